@@ -1,0 +1,74 @@
+//! Where Proctor keeps its things. Pure: the caller says who it is and what the environment holds.
+
+use crate::name::ServiceName;
+use std::path::{Path, PathBuf};
+
+/// The two folders of one Proctor, and the names in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    /// Survives a reboot: wishes, added services, logs.
+    pub state: PathBuf,
+    /// Meaningful during one boot: sockets, FIFOs, run records, lock.
+    pub runtime: PathBuf,
+}
+
+impl Home {
+    /// `explicit` is `--home` or `PROCTOR_HOME`: everything below one folder. Otherwise the folders of the XDG base
+    /// directory specification, or the system's for root.
+    pub fn locate(explicit: Option<&Path>, uid: u32, var: &dyn Fn(&str) -> Option<PathBuf>) -> Option<Home> {
+        if let Some(home) = explicit {
+            return Some(Home { state: home.to_path_buf(), runtime: home.join("run") });
+        }
+        if uid == 0 {
+            return Some(Home { state: "/var/lib/proctor".into(), runtime: "/run/proctor".into() });
+        }
+        let absolute = |name: &str| var(name).filter(|path| path.is_absolute());
+        let state = absolute("XDG_STATE_HOME")
+            .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?
+            .join("proctor");
+        let runtime = absolute("XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |dir| dir.join("proctor"));
+        Some(Home { state, runtime })
+    }
+
+    /// Clients connect here.
+    pub fn socket(&self) -> PathBuf {
+        self.runtime.join("proctor.sock")
+    }
+
+    /// Held by the living keeper; contains its pid.
+    pub fn lock(&self) -> PathBuf {
+        self.runtime.join("keeper.lock")
+    }
+
+    /// Run records, specs and FIFOs, one folder for each service.
+    pub fn services(&self) -> PathBuf {
+        self.runtime.join("services")
+    }
+
+    pub fn service(&self, name: &ServiceName) -> PathBuf {
+        self.services().join(name.as_str())
+    }
+
+    /// Shared environments.
+    pub fn environments(&self) -> PathBuf {
+        self.runtime.join("env")
+    }
+
+    /// Wishes and services added at run time.
+    pub fn services_json(&self) -> PathBuf {
+        self.state.join("services.json")
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.state.join("logs")
+    }
+
+    pub fn log_dir(&self, name: &ServiceName) -> PathBuf {
+        self.logs().join(name.as_str())
+    }
+
+    /// What keeper and daemon themselves have to say.
+    pub fn own_log(&self) -> PathBuf {
+        self.state.join("proctor.log")
+    }
+}

@@ -1,0 +1,15 @@
+//! The pure part of Proctor: what to do, never how to do it.
+//!
+//! Nothing here reads a clock, a file, the environment or a random source. Time comes in as
+//! [`time::Now`], decisions go out as values. That is what lets the tests replay a hostile year
+//! of a service's life in a second.
+
+pub mod config;
+pub mod home;
+pub mod lifecycle;
+pub mod logindex;
+pub mod name;
+pub mod record;
+pub mod spec;
+pub mod time;
+pub mod wire;

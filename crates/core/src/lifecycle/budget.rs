@@ -1,0 +1,74 @@
+//! How often and how fast a crashing service may be started again.
+
+use crate::spec::RestartSpec;
+use crate::time::{Millis, Mono};
+use serde::{Deserialize, Serialize};
+
+/// Restarts remembered for the window, whatever `max_restarts` says: the memory of a service is bounded,
+/// and more than this many in a window is a loop by any measure.
+const MAX_REMEMBERED: usize = 1000;
+
+/// The crash restarts of a service: those in the window, and how many in a row without a stable run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Budget {
+    recent: Vec<Mono>,
+    streak: u32,
+}
+
+impl Budget {
+    /// A person asked for a start: the past is forgiven.
+    pub fn forgive(&mut self) {
+        *self = Budget::default();
+    }
+
+    /// The last run was up long enough: the ladder of waits begins anew, the window remembers.
+    pub fn stable(&mut self) {
+        self.streak = 0;
+    }
+
+    /// Ask for one more restart at `now`: the wait before it, or `None` if the budget is spent.
+    pub fn spend(&mut self, now: Mono, spec: &RestartSpec, seed: u64) -> Option<Millis> {
+        self.recent.retain(|at| now.since(*at) < spec.window);
+        let allowed = spec.max_restarts.map_or(usize::MAX, |n| n as usize);
+        if self.recent.len() >= allowed {
+            return None;
+        }
+        if self.recent.len() >= MAX_REMEMBERED {
+            self.recent.remove(0);
+        }
+        self.recent.push(now);
+        let wait = with_jitter(ladder(self.streak, spec), spec, seed);
+        self.streak = self.streak.saturating_add(1);
+        Some(wait)
+    }
+
+    pub fn spent(&self) -> u32 {
+        self.recent.len() as u32
+    }
+}
+
+/// The wait before restart number `streak` (from 0) in a row.
+fn ladder(streak: u32, spec: &RestartSpec) -> Millis {
+    let (first, steps) = match (spec.delay, streak) {
+        (Some(delay), steps) => (delay, steps),
+        (None, 0) => return Millis::ZERO,
+        (None, steps) => (RestartSpec::FIRST_STEP, steps - 1),
+    };
+    let factor = spec.backoff.max(1.0).powi(steps.min(64) as i32);
+    let wait = (first.0 as f64 * factor).min(spec.max_delay.0 as f64);
+    Millis(wait as u64)
+}
+
+/// Shorten the wait by a share of up to `jitter`, so that services that fell together do not rise together.
+fn with_jitter(wait: Millis, spec: &RestartSpec, seed: u64) -> Millis {
+    let share = (mix(seed) >> 11) as f64 / (1u64 << 53) as f64;
+    Millis((wait.0 as f64 * (1.0 - spec.jitter.clamp(0.0, 1.0) * share)) as u64)
+}
+
+/// The finaliser of SplitMix64: spreads a counter over all bits (Steele, Lea, Flood 2014).
+fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,307 @@
+//! The machine itself: one `match` on the event, small functions for what each event means.
+
+use super::{Action, Budget, Event, Exit, FailReason, Phase, SpawnFailure, StopCause, Stopping, Wish};
+use crate::name::RunId;
+use crate::spec::{Policy, RestartSpec};
+use crate::time::{Millis, Mono, Now, Wall};
+use crate::wire::LastExit;
+use serde::{Deserialize, Serialize};
+
+/// A killed tree that is still there is killed again this often: a fork may have slipped through.
+const KILL_AGAIN: Millis = Millis(1000);
+
+/// Settings the machine decides by, lent to it with every event so that each service stores them once.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    pub restart: &'a RestartSpec,
+    pub grace: Millis,
+}
+
+/// The lifecycle of one service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    wish: Wish,
+    phase: Phase,
+    since: Wall,
+    budget: Budget,
+    restarts: u64,
+    last_run: RunId,
+    last_exit: Option<LastExit>,
+}
+
+impl Machine {
+    /// A service that has never run.
+    pub fn new(now: Now) -> Machine {
+        Machine {
+            wish: Wish::Down,
+            phase: Phase::Down,
+            since: now.wall,
+            budget: Budget::default(),
+            restarts: 0,
+            last_run: RunId::NONE,
+            last_exit: None,
+        }
+    }
+
+    /// A service of which only a living run was found: its state was lost, the run is kept.
+    pub fn found_running(now: Now, run: RunId) -> Machine {
+        let phase = Phase::Up { run, since: now.mono };
+        Machine { wish: Wish::Up, phase, last_run: run, ..Machine::new(now) }
+    }
+
+    /// Take in one event; append what is to be done.
+    pub fn handle(&mut self, now: Now, rules: Rules<'_>, event: Event, out: &mut Vec<Action>) {
+        let before = std::mem::discriminant(&self.phase);
+        match event {
+            Event::SetWish(Wish::Down) => self.wish_down(now, rules, out),
+            Event::SetWish(wish @ (Wish::Up | Wish::Once)) => self.wish_up(now, wish, out),
+            Event::Restart => self.restart(now, rules, out),
+            Event::Started { run } => self.started(now, run),
+            Event::SpawnFailed { run, failure } => self.spawn_failed(now, rules, run, failure, out),
+            Event::Exited { run, exit, tree_empty } => {
+                self.exited(now, rules, run, exit, out);
+                if tree_empty {
+                    self.tree_empty(now, rules, run, out);
+                }
+            }
+            Event::TreeEmpty { run } => self.tree_empty(now, rules, run, out),
+            Event::Unhealthy { run } => {
+                if matches!(self.phase, Phase::Up { run: current, .. } if current == run) {
+                    self.stop(now, rules, StopCause::Unhealthy, out);
+                }
+            }
+            Event::Tick => self.tick(now, out),
+        }
+        if before != std::mem::discriminant(&self.phase) {
+            self.since = now.wall;
+        }
+    }
+
+    /// When [`Event::Tick`] is due.
+    pub fn deadline(&self) -> Option<Mono> {
+        match &self.phase {
+            Phase::Backoff { until } | Phase::Cooling { until } => Some(*until),
+            Phase::Stopping(stopping) => Some(stopping.kill_at),
+            Phase::Down | Phase::Held | Phase::Starting { .. } | Phase::Up { .. } | Phase::Failed { .. } => None,
+        }
+    }
+
+    /// The run that exists now, if one does.
+    pub fn run(&self) -> Option<RunId> {
+        match &self.phase {
+            Phase::Starting { run } | Phase::Up { run, .. } => Some(*run),
+            Phase::Stopping(stopping) => Some(stopping.run),
+            Phase::Down | Phase::Held | Phase::Backoff { .. } | Phase::Failed { .. } | Phase::Cooling { .. } => None,
+        }
+    }
+
+    /// The run that was being made when a keeper died never came to be: make another.
+    pub fn run_was_never_made(&mut self, now: Now, out: &mut Vec<Action>) {
+        match self.wish {
+            Wish::Up | Wish::Once => self.spawn(now, out),
+            Wish::Down => self.phase = Phase::Down,
+        }
+    }
+
+    pub fn wish(&self) -> Wish {
+        self.wish
+    }
+
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// When the phase began.
+    pub fn since(&self) -> Wall {
+        self.since
+    }
+
+    pub fn restarts(&self) -> u64 {
+        self.restarts
+    }
+
+    pub fn last_exit(&self) -> Option<&LastExit> {
+        self.last_exit.as_ref()
+    }
+
+    fn wish_up(&mut self, now: Now, wish: Wish, out: &mut Vec<Action>) {
+        self.wish = wish;
+        match &self.phase {
+            // Already running, or on its way: a stop that is under way is followed by a start.
+            Phase::Starting { .. } | Phase::Up { .. } | Phase::Stopping(_) => {}
+            Phase::Down | Phase::Held | Phase::Backoff { .. } | Phase::Failed { .. } | Phase::Cooling { .. } => {
+                self.budget.forgive();
+                self.spawn(now, out);
+            }
+        }
+    }
+
+    fn wish_down(&mut self, now: Now, rules: Rules<'_>, out: &mut Vec<Action>) {
+        self.wish = Wish::Down;
+        match &self.phase {
+            Phase::Starting { .. } | Phase::Up { .. } => self.stop(now, rules, StopCause::Asked, out),
+            Phase::Stopping(_) | Phase::Down => {}
+            Phase::Held | Phase::Backoff { .. } | Phase::Failed { .. } | Phase::Cooling { .. } => {
+                self.phase = Phase::Down;
+            }
+        }
+    }
+
+    fn restart(&mut self, now: Now, rules: Rules<'_>, out: &mut Vec<Action>) {
+        if self.wish == Wish::Down {
+            self.wish = Wish::Up;
+        }
+        self.budget.forgive();
+        match &mut self.phase {
+            Phase::Starting { .. } | Phase::Up { .. } => self.stop(now, rules, StopCause::Asked, out),
+            Phase::Stopping(stopping) => stopping.cause = StopCause::Asked,
+            Phase::Down | Phase::Held | Phase::Backoff { .. } | Phase::Failed { .. } | Phase::Cooling { .. } => {
+                self.spawn(now, out);
+            }
+        }
+    }
+
+    fn started(&mut self, now: Now, run: RunId) {
+        if matches!(self.phase, Phase::Starting { run: current } if current == run) {
+            self.phase = Phase::Up { run, since: now.mono };
+        }
+    }
+
+    fn spawn_failed(
+        &mut self,
+        now: Now,
+        rules: Rules<'_>,
+        run: RunId,
+        failure: SpawnFailure,
+        out: &mut Vec<Action>,
+    ) {
+        self.exited(now, rules, run, Exit::SpawnFailed(failure), out);
+        self.tree_empty(now, rules, run, out);
+    }
+
+    /// The main process is gone. What is left of the tree is stopped like a tree that is asked to stop.
+    fn exited(&mut self, now: Now, rules: Rules<'_>, run: RunId, exit: Exit, out: &mut Vec<Action>) {
+        if self.run() != Some(run) {
+            return;
+        }
+        if !matches!(self.phase, Phase::Stopping(_)) {
+            self.enter_stopping(now, rules, run, StopCause::Exited);
+        }
+        let Phase::Stopping(stopping) = &mut self.phase else { return };
+        if stopping.exit.is_none() {
+            stopping.exit = Some(exit);
+            out.push(Action::Stop { run });
+        }
+    }
+
+    fn stop(&mut self, now: Now, rules: Rules<'_>, cause: StopCause, out: &mut Vec<Action>) {
+        let Some(run) = self.run() else { return };
+        self.enter_stopping(now, rules, run, cause);
+        out.push(Action::Stop { run });
+    }
+
+    fn enter_stopping(&mut self, now: Now, rules: Rules<'_>, run: RunId, cause: StopCause) {
+        let stable = match &self.phase {
+            Phase::Up { since, .. } => now.mono.since(*since) >= rules.restart.stable_after,
+            _ => false,
+        };
+        let kill_at = now.mono.plus(rules.grace);
+        self.phase = Phase::Stopping(Stopping { run, cause, kill_at, killed: false, exit: None, stable });
+    }
+
+    /// Nothing of the run is left: record its end and decide what comes next.
+    fn tree_empty(&mut self, now: Now, rules: Rules<'_>, run: RunId, out: &mut Vec<Action>) {
+        let Phase::Stopping(stopping) = &self.phase else { return };
+        if stopping.run != run {
+            return;
+        }
+        let Some(exit) = stopping.exit.clone() else { return };
+        let (cause, stable) = (stopping.cause, stopping.stable);
+        // `Stop` for what is left is pointless when nothing is left.
+        out.retain(|action| *action != Action::Stop { run });
+        out.push(Action::Ended { run, exit: exit.clone() });
+        self.last_exit = Some(LastExit { run, at: now.wall, exit: exit.clone() });
+        if stable {
+            self.budget.stable();
+        }
+        self.after_end(now, rules, cause, &exit, out);
+    }
+
+    fn after_end(&mut self, now: Now, rules: Rules<'_>, cause: StopCause, exit: &Exit, out: &mut Vec<Action>) {
+        match (self.wish, cause) {
+            (Wish::Down, _) => self.phase = Phase::Down,
+            // Stopped on request and wanted again since: a restart, or a start that came during the stop.
+            (Wish::Up | Wish::Once, StopCause::Asked) => self.spawn(now, out),
+            (Wish::Once, StopCause::Unhealthy | StopCause::Exited) => {
+                self.wish = Wish::Down;
+                self.leave(rules, exit);
+            }
+            (Wish::Up, StopCause::Unhealthy) => self.crashed(now, rules, out),
+            (Wish::Up, StopCause::Exited) => self.policy(now, rules, exit, out),
+        }
+    }
+
+    fn policy(&mut self, now: Now, rules: Rules<'_>, exit: &Exit, out: &mut Vec<Action>) {
+        let success = exit.is_success(&rules.restart.success_codes);
+        match (rules.restart.policy, success) {
+            (Policy::Always, _) | (Policy::OnFailure, false) => self.crashed(now, rules, out),
+            (Policy::OnFailure, true) | (Policy::Never | Policy::OneShot, _) => self.leave(rules, exit),
+        }
+    }
+
+    /// It is not started again: `Down` after a success, `Failed` after anything else.
+    fn leave(&mut self, rules: Rules<'_>, exit: &Exit) {
+        self.phase = if exit.is_success(&rules.restart.success_codes) {
+            Phase::Down
+        } else {
+            Phase::Failed { why: FailReason::Exited }
+        };
+    }
+
+    fn crashed(&mut self, now: Now, rules: Rules<'_>, out: &mut Vec<Action>) {
+        match self.budget.spend(now.mono, rules.restart, self.last_run.0) {
+            Some(Millis::ZERO) => {
+                self.restarts += 1;
+                self.spawn(now, out);
+            }
+            Some(wait) => {
+                self.restarts += 1;
+                self.phase = Phase::Backoff { until: now.mono.plus(wait) };
+            }
+            None => {
+                let restarts = self.budget.spent();
+                self.phase = match rules.restart.cool_off {
+                    Some(cool_off) => Phase::Cooling { until: now.mono.plus(cool_off) },
+                    None => Phase::Failed { why: FailReason::BudgetSpent { restarts } },
+                };
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Now, out: &mut Vec<Action>) {
+        if self.deadline().is_none_or(|at| now.mono < at) {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Backoff { .. } => self.spawn(now, out),
+            Phase::Cooling { .. } => {
+                self.budget.forgive();
+                self.restarts += 1;
+                self.spawn(now, out);
+            }
+            Phase::Stopping(stopping) => {
+                stopping.killed = true;
+                stopping.kill_at = now.mono.plus(KILL_AGAIN);
+                out.push(Action::Kill { run: stopping.run });
+            }
+            Phase::Down | Phase::Held | Phase::Starting { .. } | Phase::Up { .. } | Phase::Failed { .. } => {}
+        }
+    }
+
+    fn spawn(&mut self, now: Now, out: &mut Vec<Action>) {
+        let run = self.last_run.after(now.wall);
+        self.last_run = run;
+        self.phase = Phase::Starting { run };
+        out.push(Action::Spawn { run });
+    }
+}

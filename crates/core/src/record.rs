@@ -1,0 +1,250 @@
+//! Files of the runtime directory that a new keeper trusts after a crash: how they are encoded.
+//!
+//! Each is an envelope: `magic [u8;4] · version u16 · kind u16 · length u32 · crc32 u32 · body`. A file that is
+//! short, long, of another version or with another checksum is damaged, and says so.
+//!
+//! The run record is special: its identity part is written by the child itself just before it
+//! executes the service's program, so it is a fixed layout that needs no allocation.
+
+use crate::lifecycle::Machine;
+use crate::name::{RunId, ServiceName};
+use crate::spec::ServiceSpec;
+use crate::time::Wall;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+const MAGIC: [u8; 4] = *b"PRCT";
+const VERSION: u16 = 1;
+const HEADER: usize = 16;
+
+/// What the body of an envelope is.
+pub trait Body: Serialize + DeserializeOwned {
+    const KIND: u16;
+}
+
+/// `spec`: a service's settings as last defined.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredSpec(pub ServiceSpec);
+
+impl Body for StoredSpec {
+    const KIND: u16 = 1;
+}
+
+/// `state`: wish, phase, budget and counters as of the last change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredState {
+    pub name: ServiceName,
+    pub machine: Machine,
+}
+
+impl Body for StoredState {
+    const KIND: u16 = 2;
+}
+
+/// `env/<id>`: a shared environment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredEnv(pub Vec<(String, String)>);
+
+impl Body for StoredEnv {
+    const KIND: u16 = 3;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    #[error("is not a Proctor record")]
+    NotOurs,
+    #[error("has version {0}; this program knows version {VERSION}")]
+    Version(u16),
+    #[error("is of kind {0}, not {1}")]
+    Kind(u16, u16),
+    #[error("is damaged (length or checksum)")]
+    Damaged,
+    #[error("cannot be encoded")]
+    Unencodable,
+}
+
+pub fn seal<B: Body>(body: &B) -> Result<Vec<u8>, RecordError> {
+    let body = postcard::to_allocvec(body).map_err(|_| RecordError::Unencodable)?;
+    let mut out = Vec::with_capacity(HEADER + body.len());
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&B::KIND.to_le_bytes());
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
+    out.extend_from_slice(&body);
+    Ok(out)
+}
+
+pub fn open<B: Body>(bytes: &[u8]) -> Result<B, RecordError> {
+    let (header, body) = bytes.split_first_chunk::<HEADER>().ok_or(RecordError::Damaged)?;
+    if header[0..4] != MAGIC {
+        return Err(RecordError::NotOurs);
+    }
+    let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    let long =
+        |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    if short(4) != VERSION {
+        return Err(RecordError::Version(short(4)));
+    }
+    if short(6) != B::KIND {
+        return Err(RecordError::Kind(short(6), B::KIND));
+    }
+    if long(8) as usize != body.len() || long(12) != crc32fast::hash(body) {
+        return Err(RecordError::Damaged);
+    }
+    postcard::from_bytes(body).map_err(|_| RecordError::Damaged)
+}
+
+/// Which process a run is: enough to recognise it for certain, and to refuse a stranger with its pid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    pub pid: u32,
+    /// Clock ticks since boot at which the process began (`/proc/PID/stat`, field 22).
+    pub start_ticks: u64,
+    /// Inode of its pidfd in pidfs, unique until reboot; 0 where the kernel has no pidfs.
+    pub pidfs_inode: u64,
+    pub boot: BootId,
+}
+
+/// The kernel's random id of this boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BootId(pub [u8; 16]);
+
+/// `<run>.run`: written in two steps. The keeper writes [`RunHeader`] before it makes the child; the child adds its
+/// [`Identity`] before it executes anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunHeader {
+    pub run: RunId,
+    pub started: Wall,
+    /// Folder of the run's cgroup, if it has one.
+    pub cgroup: Option<String>,
+}
+
+/// Where the child writes its identity, and how much.
+pub const IDENTITY_OFFSET: u64 = 0;
+pub const IDENTITY_SIZE: usize = 64;
+
+impl Identity {
+    /// No allocation: this runs between fork and exec.
+    pub fn encode(&self) -> [u8; IDENTITY_SIZE] {
+        let mut out = [0; IDENTITY_SIZE];
+        out[0..4].copy_from_slice(&MAGIC);
+        out[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&self.pid.to_le_bytes());
+        out[16..24].copy_from_slice(&self.start_ticks.to_le_bytes());
+        out[24..32].copy_from_slice(&self.pidfs_inode.to_le_bytes());
+        out[32..48].copy_from_slice(&self.boot.0);
+        let sum = checksum(&out[..60]);
+        out[60..64].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8; IDENTITY_SIZE]) -> Result<Option<Identity>, RecordError> {
+        if bytes.iter().all(|b| *b == 0) {
+            return Ok(None);
+        }
+        let word = |at: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(eight)
+        };
+        let long = |at: usize| word(at) as u32;
+        let sum = u32::from_le_bytes([bytes[60], bytes[61], bytes[62], bytes[63]]);
+        if bytes[0..4] != MAGIC || sum != checksum(&bytes[..60]) {
+            return Err(RecordError::Damaged);
+        }
+        let mut boot = [0; 16];
+        boot.copy_from_slice(&bytes[32..48]);
+        Ok(Some(Identity {
+            pid: long(8),
+            start_ticks: word(16),
+            pidfs_inode: word(24),
+            boot: BootId(boot),
+        }))
+    }
+}
+
+/// CRC-32 without tables or allocation; `crc32fast` chooses its code at run time, which a forked child must not.
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut crc = !0u32;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+        }
+    }
+    !crc
+}
+
+impl RunHeader {
+    /// The whole file before the child exists: an empty identity, then the header.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![0; IDENTITY_SIZE];
+        out.extend_from_slice(&self.run.0.to_le_bytes());
+        out.extend_from_slice(&self.started.0.to_le_bytes());
+        let cgroup = self.cgroup.as_deref().unwrap_or("").as_bytes();
+        out.extend_from_slice(&(cgroup.len() as u32).to_le_bytes());
+        out.extend_from_slice(cgroup);
+        let sum = checksum(&out[IDENTITY_SIZE..]);
+        out.extend_from_slice(&sum.to_le_bytes());
+        out
+    }
+}
+
+/// A run record as found on disk. `None`: no child has written its identity.
+pub fn decode_run(bytes: &[u8]) -> Result<(RunHeader, Option<Identity>), RecordError> {
+    let (identity, rest) = bytes.split_first_chunk::<IDENTITY_SIZE>().ok_or(RecordError::Damaged)?;
+    let (body, sum) = rest.split_last_chunk::<4>().ok_or(RecordError::Damaged)?;
+    if u32::from_le_bytes(*sum) != checksum(body) || body.len() < 20 {
+        return Err(RecordError::Damaged);
+    }
+    let word = |at: usize| {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(&body[at..at + 8]);
+        eight
+    };
+    let cgroup = std::str::from_utf8(&body[20..]).map_err(|_| RecordError::Damaged)?;
+    let header = RunHeader {
+        run: RunId(u64::from_le_bytes(word(0))),
+        started: Wall(i64::from_le_bytes(word(8))),
+        cgroup: (!cgroup.is_empty()).then(|| cgroup.to_owned()),
+    };
+    Ok((header, Identity::decode(identity)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> Identity {
+        Identity { pid: 77, start_ticks: 1 << 40, pidfs_inode: 9, boot: BootId([7; 16]) }
+    }
+
+    #[test]
+    fn a_run_record_comes_back_and_every_truncation_is_noticed() {
+        let header = RunHeader { run: RunId(5), started: Wall(6), cgroup: Some("/sys/x".into()) };
+        let mut bytes = header.encode();
+        assert_eq!(decode_run(&bytes), Ok((header.clone(), None)));
+        bytes[..IDENTITY_SIZE].copy_from_slice(&identity().encode());
+        assert_eq!(decode_run(&bytes), Ok((header, Some(identity()))));
+        for length in 0..bytes.len() {
+            assert_eq!(decode_run(&bytes[..length]), Err(RecordError::Damaged), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn every_flipped_byte_of_an_envelope_is_noticed() {
+        let sealed = seal(&StoredEnv(vec![("A".into(), "b".into())])).unwrap();
+        assert!(open::<StoredEnv>(&sealed).is_ok());
+        for at in 0..sealed.len() {
+            let mut bad = sealed.clone();
+            bad[at] ^= 0x55;
+            assert!(open::<StoredEnv>(&bad).is_err(), "byte {at}");
+            assert!(open::<StoredEnv>(&sealed[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn our_checksum_is_the_usual_crc32() {
+        assert_eq!(checksum(b"123456789"), crc32fast::hash(b"123456789"));
+    }
+}

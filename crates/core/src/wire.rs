@@ -1,0 +1,188 @@
+//! Messages between daemon and keeper, and how they are framed.
+//!
+//! State travels from keeper to daemon as whole [`ServiceState`]s, never as differences: a message that
+//! was overtaken by a newer one may be skipped, so a slow daemon costs the keeper no memory.
+//! Log bytes never travel here; both sides know the files.
+
+use crate::lifecycle::{Exit, FailReason, Wish};
+use crate::name::{RunId, ServiceName};
+use crate::spec::{EnvId, ServiceSpec};
+use crate::time::{Mono, Wall};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// Changes with every incompatible change of a message. A keeper that meets a daemon of another
+/// version replaces it by one from its own binary.
+pub const PROTOCOL: u32 = 1;
+
+/// Largest frame. An environment may hold a few megabytes; nothing else comes near.
+pub const MAX_FRAME: usize = 16 << 20;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ToKeeper {
+    /// First message of a daemon.
+    Hello { protocol: u32, pid: u32 },
+    /// Make a shared environment known before a spec names it.
+    Environment { id: EnvId, vars: Vec<(String, String)> },
+    /// Define a service or replace its settings; a running one keeps its run.
+    Define { request: u64, spec: Box<ServiceSpec> },
+    /// Stop the service if it runs, then forget it.
+    Remove { request: u64, name: ServiceName },
+    SetWish { request: u64, name: ServiceName, wish: Wish },
+    Restart { request: u64, name: ServiceName },
+    Signal { request: u64, name: ServiceName, signal: i32, whom: Whom },
+    /// A probe gave up on this run: restart it within the budget.
+    Unhealthy { name: ServiceName, run: RunId },
+    /// End Proctor in order.
+    Shutdown { request: u64 },
+    /// Replace the keeper's program by this binary, in place.
+    Upgrade { request: u64, binary: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Whom {
+    Main,
+    /// Every process of the tree.
+    Tree,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum FromKeeper {
+    /// First message of a keeper; `services` states follow, then `SnapshotEnd`.
+    Hello { protocol: u32, pid: u32, started: Wall, tracking: Tracking, services: u32 },
+    State(Box<ServiceState>),
+    SnapshotEnd,
+    Removed { name: ServiceName },
+    Reply { request: u64, result: Result<(), Refusal> },
+    /// The keeper is ending (true) or being replaced in place (false); the daemon should leave.
+    Ending { for_good: bool },
+}
+
+/// How processes of a tree are found; decided once when the keeper starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tracking {
+    /// A writable cgroup v2 hierarchy with controllers.
+    CgroupV2,
+    /// A cgroup v2 hierarchy beside v1 controllers: tracking and kill only.
+    CgroupHybrid,
+    /// Process groups, parents and marks in the environment.
+    Processes,
+}
+
+/// Why the keeper refused a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    #[error("no service '{0}'")]
+    UnknownService(ServiceName),
+    #[error("service '{0}' is not running")]
+    NotRunning(ServiceName),
+    #[error("Proctor is shutting down")]
+    ShuttingDown,
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// All that is known of a service outside its spec.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServiceState {
+    pub name: ServiceName,
+    pub wish: Wish,
+    pub phase: PhaseView,
+    /// When the phase began.
+    pub since: Wall,
+    /// Restarts made by the policy; those asked for by a person are not counted.
+    pub restarts: u64,
+    pub last_exit: Option<LastExit>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum PhaseView {
+    Down,
+    Held,
+    Backoff { until: Mono },
+    Starting { run: RunView },
+    Up { run: RunView },
+    /// `kill_at` is `None` once the tree was killed; `left` counts what still lives.
+    Stopping { run: RunView, kill_at: Option<Mono>, left: u32 },
+    Failed { why: FailReason },
+    Cooling { until: Mono },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunView {
+    pub id: RunId,
+    pub pid: u32,
+    pub started: Wall,
+    /// The cgroup's folder, where the tree has one.
+    pub cgroup: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastExit {
+    pub run: RunId,
+    pub at: Wall,
+    pub exit: Exit,
+}
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum WireError {
+    #[error("a frame of {0} bytes is larger than {MAX_FRAME}")]
+    TooLarge(usize),
+    #[error("a message could not be decoded: {0}")]
+    Garbled(String),
+}
+
+/// Append one framed message to `out`: length as u32 little endian, then the encoding.
+pub fn encode<M: Serialize>(message: &M, out: &mut Vec<u8>) -> Result<(), WireError> {
+    let body = postcard::to_allocvec(message).map_err(|e| WireError::Garbled(e.to_string()))?;
+    if body.len() > MAX_FRAME {
+        return Err(WireError::TooLarge(body.len()));
+    }
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.extend_from_slice(&body);
+    Ok(())
+}
+
+/// Take one message off the front of `buffer`: `Ok(None)` when it is not complete yet.
+pub fn decode<M: DeserializeOwned>(buffer: &mut Vec<u8>) -> Result<Option<M>, WireError> {
+    let Some(head) = buffer.first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*head) as usize;
+    if length > MAX_FRAME {
+        return Err(WireError::TooLarge(length));
+    }
+    let Some(body) = buffer.get(4..4 + length) else { return Ok(None) };
+    let message = postcard::from_bytes(body).map_err(|e| WireError::Garbled(e.to_string()))?;
+    buffer.drain(..4 + length);
+    Ok(Some(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_arrives_whole_whatever_the_pieces() {
+        let message = ToKeeper::Restart { request: 7, name: ServiceName::parse("web").unwrap() };
+        let mut bytes = Vec::new();
+        encode(&message, &mut bytes).unwrap();
+        encode(&message, &mut bytes).unwrap();
+        let mut buffer = Vec::new();
+        let mut seen = 0;
+        for byte in bytes {
+            buffer.push(byte);
+            while let Some(back) = decode::<ToKeeper>(&mut buffer).unwrap() {
+                assert_eq!(back, message);
+                seen += 1;
+            }
+        }
+        assert_eq!((seen, buffer.len()), (2, 0));
+    }
+
+    #[test]
+    fn an_absurd_length_and_garbage_are_errors() {
+        let mut absurd = u32::MAX.to_le_bytes().to_vec();
+        assert_eq!(decode::<ToKeeper>(&mut absurd), Err(WireError::TooLarge(u32::MAX as usize)));
+        let mut garbage = vec![3, 0, 0, 0, 0xff, 0xff, 0xff];
+        assert!(matches!(decode::<ToKeeper>(&mut garbage), Err(WireError::Garbled(_))));
+    }
+}

@@ -1,0 +1,1 @@
+//! Reading logs (contract; to be filled).
