@@ -46,12 +46,13 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A lock held by an open file, and by every copy of it that a forked child inherits.
+/// The lock of a process: not inherited by its children, kept when it executes another program (as long as the
+/// descriptor stays open), released by the kernel however it dies.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Lock {
-    /// Take the lock on `path`; `None` if somebody else has it.
+    /// Take the lock on `path`; `None` if another process has it.
     pub fn take(path: &Path) -> io::Result<Option<Lock>> {
         let file = File::options()
             .read(true)
@@ -60,29 +61,40 @@ impl Lock {
             .truncate(false)
             .mode(0o600)
             .open(path)?;
-        Ok(try_lock(&file)?.then_some(Lock(file)))
+        match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock(file))),
+            Err(rustix::io::Errno::ACCESS | rustix::io::Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// Is the lock on `path` held by somebody? Asks without taking it.
-    pub fn is_held(path: &Path) -> bool {
-        let Ok(file) = File::open(path) else { return false };
-        matches!(
-            rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared),
-            Err(rustix::io::Errno::WOULDBLOCK)
-        )
+    /// The process that holds the lock on `path`. Not to be asked by the holder: closing the file would release it.
+    pub fn holder(path: &Path) -> Option<u32> {
+        let file = File::open(path).ok()?;
+        // SAFETY: plain memory, given its meaning below.
+        let mut query: libc::flock = unsafe { std::mem::zeroed() };
+        query.l_type = libc::F_WRLCK as libc::c_short;
+        query.l_whence = libc::SEEK_SET as libc::c_short;
+        // SAFETY: `query` is valid for the kernel to read and write.
+        let asked = unsafe {
+            libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&file), libc::F_GETLK, &mut query)
+        };
+        let held = asked == 0 && query.l_type != libc::F_UNLCK as libc::c_short;
+        held.then(|| u32::try_from(query.l_pid).ok()).flatten()
     }
 
     pub fn file(&mut self) -> &mut File {
         &mut self.0
     }
 
-    /// Take up a lock that was passed on by the program this process ran before.
+    /// Take up the lock of the program this process ran before.
     pub fn from_inherited(file: File) -> Lock {
         Lock(file)
     }
 }
 
-/// Lock a file that is open already; false if somebody else has it.
+/// Lock a file that is open already, for every copy of the descriptor that forked children inherit; false if somebody
+/// else has it.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),

@@ -36,11 +36,11 @@ pub fn set_inherited(fd: impl AsFd, inherited: bool) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, flags)?)
 }
 
-/// Raise the limit of open files to what is allowed; returns the soft limit that was, for the services.
-pub fn raise_open_files() -> Option<u64> {
+/// Raise the limit of open files to what is allowed; returns the soft and hard limits that were, for the services.
+pub fn raise_open_files() -> (Option<u64>, Option<u64>) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let before = getrlimit(Resource::Nofile);
     let _ =
         setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum });
-    before.current
+    (before.current, before.maximum)
 }

@@ -3,15 +3,15 @@
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Events taken in one go; more come with the next wait.
-const BATCH: usize = 256;
+const BATCH: usize = 128;
 
 pub struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
 }
 
 /// When a descriptor is reported.
@@ -34,7 +34,7 @@ pub struct Ready {
 
 impl Poller {
     pub fn new() -> io::Result<Poller> {
-        Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::new() })
+        Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
@@ -51,22 +51,18 @@ impl Poller {
     }
 
     /// Wait until something is ready or the time is over, and append what is ready.
-    pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+    pub fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
         let limit = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: t.subsec_nanos().into(),
         });
-        self.events.clear();
-        self.events.reserve(BATCH);
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut self.events),
-            limit.as_ref(),
-        ) {
-            Ok(_) | Err(Errno::INTR) => {}
+        let mut room = [MaybeUninit::<epoll::Event>::uninit(); BATCH];
+        let events = match epoll::wait(&self.epoll, &mut room, limit.as_ref()) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
-        }
-        ready.extend(self.events.iter().map(|event| {
+        };
+        ready.extend(events.iter().map(|event| {
             let seen = event.flags;
             let ended = epoll::EventFlags::HUP | epoll::EventFlags::ERR | epoll::EventFlags::RDHUP;
             Ready {

@@ -146,7 +146,7 @@ const NAMES: &[(&str, i32)] = &[
     ("IO", libc::SIGIO),
 ];
 
-pub use libc::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM};
+pub use libc::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM};
 
 /// `SIGTERM` of 15; `SIG64` of a number without a name.
 pub fn name(signal: i32) -> String {

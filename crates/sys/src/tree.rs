@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// How the processes of one run are recognised.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    /// The main process; also the number of the run's session.
+    /// The main process; also the number of the run's session. 0 if it is not known any more.
     pub pid: u32,
     pub cgroup: Option<PathBuf>,
     /// `NAME=value` in the environment of every process of the run.
@@ -93,7 +93,7 @@ impl Tree {
     }
 
     fn belongs(&self, pid: u32, stat: &Stat) -> bool {
-        let could_be = self.reaped_at.is_none_or(|tick| stat.start_ticks <= tick);
+        let could_be = self.pid != 0 && self.reaped_at.is_none_or(|tick| stat.start_ticks <= tick);
         (could_be && (pid == self.pid || stat.session == self.pid))
             || proc::environment_has(pid, &self.mark)
     }
