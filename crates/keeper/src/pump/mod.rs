@@ -4,6 +4,8 @@
 //! keeper when everything a run wrote is stored. Bytes move by `splice(2)` and are never in our memory.
 
 mod segments;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use crate::log;
