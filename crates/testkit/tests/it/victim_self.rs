@@ -150,7 +150,7 @@ fn identity_is_what_the_kernel_says() {
         format!("nice {}", rustix::process::getpriority_process(None).unwrap())
     );
     assert!(lines.contains(&"limit core 0 0".to_owned()), "{lines:?}");
-    assert!(lines.contains(&"limit open_files 100 100".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"limit nofile 100 100".to_owned()), "{lines:?}");
     let stack = getrlimit(Resource::Stack)
         .maximum
         .map_or("unlimited".to_owned(), |limit| limit.to_string());

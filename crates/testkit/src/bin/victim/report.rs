@@ -10,15 +10,16 @@ use std::path::Path;
 
 const NOT_TOLD: u64 = 1 << (signal_hook::consts::SIGPIPE - 1) | 1 << (32 - 1) | 1 << (33 - 1);
 
+/// By the names that `limits` has in `proctor.yaml`.
 const LIMITS: &[(&str, Resource)] = &[
-    ("address_space", Resource::As),
+    ("as", Resource::As),
     ("core", Resource::Core),
     ("cpu", Resource::Cpu),
     ("data", Resource::Data),
-    ("file_size", Resource::Fsize),
-    ("locked_memory", Resource::Memlock),
-    ("open_files", Resource::Nofile),
-    ("processes", Resource::Nproc),
+    ("fsize", Resource::Fsize),
+    ("memlock", Resource::Memlock),
+    ("nofile", Resource::Nofile),
+    ("nproc", Resource::Nproc),
     ("stack", Resource::Stack),
 ];
 
