@@ -3,3 +3,4 @@
 pub mod api;
 pub mod error;
 pub mod logs;
+pub mod witness;

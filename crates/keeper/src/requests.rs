@@ -70,8 +70,8 @@ impl Keeper {
             return Ok(());
         }
         let folder = Folder::of(&self.home, &spec.name);
-        file::private_dir(&folder.0)
-            .map_err(|e| failed(format!("cannot make {}: {e}", folder.0.display())))?;
+        file::private_dir(&folder.path)
+            .map_err(|e| failed(format!("cannot make {}: {e}", folder.path.display())))?;
         records::write(&folder.spec(), &StoredSpec(spec.clone()))
             .map_err(|e| failed(e.to_string()))?;
         match known.and_then(|slot| Some((slot, self.services.get_mut(slot)?))) {
