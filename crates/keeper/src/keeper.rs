@@ -38,7 +38,7 @@ pub struct Options {
     pub listener: Option<UnixListener>,
     /// Program and arguments of the daemon; it gets the keeper's socket at 3 and the listener at 4.
     pub daemon: Vec<String>,
-    /// Program and arguments after which the new program of an upgrade is a keeper; `{binary}` is not among them.
+    /// Arguments that make a new program, after an upgrade, a keeper of this home.
     pub keeper: Vec<String>,
     /// Closed when the first daemon has said hello: whoever waits for us can go on.
     pub ready: Option<OwnedFd>,

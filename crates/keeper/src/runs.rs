@@ -82,6 +82,8 @@ impl Keeper {
             .and_then(|bytes| postcard::from_bytes(bytes).ok())
             .ok_or_else(lost)?;
         let folder = Folder::of(&self.home, &spec.name);
+        // Somebody may have tidied the runtime directory; that must not keep a service down.
+        let _ = file::private_dir(&folder.path);
         let made = self.make_process(&spec, &folder, run, now);
         if made.is_err() {
             folder.remove_run(run);
