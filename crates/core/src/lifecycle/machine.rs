@@ -136,9 +136,14 @@ impl Machine {
 
     fn wish_up(&mut self, now: Now, wish: Wish, out: &mut Vec<Action>) {
         self.wish = wish;
-        match &self.phase {
-            // Already running, or on its way: a stop that is under way is followed by a start.
-            Phase::Starting { .. } | Phase::Up { .. } | Phase::Stopping(_) => {}
+        match &mut self.phase {
+            // Already running, or on its way.
+            Phase::Starting { .. } | Phase::Up { .. } => {}
+            // A new run follows, whatever began the stop: the start came after it.
+            Phase::Stopping(stopping) => {
+                stopping.cause = StopCause::Asked;
+                self.budget.forgive();
+            }
             Phase::Down
             | Phase::Held
             | Phase::Backoff { .. }

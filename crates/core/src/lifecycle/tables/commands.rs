@@ -338,3 +338,56 @@ fn restart_of_a_finished_one_shot_runs_it_again() {
     let opening = "0 up, 0 started#1, 0 exits#1=0";
     check(given(Policy::OneShot), opening, "400 restart | starting#2 up | spawn#2");
 }
+
+#[test]
+fn start_while_leftovers_are_cleared_means_a_new_run_under_any_policy() {
+    for policy in [Policy::Always, Policy::OnFailure, Policy::Never, Policy::OneShot] {
+        check(
+            given(policy).delay(1000),
+            LEFTOVERS,
+            "10 up      | stopping#1+4990 up |
+             10 empty#1 | starting#2 up      | ended#1=1 spawn#2",
+        );
+    }
+}
+
+#[test]
+fn stop_then_start_while_leftovers_are_cleared_means_a_new_run() {
+    check(
+        given(Policy::Never),
+        LEFTOVERS,
+        "10 down    | stopping#1+4990 down |
+         10 up      | stopping#1+4980 up   |
+         10 empty#1 | starting#2 up        | ended#1=1 spawn#2",
+    );
+}
+
+#[test]
+fn start_once_while_leftovers_are_cleared_means_one_new_run() {
+    check(
+        always(),
+        LEFTOVERS,
+        "10 once      | stopping#1+4990 once |
+         10 empty#1   | starting#2 once      | ended#1=1 spawn#2
+         10 exits#2=0 | down down            | ended#2=0",
+    );
+}
+
+#[test]
+fn start_of_an_unhealthy_run_that_is_being_stopped_is_no_crash() {
+    check(
+        always().max_restarts(0),
+        SICK,
+        "10 up        | stopping#1+4990 up |
+         10 exits#1=0 | starting#2 up      | ended#1=0 spawn#2",
+    );
+}
+
+#[test]
+fn start_during_stop_forgives_the_past() {
+    check(
+        always().max_restarts(1),
+        "0 up, 0 exits#1=1, 0 started#2, 0 down, 0 up, 0 exits#2=0, 0 started#3",
+        "1 exits#3=1 | starting#4 up | ended#3=1 spawn#4",
+    );
+}
