@@ -276,36 +276,33 @@ impl Machine {
         exit: &Exit,
         out: &mut Vec<Action>,
     ) {
+        // A run that a probe gave up on is no success, however politely it went.
+        let success =
+            cause != StopCause::Unhealthy && exit.is_success(&rules.restart.success_codes);
         match (self.wish, cause) {
             (Wish::Down, _) => self.phase = Phase::Down,
             // Stopped on request and wanted again since: a restart, or a start that came during the stop.
             (Wish::Up | Wish::Once, StopCause::Asked) => self.spawn(now, out),
             (Wish::Once, StopCause::Unhealthy | StopCause::Exited) => {
                 self.wish = Wish::Down;
-                self.leave(rules, exit);
+                self.leave(success);
             }
-            (Wish::Up, StopCause::Unhealthy) => self.crashed(now, rules, out),
-            (Wish::Up, StopCause::Exited) => self.policy(now, rules, exit, out),
+            (Wish::Up, StopCause::Unhealthy | StopCause::Exited) => {
+                self.policy(now, rules, success, out);
+            }
         }
     }
 
-    fn policy(&mut self, now: Now, rules: Rules<'_>, exit: &Exit, out: &mut Vec<Action>) {
-        let success = exit.is_success(&rules.restart.success_codes);
+    fn policy(&mut self, now: Now, rules: Rules<'_>, success: bool, out: &mut Vec<Action>) {
         match (rules.restart.policy, success) {
             (Policy::Always, _) | (Policy::OnFailure, false) => self.crashed(now, rules, out),
-            (Policy::OnFailure, true) | (Policy::Never | Policy::OneShot, _) => {
-                self.leave(rules, exit)
-            }
+            (Policy::OnFailure, true) | (Policy::Never | Policy::OneShot, _) => self.leave(success),
         }
     }
 
     /// It is not started again: `Down` after a success, `Failed` after anything else.
-    fn leave(&mut self, rules: Rules<'_>, exit: &Exit) {
-        self.phase = if exit.is_success(&rules.restart.success_codes) {
-            Phase::Down
-        } else {
-            Phase::Failed { why: FailReason::Exited }
-        };
+    fn leave(&mut self, success: bool) {
+        self.phase = if success { Phase::Down } else { Phase::Failed { why: FailReason::Exited } };
     }
 
     fn crashed(&mut self, now: Now, rules: Rules<'_>, out: &mut Vec<Action>) {

@@ -339,3 +339,21 @@ fn unhealthy_during_a_restart_does_not_make_it_a_crash() {
          9 exits#1=0 | starting#2 up      | ended#1=0 spawn#2",
     );
 }
+
+#[test]
+fn never_and_one_shot_leave_an_unhealthy_run_failed_however_it_ends() {
+    for policy in [Policy::Never, Policy::OneShot] {
+        check(given(policy), SICK, "9 exits#1=0 | failed:exited up | ended#1=0");
+        check(given(policy), SICK, "9 exits#1=sig15 | failed:exited up | ended#1=sig15");
+    }
+}
+
+#[test]
+fn an_unhealthy_one_time_run_is_failed_however_it_ends() {
+    check(
+        always(),
+        UP_ONCE,
+        "9 sick#1    | stopping#1+5000 once | stop#1
+         9 exits#1=0 | failed:exited down   | ended#1=0",
+    );
+}
