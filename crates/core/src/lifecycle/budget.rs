@@ -27,19 +27,25 @@ impl Budget {
     }
 
     /// Ask for one more restart at `now`: the wait before it, or `None` if the budget is spent.
-    pub fn spend(&mut self, now: Mono, spec: &RestartSpec, seed: u64) -> Option<Millis> {
+    /// It is spent by [`Budget::made`], after the wait: a restart that is called off costs nothing, and
+    /// long waits cannot carry more restarts into a window than it allows.
+    pub fn ask(&mut self, now: Mono, spec: &RestartSpec, seed: u64) -> Option<Millis> {
         self.recent.retain(|at| now.since(*at) < spec.window);
         let allowed = spec.max_restarts.map_or(usize::MAX, |n| n as usize);
         if self.recent.len() >= allowed {
             return None;
         }
+        let wait = with_jitter(ladder(self.streak, spec), spec, seed);
+        self.streak = self.streak.saturating_add(1);
+        Some(wait)
+    }
+
+    /// The restart that was asked for is made at `now`.
+    pub fn made(&mut self, now: Mono) {
         if self.recent.len() >= MAX_REMEMBERED {
             self.recent.remove(0);
         }
         self.recent.push(now);
-        let wait = with_jitter(ladder(self.streak, spec), spec, seed);
-        self.streak = self.streak.saturating_add(1);
-        Some(wait)
     }
 
     pub fn spent(&self) -> u32 {

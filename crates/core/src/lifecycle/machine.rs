@@ -306,15 +306,9 @@ impl Machine {
     }
 
     fn crashed(&mut self, now: Now, rules: Rules<'_>, out: &mut Vec<Action>) {
-        match self.budget.spend(now.mono, rules.restart, self.last_run.0) {
-            Some(Millis::ZERO) => {
-                self.restarts += 1;
-                self.spawn(now, out);
-            }
-            Some(wait) => {
-                self.restarts += 1;
-                self.phase = Phase::Backoff { until: now.mono.plus(wait) };
-            }
+        match self.budget.ask(now.mono, rules.restart, self.last_run.0) {
+            Some(Millis::ZERO) => self.spawn_again(now, out),
+            Some(wait) => self.phase = Phase::Backoff { until: now.mono.plus(wait) },
             None => {
                 let restarts = self.budget.spent();
                 self.phase = match rules.restart.cool_off {
@@ -330,7 +324,7 @@ impl Machine {
             return;
         }
         match &mut self.phase {
-            Phase::Backoff { .. } => self.spawn(now, out),
+            Phase::Backoff { .. } => self.spawn_again(now, out),
             Phase::Cooling { .. } => {
                 self.budget.forgive();
                 self.restarts += 1;
@@ -347,6 +341,13 @@ impl Machine {
             | Phase::Up { .. }
             | Phase::Failed { .. } => {}
         }
+    }
+
+    /// The restart that the budget allowed is made.
+    fn spawn_again(&mut self, now: Now, out: &mut Vec<Action>) {
+        self.budget.made(now.mono);
+        self.restarts += 1;
+        self.spawn(now, out);
     }
 
     fn spawn(&mut self, now: Now, out: &mut Vec<Action>) {

@@ -237,3 +237,31 @@ fn jitter_shortens_each_wait_by_at_most_its_share_and_differs_between_runs() {
     }
     assert!(waits.iter().any(|wait| *wait < 800) && waits.iter().any(|wait| *wait > 950));
 }
+
+#[test]
+fn the_window_counts_restarts_when_they_are_made() {
+    let opening = "0 up, 0 exits#1=1, 900 tick, 0 started#2";
+    let given = always().delay(900).max_restarts(1).window(1000);
+    check(given.clone(), opening, "200 exits#2=1 | failed:spent1 up | ended#2=1");
+    check(given, opening, "1000 exits#2=1 | backoff+1800 up | ended#2=1");
+}
+
+#[test]
+fn the_window_counts_a_restart_that_a_late_tick_made_late() {
+    check(
+        always().delay(900).max_restarts(1).window(1000),
+        "0 up, 0 exits#1=1, 5000 tick",
+        "999 exits#2=1 | failed:spent1 up | ended#2=1",
+    );
+}
+
+#[test]
+fn a_restart_is_counted_once_it_is_made() {
+    let mut stage = Stage::open(always().delay(1000), CRASHED);
+    assert_eq!(stage.machine.restarts(), 0, "it waits for its first restart");
+    stage.play("1000 tick");
+    assert_eq!(stage.machine.restarts(), 1);
+    stage.play("1 exits#2=1");
+    stage.play("1 down");
+    assert_eq!(stage.machine.restarts(), 1, "the second was called off");
+}
