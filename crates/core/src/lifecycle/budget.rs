@@ -4,8 +4,8 @@ use crate::spec::RestartSpec;
 use crate::time::{Millis, Mono};
 use serde::{Deserialize, Serialize};
 
-/// Restarts remembered for the window, whatever `max_restarts` says: the memory of a service is bounded,
-/// and more than this many in a window is a loop by any measure.
+/// Restarts remembered for the window: the memory of a service is bounded, and more than this many in a window
+/// is a loop by any measure. A higher `max_restarts` means this many; no limit at all stays no limit.
 const MAX_REMEMBERED: usize = 1000;
 
 /// The crash restarts of a service: those in the window, and how many in a row without a stable run.
@@ -31,7 +31,7 @@ impl Budget {
     /// long waits cannot carry more restarts into a window than it allows.
     pub fn ask(&mut self, now: Mono, spec: &RestartSpec, seed: u64) -> Option<Millis> {
         self.recent.retain(|at| now.since(*at) < spec.window);
-        let allowed = spec.max_restarts.map_or(usize::MAX, |n| n as usize);
+        let allowed = spec.max_restarts.map_or(usize::MAX, |n| (n as usize).min(MAX_REMEMBERED));
         if self.recent.len() >= allowed {
             return None;
         }

@@ -265,3 +265,14 @@ fn a_restart_is_counted_once_it_is_made() {
     stage.play("1 down");
     assert_eq!(stage.machine.restarts(), 1, "the second was called off");
 }
+
+#[test]
+fn a_limit_beyond_what_is_remembered_is_still_a_limit() {
+    let mut stage = Stage::open(always().delay(0).max_restarts(5000), UP);
+    for run in 1..=1000 {
+        stage.play(&format!("1 exits#{run}=1"));
+    }
+    assert_eq!(stage.state(), "starting#1001 up");
+    stage.play("1 exits#1001=1");
+    assert_eq!(stage.state(), "failed:spent1000 up");
+}
