@@ -56,6 +56,8 @@ impl Budget {
 /// The wait before restart number `streak` (from 0) in a row.
 fn ladder(streak: u32, spec: &RestartSpec) -> Millis {
     let (first, steps) = match (spec.delay, streak) {
+        // Not left to the arithmetic: nothing times an overflowing factor is not a number.
+        (Some(Millis::ZERO), _) => return Millis::ZERO,
         (Some(delay), steps) => (delay, steps),
         (None, 0) => return Millis::ZERO,
         (None, steps) => (RestartSpec::FIRST_STEP, steps - 1),

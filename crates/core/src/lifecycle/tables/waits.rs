@@ -276,3 +276,11 @@ fn a_limit_beyond_what_is_remembered_is_still_a_limit() {
     stage.play("1 exits#1001=1");
     assert_eq!(stage.state(), "failed:spent1000 up");
 }
+
+#[test]
+fn a_delay_of_zero_never_waits_even_with_an_absurd_factor() {
+    let mut given = always().delay(0).max_restarts(None);
+    given.restart.backoff = f64::MAX;
+    let opening = "0 up, 0 exits#1=1, 0 exits#2=1, 0 exits#3=1";
+    check(given, opening, "1 exits#4=1 | starting#5 up | ended#4=1 spawn#5");
+}
