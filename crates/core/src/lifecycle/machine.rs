@@ -105,11 +105,26 @@ impl Machine {
         }
     }
 
-    /// The run that was being made when a keeper died never came to be: make another.
+    /// The run that was being made when a keeper died never came to be: make another if one is wanted.
+    /// Does nothing where no run was being made, or where one is known to have been.
     pub fn run_was_never_made(&mut self, now: Now, out: &mut Vec<Action>) {
-        match self.wish {
-            Wish::Up | Wish::Once => self.spawn(now, out),
-            Wish::Down => self.phase = Phase::Down,
+        let in_the_making = match &self.phase {
+            Phase::Starting { .. } => true,
+            Phase::Stopping(stopping) => stopping.exit.is_none(),
+            Phase::Down
+            | Phase::Held
+            | Phase::Backoff { .. }
+            | Phase::Up { .. }
+            | Phase::Failed { .. }
+            | Phase::Cooling { .. } => false,
+        };
+        match (in_the_making, self.wish) {
+            (false, _) => {}
+            (true, Wish::Up | Wish::Once) => self.spawn(now, out),
+            (true, Wish::Down) => {
+                self.phase = Phase::Down;
+                self.since = now.wall;
+            }
         }
     }
 
@@ -354,6 +369,8 @@ impl Machine {
         let run = self.last_run.after(now.wall);
         self.last_run = run;
         self.phase = Phase::Starting { run };
+        // A run that could not be made may be followed by the next at once: one `Starting` after another.
+        self.since = now.wall;
         out.push(Action::Spawn { run });
     }
 }

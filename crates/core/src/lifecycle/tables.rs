@@ -144,12 +144,16 @@ impl Stage {
         let mut actions = Vec::new();
         let event = self.event(event.trim());
         self.machine.handle(self.now(), rules, event, &mut actions);
-        for action in &actions {
+        self.note_runs(&actions);
+        actions
+    }
+
+    fn note_runs(&mut self, actions: &[Action]) {
+        for action in actions {
             if let Action::Spawn { run } = action {
                 self.runs.push(*run);
             }
         }
-        actions
     }
 
     fn event(&self, text: &str) -> Event {

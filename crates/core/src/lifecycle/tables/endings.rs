@@ -357,3 +357,34 @@ fn an_unhealthy_one_time_run_is_failed_however_it_ends() {
          9 exits#1=0 | failed:exited down   | ended#1=0",
     );
 }
+
+/// A new keeper finds that the run of this moment was never made.
+#[track_caller]
+fn check_never_made(opening: &str, expected: &str) {
+    let mut stage = Stage::open(always(), opening);
+    stage.milliseconds += 40;
+    let before = stage.machine.clone();
+    let mut actions = Vec::new();
+    stage.machine.run_was_never_made(stage.now(), &mut actions);
+    stage.note_runs(&actions);
+    assert_eq!(format!("{} | {}", stage.state(), stage.list(&actions)).trim_end(), expected);
+    let began = if stage.machine == before { before.since() } else { stage.now().wall };
+    assert_eq!(stage.machine.since(), began);
+}
+
+#[test]
+fn a_run_that_was_never_made_is_made_anew_if_it_is_still_wanted() {
+    check_never_made("0 up", "starting#2 up | spawn#2");
+    check_never_made("0 once", "starting#2 once | spawn#2");
+    check_never_made("0 up, 0 restart", "starting#2 up | spawn#2");
+    check_never_made("0 up, 0 down", "down down |");
+    check_never_made("0 up, 0 down, 0 once", "starting#2 once | spawn#2");
+}
+
+#[test]
+fn a_run_that_is_known_to_have_been_made_is_not_made_anew() {
+    check_never_made("", "down down |");
+    check_never_made(UP, "up#1 up |");
+    check_never_made(LEFTOVERS, "stopping#1+4960 up |");
+    check_never_made("0 once, 0 exits#1=1", "failed:exited down |");
+}

@@ -284,3 +284,24 @@ fn a_delay_of_zero_never_waits_even_with_an_absurd_factor() {
     let opening = "0 up, 0 exits#1=1, 0 exits#2=1, 0 exits#3=1";
     check(given, opening, "1 exits#4=1 | starting#5 up | ended#4=1 spawn#5");
 }
+
+/// The phase's beginning, in milliseconds before now.
+#[track_caller]
+fn check_since(given: Given, opening: &str, expected: i64) {
+    let stage = Stage::open(given, opening);
+    let began = stage.machine.since();
+    assert_eq!((stage.now().wall.0 - began.0) / 1000, expected, "of {}", stage.state());
+}
+
+#[test]
+fn a_phase_begins_when_it_is_entered_and_not_with_what_happens_in_it() {
+    check_since(always(), "0 up, 5 tick", 5);
+    check_since(always(), "0 up, 5 started#1, 3 up", 3);
+    check_since(always(), "0 up, 5 started#1, 3 down, 2 leaves#1=0, 5000 tick", 5002);
+    check_since(always().delay(1000), "0 up, 5 exits#1=1, 7 tick", 7);
+}
+
+#[test]
+fn every_run_begins_its_own_start() {
+    check_since(always().delay(0), "0 up, 50 nospawn#1, 3 tick", 3);
+}
