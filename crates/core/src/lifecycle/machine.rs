@@ -239,7 +239,10 @@ impl Machine {
         let Phase::Stopping(stopping) = &mut self.phase else { return };
         if stopping.exit.is_none() {
             stopping.exit = Some(exit);
-            out.push(Action::Stop { run });
+            // What outlived a kill is killed again, not asked.
+            if !stopping.killed {
+                out.push(Action::Stop { run });
+            }
         }
     }
 

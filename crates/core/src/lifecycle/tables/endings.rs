@@ -388,3 +388,15 @@ fn a_run_that_is_known_to_have_been_made_is_not_made_anew() {
     check_never_made(LEFTOVERS, "stopping#1+4960 up |");
     check_never_made("0 once, 0 exits#1=1", "failed:exited down |");
 }
+
+#[test]
+fn what_is_left_after_a_kill_is_not_asked_again() {
+    check(
+        always(),
+        STOPPING,
+        "5000 tick          | stopping#1+1000 down | kill#1
+         10   leaves#1=sig9 | stopping#1+990 down  |
+         990  tick          | stopping#1+1000 down | kill#1
+         10   empty#1       | down down            | ended#1=sig9",
+    );
+}
