@@ -23,6 +23,8 @@ mod machine;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tables;
 
 pub use budget::Budget;
