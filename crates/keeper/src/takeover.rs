@@ -9,7 +9,7 @@ use crate::log;
 use crate::pump::{Command, Pump};
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run, Service};
-use proctor_core::lifecycle::{Event, Exit, Machine};
+use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{self, BootId, Identity, RunHeader, StoredSpec, StoredState};
 use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopSpec};
@@ -120,7 +120,14 @@ impl Keeper {
     }
 
     fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
-        match self.find_run(folder, run) {
+        let made =
+            self.services.get(slot).is_some_and(|s| matches!(s.machine.phase(), Phase::Up { .. }));
+        let found = match self.find_run(folder, run) {
+            // It was up and its record is gone: somebody tidied too much.
+            Found::Never if made => self.search_run(run),
+            found @ (Found::Alive(..) | Found::Over(..) | Found::Never) => found,
+        };
+        match found {
             Found::Alive(header, process) => {
                 let attached = self.attach(slot, &header, process);
                 self.open_logs(slot, folder, run);

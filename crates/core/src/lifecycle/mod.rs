@@ -23,6 +23,8 @@ mod machine;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tables;
 
 pub use budget::Budget;
@@ -84,7 +86,7 @@ pub enum StopCause {
 pub enum FailReason {
     /// The restart budget is spent.
     BudgetSpent { restarts: u32 },
-    /// It ended without success and its policy is not to restart.
+    /// It ended without success, or a probe gave up on it, and its policy is not to restart.
     Exited,
 }
 
