@@ -254,17 +254,23 @@ impl Builder<'_> {
                 return Err(self.problem(place, "a key must be text", None));
             }
         };
-        let name = Rc::clone(&key.text);
-        let Some(Frame { part: Part::Mapping(mapping), .. }) = self.open.last_mut() else {
-            return Ok(());
-        };
-        mapping.key = Some(key);
-        if !mapping.names.insert(Rc::clone(&name)) {
-            let message = format!("the key {} stands here a second time", quoted(&name));
+        if self.open_mapping().is_some_and(|it| !it.names.insert(Rc::clone(&key.text))) {
+            let message = format!("the key {} stands here a second time", quoted(&key.text));
             let problem = self.problem(place, &message, Some("remove one of them".into()));
             self.problems.push(problem);
         }
+        if let Some(mapping) = self.open_mapping() {
+            mapping.key = Some(key);
+        }
         Ok(())
+    }
+
+    /// The innermost thing that is open, if it is a mapping.
+    fn open_mapping(&mut self) -> Option<&mut OpenMapping> {
+        match &mut self.open.last_mut()?.part {
+            Part::Mapping(mapping) => Some(mapping),
+            Part::Sequence(_) => None,
+        }
     }
 
     /// What stands in the mapping itself wins, then what is merged first.
@@ -318,7 +324,11 @@ impl Builder<'_> {
 
     fn refuse_tag(&self, tag: Option<&Cow<'_, Tag>>, place: Place) -> Result<(), Problem> {
         let Some(tag) = tag else { return Ok(()) };
-        let message = format!("the tag {} is not used here", quoted(&tag.to_string()));
+        let name = match tag.is_yaml_core_schema() {
+            true => format!("!!{}", tag.suffix),
+            false => format!("{}{}", tag.handle, tag.suffix),
+        };
+        let message = format!("the tag {} is not used here", quoted(&name));
         Err(self.problem(place, &message, Some("remove it".into())))
     }
 
@@ -337,7 +347,7 @@ impl Builder<'_> {
 
     /// The keys that lead here, as `services.web: `; nothing at the top.
     fn path(&self) -> String {
-        let keys = self.open.iter().rev().skip(1).rev().filter_map(|frame| match &frame.part {
+        let keys = self.open.iter().filter_map(|frame| match &frame.part {
             Part::Mapping(mapping) => mapping.key.as_ref().map(|key| &*key.text),
             Part::Sequence(_) => None,
         });

@@ -68,9 +68,16 @@ fn variables_are_put_into_texts_and_never_become_structure() {
     assert!(!definition.autostart);
 }
 
+/// A service with this key is refused with exactly these problems.
+fn refused(table: &[(&str, &[&str])]) {
+    for (key, want) in table {
+        assert_eq!(problems(&with_key(key)), *want, "{key}");
+    }
+}
+
 #[test]
-fn what_is_wrong_with_variables_and_files_is_said_where_it_stands() {
-    let table: &[(&str, &[&str])] = &[
+fn what_is_wrong_with_variables_is_said_where_it_stands() {
+    refused(&[
         (
             "env: {A: '${NOPE} ${NEITHER}'}",
             &[
@@ -129,6 +136,12 @@ fn what_is_wrong_with_variables_and_files_is_said_where_it_stands() {
             "env: {A: \"x\\0y\"}",
             &["proctor.yaml:5:16: services.web.env.A: the text has a NUL character in it"],
         ),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_files_is_said_where_it_stands() {
+    refused(&[
         (
             "env_file: nope.env",
             &[
@@ -149,10 +162,7 @@ fn what_is_wrong_with_variables_and_files_is_said_where_it_stands() {
                 "/srv/app/instance.env:2:1: 'PROCTOR_INSTANCE' is set by Proctor",
             ],
         ),
-    ];
-    for (key, want) in table {
-        assert_eq!(problems(&with_key(key)), *want, "{key}");
-    }
+    ]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The configuration as its users meet it: text in, definitions or problems out.
 
 mod bad;
+mod bad_values;
 mod environment;
 mod generated;
 mod good;
