@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-
-=======
 //! The machine against a reference model in a hostile world, by random scripts.
 //!
 //! After each event three things must agree: what the machine did, what the machine restored from its stored form
@@ -397,4 +394,3 @@ proptest! {
         wanted.settles_in("up");
     }
 }
->>>>>>> life
