@@ -2,7 +2,7 @@
 
 use super::keys::{self, Scope, suggest};
 use super::problem::{Place, quoted};
-use super::read::{Layer, Reader};
+use super::read::{Layer, Reader, is_extension};
 use super::service::{Built, Service, plain_name};
 use super::settings;
 use super::tree::{Content, Entry, Node};
@@ -61,7 +61,7 @@ fn supervisor<'n>(reader: &mut Reader<'_>, root: &'n Node) -> Option<&'n Node> {
     }
     let mut suggested = false;
     for entry in entries {
-        if &*entry.key != "supervisor" && !reader.is_extension(&entry.key) {
+        if &*entry.key != "supervisor" && !is_extension(&entry.key) {
             suggested |= stray(reader, entry);
         }
     }

@@ -5,7 +5,7 @@
 //! text ── tree ──► nodes with places ── read, keys ──► layers ── service ──► definitions, settings
 //!                                        (one mapping: one layer)   (service over supervisor over default)
 //! ```
-//! Every key is declared once, in `keys`: from there come validation, suggestions, [`schema`] and [`reference`].
+//! Every key is declared once, in `keys`: from there come validation, suggestions, [`schema()`] and [`reference()`].
 //! A file is refused as a whole, with all its problems; nothing is ignored except what begins with `x-`.
 //! Whether users, programs and ports exist is asked later, by those who can look.
 

@@ -49,6 +49,8 @@ pub(super) fn sort(problems: &mut Vec<Problem>, file: &str) {
     problems.dedup();
 }
 
+/// A file with more mistakes than this is not a configuration; nobody reads further.
+pub(super) const MAX_PROBLEMS: usize = 1000;
 /// More of a wrong value than this helps nobody to recognise it.
 const SHOWN: usize = 60;
 /// Names of keys and files can be long, too.

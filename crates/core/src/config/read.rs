@@ -5,8 +5,8 @@
 use super::Surroundings;
 use super::envfile;
 use super::interpolate::{self, Expanded};
-use super::keys::{self, Default, Key, Kind, Scope, planned, suggest};
-use super::problem::{Place, Problem, quoted};
+use super::keys::{self, Absent, Key, Kind, Scope, planned, suggest};
+use super::problem::{MAX_PROBLEMS, Place, Problem, quoted};
 use super::scalar;
 use super::secret::shown_value;
 use super::tree::{Content, Entry, MAX_NODES, Node};
@@ -14,8 +14,6 @@ use super::value::{Value, Word};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A file with more mistakes than this is not a configuration; nobody reads further.
-const MAX_PROBLEMS: usize = 1000;
 /// All texts together, after variables were put in: sixteen times the largest file.
 const MAX_EXPANDED: usize = 16 << 20;
 
@@ -98,7 +96,7 @@ impl<'a> Reader<'a> {
     pub(super) fn defaults(&mut self) -> Layer {
         let mut layer = Layer::new();
         for (full, key) in keys::leaves(Scope::Service) {
-            let Default::Value(text) = key.default else { continue };
+            let Absent::Value(text) = key.default else { continue };
             let (node, _) = super::tree::parse("default", text);
             let node = node.expect("a default of the table is YAML and not null");
             if let Some(value) = self.value(&key.kind, &node, &full) {
@@ -124,7 +122,7 @@ impl<'a> Reader<'a> {
         layer: &mut Layer,
     ) {
         for entry in self.entries(node, path, "a mapping") {
-            if self.is_extension(&entry.key) || !self.visit(entry.place) {
+            if is_extension(&entry.key) || !self.visit(entry.place) {
                 continue;
             }
             let Some(key) = keys::find(keys, &entry.key, here) else {
@@ -150,11 +148,6 @@ impl<'a> Reader<'a> {
             origin = format!("{origin}, environment {}", self.variables.join(", "));
         }
         layer.insert(full, Found { value, place: Some(place), origin });
-    }
-
-    /// Keys for anchors and for other programs: allowed wherever keys are, and deliberately without meaning.
-    pub(super) fn is_extension(&self, key: &str) -> bool {
-        key.starts_with("x-")
     }
 
     /// The entries of a mapping, or a problem.
@@ -283,4 +276,9 @@ impl<'a> Reader<'a> {
             }
         }
     }
+}
+
+/// Keys for anchors and for other programs: allowed wherever keys are, and deliberately without meaning.
+pub(super) fn is_extension(key: &str) -> bool {
+    key.starts_with("x-")
 }

@@ -1,6 +1,6 @@
 //! The reference of all keys as Markdown, for the documentation.
 
-use super::keys::{Default, KEYS, Key, Kind, Scope};
+use super::keys::{Absent, KEYS, Key, Kind, Scope};
 use super::scalar::expected;
 use std::fmt::Write as _;
 
@@ -34,9 +34,9 @@ fn section(
     for key in keys.iter().filter(|key| wanted(key)) {
         let dot = if block.is_empty() { "" } else { "." };
         let default = match key.default {
-            Default::Required => "required".to_string(),
-            Default::Value(text) => format!("`{text}`"),
-            Default::Nothing(what) => what.to_string(),
+            Absent::Required => "required".to_string(),
+            Absent::Value(text) => format!("`{text}`"),
+            Absent::Nothing(what) => what.to_string(),
         };
         let _ = writeln!(
             out,

@@ -3,7 +3,7 @@
 //! It accepts what the parser accepts as far as a schema can tell: numbers may be written as text with variables in
 //! it, and what a value refers to is not checked.
 
-use super::keys::{Default, Duration, KEYS, Key, Kind, MAX_BYTES, Scope};
+use super::keys::{Absent, Duration, KEYS, Key, Kind, MAX_BYTES, Scope};
 use super::tree;
 use serde_json::{Map, Value as Json, json};
 
@@ -43,7 +43,7 @@ fn mapping(keys: &[Key], here: Scope) -> Json {
     let properties: Map<String, Json> =
         allowed().map(|key| (key.name.to_string(), property(key))).collect();
     let required: Vec<&str> =
-        allowed().filter(|key| key.default == Default::Required).map(|key| key.name).collect();
+        allowed().filter(|key| key.default == Absent::Required).map(|key| key.name).collect();
     json!({
         "type": "object",
         "properties": properties,
@@ -56,7 +56,7 @@ fn mapping(keys: &[Key], here: Scope) -> Json {
 fn property(key: &Key) -> Json {
     let mut schema = kind(key);
     schema["description"] = json!(key.doc);
-    if let Default::Value(text) = key.default {
+    if let Absent::Value(text) = key.default {
         schema["default"] = plain(text);
     }
     schema["examples"] = json!([plain(key.example)]);

@@ -7,7 +7,7 @@ use super::scalar;
 use super::value::{Value, Variable, Word};
 use super::{HealthCheck, ServiceDef, UserRef};
 use crate::name::{MAX_NAME, ServiceName};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The layers of one service, and where it stands.
 pub(super) struct Service<'l> {
@@ -177,12 +177,11 @@ impl Service<'_> {
     fn groups(&self, reader: &mut Reader<'_>) -> Vec<String> {
         let groups = self.words("groups");
         let place = self.place_of("groups");
-        for (at, group) in groups.iter().enumerate() {
+        let mut seen = BTreeSet::new();
+        for group in &groups {
             let trouble = match plain_name(group) {
                 Err(why) => Some(why.replace("service name", "group name")),
-                Ok(_) if groups[..at].contains(group) => {
-                    Some(format!("{} stands twice", quoted(group)))
-                }
+                Ok(_) if !seen.insert(group) => Some(format!("{} stands twice", quoted(group))),
                 Ok(_) => None,
             };
             if let Some(trouble) = trouble {
@@ -262,9 +261,7 @@ impl Service<'_> {
     /// The definition once, or once for each instance.
     fn instances(&self, reader: &mut Reader<'_>, definition: ServiceDef) -> Vec<ServiceDef> {
         let instances = self.count("instances");
-        let size = definition.argv.iter().map(String::len).sum::<usize>()
-            + definition.env.iter().map(|(name, text)| name.len() + text.len()).sum::<usize>();
-        let count = definition.argv.len() + definition.env.len() + 8;
+        let (count, size) = cost(&definition);
         let mut all = Vec::new();
         for number in 1..=instances {
             if !reader.charge(count, size, self.place) {
@@ -291,6 +288,18 @@ impl Service<'_> {
         }
         all
     }
+}
+
+/// How many texts a definition holds, and how long they are together.
+fn cost(definition: &ServiceDef) -> (usize, usize) {
+    let groups = definition.user.iter().flat_map(|user| &user.supplementary);
+    let texts = definition.argv.iter().chain(&definition.groups).chain(groups);
+    let pairs = definition.env.iter().flat_map(|(name, text)| [name, text]);
+    let rest = [&definition.working_dir].into_iter().chain(&definition.description);
+    texts
+        .chain(pairs)
+        .chain(rest)
+        .fold((0, 0), |(count, size), text| (count + 1, size + text.len()))
 }
 
 /// Words as a POSIX shell would make them; a comment or white space is no command.

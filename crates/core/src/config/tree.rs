@@ -4,7 +4,7 @@
 //! gigabytes; merge keys (`<<`) are resolved here, because what they mean is YAML's business. Left out on
 //! purpose: tags, keys that are not text, several documents. Each is refused, not ignored.
 
-use super::problem::{Place, Problem, quoted};
+use super::problem::{MAX_PROBLEMS, Place, Problem, quoted};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -257,6 +257,9 @@ impl Builder<'_> {
         if self.open_mapping().is_some_and(|it| !it.names.insert(Rc::clone(&key.text))) {
             let message = format!("the key {} stands here a second time", quoted(&key.text));
             let problem = self.problem(place, &message, Some("remove one of them".into()));
+            if self.problems.len() >= MAX_PROBLEMS {
+                return Err(problem);
+            }
             self.problems.push(problem);
         }
         if let Some(mapping) = self.open_mapping() {

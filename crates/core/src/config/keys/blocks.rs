@@ -1,7 +1,7 @@
 //! The keys inside of blocks. A block may stand in a service and in `supervisor:`; each of its keys is overridden
 //! by itself.
 
-use super::{Choice, Default, Duration, Key, Kind, Scope, Unit, key};
+use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
 
 const ON_FULL: &[Choice] = &[Choice::new("drop"), Choice::new("block")];
 
@@ -22,7 +22,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         "delay",
         Scope::Both,
         milliseconds_or_none(0),
-        Default::Nothing("the first restart is immediate, the second waits 250 ms"),
+        Absent::Nothing("the first restart is immediate, the second waits 250 ms"),
         "Wait before the first restart; each further one waits `backoff` times longer.",
         "5000",
     ),
@@ -30,7 +30,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         "max_delay",
         Scope::Both,
         milliseconds(1),
-        Default::Value("60000"),
+        Absent::Value("60000"),
         "The longest wait.",
         "60000",
     ),
@@ -38,7 +38,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         "backoff",
         Scope::Both,
         Kind::Float { min: 1.0, max: 100.0 },
-        Default::Value("2.0"),
+        Absent::Value("2.0"),
         "Factor from one wait to the next.",
         "2.0",
     ),
@@ -46,7 +46,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         "jitter",
         Scope::Both,
         Kind::Float { min: 0.0, max: 1.0 },
-        Default::Value("0.1"),
+        Absent::Value("0.1"),
         "Share of the wait that is random, so that services do not come back in step.",
         "0.2",
     ),
@@ -54,7 +54,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         "window",
         Scope::Both,
         milliseconds(1),
-        Default::Value("600000"),
+        Absent::Value("600000"),
         "The time in which `max_restarts` are counted.",
         "600000",
     ),
@@ -62,7 +62,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         "stable_after",
         Scope::Both,
         milliseconds(0),
-        Default::Value("10000"),
+        Absent::Value("10000"),
         "After this long a run counts as stable, and the waits begin anew.",
         "10000",
     ),
@@ -70,7 +70,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         "cool_off",
         Scope::Both,
         milliseconds_or_none(1),
-        Default::Nothing("a failed service stays failed"),
+        Absent::Nothing("a failed service stays failed"),
         "Try a failed service again after this long.",
         "15m",
     ),
@@ -81,7 +81,7 @@ pub(in super::super) const STOP: &[Key] = &[
         "signal",
         Scope::Both,
         Kind::Signal,
-        Default::Value("TERM"),
+        Absent::Value("TERM"),
         "The signal that asks the service to end.",
         "INT",
     ),
@@ -89,7 +89,7 @@ pub(in super::super) const STOP: &[Key] = &[
         "grace",
         Scope::Both,
         milliseconds(0),
-        Default::Value("10s"),
+        Absent::Value("10s"),
         "How long it may take before everything it started is killed.",
         "30s",
     ),
@@ -100,7 +100,7 @@ pub(in super::super) const HEALTH_CHECK: &[Key] = &[
         "interval",
         Scope::Both,
         seconds(100),
-        Default::Value("30"),
+        Absent::Value("30"),
         "Time from one question to the next.",
         "30",
     ),
@@ -108,7 +108,7 @@ pub(in super::super) const HEALTH_CHECK: &[Key] = &[
         "timeout",
         Scope::Both,
         seconds(1),
-        Default::Value("10"),
+        Absent::Value("10"),
         "An answer that takes longer is a failure.",
         "10",
     ),
@@ -116,7 +116,7 @@ pub(in super::super) const HEALTH_CHECK: &[Key] = &[
         "retries",
         Scope::Both,
         Kind::Integer { min: 1, max: 1000 },
-        Default::Value("3"),
+        Absent::Value("3"),
         "Failures in a row after which the service is restarted.",
         "3",
     ),
@@ -127,7 +127,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         "max_size",
         Scope::Both,
         Kind::Size { min: 4096 },
-        Default::Value("16MiB"),
+        Absent::Value("16MiB"),
         "A file of output is closed when it has this size. `MiB`, `M`: powers of 1024; `MB`: powers of 1000.",
         "16MiB",
     ),
@@ -135,7 +135,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         "max_files",
         Scope::Both,
         Kind::Integer { min: 2, max: 100_000 },
-        Default::Value("8"),
+        Absent::Value("8"),
         "Files kept of each stream, the open one included.",
         "8",
     ),
@@ -143,7 +143,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         "max_total",
         Scope::Both,
         Kind::Size { min: 8192 },
-        Default::Value("128MiB"),
+        Absent::Value("128MiB"),
         "Bytes kept of a service's output; at least twice `max_size`.",
         "1G",
     ),
@@ -151,7 +151,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         "max_age",
         Scope::Both,
         milliseconds_or_none(1000),
-        Default::Nothing("by size only"),
+        Absent::Nothing("by size only"),
         "A file of output is also closed when it is this old.",
         "1d",
     ),
@@ -159,14 +159,14 @@ pub(in super::super) const LOGS: &[Key] = &[
         "on_full",
         Scope::Both,
         Kind::Choice(ON_FULL),
-        Default::Value("drop"),
+        Absent::Value("drop"),
         "On a full disk: drop output and say how much, or let the service wait.",
         "block",
     ),
 ];
 
 const fn limit(name: &'static str, bytes: bool, doc: &'static str, example: &'static str) -> Key {
-    key(name, Scope::Both, Kind::Limit { bytes }, Default::Nothing("inherited"), doc, example)
+    key(name, Scope::Both, Kind::Limit { bytes }, Absent::Nothing("inherited"), doc, example)
 }
 
 pub(in super::super) const LIMITS: &[Key] = &[

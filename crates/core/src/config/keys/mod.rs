@@ -14,7 +14,7 @@ pub(super) struct Key {
     pub name: &'static str,
     pub scope: Scope,
     pub kind: Kind,
-    pub default: Default,
+    pub default: Absent,
     /// One or two sentences for the reference and for editors.
     pub doc: &'static str,
     /// A value, as YAML.
@@ -39,7 +39,7 @@ impl Scope {
 
 /// What holds when a key is nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Default {
+pub(super) enum Absent {
     Required,
     /// As YAML.
     Value(&'static str),
@@ -175,7 +175,7 @@ const fn key(
     name: &'static str,
     scope: Scope,
     kind: Kind,
-    default: Default,
+    default: Absent,
     doc: &'static str,
     example: &'static str,
 ) -> Key {

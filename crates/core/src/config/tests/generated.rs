@@ -1,7 +1,7 @@
 //! What is made from the key table: the table is sound, the schema and the reference know every key.
 
 use super::{config, with_key};
-use crate::config::keys::{Default, KEYS, Key, Kind, Scope, leaves, planned};
+use crate::config::keys::{Absent, KEYS, Key, Kind, Scope, leaves, planned};
 use crate::config::{reference, schema};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -38,8 +38,8 @@ fn every_default_and_every_example_is_a_good_value() {
             continue;
         }
         let defaults = match key.default {
-            Default::Value(text) => Some(text),
-            Default::Required | Default::Nothing(_) => None,
+            Absent::Value(text) => Some(text),
+            Absent::Required | Absent::Nothing(_) => None,
         };
         for value in [Some(key.example), defaults].into_iter().flatten() {
             let entry = match block {
@@ -83,7 +83,7 @@ fn the_schema_knows_every_key_and_refers_only_to_what_it_has() {
         for home in homes {
             let property = &definitions[home]["properties"][key.name];
             assert_eq!(property["description"], key.doc, "{home}.{}", key.name);
-            assert_eq!(property.get("default").is_some(), matches!(key.default, Default::Value(_)));
+            assert_eq!(property.get("default").is_some(), matches!(key.default, Absent::Value(_)));
             assert_eq!(definitions[home]["additionalProperties"], false);
         }
     }

@@ -78,6 +78,17 @@ proptest! {
     }
 
     #[test]
+    fn any_text_given_as_json_comes_back_as_it_was(words in prop::collection::vec(any::<String>(), 1..4)) {
+        let words: Vec<String> = words.iter().map(|word| word.replace('\0', "")).collect();
+        let written: Vec<String> = words.iter().map(|word| word.replace('$', "$$")).collect();
+        let service = serde_json::json!({ "command": "serve", "args": written });
+        for text in [service.to_string(), format!("{service:#}")] {
+            let read = parse_service("given", "web", &text, &around()).unwrap();
+            prop_assert_eq!(&read[0].argv[1..], &words[..]);
+        }
+    }
+
+    #[test]
     fn a_broken_off_file_never_panics(end in 0_usize..400, flip in 0_usize..400, with in any::<char>()) {
         let text = super::with_key("env: {A: '${HOME}'}\n      restart: &r { delay: 5s, jitter: 0.5 }\n      logs: {\n        max_size: 1M }\n      args: [a, \"b\\n\", *r]");
         let mut letters: Vec<char> = text.chars().take(end).collect();
@@ -157,4 +168,5 @@ fn a_file_of_mistakes_is_not_read_to_its_end() {
     let found = problems(&format!("supervisor:\n  services: {{}}\n{}", keys.join("\n")));
     assert_eq!(found.len(), 1001);
     assert!(found[1000].contains("the rest was not looked at"));
+    assert_eq!(problems(&"a: 1\n".repeat(5000)).len(), 1001);
 }
