@@ -106,11 +106,11 @@ impl Machine {
     }
 
     /// The run that was being made when a keeper died never came to be: make another if one is wanted.
-    /// Does nothing where no run was being made, or where one is known to have been.
+    /// Does nothing where there is no run, or where it was seen to be up.
     pub fn run_was_never_made(&mut self, now: Now, out: &mut Vec<Action>) {
         let in_the_making = match &self.phase {
-            Phase::Starting { .. } => true,
-            Phase::Stopping(stopping) => stopping.exit.is_none(),
+            // A stop of what is not there would never end.
+            Phase::Starting { .. } | Phase::Stopping(_) => true,
             Phase::Down
             | Phase::Held
             | Phase::Backoff { .. }

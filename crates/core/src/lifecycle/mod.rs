@@ -74,7 +74,7 @@ pub struct Stopping {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopCause {
-    /// Somebody asked for it to stop, or to run anew.
+    /// Somebody asked for it to stop, to run anew, or to start while it was on its way out.
     Asked,
     /// A probe gave up on it.
     Unhealthy,

@@ -379,13 +379,13 @@ fn a_run_that_was_never_made_is_made_anew_if_it_is_still_wanted() {
     check_never_made("0 up, 0 restart", "starting#2 up | spawn#2");
     check_never_made("0 up, 0 down", "down down |");
     check_never_made("0 up, 0 down, 0 once", "starting#2 once | spawn#2");
+    check_never_made(LEFTOVERS, "starting#2 up | spawn#2");
 }
 
 #[test]
-fn a_run_that_is_known_to_have_been_made_is_not_made_anew() {
+fn what_is_up_or_over_is_not_made_anew() {
     check_never_made("", "down down |");
     check_never_made(UP, "up#1 up |");
-    check_never_made(LEFTOVERS, "stopping#1+4960 up |");
     check_never_made("0 once, 0 exits#1=1", "failed:exited down |");
 }
 
