@@ -137,7 +137,10 @@ impl Keeper {
             (Whom::Main, Main::Gone { .. }) => return Err(not_running()),
             (Whom::Tree, _) => {
                 let mark = self.mark(slot, run.id).ok_or_else(not_running)?;
-                log!("signal {signal} to {} processes of {name}", run.tree(mark).signal(signal));
+                log!(
+                    "signal {signal} to {} processes of {name}",
+                    run.tree(mark).signal(signal, None)
+                );
                 Ok(())
             }
         };

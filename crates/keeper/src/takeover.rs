@@ -157,12 +157,17 @@ impl Keeper {
         if let Some(service) = self.services.get_mut(slot) {
             service.machine.run_was_never_made(now, &mut actions);
         }
+        self.store_state(slot);
         self.carry_out(slot, actions, now);
     }
 
-    fn find_run(&self, folder: &Folder, run: RunId) -> Found {
+    fn find_run(&self, slot: u32, folder: &Folder, run: RunId) -> Found {
         match read_run(folder, run) {
-            Ok(None) => Found::Never,
+            // Its keeper died before it could make the record, or somebody tidied too much.
+            Ok(None) => match self.search_run(run) {
+                Found::Over(..) if !self.is_up(slot) => Found::Never,
+                found @ (Found::Alive(..) | Found::Over(..) | Found::Never) => found,
+            },
             Ok(Some((header, Some(identity)))) => self.recognise(header, &identity),
             Ok(Some((_, None))) => match wait_for_identity(folder, run) {
                 Some((header, identity)) => self.recognise(header, &identity),
@@ -173,6 +178,10 @@ impl Keeper {
                 self.search_run(run)
             }
         }
+    }
+
+    fn is_up(&self, slot: u32) -> bool {
+        self.services.get(slot).is_some_and(|s| matches!(s.machine.phase(), Phase::Up { .. }))
     }
 
     fn recognise(&self, header: RunHeader, identity: &Identity) -> Found {
@@ -270,6 +279,7 @@ fn gone(header: &RunHeader) -> Run {
         cgroup: header.cgroup.as_ref().map(PathBuf::from),
         main: Main::Gone { reaped_at: 0 },
         spawned: None,
+        asked: false,
         killed: false,
         left: 0,
     }

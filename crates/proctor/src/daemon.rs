@@ -18,8 +18,10 @@ const CLIENTS: i32 = 4;
 
 pub(crate) fn main() -> Result<()> {
     let home = Arguments::parse(std::env::args_os().skip(2))?.home;
-    let keeper = inherit::take(KEEPER).map(UnixStream::from).context("the keeper's socket is missing")?;
-    let clients = inherit::take(CLIENTS).map(UnixListener::from).context("the clients' socket is missing")?;
+    let keeper =
+        inherit::take(KEEPER).map(UnixStream::from).context("the keeper's socket is missing")?;
+    let clients =
+        inherit::take(CLIENTS).map(UnixListener::from).context("the clients' socket is missing")?;
     start_tracing();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(serve(&home, keeper, clients));
@@ -54,8 +56,13 @@ fn become_keeper(home: &Home) -> Result<()> {
 /// To standard error, which the keeper has made the own log. `SUPERVISOR_LOG_LEVEL` and `RUST_LOG` choose how much.
 fn start_tracing() {
     let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let filter = var("RUST_LOG").or_else(|| var("SUPERVISOR_LOG_LEVEL")).unwrap_or_else(|| "info".into());
+    let filter =
+        var("RUST_LOG").or_else(|| var("SUPERVISOR_LOG_LEVEL")).unwrap_or_else(|| "info".into());
     let filter = tracing_subscriber::EnvFilter::try_new(&filter)
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
 }
