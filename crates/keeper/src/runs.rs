@@ -138,7 +138,7 @@ impl Keeper {
             cgroup: cgroup.as_ref().map(|p| p.display().to_string()),
         };
         let record = new_record(folder, &header).map_err(|e| failure("record", name, &e))?;
-        let id = self.mark_value(run);
+        let id = self.mark_value(name, run);
         let home = self.home.state.display().to_string();
         let marks = [
             ("PROCTOR_HOME", home.as_str()),
@@ -291,17 +291,13 @@ impl Keeper {
 
     /// The mark of a run in its processes' environment, as an entry.
     pub(crate) fn mark(&self, slot: u32, run: RunId) -> Option<String> {
-        self.services.get(slot)?;
-        Some(self.mark_entry(run))
+        let service = self.services.get(slot)?;
+        Some(format!("PROCTOR_RUN={}", self.mark_value(service.name.as_str(), run)))
     }
 
-    pub(crate) fn mark_entry(&self, run: RunId) -> String {
-        format!("PROCTOR_RUN={}", self.mark_value(run))
-    }
-
-    /// Unique across Proctors on this machine, because their homes differ.
-    fn mark_value(&self, run: RunId) -> String {
-        format!("{}-{run}", self.label)
+    /// Unique on this machine: homes differ, services of a home differ, runs of a service differ.
+    fn mark_value(&self, service: &str, run: RunId) -> String {
+        format!("{}-{service}-{run}", self.label)
     }
 }
 

@@ -120,14 +120,7 @@ impl Keeper {
     }
 
     fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
-        let made =
-            self.services.get(slot).is_some_and(|s| matches!(s.machine.phase(), Phase::Up { .. }));
-        let found = match self.find_run(folder, run) {
-            // It was up and its record is gone: somebody tidied too much.
-            Found::Never if made => self.search_run(run),
-            found @ (Found::Alive(..) | Found::Over(..) | Found::Never) => found,
-        };
-        match found {
+        match self.find_run(slot, folder, run) {
             Found::Alive(header, process) => {
                 let attached = self.attach(slot, &header, process);
                 self.open_logs(slot, folder, run);
@@ -164,7 +157,7 @@ impl Keeper {
     fn find_run(&self, slot: u32, folder: &Folder, run: RunId) -> Found {
         match read_run(folder, run) {
             // Its keeper died before it could make the record, or somebody tidied too much.
-            Ok(None) => match self.search_run(run) {
+            Ok(None) => match self.search_run(slot, run) {
                 Found::Over(..) if !self.is_up(slot) => Found::Never,
                 found @ (Found::Alive(..) | Found::Over(..) | Found::Never) => found,
             },
@@ -175,7 +168,7 @@ impl Keeper {
             },
             Err(error) => {
                 log!("{error}; looking for run {run} by its mark");
-                self.search_run(run)
+                self.search_run(slot, run)
             }
         }
     }
@@ -200,8 +193,9 @@ impl Keeper {
     }
 
     /// The record cannot be read: the process that leads a session and carries the run's mark is the one.
-    fn search_run(&self, run: RunId) -> Found {
-        let tree = Tree { pid: 0, cgroup: None, mark: self.mark_entry(run), reaped_at: Some(0) };
+    fn search_run(&self, slot: u32, run: RunId) -> Found {
+        let Some(mark) = self.mark(slot, run) else { return Found::Never };
+        let tree = Tree { pid: 0, cgroup: None, mark, reaped_at: Some(0) };
         let leader = tree
             .members()
             .into_iter()
