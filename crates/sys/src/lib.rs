@@ -1,1 +1,6 @@
 //! sys
+
+pub mod atomic;
+pub mod port;
+pub mod program;
+pub mod user;
