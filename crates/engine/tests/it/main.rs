@@ -1,5 +1,7 @@
 //! The daemon's side against a keeper that is played: real socket, real messages, real files.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 mod fake;
 mod lifetime;
 mod recovery;
