@@ -1,7 +1,8 @@
 //! The daemon's end of the socket to the keeper: frames out, frames in, and each answer to who asked.
 //!
 //! Messages are taken strictly in the order in which the keeper sent them: the news of a batch is in the registry
-//! before anybody hears of an answer in it. So whoever has an answer sees its effects.
+//! before anybody hears of an answer in it. So whoever has an answer sees its effects, because the keeper sends the
+//! states that a request changed before its answer.
 //! What the news means is the registry's business.
 
 use crate::definition::Definition;
@@ -177,21 +178,30 @@ impl Link {
 
     pub(crate) async fn ask(&self, ask: Ask) -> Result<(), EngineError> {
         let asked = self.send(&ask).await?;
-        asked.answer().await
+        asked.answer(ANSWER_WITHIN).await
     }
 
-    /// Ask many things at once; the answers in the same order. All are sent, whatever the answers are.
+    /// Ask many things at once; the answers in the same order. All are sent, whatever the answers are. A keeper that
+    /// has been silent for too long once is not waited for again: only what it answered already counts.
     pub(crate) async fn ask_all(&self, asks: Vec<Ask>) -> Vec<Result<(), EngineError>> {
         let mut sent = Vec::with_capacity(asks.len());
+        let mut silent = false;
         for ask in &asks {
-            sent.push(self.send(ask).await);
+            let asked = if silent { Err(EngineError::KeeperGone) } else { self.send(ask).await };
+            silent = matches!(asked, Err(EngineError::KeeperGone));
+            sent.push(asked);
         }
+        let mut patience = ANSWER_WITHIN;
         let mut answers = Vec::with_capacity(sent.len());
         for asked in sent {
-            answers.push(match asked {
-                Ok(asked) => asked.answer().await,
+            let answer = match asked {
+                Ok(asked) => asked.answer(patience).await,
                 Err(error) => Err(error),
-            });
+            };
+            if matches!(answer, Err(EngineError::KeeperGone)) {
+                patience = Duration::ZERO;
+            }
+            answers.push(answer);
         }
         answers
     }
@@ -217,8 +227,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    async fn answer(mut self) -> Result<(), EngineError> {
-        match timeout(ANSWER_WITHIN, &mut self.receiver).await {
+    async fn answer(mut self, patience: Duration) -> Result<(), EngineError> {
+        match timeout(patience, &mut self.receiver).await {
             Ok(Ok(result)) => Ok(result?),
             Ok(Err(_)) | Err(_) => Err(EngineError::KeeperGone),
         }

@@ -223,3 +223,84 @@ pub(crate) fn describe(problems: &[Problem]) -> String {
     };
     problems.iter().map(line).collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn current(source: Source, mark: &str) -> Current {
+        Current { source, given: Some([("MARK".to_owned(), mark.to_owned())].into()) }
+    }
+
+    fn request(path: Option<&str>, example: bool, variables: Option<&[&str]>) -> ConfigRequest {
+        let pair = |name: &&str| ((*name).to_owned(), "asked".to_owned());
+        let environment = variables.map(|names| names.iter().map(pair).collect());
+        ConfigRequest { path: path.map(PathBuf::from), example, environment }
+    }
+
+    /// The source that is chosen, and whose environment it gets.
+    fn chosen(request: ConfigRequest, current: Option<&Current>) -> String {
+        match choose(request, current) {
+            Ok(Current { source, given: None }) => format!("{source}, own"),
+            Ok(Current { source, given: Some(given) }) => {
+                format!("{source}, {}", given.get("MARK").map_or("none", String::as_str))
+            }
+            Err(_) => "nothing".into(),
+        }
+    }
+
+    #[test]
+    fn the_named_file_comes_first_then_what_is_in_force_then_the_target_then_the_example() {
+        let (file, target) = (Source::File("/a.yaml".into()), Source::Target);
+        let file = current(file, "before");
+        let target = current(target, "before");
+        let example = current(Source::Example, "before");
+        let mark: Option<&[&str]> = Some(&["MARK"]);
+        let command: Option<&[&str]> = Some(&["MARK", TARGET_COMMAND]);
+        let rows = [
+            (request(Some("/b.yaml"), true, mark), Some(&file), "/b.yaml, asked"),
+            (request(Some("/b.yaml"), true, None), Some(&file), "/b.yaml, own"),
+            (request(Some("/a.yaml"), true, None), Some(&file), "/a.yaml, before"),
+            (request(None, true, command), Some(&file), "/a.yaml, asked"),
+            (request(None, false, None), Some(&file), "/a.yaml, before"),
+            (request(None, true, command), None, "SUPERVISOR_TARGET_CMD, asked"),
+            (request(None, true, command), Some(&example), "SUPERVISOR_TARGET_CMD, asked"),
+            (request(None, true, command), Some(&target), "SUPERVISOR_TARGET_CMD, asked"),
+            (request(None, true, mark), Some(&target), "SUPERVISOR_TARGET_CMD, before"),
+            (request(None, false, None), Some(&example), "the built-in example, before"),
+            (request(None, true, mark), None, "the built-in example, asked"),
+            (request(None, false, mark), None, "nothing"),
+        ];
+        for (request, current, expected) in rows {
+            let asked = format!("{request:?} with {current:?}");
+            assert_eq!(chosen(request, current), expected, "{asked}");
+        }
+    }
+
+    #[test]
+    fn only_regular_text_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        assert_eq!(read_text(&file).unwrap_err(), "No such file or directory");
+        assert_eq!(read_text(folder.path()).unwrap_err(), "it is not a regular file");
+        std::fs::write(&file, [0xff, 0xfe]).unwrap();
+        assert_eq!(read_text(&file).unwrap_err(), "it is not UTF-8 text");
+        std::fs::write(&file, "text").unwrap();
+        assert_eq!(read_text(&file).unwrap(), "text");
+    }
+
+    #[test]
+    fn problems_are_described_with_their_place_and_what_to_do() {
+        let problem = |line, help: Option<&str>| Problem {
+            file: "proctor.yaml".into(),
+            line,
+            column: 5,
+            message: "unknown key".into(),
+            help: help.map(Into::into),
+        };
+        let text = describe(&[problem(7, Some("did you mean 'x'?")), problem(0, None)]);
+        let expected =
+            "proctor.yaml:7:5: unknown key; did you mean 'x'?\nproctor.yaml: unknown key";
+        assert_eq!(text, expected);
+    }
+}

@@ -23,19 +23,13 @@ pub(crate) mod proc {
         pub(crate) ppid: u32,
         pub(crate) user_ticks: u64,
         pub(crate) system_ticks: u64,
-        pub(crate) rss_pages: u64,
     }
 
     pub(crate) fn stat(pid: u32) -> Option<Stat> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        Some(Stat {
-            ppid: number(1)? as u32,
-            user_ticks: number(11)?,
-            system_ticks: number(12)?,
-            rss_pages: number(21)?,
-        })
+        Some(Stat { ppid: number(1)? as u32, user_ticks: number(11)?, system_ticks: number(12)? })
     }
 
     pub(crate) fn pids() -> Vec<u32> {

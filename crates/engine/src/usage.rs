@@ -21,8 +21,6 @@ const SAME_LOOK: Duration = Duration::from_millis(200);
 /// More services than this are measured away from the tasks that serve clients.
 const FEW: usize = 4;
 
-const PAGE_BYTES: u64 = 4096;
-
 pub(crate) struct Meter {
     samples: Arc<Mutex<BTreeMap<ServiceName, Sample>>>,
     one_at_a_time: Semaphore,
@@ -113,13 +111,19 @@ fn read(run: &RunView) -> Option<Reading> {
     for pid in tree::members(run.pid, cgroup) {
         let Some(stat) = proc::stat(pid) else { continue };
         ticks += stat.user_ticks + stat.system_ticks;
-        let resident = stat.rss_pages.saturating_mul(PAGE_BYTES);
-        reading.memory_bytes += proc::pss_bytes(pid).unwrap_or(resident);
+        reading.memory_bytes += proc::pss_bytes(pid).or_else(|| resident_bytes(pid)).unwrap_or(0);
         reading.processes += 1;
     }
     let summed = ticks as f64 / proc::ticks_per_second() as f64;
     reading.cpu_seconds = cgroup.and_then(cgroup_seconds).unwrap_or(summed);
     (reading.processes > 0).then_some(reading)
+}
+
+/// Readable where the proportional set size is not; in bytes, because pages have many sizes.
+fn resident_bytes(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// The cgroup's own account, which also has the time of processes that ended.
@@ -160,6 +164,8 @@ mod tests {
 
     #[test]
     fn what_is_gone_has_no_usage() {
+        assert!(resident_bytes(std::process::id()).unwrap() > 0);
+        assert_eq!(resident_bytes(u32::MAX), None);
         let gone = RunView { pid: u32::MAX, ..this_process(1) };
         assert!(read(&gone).is_none());
     }

@@ -40,6 +40,16 @@ async fn a_keeper_that_does_not_answer_fails_the_request_and_not_the_daemon() {
         .daemon(manners, async |engine, fake| {
             let error = engine.signal(&name("web"), 1, Whom::Main).await.unwrap_err();
             assert!(matches!(error, EngineError::KeeperGone), "{error:?}");
+            // Many questions to a silent keeper take as long as one.
+            let before = tokio::time::Instant::now();
+            let many: Vec<_> = (0..50).map(|_| name("web")).collect();
+            let error = engine.set_wish(&many, Wish::Down).await.unwrap_err();
+            assert!(matches!(error, EngineError::KeeperGone), "{error:?}");
+            assert!(
+                before.elapsed() < std::time::Duration::from_secs(11),
+                "{:?}",
+                before.elapsed()
+            );
             let moved = state("web", Wish::Up, PhaseView::Held);
             fake.say(FromKeeper::State(Box::new(moved)));
             until(&engine, "news still arrives", |view| {

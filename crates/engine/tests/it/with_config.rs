@@ -240,7 +240,7 @@ async fn server(status: &'static str) -> u16 {
 }
 
 fn checked(port: u16) -> String {
-    let check = "health_check: { interval: 10ms, timeout: 5, retries: 3 }";
+    let check = "health_check: { interval: 100ms, timeout: 5, retries: 3 }";
     yaml(&format!(
         "    web:\n      command: sleep 9\n      health_check_url: http://localhost:{port}/\n      {check}\n"
     ))
@@ -267,7 +267,7 @@ async fn an_unhealthy_run_is_reported_once_and_the_next_run_anew() {
                 }
                 _ => 0,
             };
-            until(&engine, "it keeps failing", |view| failures(view) >= 8).await;
+            until(&engine, "it keeps failing", |view| failures(view) >= 5).await;
             assert_eq!(fake.asked()[2..], ["unhealthy web 1001"]);
             fake.say(FromKeeper::State(Box::new(state("web", Wish::Up, up(7)))));
             fake.until("the next run too", |asked| {
