@@ -22,7 +22,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 
 /// Nothing here takes long; after this the thing waited for does not come.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) fn name(text: &str) -> ServiceName {
     ServiceName::parse(text).unwrap()
