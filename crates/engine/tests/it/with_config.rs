@@ -43,11 +43,9 @@ fn list(applied: &Applied) -> [Vec<&str>; 4] {
 }
 
 fn spec_argv(fake: &Fake, service: &str) -> Vec<String> {
-    let argv = |message: &ToKeeper| match message {
-        ToKeeper::Define { spec, .. } if spec.name.as_str() == service => {
-            Some(spec.exec.argv.clone())
-        }
-        _ => None,
+    let argv = |message: &ToKeeper| {
+        let ToKeeper::Define { spec, .. } = message else { return None };
+        (spec.name.as_str() == service).then(|| spec.exec.argv.clone())
     };
     fake.heard().iter().rev().find_map(|heard| argv(&heard.message)).unwrap()
 }
@@ -232,7 +230,9 @@ async fn server(status: &'static str) -> u16 {
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
-            stream.read(&mut [0; 1024]).await.ok();
+            let mut request = [0; 1024];
+            let asked = stream.read(&mut request).await;
+            assert!(asked.is_ok_and(|length| request[..length].starts_with(b"GET / HTTP/1.1")));
             stream.write_all(answer.as_bytes()).await.ok();
         }
     });
@@ -432,9 +432,9 @@ async fn variables_come_from_the_caller_and_then_from_the_file_beside() {
             let request = ConfigRequest { path: Some(path), example: false, environment };
             engine.apply(request).await.unwrap();
             assert_eq!(spec_argv(&fake, "web"), ["caller", "file"]);
-            let sent = fake.heard().into_iter().find_map(|heard| match heard.message {
-                ToKeeper::Environment { vars, .. } => Some(vars),
-                _ => None,
+            let sent = fake.heard().into_iter().find_map(|heard| {
+                let ToKeeper::Environment { vars, .. } = heard.message else { return None };
+                Some(vars)
             });
             assert_eq!(sent, Some(vec![("ONE".into(), "caller".into())]));
         })
