@@ -25,6 +25,8 @@ pub struct View {
     pub config: Option<PathBuf>,
     pub keeper: Option<KeeperView>,
     pub settings: Vec<Setting>,
+    /// What a person should know about this Proctor itself: damaged state, a configuration that no longer parses.
+    pub problems: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -82,8 +84,12 @@ pub struct ConfigRequest {
     pub environment: Option<Vec<(String, String)>>,
 }
 
+/// [`Applied::source`] of the built-in example.
+pub const EXAMPLE_SOURCE: &str = "the built-in example";
+
 #[derive(Debug, Clone, Default)]
 pub struct Applied {
+    /// The file's path, `SUPERVISOR_TARGET_CMD` or [`EXAMPLE_SOURCE`].
     pub source: String,
     pub added: Vec<ServiceName>,
     pub changed: Vec<ServiceName>,
@@ -196,14 +202,14 @@ impl Engine {
     }
 
     /// Persist the wish, then tell the keeper. Returns when the keeper has it, not when it is fulfilled.
-    pub async fn set_wish(&self, name: &ServiceName, wish: Wish) -> Result<(), EngineError> {
-        let _ = (name, wish);
+    pub async fn set_wish(&self, names: &[ServiceName], wish: Wish) -> Result<(), EngineError> {
+        let _ = (names, wish);
         unimplemented!()
     }
 
     /// Restart; `args` replaces the arguments (not the program) from now on.
-    pub async fn restart(&self, name: &ServiceName, args: Option<Vec<String>>) -> Result<(), EngineError> {
-        let _ = (name, args);
+    pub async fn restart(&self, names: &[ServiceName], args: Option<Vec<String>>) -> Result<(), EngineError> {
+        let _ = (names, args);
         unimplemented!()
     }
 
@@ -226,6 +232,17 @@ impl Engine {
     /// Wait until one of these logs may have more than `cursor` has seen.
     pub async fn logs_changed(&self, services: &[ServiceName], cursor: &str) {
         let _ = (services, cursor);
+        unimplemented!()
+    }
+
+    /// Delete what a service has logged, after it was removed.
+    pub async fn delete_logs(&self, name: &ServiceName) -> Result<(), EngineError> {
+        let _ = name;
+        unimplemented!()
+    }
+
+    /// The text of the built-in example configuration.
+    pub fn example() -> &'static str {
         unimplemented!()
     }
 
