@@ -1,1 +1,57 @@
-fn main() {}
+//! `cargo xtask …`: what a contributor and CI run. Checks, generated files, measurements.
+//!
+//! Nothing here is part of what users get; it may call `cargo` and `git` and nothing else from outside.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command for people at a terminal"
+)]
+
+mod bench;
+mod check;
+mod generate;
+mod step;
+mod tidy;
+
+use anyhow::{Result, bail};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  check [--no-test]   everything CI asks for: format, lints, tidy, generated files, docs, tests
+  test                all tests
+  tidy                the rules of this repository that no compiler knows
+  gen [--check]       write the generated files, or fail if they are not fresh
+  bench               measure a release build on this machine; a table on stdout";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match perform(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(words: &[&str]) -> Result<()> {
+    match words {
+        ["check"] => check::run(check::Tests::Run),
+        ["check", "--no-test"] => check::run(check::Tests::Skip),
+        ["test"] => check::test(),
+        ["tidy"] => tidy::run(),
+        ["gen"] => generate::write_all(),
+        ["gen", "--check"] => generate::check_all(),
+        ["bench"] => bench::run(),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        [] => bail!("what to do?\n{USAGE}"),
+        unknown => bail!("unknown: {}\n{USAGE}", unknown.join(" ")),
+    }
+}

@@ -15,7 +15,11 @@ pub struct Home {
 impl Home {
     /// `explicit` is `--home` or `PROCTOR_HOME`: everything below one folder. Otherwise the folders of the XDG base
     /// directory specification, or the system's for root.
-    pub fn locate(explicit: Option<&Path>, uid: u32, var: &dyn Fn(&str) -> Option<PathBuf>) -> Option<Home> {
+    pub fn locate(
+        explicit: Option<&Path>,
+        uid: u32,
+        var: &dyn Fn(&str) -> Option<PathBuf>,
+    ) -> Option<Home> {
         if let Some(home) = explicit {
             return Some(Home { state: home.to_path_buf(), runtime: home.join("run") });
         }
@@ -26,7 +30,8 @@ impl Home {
         let state = absolute("XDG_STATE_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?
             .join("proctor");
-        let runtime = absolute("XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |dir| dir.join("proctor"));
+        let runtime = absolute("XDG_RUNTIME_DIR")
+            .map_or_else(|| state.join("run"), |dir| dir.join("proctor"));
         Some(Home { state, runtime })
     }
 

@@ -49,7 +49,9 @@ impl ExitMark {
     pub fn of(exit: &Exit) -> ExitMark {
         ExitMark(match exit {
             Exit::Code(code) => Self::CODE | (code.unsigned_abs() & 0xff_ffff),
-            Exit::Signal { signal, oom: false, .. } => Self::SIGNAL | (signal.unsigned_abs() & 0xff),
+            Exit::Signal { signal, oom: false, .. } => {
+                Self::SIGNAL | (signal.unsigned_abs() & 0xff)
+            }
             Exit::Signal { oom: true, .. } => Self::OOM,
             Exit::SpawnFailed(failure) => Self::SPAWN | (failure.errno.unsigned_abs() & 0xffff),
             Exit::Unknown => 0,
@@ -161,11 +163,21 @@ mod tests {
 
     #[test]
     fn entries_come_back_and_torn_tails_are_ignored() {
-        let marks = [Mark::Bytes, Mark::RunStarted, Mark::RunExited(ExitMark::of(&Exit::Code(3))), Mark::Dropped(9)];
+        let marks = [
+            Mark::Bytes,
+            Mark::RunStarted,
+            Mark::RunExited(ExitMark::of(&Exit::Code(3))),
+            Mark::Dropped(9),
+        ];
         let entries: Vec<Entry> = marks
             .into_iter()
             .zip(1u64..)
-            .map(|(mark, n)| Entry { offset: n << 40, wall: Wall(-(n as i64)), run: RunId(n), mark })
+            .map(|(mark, n)| Entry {
+                offset: n << 40,
+                wall: Wall(-(n as i64)),
+                run: RunId(n),
+                mark,
+            })
             .collect();
         let mut bytes: Vec<u8> = entries.iter().flat_map(Entry::encode).collect();
         for torn in 0..RECORD {
@@ -177,7 +189,14 @@ mod tests {
     #[test]
     fn only_segment_names_are_segments() {
         assert_eq!(parse_log_file(&log_file(Stream::Stderr, 42)), Some((Stream::Stderr, 42)));
-        for other in ["stdout.log", "stdout.00000001.idx", "x.00000001.log", "stdout.+1.log", "stdout.1.2.log", ".log"] {
+        for other in [
+            "stdout.log",
+            "stdout.00000001.idx",
+            "x.00000001.log",
+            "stdout.+1.log",
+            "stdout.1.2.log",
+            ".log",
+        ] {
             assert_eq!(parse_log_file(other), None, "{other}");
         }
     }

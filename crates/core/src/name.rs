@@ -128,7 +128,10 @@ mod tests {
         for good in ["web", "web@1", "a", "Api_v2.1-x", "web@12"] {
             assert_eq!(ServiceName::parse(good).unwrap().as_str(), good);
         }
-        for bad in ["", "@1", "../x", "a/b", "-rf", ".", "..", "we b", "web@", "web@0", "web@01", "web@x", "wéb", "a\0"] {
+        for bad in [
+            "", "@1", "../x", "a/b", "-rf", ".", "..", "we b", "web@", "web@0", "web@01", "web@x",
+            "wéb", "a\0",
+        ] {
             assert!(ServiceName::parse(bad).is_err(), "{bad:?} was taken");
         }
         assert!(ServiceName::parse(&"x".repeat(MAX_NAME + 1)).is_err());

@@ -80,8 +80,9 @@ pub fn open<B: Body>(bytes: &[u8]) -> Result<B, RecordError> {
         return Err(RecordError::NotOurs);
     }
     let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-    let long =
-        |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let long = |at: usize| {
+        u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
     if short(4) != VERSION {
         return Err(RecordError::Version(short(4)));
     }
@@ -192,7 +193,8 @@ impl RunHeader {
 
 /// A run record as found on disk. `None`: no child has written its identity.
 pub fn decode_run(bytes: &[u8]) -> Result<(RunHeader, Option<Identity>), RecordError> {
-    let (identity, rest) = bytes.split_first_chunk::<IDENTITY_SIZE>().ok_or(RecordError::Damaged)?;
+    let (identity, rest) =
+        bytes.split_first_chunk::<IDENTITY_SIZE>().ok_or(RecordError::Damaged)?;
     let (body, sum) = rest.split_last_chunk::<4>().ok_or(RecordError::Damaged)?;
     if u32::from_le_bytes(*sum) != checksum(body) || body.len() < 20 {
         return Err(RecordError::Damaged);

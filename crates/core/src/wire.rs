@@ -20,22 +20,54 @@ pub const MAX_FRAME: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToKeeper {
     /// First message of a daemon.
-    Hello { protocol: u32, pid: u32 },
+    Hello {
+        protocol: u32,
+        pid: u32,
+    },
     /// Make a shared environment known before a spec names it.
-    Environment { id: EnvId, vars: Vec<(String, String)> },
+    Environment {
+        id: EnvId,
+        vars: Vec<(String, String)>,
+    },
     /// Define a service or replace its settings; a running one keeps its run.
-    Define { request: u64, spec: Box<ServiceSpec> },
+    Define {
+        request: u64,
+        spec: Box<ServiceSpec>,
+    },
     /// Stop the service if it runs, then forget it.
-    Remove { request: u64, name: ServiceName },
-    SetWish { request: u64, name: ServiceName, wish: Wish },
-    Restart { request: u64, name: ServiceName },
-    Signal { request: u64, name: ServiceName, signal: i32, whom: Whom },
+    Remove {
+        request: u64,
+        name: ServiceName,
+    },
+    SetWish {
+        request: u64,
+        name: ServiceName,
+        wish: Wish,
+    },
+    Restart {
+        request: u64,
+        name: ServiceName,
+    },
+    Signal {
+        request: u64,
+        name: ServiceName,
+        signal: i32,
+        whom: Whom,
+    },
     /// A probe gave up on this run: restart it within the budget.
-    Unhealthy { name: ServiceName, run: RunId },
+    Unhealthy {
+        name: ServiceName,
+        run: RunId,
+    },
     /// End Proctor in order.
-    Shutdown { request: u64 },
+    Shutdown {
+        request: u64,
+    },
     /// Replace the keeper's program by this binary, in place.
-    Upgrade { request: u64, binary: String },
+    Upgrade {
+        request: u64,
+        binary: String,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,13 +80,26 @@ pub enum Whom {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromKeeper {
     /// First message of a keeper; `services` states follow, then `SnapshotEnd`.
-    Hello { protocol: u32, pid: u32, started: Wall, tracking: Tracking, services: u32 },
+    Hello {
+        protocol: u32,
+        pid: u32,
+        started: Wall,
+        tracking: Tracking,
+        services: u32,
+    },
     State(Box<ServiceState>),
     SnapshotEnd,
-    Removed { name: ServiceName },
-    Reply { request: u64, result: Result<(), Refusal> },
+    Removed {
+        name: ServiceName,
+    },
+    Reply {
+        request: u64,
+        result: Result<(), Refusal>,
+    },
     /// The keeper is ending (true) or being replaced in place (false); the daemon should leave.
-    Ending { for_good: bool },
+    Ending {
+        for_good: bool,
+    },
 }
 
 /// How processes of a tree are found; decided once when the keeper starts.
@@ -99,13 +144,27 @@ pub struct ServiceState {
 pub enum PhaseView {
     Down,
     Held,
-    Backoff { until: Mono },
-    Starting { run: RunView },
-    Up { run: RunView },
+    Backoff {
+        until: Mono,
+    },
+    Starting {
+        run: RunView,
+    },
+    Up {
+        run: RunView,
+    },
     /// `kill_at` is `None` once the tree was killed; `left` counts what still lives.
-    Stopping { run: RunView, kill_at: Option<Mono>, left: u32 },
-    Failed { why: FailReason },
-    Cooling { until: Mono },
+    Stopping {
+        run: RunView,
+        kill_at: Option<Mono>,
+        left: u32,
+    },
+    Failed {
+        why: FailReason,
+    },
+    Cooling {
+        until: Mono,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

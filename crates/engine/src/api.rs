@@ -58,9 +58,15 @@ pub struct ServiceView {
 pub enum Health {
     /// Not checked yet in this run.
     Unknown,
-    Healthy { at: Wall },
+    Healthy {
+        at: Wall,
+    },
     /// `failures` in a row; the last said `why`.
-    Failing { at: Wall, failures: u32, why: String },
+    Failing {
+        at: Wall,
+        failures: u32,
+        why: String,
+    },
 }
 
 /// Of the whole tree of a service.
@@ -146,7 +152,10 @@ pub struct LogItem {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogWhat {
     /// Without its line end. `cut`: a piece of a line longer than a page; the rest follows.
-    Line { bytes: Vec<u8>, cut: bool },
+    Line {
+        bytes: Vec<u8>,
+        cut: bool,
+    },
     Started,
     Exited(ExitMark),
     Dropped(u32),
@@ -208,12 +217,21 @@ impl Engine {
     }
 
     /// Restart; `args` replaces the arguments (not the program) from now on.
-    pub async fn restart(&self, names: &[ServiceName], args: Option<Vec<String>>) -> Result<(), EngineError> {
+    pub async fn restart(
+        &self,
+        names: &[ServiceName],
+        args: Option<Vec<String>>,
+    ) -> Result<(), EngineError> {
         let _ = (names, args);
         unimplemented!()
     }
 
-    pub async fn signal(&self, name: &ServiceName, signal: i32, whom: Whom) -> Result<(), EngineError> {
+    pub async fn signal(
+        &self,
+        name: &ServiceName,
+        signal: i32,
+        whom: Whom,
+    ) -> Result<(), EngineError> {
         let _ = (name, signal, whom);
         unimplemented!()
     }

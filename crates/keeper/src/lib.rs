@@ -1,1 +1,32 @@
-//! keeper
+//! The keeper: parent of every service and of the daemon.
+//!
+//! It spawns, reaps, restarts, stops, and stores output. It parses no configuration and listens on no network: it
+//! gets resolved specs as messages and keeps what it needs to go on, in the runtime directory, so that a
+//! keeper that is killed is followed by one that knows everything ([`takeover`]). One thread decides
+//! ([`keeper`]), one moves log bytes ([`pump`]).
+
+mod daemon;
+mod ending;
+mod environment;
+mod keeper;
+mod pump;
+mod records;
+mod requests;
+mod runs;
+mod service;
+mod takeover;
+
+pub use keeper::{Ended, KeeperError, Options, run};
+
+/// Write a line to the keeper's own log: standard error, which is a file when we run in the background.
+macro_rules! log {
+    ($($words:tt)*) => { crate::write_log(format_args!($($words)*)) };
+}
+pub(crate) use log;
+
+fn write_log(words: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let seconds = proctor_sys::clock::now().wall.0 / 1_000_000;
+    // Nowhere to say that the log cannot be written.
+    let _ = writeln!(std::io::stderr(), "{seconds} keeper[{}]: {words}", std::process::id());
+}

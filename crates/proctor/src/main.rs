@@ -1,1 +1,27 @@
-fn main() {}
+//! The one binary. It picks its role: command line, keeper or daemon; everything else is in the crates.
+//!
+//! `__keeper` and `__daemon` are how Proctor starts itself; people never type them.
+
+mod daemon;
+mod keeper;
+mod launch;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let role = std::env::args().nth(1);
+    let ended = match role.as_deref() {
+        Some(keeper::ROLE) => keeper::main(),
+        Some(daemon::ROLE) => daemon::main(),
+        _ => return proctor_front::cli::main(&launch::Launcher),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            use std::io::Write;
+            // The own log; if it cannot be written there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "proctor[{}]: {error:#}", std::process::id());
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,20 @@
-//! sys
+//! Proctor's edge to the kernel: the only crate with `unsafe`, the only one with raw system calls.
+//!
+//! Linux only for now. What other systems lack has its seam here: process identity ([`process`]), trees
+//! ([`tree`], [`cgroup`]), spawn ([`spawn`]) and splice ([`fifo`]).
+
+#![expect(unsafe_code, reason = "this crate exists to hold the unsafe code")]
+
+pub mod boot;
+pub mod cgroup;
+pub mod clock;
+pub mod fifo;
+pub mod file;
+pub mod inherit;
+pub mod poll;
+pub mod proc;
+pub mod process;
+pub mod signal;
+pub mod socket;
+pub mod spawn;
+pub mod tree;

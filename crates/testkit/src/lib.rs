@@ -1,1 +1,15 @@
-//! testkit
+//! What Proctor's tests stand on: the `victim` process, a fixture for the real binary, and the one way to wait.
+//!
+//! Everything here panics when something is wrong: the caller is a test, and the message is for whoever reads its
+//! failure. Nothing here knows the insides of Proctor; a fixture that shared code with it would share its mistakes.
+
+mod binary;
+mod home;
+mod process;
+mod sweep;
+mod wait;
+
+pub use binary::{proctor, victim};
+pub use home::Home;
+pub use process::{Recorded, alive, descendants_alive, finish, free_port, kill9, recorded};
+pub use wait::{wait_for, wait_until};

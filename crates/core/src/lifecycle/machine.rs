@@ -1,6 +1,8 @@
 //! The machine itself: one `match` on the event, small functions for what each event means.
 
-use super::{Action, Budget, Event, Exit, FailReason, Phase, SpawnFailure, StopCause, Stopping, Wish};
+use super::{
+    Action, Budget, Event, Exit, FailReason, Phase, SpawnFailure, StopCause, Stopping, Wish,
+};
 use crate::name::RunId;
 use crate::spec::{Policy, RestartSpec};
 use crate::time::{Millis, Mono, Now, Wall};
@@ -82,7 +84,11 @@ impl Machine {
         match &self.phase {
             Phase::Backoff { until } | Phase::Cooling { until } => Some(*until),
             Phase::Stopping(stopping) => Some(stopping.kill_at),
-            Phase::Down | Phase::Held | Phase::Starting { .. } | Phase::Up { .. } | Phase::Failed { .. } => None,
+            Phase::Down
+            | Phase::Held
+            | Phase::Starting { .. }
+            | Phase::Up { .. }
+            | Phase::Failed { .. } => None,
         }
     }
 
@@ -91,7 +97,11 @@ impl Machine {
         match &self.phase {
             Phase::Starting { run } | Phase::Up { run, .. } => Some(*run),
             Phase::Stopping(stopping) => Some(stopping.run),
-            Phase::Down | Phase::Held | Phase::Backoff { .. } | Phase::Failed { .. } | Phase::Cooling { .. } => None,
+            Phase::Down
+            | Phase::Held
+            | Phase::Backoff { .. }
+            | Phase::Failed { .. }
+            | Phase::Cooling { .. } => None,
         }
     }
 
@@ -129,7 +139,11 @@ impl Machine {
         match &self.phase {
             // Already running, or on its way: a stop that is under way is followed by a start.
             Phase::Starting { .. } | Phase::Up { .. } | Phase::Stopping(_) => {}
-            Phase::Down | Phase::Held | Phase::Backoff { .. } | Phase::Failed { .. } | Phase::Cooling { .. } => {
+            Phase::Down
+            | Phase::Held
+            | Phase::Backoff { .. }
+            | Phase::Failed { .. }
+            | Phase::Cooling { .. } => {
                 self.budget.forgive();
                 self.spawn(now, out);
             }
@@ -139,7 +153,9 @@ impl Machine {
     fn wish_down(&mut self, now: Now, rules: Rules<'_>, out: &mut Vec<Action>) {
         self.wish = Wish::Down;
         match &self.phase {
-            Phase::Starting { .. } | Phase::Up { .. } => self.stop(now, rules, StopCause::Asked, out),
+            Phase::Starting { .. } | Phase::Up { .. } => {
+                self.stop(now, rules, StopCause::Asked, out)
+            }
             Phase::Stopping(_) | Phase::Down => {}
             Phase::Held | Phase::Backoff { .. } | Phase::Failed { .. } | Phase::Cooling { .. } => {
                 self.phase = Phase::Down;
@@ -153,9 +169,15 @@ impl Machine {
         }
         self.budget.forgive();
         match &mut self.phase {
-            Phase::Starting { .. } | Phase::Up { .. } => self.stop(now, rules, StopCause::Asked, out),
+            Phase::Starting { .. } | Phase::Up { .. } => {
+                self.stop(now, rules, StopCause::Asked, out)
+            }
             Phase::Stopping(stopping) => stopping.cause = StopCause::Asked,
-            Phase::Down | Phase::Held | Phase::Backoff { .. } | Phase::Failed { .. } | Phase::Cooling { .. } => {
+            Phase::Down
+            | Phase::Held
+            | Phase::Backoff { .. }
+            | Phase::Failed { .. }
+            | Phase::Cooling { .. } => {
                 self.spawn(now, out);
             }
         }
@@ -180,7 +202,14 @@ impl Machine {
     }
 
     /// The main process is gone. What is left of the tree is stopped like a tree that is asked to stop.
-    fn exited(&mut self, now: Now, rules: Rules<'_>, run: RunId, exit: Exit, out: &mut Vec<Action>) {
+    fn exited(
+        &mut self,
+        now: Now,
+        rules: Rules<'_>,
+        run: RunId,
+        exit: Exit,
+        out: &mut Vec<Action>,
+    ) {
         if self.run() != Some(run) {
             return;
         }
@@ -201,12 +230,11 @@ impl Machine {
     }
 
     fn enter_stopping(&mut self, now: Now, rules: Rules<'_>, run: RunId, cause: StopCause) {
-        let stable = match &self.phase {
-            Phase::Up { since, .. } => now.mono.since(*since) >= rules.restart.stable_after,
-            _ => false,
-        };
+        let stable_after = rules.restart.stable_after;
+        let stable = matches!(&self.phase, Phase::Up { since, .. } if now.mono.since(*since) >= stable_after);
         let kill_at = now.mono.plus(rules.grace);
-        self.phase = Phase::Stopping(Stopping { run, cause, kill_at, killed: false, exit: None, stable });
+        self.phase =
+            Phase::Stopping(Stopping { run, cause, kill_at, killed: false, exit: None, stable });
     }
 
     /// Nothing of the run is left: record its end and decide what comes next.
@@ -227,7 +255,14 @@ impl Machine {
         self.after_end(now, rules, cause, &exit, out);
     }
 
-    fn after_end(&mut self, now: Now, rules: Rules<'_>, cause: StopCause, exit: &Exit, out: &mut Vec<Action>) {
+    fn after_end(
+        &mut self,
+        now: Now,
+        rules: Rules<'_>,
+        cause: StopCause,
+        exit: &Exit,
+        out: &mut Vec<Action>,
+    ) {
         match (self.wish, cause) {
             (Wish::Down, _) => self.phase = Phase::Down,
             // Stopped on request and wanted again since: a restart, or a start that came during the stop.
@@ -245,7 +280,9 @@ impl Machine {
         let success = exit.is_success(&rules.restart.success_codes);
         match (rules.restart.policy, success) {
             (Policy::Always, _) | (Policy::OnFailure, false) => self.crashed(now, rules, out),
-            (Policy::OnFailure, true) | (Policy::Never | Policy::OneShot, _) => self.leave(rules, exit),
+            (Policy::OnFailure, true) | (Policy::Never | Policy::OneShot, _) => {
+                self.leave(rules, exit)
+            }
         }
     }
 
@@ -294,7 +331,11 @@ impl Machine {
                 stopping.kill_at = now.mono.plus(KILL_AGAIN);
                 out.push(Action::Kill { run: stopping.run });
             }
-            Phase::Down | Phase::Held | Phase::Starting { .. } | Phase::Up { .. } | Phase::Failed { .. } => {}
+            Phase::Down
+            | Phase::Held
+            | Phase::Starting { .. }
+            | Phase::Up { .. }
+            | Phase::Failed { .. } => {}
         }
     }
 

@@ -93,7 +93,11 @@ pub enum FailReason {
 pub enum Exit {
     Code(i32),
     /// `oom`: the kernel killed it for lack of memory. `core`: it left a core dump.
-    Signal { signal: i32, oom: bool, core: bool },
+    Signal {
+        signal: i32,
+        oom: bool,
+        core: bool,
+    },
     /// The service's code never ran.
     SpawnFailed(SpawnFailure),
     /// It ended while nobody who could know was looking. Never invented.
@@ -115,12 +119,25 @@ pub enum Event {
     /// Somebody asked for a new run. Never uses the budget.
     Restart,
     /// The run's program was executed.
-    Started { run: RunId },
-    SpawnFailed { run: RunId, failure: SpawnFailure },
+    Started {
+        run: RunId,
+    },
+    SpawnFailed {
+        run: RunId,
+        failure: SpawnFailure,
+    },
     /// The main process is gone; `tree_empty` if nothing else of it is left.
-    Exited { run: RunId, exit: Exit, tree_empty: bool },
-    TreeEmpty { run: RunId },
-    Unhealthy { run: RunId },
+    Exited {
+        run: RunId,
+        exit: Exit,
+        tree_empty: bool,
+    },
+    TreeEmpty {
+        run: RunId,
+    },
+    Unhealthy {
+        run: RunId,
+    },
     /// The moment of [`Machine::deadline`] may have come.
     Tick,
 }
@@ -128,13 +145,22 @@ pub enum Event {
 /// What the keeper is to do, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    Spawn { run: RunId },
+    Spawn {
+        run: RunId,
+    },
     /// Send the stop signal to the group, or, once the main process is gone, to what is left of the tree.
-    Stop { run: RunId },
+    Stop {
+        run: RunId,
+    },
     /// Kill everything that is left of the tree.
-    Kill { run: RunId },
+    Kill {
+        run: RunId,
+    },
     /// The run is over and its tree is empty.
-    Ended { run: RunId, exit: Exit },
+    Ended {
+        run: RunId,
+        exit: Exit,
+    },
 }
 
 impl Exit {

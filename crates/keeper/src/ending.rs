@@ -1,0 +1,173 @@
+//! Ending in order, and being replaced in place.
+//!
+//! Both take steps, none of which blocks: stop what is to be stopped, let the daemon go, then leave or
+//! execute the new program. The new program finds everything as after a crash, with two gifts: the
+//! lock and the listening socket stay open, and our children stay our children.
+
+use crate::keeper::Keeper;
+use crate::log;
+use crate::pump::Pump;
+use crate::records::Folder;
+use proctor_core::lifecycle::{Event, Wish};
+use proctor_core::spec::OnShutdown;
+use proctor_core::time::{Millis, Mono};
+use proctor_core::wire::{FromKeeper, Refusal};
+use proctor_sys::{cgroup, clock, file, inherit, signal};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// How long the daemon may take to leave before it is killed. Nothing depends on its goodbye.
+const DAEMON_GRACE: Millis = Millis(3000);
+
+#[derive(Debug, Default)]
+pub(crate) enum Ending {
+    #[default]
+    No,
+    /// Services are stopping; then the daemon leaves.
+    Stopping,
+    /// The daemon is leaving; then we do, or become another program.
+    Leaving {
+        kill_at: Mono,
+        then: Then,
+    },
+    Done,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Then {
+    End,
+    Become(String),
+}
+
+impl Ending {
+    pub(crate) fn is_under_way(&self) -> bool {
+        !matches!(self, Ending::No)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Mono> {
+        match self {
+            Ending::Leaving { kill_at, .. } => Some(*kill_at),
+            Ending::No | Ending::Stopping | Ending::Done => None,
+        }
+    }
+}
+
+impl Keeper {
+    /// Begin an orderly end. Asked twice, it goes on as it was.
+    pub(crate) fn shut_down(&mut self) {
+        if self.ending.is_under_way() {
+            return;
+        }
+        self.ending = Ending::Stopping;
+        for slot in
+            self.services.slots_where(|service| service.stop.on_shutdown == OnShutdown::Stop)
+        {
+            self.handle(slot, Event::SetWish(Wish::Down));
+        }
+    }
+
+    /// Begin to be replaced. Services notice nothing.
+    pub(crate) fn upgrade(&mut self, binary: String) -> Result<(), Refusal> {
+        if self.ending.is_under_way() {
+            return Err(Refusal::ShuttingDown);
+        }
+        if !Path::new(&binary).is_absolute() || !Path::new(&binary).is_file() {
+            return Err(Refusal::Failed(format!("{binary} is not the absolute path of a program")));
+        }
+        self.leave(Then::Become(binary));
+        Ok(())
+    }
+
+    fn leave(&mut self, then: Then) {
+        let for_good = matches!(then, Then::End);
+        self.daemon.retire();
+        self.daemon.send(&FromKeeper::Ending { for_good });
+        self.ending = Ending::Leaving { kill_at: clock::now().mono.plus(DAEMON_GRACE), then };
+    }
+
+    /// Take the next step, if it is time.
+    pub(crate) fn go_on_ending(&mut self, now: Mono) {
+        match &self.ending {
+            Ending::Stopping => {
+                let busy = self.services.iter().any(|(_, service)| {
+                    let stops = service.stop.on_shutdown == OnShutdown::Stop;
+                    stops && (service.machine.run().is_some() || service.quiet_until.is_some())
+                });
+                if !busy {
+                    self.leave(Then::End);
+                }
+            }
+            Ending::Leaving { then, .. } if !self.daemon.is_alive() => {
+                let then = then.clone();
+                self.daemon_has_left(then);
+            }
+            Ending::Leaving { kill_at, then } if *kill_at <= now => {
+                let (kill_at, then) = (now.plus(DAEMON_GRACE), then.clone());
+                self.daemon.signal(signal::SIGKILL);
+                self.ending = Ending::Leaving { kill_at, then };
+            }
+            Ending::No | Ending::Leaving { .. } | Ending::Done => {}
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.ending, Ending::Done)
+    }
+
+    fn daemon_has_left(&mut self, then: Then) {
+        match then {
+            Then::End => {
+                self.pump.stop();
+                self.clean_up();
+                self.ending = Ending::Done;
+            }
+            Then::Become(binary) => self.become_program(&binary),
+        }
+    }
+
+    /// Forget what was stopped; what was left running stays on record for the next keeper.
+    fn clean_up(&mut self) {
+        for slot in self.services.slots_where(|service| service.machine.run().is_none()) {
+            let Some(service) = self.services.remove(slot) else { continue };
+            Folder::of(&self.home, &service.name).remove();
+            if let Some(Ok(group)) = self.hierarchy.as_ref().map(|h| h.group(service.name.as_str()))
+            {
+                cgroup::remove(&group);
+            }
+        }
+        if let Some(hierarchy) = &self.hierarchy {
+            hierarchy.remove();
+        }
+        let _ = file::remove(&self.home.socket());
+    }
+
+    /// Execute the new program; if that fails, go on as if nothing had been asked.
+    fn become_program(&mut self, binary: &str) {
+        self.pump.stop();
+        for slot in self.services.slots_where(|_| true) {
+            self.store_state(slot);
+        }
+        let lock = self.lock.file().as_raw_fd().to_string();
+        let listener = self.listener.as_raw_fd().to_string();
+        let passed = inherit::set_inherited(&self.listener, true)
+            .and_then(|()| inherit::set_inherited(self.lock.file(), true));
+        let error = match passed {
+            Err(error) => error,
+            Ok(()) => Command::new(binary)
+                .args(&self.keeper_command)
+                .args(["--lock-fd", &lock, "--listener-fd", &listener])
+                .exec(),
+        };
+        log!("cannot become {binary}: {error}; going on as before");
+        let _ = inherit::set_inherited(&self.listener, false);
+        let _ = inherit::set_inherited(self.lock.file(), false);
+        self.ending = Ending::No;
+        match Pump::start() {
+            Ok(pump) => self.replace_pump(pump),
+            Err(error) => log!("cannot start the log thread again: {error}"),
+        }
+        self.start_daemon();
+    }
+}

@@ -1,0 +1,63 @@
+//! Shared environments: what services inherit, stored once however many share it.
+
+use crate::log;
+use crate::records;
+use proctor_core::home::Home;
+use proctor_core::record::StoredEnv;
+use proctor_core::spec::{EnvId, ExecSpec};
+use std::collections::HashMap;
+
+/// The environments known by id. Few: one for each shell that something was started from.
+pub(crate) struct Environments {
+    known: HashMap<EnvId, Vec<(String, String)>>,
+}
+
+impl Environments {
+    /// Those that an earlier keeper stored.
+    pub(crate) fn load(home: &Home) -> Environments {
+        let mut known = HashMap::new();
+        for (name, path) in records::entries(&home.environments()) {
+            let Ok(id) = u64::from_str_radix(&name, 16) else { continue };
+            match records::read::<StoredEnv>(&path) {
+                Ok(Some(StoredEnv(vars))) => drop(known.insert(EnvId(id), vars)),
+                Ok(None) => {}
+                Err(error) => {
+                    log!("{error}; services that inherit it get none until they are defined again")
+                }
+            }
+        }
+        Environments { known }
+    }
+
+    pub(crate) fn add(&mut self, home: &Home, id: EnvId, vars: Vec<(String, String)>) {
+        if self.known.get(&id) == Some(&vars) {
+            return;
+        }
+        let path = home.environments().join(format!("{:x}", id.0));
+        let stored = StoredEnv(vars);
+        if let Err(error) = records::write(&path, &stored) {
+            log!("{error}");
+        }
+        self.known.insert(id, stored.0);
+    }
+
+    /// The whole environment of a run as `NAME=value`: shared, then the service's own, then ours.
+    pub(crate) fn of(&self, exec: &ExecSpec, ours: &[(&str, &str)]) -> Vec<String> {
+        let shared = self.known.get(&exec.base_env).map(Vec::as_slice).unwrap_or_default();
+        let own = exec.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut all: Vec<(&str, &str)> =
+            Vec::with_capacity(shared.len() + exec.env.len() + ours.len());
+        let mut place: HashMap<&str, usize> = HashMap::with_capacity(all.capacity());
+        let shared = shared.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in shared.chain(own).chain(ours.iter().copied()) {
+            match place.get(name) {
+                Some(at) => all[*at].1 = value,
+                None => {
+                    place.insert(name, all.len());
+                    all.push((name, value));
+                }
+            }
+        }
+        all.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+    }
+}

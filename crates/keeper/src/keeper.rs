@@ -1,0 +1,328 @@
+//! The keeper's state and its loop: wait, handle, perform.
+
+use crate::daemon::Daemon;
+use crate::ending::Ending;
+use crate::environment::Environments;
+use crate::log;
+use crate::pump::Pump;
+use crate::records::{self, Folder};
+use crate::service::Services;
+use proctor_core::home::Home;
+use proctor_core::lifecycle::Event;
+use proctor_core::record::{BootId, StoredState};
+use proctor_core::spec::{Limit, Resource};
+use proctor_core::time::{Millis, Mono, Wall};
+use proctor_core::wire::Tracking;
+use proctor_sys::cgroup::Hierarchy;
+use proctor_sys::file::Lock;
+use proctor_sys::poll::{Interest, Poller, Ready};
+use proctor_sys::signal::{self, Signals};
+use proctor_sys::{clock, inherit, proc, process};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How often a tree whose main process is gone is looked at, where no signal tells of its members.
+const LOOK_AGAIN: Millis = Millis(20);
+
+/// How a keeper begins.
+pub struct Options {
+    pub home: Home,
+    /// The lock, already held by this process.
+    pub lock: Lock,
+    /// The socket clients connect to, if the program we replaced had it open.
+    pub listener: Option<UnixListener>,
+    /// Program and arguments of the daemon; it gets the keeper's socket at 3 and the listener at 4.
+    pub daemon: Vec<String>,
+    /// Program and arguments after which the new program of an upgrade is a keeper; `{binary}` is not among them.
+    pub keeper: Vec<String>,
+    /// Closed when the first daemon has said hello: whoever waits for us can go on.
+    pub ready: Option<OwnedFd>,
+    /// Descriptors that the program we replaced left open for us: its view of processes that have ended since.
+    pub witnesses: Vec<OwnedFd>,
+}
+
+/// Why a keeper returned.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Asked to; everything that was to be stopped is stopped.
+    InOrder,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    #[error("cannot make {path}: {source}", path = .path.display())]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("cannot listen at {path}: {source}", path = .path.display())]
+    Listen { path: PathBuf, source: io::Error },
+    #[error("{what}: {source}")]
+    Kernel { what: &'static str, source: io::Error },
+}
+
+/// Run as the keeper until told to end.
+pub fn run(options: Options) -> Result<Ended, KeeperError> {
+    let mut keeper = Keeper::new(options)?;
+    keeper.take_over();
+    keeper.start_daemon();
+    let mut ready = Vec::new();
+    loop {
+        ready.clear();
+        let timeout = keeper.next_deadline();
+        let waited = keeper.poller.wait(timeout, &mut ready);
+        waited.map_err(|source| KeeperError::Kernel { what: "cannot wait for events", source })?;
+        for event in &ready {
+            keeper.on_ready(*event);
+        }
+        keeper.on_time();
+        keeper.publish();
+        if keeper.has_ended() {
+            return Ok(Ended::InOrder);
+        }
+    }
+}
+
+pub(crate) struct Keeper {
+    pub(crate) home: Home,
+    pub(crate) lock: Lock,
+    pub(crate) listener: UnixListener,
+    pub(crate) boot: BootId,
+    pub(crate) started: Wall,
+    /// Names this home among the Proctors of the machine: in cgroups and in marks.
+    pub(crate) label: String,
+    pub(crate) poller: Poller,
+    signals: Signals,
+    pub(crate) pump: Pump,
+    pub(crate) hierarchy: Option<Hierarchy>,
+    pub(crate) environments: Environments,
+    pub(crate) services: Services,
+    /// Main processes that are our children.
+    pub(crate) children: HashMap<u32, u32>,
+    pub(crate) daemon: Daemon,
+    pub(crate) ending: Ending,
+    pub(crate) null: File,
+    pub(crate) oom_kills: u64,
+    open_files: (Option<u64>, Option<u64>),
+    pub(crate) keeper_command: Vec<String>,
+    pub(crate) witnesses: Vec<OwnedFd>,
+}
+
+/// What a descriptor in the poller means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Token {
+    Signals,
+    Pump,
+    Daemon,
+    /// The start of this service's run.
+    Report(u32),
+    /// The end of an adopted main process.
+    Exit(u32),
+}
+
+impl Token {
+    pub(crate) fn encode(self) -> u64 {
+        match self {
+            Token::Signals => 0,
+            Token::Pump => 1 << 32,
+            Token::Daemon => 2 << 32,
+            Token::Report(slot) => 3 << 32 | u64::from(slot),
+            Token::Exit(slot) => 4 << 32 | u64::from(slot),
+        }
+    }
+
+    fn decode(token: u64) -> Token {
+        let slot = token as u32;
+        match token >> 32 {
+            0 => Token::Signals,
+            1 => Token::Pump,
+            2 => Token::Daemon,
+            3 => Token::Report(slot),
+            _ => Token::Exit(slot),
+        }
+    }
+}
+
+impl Keeper {
+    fn new(options: Options) -> Result<Keeper, KeeperError> {
+        let kernel = |what| move |source| KeeperError::Kernel { what, source };
+        let home = options.home;
+        for path in
+            [&home.state, &home.runtime, &home.services(), &home.environments(), &home.logs()]
+        {
+            proctor_sys::file::private_dir(path)
+                .map_err(|source| KeeperError::Folder { path: path.clone(), source })?;
+        }
+        let signals =
+            [signal::SIGCHLD, signal::SIGTERM, signal::SIGINT, signal::SIGHUP, signal::SIGQUIT];
+        let signals = Signals::new(&signals).map_err(kernel("cannot receive signals"))?;
+        process::adopt_orphans().map_err(kernel("cannot adopt orphans"))?;
+        let label = label(&home);
+        let listen = || {
+            let path = home.socket();
+            proctor_sys::socket::listen(&path)
+                .map_err(|source| KeeperError::Listen { path, source })
+        };
+        let keeper = Keeper {
+            listener: options.listener.map_or_else(listen, Ok)?,
+            boot: proctor_sys::boot::id(),
+            started: clock::now().wall,
+            poller: Poller::new().map_err(kernel("cannot poll"))?,
+            signals,
+            pump: Pump::start().map_err(kernel("cannot start the log thread"))?,
+            hierarchy: find_hierarchy(&label),
+            environments: Environments::load(&home),
+            label,
+            services: Services::default(),
+            children: HashMap::new(),
+            daemon: Daemon::new(options.daemon, options.ready),
+            ending: Ending::default(),
+            null: File::open("/dev/null").map_err(kernel("cannot open /dev/null"))?,
+            oom_kills: proc::oom_kills().unwrap_or(0),
+            open_files: inherit::raise_open_files(),
+            keeper_command: options.keeper,
+            witnesses: options.witnesses,
+            lock: options.lock,
+            home,
+        };
+        let add = |fd, token: Token| keeper.poller.add(fd, token.encode(), Interest::Read);
+        add(keeper.signals.as_fd(), Token::Signals).map_err(kernel("cannot poll"))?;
+        add(keeper.pump.bell.as_fd(), Token::Pump).map_err(kernel("cannot poll"))?;
+        Ok(keeper)
+    }
+
+    fn on_ready(&mut self, event: Ready) {
+        match Token::decode(event.token) {
+            Token::Signals => self.on_signals(),
+            Token::Pump => self.on_drained(),
+            Token::Daemon => self.on_daemon(event),
+            Token::Report(slot) => self.read_report(slot),
+            Token::Exit(slot) => self.on_adopted_exit(slot),
+        }
+    }
+
+    fn on_signals(&mut self) {
+        while let Some(signal) = self.signals.take() {
+            match signal {
+                signal::SIGCHLD => self.reap(),
+                signal::SIGTERM | signal::SIGINT | signal::SIGQUIT => {
+                    log!("{} received: ending", signal::name(signal));
+                    self.shut_down();
+                }
+                // The terminal we were started from is gone; that is no concern of ours.
+                _ => {}
+            }
+        }
+    }
+
+    /// Reap every child that has ended: services, the daemon, and orphans that came to us.
+    pub(crate) fn reap(&mut self) {
+        while let Some((pid, exit)) = process::reap() {
+            if self.daemon.is(pid) {
+                self.daemon_ended(&exit);
+            } else if let Some(slot) = self.children.remove(&pid) {
+                self.main_ended(slot, exit);
+            }
+        }
+        self.check_leftovers();
+    }
+
+    fn on_adopted_exit(&mut self, slot: u32) {
+        use crate::service::Main;
+        let run = self.services.get(slot).and_then(|s| s.run.as_ref());
+        let Some(Main::Adopted(process)) = run.map(|run| &run.main) else { return };
+        if process.is_gone() {
+            self.poller.remove(process.as_fd());
+            let exit = process.exit();
+            self.main_ended(slot, exit);
+        }
+    }
+
+    fn on_drained(&mut self) {
+        self.pump.bell.silence();
+        while let Some(drained) = self.pump.drained() {
+            let Some(service) = self.services.get_mut(drained.slot) else { continue };
+            Folder::of(&self.home, &service.name).remove_run(drained.run);
+            service.quiet_until = None;
+            service.changed = true;
+            self.finish_removal(drained.slot);
+        }
+    }
+
+    /// Everything that is due now.
+    fn on_time(&mut self) {
+        let now = clock::now().mono;
+        let due = self
+            .services
+            .slots_where(|service| service.machine.deadline().is_some_and(|at| at <= now));
+        for slot in due {
+            self.handle(slot, Event::Tick);
+        }
+        for (_, service) in self.services.iter_mut() {
+            if service.quiet_until.is_some_and(|until| until <= now) {
+                service.quiet_until = None;
+            }
+        }
+        self.check_leftovers();
+        self.daemon_due(now);
+        self.go_on_ending(now);
+    }
+
+    fn next_deadline(&self) -> Option<Duration> {
+        let now = clock::now().mono;
+        let look_again = now.plus(LOOK_AGAIN);
+        let of_services = self.services.iter().flat_map(|(_, service)| {
+            let leftovers = service.has_leftovers().then_some(look_again);
+            [service.machine.deadline(), service.quiet_until, leftovers]
+        });
+        let others = [self.daemon.deadline(), self.ending.deadline()];
+        let next: Option<Mono> = of_services.chain(others).flatten().min();
+        next.map(|at| Duration::from_micros(at.0.saturating_sub(now.0)))
+    }
+
+    /// Store a service's state; a failure is said and does not stop supervision.
+    pub(crate) fn store_state(&self, slot: u32) {
+        let Some(service) = self.services.get(slot) else { return };
+        let path = Folder::of(&self.home, &service.name).state();
+        let stored = StoredState { name: service.name.clone(), machine: service.machine.clone() };
+        if let Err(error) = records::write(&path, &stored) {
+            log!("{error}");
+        }
+    }
+
+    /// Services get the limit of open files that we were started with, not the one we raised for ourselves.
+    pub(crate) fn limits_for(&self, configured: &[Limit]) -> Vec<Limit> {
+        let mut limits = configured.to_vec();
+        if !limits.iter().any(|limit| limit.resource == Resource::OpenFiles) {
+            let (soft, hard) = self.open_files;
+            limits.push(Limit { resource: Resource::OpenFiles, soft, hard });
+        }
+        limits
+    }
+
+    pub(crate) fn tracking(&self) -> Tracking {
+        self.hierarchy.as_ref().map_or(Tracking::Processes, Hierarchy::tracking)
+    }
+}
+
+/// Environment variable that turns cgroups off, for those who must and for tests of the third situation.
+const NO_CGROUPS: &str = "PROCTOR_NO_CGROUPS";
+
+fn find_hierarchy(label: &str) -> Option<Hierarchy> {
+    if std::env::var_os(NO_CGROUPS).is_some() {
+        return None;
+    }
+    Hierarchy::find(&format!("proctor-{label}"))
+}
+
+/// A short name for a home: FNV-1a of its path.
+fn label(home: &Home) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = home.state.as_os_str().as_bytes();
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

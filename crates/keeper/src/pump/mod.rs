@@ -1,0 +1,338 @@
+//! The log pump: one thread that moves output from pipes to files, so that supervision never waits for a disk.
+//!
+//! It owns our ends of the FIFOs and the open segments. The keeper tells it which runs begin and end; it tells the
+//! keeper when everything a run wrote is stored. Bytes move by `splice(2)` and are never in our memory.
+
+mod segments;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use crate::log;
+use proctor_core::lifecycle::Exit;
+use proctor_core::logindex::{ExitMark, Mark, Stream};
+use proctor_core::name::RunId;
+use proctor_core::spec::LogSpec;
+use proctor_sys::fifo::{self, Moved};
+use proctor_sys::poll::{Bell, Interest, Poller, Ready};
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use writer::{Stored, Writer};
+
+/// Moves of one pipe before the next has its turn: a spamming service cannot starve the others.
+const TURN: u32 = 4;
+
+/// Most bytes of one move; the capacity of a pipe.
+const MOVE: usize = fifo::CAPACITY;
+
+/// How long to wait before a pipe whose log could not be written is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+
+const BELL: u64 = u64::MAX;
+
+/// What the keeper asks of the pump. `slot` is the keeper's number of a service.
+pub(crate) enum Command {
+    /// A run's pipes. `fresh`: it is just being made, so its start is marked.
+    Begin {
+        slot: u32,
+        folder: PathBuf,
+        spec: LogSpec,
+        run: RunId,
+        pipes: [Option<OwnedFd>; 2],
+        fresh: bool,
+    },
+    /// The run is over: store what is left, mark the exit, close the pipes, answer.
+    End {
+        slot: u32,
+        run: RunId,
+        exit: Exit,
+    },
+    Configure {
+        slot: u32,
+        spec: LogSpec,
+    },
+    Forget {
+        slot: u32,
+    },
+    /// Store what waits and end the thread.
+    Stop,
+}
+
+/// Everything run `run` of `slot` wrote is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Drained {
+    pub(crate) slot: u32,
+    pub(crate) run: RunId,
+}
+
+/// The keeper's handle to the pump.
+pub(crate) struct Pump {
+    commands: Sender<Command>,
+    wake: Arc<Bell>,
+    drained: Receiver<Drained>,
+    pub(crate) bell: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pump {
+    pub(crate) fn start() -> io::Result<Pump> {
+        let (commands, inbox) = channel();
+        let (answers, drained) = channel();
+        let (wake, bell) = (Arc::new(Bell::new()?), Arc::new(Bell::new()?));
+        let worker = Worker::new(inbox, Arc::clone(&wake), answers, Arc::clone(&bell))?;
+        // Small: the pump keeps nothing on its stack.
+        let builder = std::thread::Builder::new().name("logs".into()).stack_size(256 << 10);
+        let thread = Some(builder.spawn(move || worker.run())?);
+        Ok(Pump { commands, wake, drained, bell, thread })
+    }
+
+    pub(crate) fn send(&self, command: Command) {
+        // The thread ends only by `Stop`, after which nothing is sent.
+        let _ = self.commands.send(command);
+        self.wake.ring();
+    }
+
+    pub(crate) fn drained(&self) -> Option<Drained> {
+        self.drained.try_recv().ok()
+    }
+
+    /// Let the thread finish; what no longer fits waits in the pipes.
+    pub(crate) fn stop(&mut self) {
+        self.send(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One end of one stream of one run.
+struct Pipe {
+    fd: OwnedFd,
+    slot: u32,
+    stream: Stream,
+    run: RunId,
+}
+
+struct Worker {
+    inbox: Receiver<Command>,
+    wake: Arc<Bell>,
+    answers: Sender<Drained>,
+    bell: Arc<Bell>,
+    poller: Poller,
+    null: File,
+    pipes: HashMap<u64, Pipe>,
+    next_token: u64,
+    writers: HashMap<(u32, Stream), Writer>,
+    /// Pipes that may hold more than their last turn took.
+    busy: VecDeque<u64>,
+    /// Pipes whose log cannot be written now.
+    stalled: Vec<u64>,
+}
+
+impl Worker {
+    fn new(
+        inbox: Receiver<Command>,
+        wake: Arc<Bell>,
+        answers: Sender<Drained>,
+        bell: Arc<Bell>,
+    ) -> io::Result<Worker> {
+        let poller = Poller::new()?;
+        poller.add(wake.as_fd(), BELL, Interest::Read)?;
+        let null = File::options().write(true).open("/dev/null")?;
+        let (pipes, writers) = (HashMap::new(), HashMap::new());
+        let (busy, stalled) = (VecDeque::new(), Vec::new());
+        Ok(Worker {
+            inbox,
+            wake,
+            answers,
+            bell,
+            poller,
+            null,
+            pipes,
+            next_token: 0,
+            writers,
+            busy,
+            stalled,
+        })
+    }
+
+    fn run(mut self) {
+        let mut ready: Vec<Ready> = Vec::new();
+        loop {
+            ready.clear();
+            let timeout = match (self.busy.is_empty(), self.stalled.is_empty()) {
+                (false, _) => Some(Duration::ZERO),
+                (true, false) => Some(RETRY),
+                (true, true) => None,
+            };
+            if let Err(error) = self.poller.wait(timeout, &mut ready) {
+                log!("the log pump cannot wait: {error}");
+                return;
+            }
+            if ready.is_empty() && self.busy.is_empty() {
+                self.busy.extend(self.stalled.drain(..));
+            }
+            self.busy.extend(ready.iter().map(|r| r.token).filter(|token| *token != BELL));
+            if ready.iter().any(|r| r.token == BELL) {
+                self.wake.silence();
+                if !self.obey() {
+                    return;
+                }
+            }
+            self.take_turns();
+        }
+    }
+
+    /// Carry out waiting commands; false at the end.
+    fn obey(&mut self) -> bool {
+        while let Ok(command) = self.inbox.try_recv() {
+            match command {
+                Command::Begin { slot, folder, spec, run, pipes, fresh } => {
+                    self.begin(slot, folder, &spec, run, pipes, fresh);
+                }
+                Command::End { slot, run, exit } => self.end(slot, run, &exit),
+                Command::Configure { slot, spec } => {
+                    for stream in Stream::BOTH {
+                        if let Some(writer) = self.writers.get_mut(&(slot, stream)) {
+                            writer.spec = spec.clone();
+                        }
+                    }
+                }
+                Command::Forget { slot } => self.writers.retain(|(owner, _), _| *owner != slot),
+                Command::Stop => {
+                    self.take_turns();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn begin(
+        &mut self,
+        slot: u32,
+        folder: PathBuf,
+        spec: &LogSpec,
+        run: RunId,
+        pipes: [Option<OwnedFd>; 2],
+        fresh: bool,
+    ) {
+        for (stream, fd) in Stream::BOTH.into_iter().zip(pipes) {
+            let writer = self
+                .writers
+                .entry((slot, stream))
+                .or_insert_with(|| Writer::new(folder.clone(), stream, spec.clone()));
+            if fresh && stream == Stream::Stdout {
+                writer.mark(run, Mark::RunStarted);
+            }
+            let Some(fd) = fd else { continue };
+            let token = self.next_token;
+            self.next_token += 1;
+            if let Err(error) = self.poller.add(fd.as_fd(), token, Interest::ReadEdge) {
+                log!("cannot watch the output of {}: {error}", folder.display());
+                continue;
+            }
+            self.pipes.insert(token, Pipe { fd, slot, stream, run });
+            // A pipe taken over may hold output already; an edge may have passed.
+            self.busy.push_back(token);
+        }
+    }
+
+    /// Drain what the run has written, mark its end and let go of its pipes.
+    fn end(&mut self, slot: u32, run: RunId, exit: &Exit) {
+        let tokens: Vec<u64> = self
+            .pipes
+            .iter()
+            .filter(|(_, p)| p.slot == slot && p.run == run)
+            .map(|(token, _)| *token)
+            .collect();
+        for token in tokens {
+            let Some(pipe) = self.pipes.remove(&token) else { continue };
+            // What waits now is all there will be; a stray holder of the pipe must not keep us here.
+            let waiting = fifo::waiting(&pipe.fd);
+            let mut left = waiting;
+            while left > 0 {
+                match self.store(&pipe) {
+                    Stored::Moved(bytes) => left = left.saturating_sub(bytes.max(1)),
+                    Stored::Empty => break,
+                    Stored::Stalled | Stored::Full => {
+                        self.drop_rest(&pipe, left);
+                        break;
+                    }
+                }
+            }
+        }
+        self.busy.retain(|token| self.pipes.contains_key(token));
+        self.stalled.retain(|token| self.pipes.contains_key(token));
+        if let Some(writer) = self.writers.get_mut(&(slot, Stream::Stdout)) {
+            writer.mark(run, Mark::RunExited(ExitMark::of(exit)));
+        }
+        let _ = self.answers.send(Drained { slot, run });
+        self.bell.ring();
+    }
+
+    /// The run is over and its log cannot be written: what is left is lost, and said to be.
+    fn drop_rest(&mut self, pipe: &Pipe, bytes: u64) {
+        if let Some(writer) = self.writers.get_mut(&(pipe.slot, pipe.stream)) {
+            writer.dropped(pipe.run, bytes);
+        }
+    }
+
+    /// One turn for each pipe that has something to move.
+    fn take_turns(&mut self) {
+        for _ in 0..self.busy.len() {
+            let Some(token) = self.busy.pop_front() else { return };
+            let Some(pipe) = self.pipes.remove(&token) else { continue };
+            match self.turn(&pipe) {
+                Stored::Moved(_) => self.busy.push_back(token),
+                Stored::Empty => {}
+                Stored::Stalled | Stored::Full => self.stalled.push(token),
+            }
+            self.pipes.insert(token, pipe);
+        }
+    }
+
+    fn turn(&mut self, pipe: &Pipe) -> Stored {
+        for _ in 0..TURN {
+            match self.store(pipe) {
+                Stored::Moved(_) => {}
+                other @ (Stored::Empty | Stored::Stalled | Stored::Full) => return other,
+            }
+        }
+        Stored::Moved(0)
+    }
+
+    fn store(&mut self, pipe: &Pipe) -> Stored {
+        let Some(writer) = self.writers.get_mut(&(pipe.slot, pipe.stream)) else {
+            // Forgotten: nobody will read it.
+            return match fifo::discard(&pipe.fd, &self.null, MOVE) {
+                Ok(Moved::Bytes(bytes)) => Stored::Moved(bytes),
+                Ok(Moved::Empty | Moved::Closed) | Err(_) => Stored::Empty,
+            };
+        };
+        match writer.store(&pipe.fd, pipe.run, MOVE) {
+            Stored::Full => self.make_room(pipe),
+            stored @ (Stored::Moved(_) | Stored::Empty | Stored::Stalled) => stored,
+        }
+    }
+
+    /// A full disk: the oldest segments of this service go first, then the configured choice.
+    fn make_room(&mut self, pipe: &Pipe) -> Stored {
+        for stream in Stream::BOTH {
+            if self.writers.get_mut(&(pipe.slot, stream)).is_some_and(Writer::give_up_oldest) {
+                return Stored::Moved(0);
+            }
+        }
+        match self.writers.get_mut(&(pipe.slot, pipe.stream)) {
+            Some(writer) => writer.overflow(&pipe.fd, pipe.run, &self.null),
+            None => Stored::Empty,
+        }
+    }
+}

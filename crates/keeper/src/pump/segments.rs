@@ -1,0 +1,150 @@
+//! The files of one stream of one service: numbered segments, the open one, and what is deleted when.
+
+use proctor_core::logindex::{self, Entry, Stream};
+use proctor_core::time::Wall;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The open segment. Its lengths are ours to keep: splice refuses files opened for appending.
+pub(super) struct Open {
+    pub(super) number: u64,
+    pub(super) log: File,
+    index: File,
+    pub(super) length: u64,
+    index_length: u64,
+    pub(super) opened: Wall,
+}
+
+impl Open {
+    pub(super) fn note(&mut self, entry: &Entry) -> io::Result<()> {
+        let bytes = entry.encode();
+        self.index.write_all_at(&bytes, self.index_length)?;
+        self.index_length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Does the segment end at the end of a line?
+    pub(super) fn at_line_end(&self) -> bool {
+        let mut last = [0];
+        self.length == 0
+            || (self.log.read_exact_at(&mut last, self.length - 1).is_ok() && last == [b'\n'])
+    }
+}
+
+/// All segments of a stream that exist, oldest first, with their sizes; the last may be open.
+pub(super) struct Segments {
+    folder: PathBuf,
+    stream: Stream,
+    closed: VecDeque<(u64, u64)>,
+}
+
+impl Segments {
+    /// Look at what is there. A folder that does not exist yet has none.
+    pub(super) fn look(folder: PathBuf, stream: Stream) -> Segments {
+        let mut closed: Vec<(u64, u64)> = std::fs::read_dir(&folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| {
+                let (found, number) = logindex::parse_log_file(entry.file_name().to_str()?)?;
+                let metadata = entry.metadata().ok().filter(|m| found == stream && m.is_file())?;
+                Some((number, metadata.len()))
+            })
+            .collect();
+        closed.sort_unstable();
+        Segments { folder, stream, closed: closed.into() }
+    }
+
+    /// Open the newest segment to go on writing it, or make the first.
+    pub(super) fn open_newest(&mut self, now: Wall) -> io::Result<Open> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        match self.closed.pop_back() {
+            None => self.create(1, now),
+            Some((number, size)) => {
+                self.open(number, now).inspect_err(|_| self.closed.push_back((number, size)))
+            }
+        }
+    }
+
+    /// Close `open` and begin the segment after it.
+    pub(super) fn next(&mut self, open: Open, now: Wall) -> Result<Open, (Open, io::Error)> {
+        match self.create(open.number + 1, now) {
+            Ok(next) => {
+                self.closed.push_back((open.number, open.length));
+                Ok(next)
+            }
+            Err(error) => Err((open, error)),
+        }
+    }
+
+    /// Bytes of the closed segments.
+    pub(super) fn bytes(&self) -> u64 {
+        self.closed.iter().map(|(_, size)| size).sum()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.closed.len()
+    }
+
+    /// Delete the oldest closed segment; false if there is none.
+    pub(super) fn delete_oldest(&mut self) -> bool {
+        let Some((number, _)) = self.closed.pop_front() else { return false };
+        // The log first: an index without a log is nothing, a log without an index has lost its times.
+        let _ = std::fs::remove_file(self.path(&logindex::log_file(self.stream, number)));
+        let _ = std::fs::remove_file(self.path(&logindex::index_file(self.stream, number)));
+        true
+    }
+
+    fn create(&self, number: u64, now: Wall) -> io::Result<Open> {
+        let mut options = File::options();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        // Left over from a crash between the two: take it over.
+        let index_path = self.path(&logindex::index_file(self.stream, number));
+        let index =
+            File::options().write(true).create(true).truncate(true).mode(0o600).open(index_path)?;
+        let log = options.open(self.path(&logindex::log_file(self.stream, number)))?;
+        Ok(Open { number, log, index, length: 0, index_length: 0, opened: now })
+    }
+
+    fn open(&self, number: u64, now: Wall) -> io::Result<Open> {
+        let log = open_regular(&self.path(&logindex::log_file(self.stream, number)), false)?;
+        let index = open_regular(&self.path(&logindex::index_file(self.stream, number)), true)?;
+        let length = log.metadata()?.len();
+        // A torn record is overwritten.
+        let index_length =
+            index.metadata()?.len() / logindex::RECORD as u64 * logindex::RECORD as u64;
+        let opened = age_of(&log).unwrap_or(now);
+        Ok(Open { number, log, index, length, index_length, opened })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+fn open_regular(path: &Path, create: bool) -> io::Result<File> {
+    use rustix::fs::OFlags;
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(create)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("is not a regular file"))
+    }
+}
+
+/// When the segment was made, where the file system remembers.
+fn age_of(log: &File) -> Option<Wall> {
+    let made = log.metadata().ok()?.created().ok()?;
+    let since = made.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?;
+    Some(Wall(i64::try_from(since.as_micros()).ok()?))
+}

@@ -1,0 +1,154 @@
+//! The pump against real pipes and files.
+
+use super::{Command, Drained, Pump};
+use proctor_core::lifecycle::Exit;
+use proctor_core::logindex::{self, ExitMark, Mark, Stream};
+use proctor_core::name::RunId;
+use proctor_core::spec::{LogSpec, OnFull};
+use proctor_sys::fifo;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+const SLOT: u32 = 3;
+
+fn spec() -> LogSpec {
+    LogSpec {
+        segment_bytes: 64 << 10,
+        max_age: None,
+        max_segments: 4,
+        max_total_bytes: u64::MAX,
+        on_full: OnFull::Drop,
+    }
+}
+
+/// Give the pump a run whose stdout is the returned file.
+fn begin(pump: &Pump, folder: &Path, run: u64, spec: LogSpec) -> File {
+    let path = folder.join(format!("{run:x}.out"));
+    let ends = fifo::create(&path, None).unwrap();
+    let (folder, run) = (folder.join("logs"), RunId(run));
+    pump.send(Command::Begin {
+        slot: SLOT,
+        folder,
+        spec,
+        run,
+        pipes: [Some(ends.ours), None],
+        fresh: true,
+    });
+    File::from(ends.theirs)
+}
+
+/// End the run and wait until the pump says that all is stored.
+fn end(pump: &Pump, run: u64) {
+    pump.send(Command::End { slot: SLOT, run: RunId(run), exit: Exit::Code(7) });
+    let drained = loop {
+        use rustix::event::{PollFd, PollFlags, poll};
+        poll(&mut [PollFd::from_borrowed_fd(pump.bell.as_fd(), PollFlags::IN)], None).unwrap();
+        pump.bell.silence();
+        if let Some(drained) = pump.drained() {
+            break drained;
+        }
+    };
+    assert_eq!(drained, Drained { slot: SLOT, run: RunId(run) });
+}
+
+/// All bytes of stdout, and the numbers of its segments.
+fn stored(folder: &Path) -> (Vec<u8>, Vec<u64>) {
+    let logs = folder.join("logs");
+    let mut segments: Vec<u64> = std::fs::read_dir(&logs)
+        .unwrap()
+        .filter_map(|entry| logindex::parse_log_file(entry.unwrap().file_name().to_str()?))
+        .filter(|(stream, _)| *stream == Stream::Stdout)
+        .map(|(_, number)| number)
+        .collect();
+    segments.sort_unstable();
+    let read = |n: &u64| std::fs::read(logs.join(logindex::log_file(Stream::Stdout, *n))).unwrap();
+    (segments.iter().flat_map(read).collect(), segments)
+}
+
+#[test]
+fn what_a_run_wrote_is_stored_with_its_beginning_and_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pump = Pump::start().unwrap();
+    let mut out = begin(&pump, dir.path(), 1, spec());
+    out.write_all(b"hello\nunfinished").unwrap();
+    drop(out);
+    end(&pump, 1);
+    pump.stop();
+    assert_eq!(stored(dir.path()), (b"hello\nunfinished".to_vec(), vec![1]));
+    let index = std::fs::read(dir.path().join("logs/stdout.00000001.idx")).unwrap();
+    let marks: Vec<(u64, Mark)> =
+        logindex::decode_all(&index).into_iter().map(|e| (e.offset, e.mark)).collect();
+    let exited = Mark::RunExited(ExitMark::of(&Exit::Code(7)));
+    assert_eq!(marks, [(0, Mark::RunStarted), (16, exited)]);
+}
+
+#[test]
+fn segments_end_at_line_ends_and_the_oldest_are_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pump = Pump::start().unwrap();
+    let mut out = begin(&pump, dir.path(), 1, spec());
+    let line = |n: u32| format!("{n:07} {}\n", "x".repeat(91));
+    for n in 0..8000 {
+        out.write_all(line(n).as_bytes()).unwrap();
+    }
+    drop(out);
+    end(&pump, 1);
+    pump.stop();
+    let (bytes, segments) = stored(dir.path());
+    let last: Vec<u8> =
+        (8000 - bytes.len() as u32 / 100..8000).flat_map(|n| line(n).into_bytes()).collect();
+    assert!(bytes == last, "the newest lines are all there, in order");
+    assert!(segments.len() <= 4, "{segments:?}");
+    for number in &segments[..segments.len() - 1] {
+        let path = dir.path().join("logs").join(logindex::log_file(Stream::Stdout, *number));
+        assert_eq!(std::fs::read(path).unwrap().last(), Some(&b'\n'), "segment {number}");
+    }
+}
+
+#[test]
+fn a_new_pump_goes_on_where_the_last_one_was_when_it_died() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut first = Pump::start().unwrap();
+    let mut out = begin(&first, dir.path(), 1, spec());
+    out.write_all(b"one\n").unwrap();
+    first.stop();
+    out.write_all(b"two\n").unwrap();
+    let mut second = Pump::start().unwrap();
+    let pipe = fifo::open(&dir.path().join("1.out")).unwrap();
+    let folder = dir.path().join("logs");
+    second.send(Command::Begin {
+        slot: SLOT,
+        folder,
+        spec: spec(),
+        run: RunId(1),
+        pipes: [Some(pipe), None],
+        fresh: false,
+    });
+    out.write_all(b"three\n").unwrap();
+    drop(out);
+    end(&second, 1);
+    second.stop();
+    assert_eq!(stored(dir.path()).0, b"one\ntwo\nthree\n");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_loses_a_counted_number_of_bytes_when_its_run_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = dir.path().join("logs");
+    std::fs::create_dir(&logs).unwrap();
+    let mut pump = Pump::start().unwrap();
+    let mut out = begin(&pump, dir.path(), 1, LogSpec { segment_bytes: 1, ..spec() });
+    out.write_all(b"kept\n").unwrap();
+    end(&pump, 1);
+    // The next segment cannot be made: a folder has its name.
+    std::fs::create_dir(logs.join("stdout.00000002.log")).unwrap();
+    let mut out = begin(&pump, dir.path(), 2, LogSpec { segment_bytes: 1, ..spec() });
+    out.write_all(b"lost\n").unwrap();
+    end(&pump, 2);
+    pump.stop();
+    let index = logindex::decode_all(&std::fs::read(logs.join("stdout.00000001.idx")).unwrap());
+    assert!(index.iter().any(|entry| entry.mark == Mark::Dropped(5)), "{index:?}");
+    assert_eq!(std::fs::read(logs.join("stdout.00000001.log")).unwrap(), b"kept\n");
+}

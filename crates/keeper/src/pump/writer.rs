@@ -1,0 +1,203 @@
+//! Writing one stream: index before bytes, rotation at line ends, and what to do when the disk is full.
+
+use super::segments::{Open, Segments};
+use crate::log;
+use proctor_core::logindex::{Entry, Mark, Stream};
+use proctor_core::name::RunId;
+use proctor_core::spec::{LogSpec, OnFull};
+use proctor_core::time::{Millis, Wall};
+use proctor_sys::fifo::{self, Moved};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+/// Index entries are at least this far apart, so that a flood of output does not become a flood of entries.
+const ENTRY_APART: i64 = 1000;
+
+/// A segment may grow this far beyond its size while it waits for a line to end.
+const SLACK: u64 = 1 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stored {
+    Moved(u64),
+    Empty,
+    /// The log cannot be written now; the bytes wait in the pipe.
+    Stalled,
+    /// The disk is full; the bytes wait in the pipe.
+    Full,
+}
+
+pub(super) struct Writer {
+    pub(super) spec: LogSpec,
+    folder: PathBuf,
+    segments: Segments,
+    open: Option<Open>,
+    /// When and for which run the last index entry was written.
+    entry: Option<(Wall, RunId)>,
+    /// Dropped and not yet marked.
+    dropped: u64,
+    /// The last failure, said once.
+    failing: Option<Errno>,
+}
+
+impl Writer {
+    pub(super) fn new(folder: PathBuf, stream: Stream, spec: LogSpec) -> Writer {
+        let segments = Segments::look(folder.clone(), stream);
+        Writer { spec, folder, segments, open: None, entry: None, dropped: 0, failing: None }
+    }
+
+    /// Move what waits in the pipe into the log.
+    pub(super) fn store(&mut self, pipe: &OwnedFd, run: RunId, most: usize) -> Stored {
+        let now = proctor_sys::clock::now().wall;
+        match self.try_store(pipe, run, most, now) {
+            Ok(stored) => {
+                self.failing = None;
+                stored
+            }
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// The disk is full and nothing of this service can be deleted any more: do as configured.
+    pub(super) fn overflow(&mut self, pipe: &OwnedFd, run: RunId, null: &File) -> Stored {
+        match self.spec.on_full {
+            OnFull::Block => Stored::Stalled,
+            OnFull::Drop => match fifo::discard(pipe, null, fifo::CAPACITY) {
+                Ok(Moved::Bytes(bytes)) => {
+                    self.dropped(run, bytes);
+                    Stored::Moved(bytes)
+                }
+                Ok(Moved::Empty | Moved::Closed) | Err(_) => Stored::Empty,
+            },
+        }
+    }
+
+    fn try_store(
+        &mut self,
+        pipe: &OwnedFd,
+        run: RunId,
+        most: usize,
+        now: Wall,
+    ) -> io::Result<Stored> {
+        if fifo::waiting(pipe) == 0 {
+            return Ok(Stored::Empty);
+        }
+        self.rotate_if_due(now)?;
+        self.note_dropped(run, now);
+        self.note_time(run, now)?;
+        let limit = self.spec.segment_bytes + SLACK;
+        let open = self.opened(now)?;
+        let room = usize::try_from(limit.saturating_sub(open.length).max(1)).unwrap_or(most);
+        match fifo::move_to_file(pipe, &open.log, open.length, most.min(room))? {
+            Moved::Bytes(bytes) => {
+                open.length += bytes;
+                Ok(Stored::Moved(bytes))
+            }
+            Moved::Empty | Moved::Closed => Ok(Stored::Empty),
+        }
+    }
+
+    /// Write a mark at the current end of the log; a failure is not worth stopping for.
+    pub(super) fn mark(&mut self, run: RunId, mark: Mark) {
+        let wall = proctor_sys::clock::now().wall;
+        self.note_dropped(run, wall);
+        if let Ok(open) = self.opened(wall) {
+            let offset = open.length;
+            let _ = open.note(&Entry { offset, wall, run, mark });
+            self.entry = Some((wall, run));
+        }
+    }
+
+    /// Count bytes that will never be stored.
+    pub(super) fn dropped(&mut self, run: RunId, bytes: u64) {
+        self.dropped = self.dropped.saturating_add(bytes);
+        self.note_dropped(run, proctor_sys::clock::now().wall);
+    }
+
+    /// Delete the oldest closed segment, to make room; false if there is none.
+    pub(super) fn give_up_oldest(&mut self) -> bool {
+        self.segments.delete_oldest()
+    }
+
+    fn opened(&mut self, now: Wall) -> io::Result<&mut Open> {
+        match &mut self.open {
+            Some(open) => Ok(open),
+            empty => Ok(empty.insert(self.segments.open_newest(now)?)),
+        }
+    }
+
+    fn note_time(&mut self, run: RunId, now: Wall) -> io::Result<()> {
+        let recent =
+            |(at, of): (Wall, RunId)| of == run && (0..ENTRY_APART).contains(&(now.0 - at.0));
+        if self.entry.is_some_and(recent) {
+            return Ok(());
+        }
+        let open = self.opened(now)?;
+        let offset = open.length;
+        open.note(&Entry { offset, wall: now, run, mark: Mark::Bytes })?;
+        self.entry = Some((now, run));
+        Ok(())
+    }
+
+    fn note_dropped(&mut self, run: RunId, wall: Wall) {
+        if self.dropped == 0 {
+            return;
+        }
+        let mark = Mark::Dropped(u32::try_from(self.dropped).unwrap_or(u32::MAX));
+        let Ok(open) = self.opened(wall) else { return };
+        let offset = open.length;
+        if open.note(&Entry { offset, wall, run, mark }).is_ok() {
+            self.dropped = 0;
+        }
+    }
+
+    fn rotate_if_due(&mut self, now: Wall) -> io::Result<()> {
+        let spec = &self.spec;
+        let Some(open) = &self.open else { return Ok(()) };
+        let old =
+            |age: Millis| now.0.saturating_sub(open.opened.0) > (age.0 as i64).saturating_mul(1000);
+        let due =
+            open.length >= spec.segment_bytes || (open.length > 0 && spec.max_age.is_some_and(old));
+        if !due || (!open.at_line_end() && open.length < spec.segment_bytes + SLACK) {
+            return Ok(());
+        }
+        let Some(open) = self.open.take() else { return Ok(()) };
+        match self.segments.next(open, now) {
+            Ok(next) => {
+                self.open = Some(next);
+                self.entry = None;
+                self.retain();
+                Ok(())
+            }
+            Err((open, error)) => {
+                self.open = Some(open);
+                Err(error)
+            }
+        }
+    }
+
+    /// Delete what is beyond the configured count and size. Each stream answers for half of the total.
+    fn retain(&mut self) {
+        let closed_allowed = self.spec.max_segments.max(2) as usize - 1;
+        while self.segments.count() > closed_allowed {
+            self.segments.delete_oldest();
+        }
+        let bytes_allowed = (self.spec.max_total_bytes / 2).saturating_sub(self.spec.segment_bytes);
+        while self.segments.bytes() > bytes_allowed && self.segments.delete_oldest() {}
+    }
+
+    /// Say it once; the caller tries again.
+    fn failed(&mut self, error: &io::Error) -> Stored {
+        let errno = Errno::from_io_error(error);
+        if self.failing != errno {
+            self.failing = errno;
+            log!("cannot write the log in {}: {error}", self.folder.display());
+        }
+        match errno {
+            Some(Errno::NOSPC | Errno::DQUOT) => Stored::Full,
+            _ => Stored::Stalled,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What the daemon asks for, carried out.
+
+use crate::keeper::Keeper;
+use crate::log;
+use crate::pump::Command;
+use crate::records::{self, Folder};
+use crate::service::{Main, Service};
+use proctor_core::lifecycle::{Event, Machine, Wish};
+use proctor_core::name::ServiceName;
+use proctor_core::record::StoredSpec;
+use proctor_core::spec::ServiceSpec;
+use proctor_core::wire::{FromKeeper, Refusal, ToKeeper, Whom};
+use proctor_sys::{cgroup, clock, file, process};
+
+impl Keeper {
+    pub(crate) fn on_message(&mut self, message: ToKeeper) {
+        match message {
+            // Said once, at the beginning; see `obey_daemon`.
+            ToKeeper::Hello { .. } => {}
+            ToKeeper::Environment { id, vars } => self.environments.add(&self.home, id, vars),
+            ToKeeper::Define { request, spec } => {
+                let result = self.define(&spec);
+                self.reply(request, result);
+            }
+            ToKeeper::Remove { request, name } => {
+                let result = self.remove(&name);
+                self.reply(request, result);
+            }
+            ToKeeper::SetWish { request, name, wish } => {
+                let result = self.command(&name, Event::SetWish(wish));
+                self.reply(request, result);
+            }
+            ToKeeper::Restart { request, name } => {
+                let result = self.command(&name, Event::Restart);
+                self.reply(request, result);
+            }
+            ToKeeper::Signal { request, name, signal, whom } => {
+                let result = self.signal(&name, signal, whom);
+                self.reply(request, result);
+            }
+            ToKeeper::Unhealthy { name, run } => {
+                if let Some(slot) = self.services.find(&name) {
+                    self.handle(slot, Event::Unhealthy { run });
+                }
+            }
+            ToKeeper::Shutdown { request } => {
+                self.reply(request, Ok(()));
+                self.shut_down();
+            }
+            ToKeeper::Upgrade { request, binary } => {
+                let result = self.upgrade(binary);
+                self.reply(request, result);
+            }
+        }
+    }
+
+    fn reply(&mut self, request: u64, result: Result<(), Refusal>) {
+        self.daemon.send(&FromKeeper::Reply { request, result });
+    }
+
+    fn define(&mut self, spec: &ServiceSpec) -> Result<(), Refusal> {
+        if self.ending.is_under_way() {
+            return Err(Refusal::ShuttingDown);
+        }
+        let failed = |words: String| Refusal::Failed(words);
+        let encoded: Box<[u8]> =
+            postcard::to_allocvec(spec).map_err(|e| failed(e.to_string()))?.into();
+        let known = self.services.find(&spec.name);
+        if known.and_then(|slot| self.services.get(slot)?.spec.as_ref()) == Some(&encoded) {
+            return Ok(());
+        }
+        let folder = Folder::of(&self.home, &spec.name);
+        file::private_dir(&folder.0)
+            .map_err(|e| failed(format!("cannot make {}: {e}", folder.0.display())))?;
+        records::write(&folder.spec(), &StoredSpec(spec.clone()))
+            .map_err(|e| failed(e.to_string()))?;
+        match known.and_then(|slot| Some((slot, self.services.get_mut(slot)?))) {
+            Some((slot, service)) => {
+                service.redefine(spec, encoded);
+                service.changed = true;
+                service.removing = false;
+                self.pump.send(Command::Configure { slot, spec: spec.logs.clone() });
+            }
+            None => {
+                let slot =
+                    self.services.add(Service::new(spec, encoded, Machine::new(clock::now())));
+                self.store_state(slot);
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, name: &ServiceName, event: Event) -> Result<(), Refusal> {
+        let slot = self.services.find(name).ok_or_else(|| Refusal::UnknownService(name.clone()))?;
+        let stops = matches!(event, Event::SetWish(Wish::Down));
+        if self.ending.is_under_way() && !stops {
+            return Err(Refusal::ShuttingDown);
+        }
+        self.handle(slot, event);
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &ServiceName) -> Result<(), Refusal> {
+        let Some(slot) = self.services.find(name) else { return Ok(()) };
+        if let Some(service) = self.services.get_mut(slot) {
+            service.removing = true;
+        }
+        self.handle(slot, Event::SetWish(Wish::Down));
+        Ok(())
+    }
+
+    /// Forget a service that is to be removed, once nothing of it runs and its output is stored.
+    pub(crate) fn finish_removal(&mut self, slot: u32) {
+        let done = |s: &Service| s.removing && s.machine.run().is_none() && s.quiet_until.is_none();
+        if !self.services.get(slot).is_some_and(done) {
+            return;
+        }
+        let Some(service) = self.services.remove(slot) else { return };
+        self.pump.send(Command::Forget { slot });
+        if let Some(hierarchy) = &self.hierarchy
+            && let Ok(group) = hierarchy.group(service.name.as_str())
+        {
+            cgroup::remove(&group);
+        }
+        Folder::of(&self.home, &service.name).remove();
+        self.daemon.send(&FromKeeper::Removed { name: service.name });
+    }
+
+    fn signal(&mut self, name: &ServiceName, signal: i32, whom: Whom) -> Result<(), Refusal> {
+        let slot = self.services.find(name).ok_or_else(|| Refusal::UnknownService(name.clone()))?;
+        let not_running = || Refusal::NotRunning(name.clone());
+        let service = self.services.get(slot).ok_or_else(not_running)?;
+        let run = service.run.as_ref().ok_or_else(not_running)?;
+        let sent = match (whom, &run.main) {
+            (Whom::Main, Main::Child) => process::signal_child(run.pid, signal),
+            (Whom::Main, Main::Adopted(process)) => process.signal(signal).map(drop),
+            (Whom::Main, Main::Gone { .. }) => return Err(not_running()),
+            (Whom::Tree, _) => {
+                let mark = self.mark(slot, run.id).ok_or_else(not_running)?;
+                log!("signal {signal} to {} processes of {name}", run.tree(mark).signal(signal));
+                Ok(())
+            }
+        };
+        sent.map_err(|error| Refusal::Failed(format!("cannot signal {name}: {error}")))
+    }
+}

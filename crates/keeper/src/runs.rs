@@ -1,0 +1,315 @@
+//! Runs against the kernel: making them, signalling them, seeing them end.
+
+use crate::keeper::{Keeper, Token};
+use crate::log;
+use crate::pump::Command;
+use crate::records::Folder;
+use crate::service::{Main, Run};
+use proctor_core::lifecycle::{Action, Event, Exit, Rules, SpawnFailure};
+use proctor_core::name::RunId;
+use proctor_core::record::RunHeader;
+use proctor_core::spec::ServiceSpec;
+use proctor_core::time::{Millis, Now};
+use proctor_sys::poll::Interest;
+use proctor_sys::spawn::{self, Outcome, Plan};
+use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// How long the news of an exit may wait for the last lines to be stored. Disks can hang; news should not.
+const QUIET: Millis = Millis(2000);
+
+impl Keeper {
+    /// Give an event to a service's machine, store what changed, do what it says, until nothing follows.
+    pub(crate) fn handle(&mut self, slot: u32, event: Event) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            let now = clock::now();
+            let mut actions = Vec::new();
+            let Some(service) = self.services.get_mut(slot) else { return };
+            let was_started = matches!(event, Event::Started { .. });
+            let machine_before = service.machine.clone();
+            let rules = Rules { restart: &service.restart, grace: service.stop.grace };
+            service.machine.handle(now, rules, event, &mut actions);
+            if service.machine == machine_before && actions.is_empty() {
+                continue;
+            }
+            service.changed = true;
+            // A run that is recorded and alive is known to have started: that needs no writing.
+            if !was_started {
+                self.store_state(slot);
+            }
+            for action in actions {
+                events.extend(self.perform(slot, action, now));
+            }
+        }
+        self.finish_removal(slot);
+    }
+
+    /// Do what a machine said outside of [`Keeper::handle`].
+    pub(crate) fn carry_out(&mut self, slot: u32, actions: Vec<Action>, now: Now) {
+        self.store_state(slot);
+        for action in actions {
+            if let Some(event) = self.perform(slot, action, now) {
+                self.handle(slot, event);
+            }
+        }
+    }
+
+    fn perform(&mut self, slot: u32, action: Action, now: Now) -> Option<Event> {
+        match action {
+            Action::Spawn { run } => {
+                let failure = self.start_run(slot, run, now).err()?;
+                return Some(Event::SpawnFailed { run, failure });
+            }
+            Action::Stop { run } => self.ask_to_stop(slot, run),
+            Action::Kill { run } => self.kill(slot, run),
+            Action::Ended { run, exit } => self.end_run(slot, run, exit, now),
+        }
+        None
+    }
+
+    fn start_run(&mut self, slot: u32, run: RunId, now: Now) -> Result<(), SpawnFailure> {
+        let Some(service) = self.services.get(slot) else { return Ok(()) };
+        let lost = || {
+            failure("read the settings of", service.name.as_str(), &io::ErrorKind::NotFound.into())
+        };
+        let spec: ServiceSpec = service
+            .spec
+            .as_deref()
+            .and_then(|bytes| postcard::from_bytes(bytes).ok())
+            .ok_or_else(lost)?;
+        let folder = Folder::of(&self.home, &spec.name);
+        let made = self.make_process(&spec, &folder, run, now);
+        if made.is_err() {
+            folder.remove_run(run);
+        }
+        let (made, pipes) = made?;
+        self.children.insert(made.pid, slot);
+        if let Some(spawned) = &made.spawned {
+            let watched = self.poller.add(
+                spawned.report.as_fd(),
+                Token::Report(slot).encode(),
+                Interest::Read,
+            );
+            if let Err(error) = watched {
+                log!("cannot watch the start of {}: {error}", spec.name);
+            }
+        }
+        self.pump.send(Command::Begin {
+            slot,
+            folder: self.home.log_dir(&spec.name),
+            spec: spec.logs,
+            run,
+            pipes: pipes.map(Some),
+            fresh: true,
+        });
+        if let Some(service) = self.services.get_mut(slot) {
+            service.run = Some(made);
+        }
+        Ok(())
+    }
+
+    /// FIFOs, then the record, then the process that completes the record: the order matters, see `sys::spawn`.
+    fn make_process(
+        &self,
+        spec: &ServiceSpec,
+        folder: &Folder,
+        run: RunId,
+        now: Now,
+    ) -> Result<(Run, [OwnedFd; 2]), SpawnFailure> {
+        let name = spec.name.as_str();
+        let exec = &spec.exec;
+        let owner = exec.credentials.as_ref().map(|c| (c.uid, c.gid));
+        let [out, err] = folder.fifos(run);
+        let out = fifo::create(&out, owner).map_err(|e| failure("make the output of", name, &e))?;
+        let err = fifo::create(&err, owner).map_err(|e| failure("make the output of", name, &e))?;
+        let group = self.cgroup_of(name);
+        let cgroup = group.as_ref().map(|(path, _)| path.clone());
+        let header = RunHeader {
+            run,
+            started: now.wall,
+            cgroup: cgroup.as_ref().map(|p| p.display().to_string()),
+        };
+        let record = new_record(folder, &header).map_err(|e| failure("record", name, &e))?;
+        let id = self.mark_value(run);
+        let home = self.home.state.display().to_string();
+        let marks = [
+            ("PROCTOR_HOME", home.as_str()),
+            ("PROCTOR_SERVICE", name),
+            ("PROCTOR_RUN", id.as_str()),
+        ];
+        let environment = self.environments.of(exec, &marks);
+        let spawned = spawn::spawn(&Plan {
+            argv: &exec.argv,
+            environment: &environment,
+            working_dir: &exec.working_dir,
+            credentials: exec.credentials.as_ref(),
+            umask: exec.umask,
+            limits: &self.limits_for(&exec.limits),
+            nice: exec.nice,
+            oom_score_adj: exec.oom_score_adj,
+            stdio: [self.null.as_raw_fd(), out.theirs.as_raw_fd(), err.theirs.as_raw_fd()],
+            passed: &[],
+            record: Some(&record),
+            cgroup: group.as_ref().map(|(_, fd)| fd),
+            boot: self.boot,
+        })?;
+        let run = Run {
+            id: run,
+            pid: spawned.pid,
+            started: now.wall,
+            cgroup,
+            main: Main::Child,
+            spawned: Some(spawned),
+            killed: false,
+            left: 0,
+        };
+        Ok((run, [out.ours, err.ours]))
+    }
+
+    fn cgroup_of(&self, service: &str) -> Option<(std::path::PathBuf, OwnedFd)> {
+        let folder = self.hierarchy.as_ref()?.group(service).ok()?;
+        let fd = cgroup::open(&folder).ok()?;
+        Some((folder, fd))
+    }
+
+    /// Did the program run? Asked when the report is readable or the child has ended.
+    pub(crate) fn read_report(&mut self, slot: u32) {
+        let Some(run) = self.services.get_mut(slot).and_then(|s| s.run.as_mut()) else { return };
+        let Some(spawned) = run.spawned.as_mut() else { return };
+        let event = match spawned.outcome() {
+            Outcome::Pending => return,
+            Outcome::Running => Event::Started { run: run.id },
+            // Its end is an exit like any other, but with this reason: see `main_ended`.
+            Outcome::Failed(failure) => Event::SpawnFailed { run: run.id, failure },
+        };
+        self.poller.remove(spawned.report.as_fd());
+        run.spawned = None;
+        self.handle(slot, event);
+    }
+
+    fn ask_to_stop(&mut self, slot: u32, id: RunId) {
+        let Some(mark) = self.mark(slot, id) else { return };
+        let Some(service) = self.services.get_mut(slot) else { return };
+        let signal = service.stop.signal;
+        let Some(run) = service.run.as_mut().filter(|run| run.id == id) else { return };
+        // A stopped process cannot act on a signal: wake it as well.
+        for signal in [signal, signal::SIGCONT] {
+            let sent = match &run.main {
+                Main::Child => process::signal_child_group(run.pid, signal),
+                Main::Adopted(process) => process.signal_group(signal).map(drop),
+                Main::Gone { .. } => Err(io::ErrorKind::NotFound.into()),
+            };
+            if sent.is_err() {
+                run.left = u32::try_from(run.tree(mark.clone()).signal(signal)).unwrap_or(u32::MAX);
+            }
+        }
+    }
+
+    fn kill(&mut self, slot: u32, id: RunId) {
+        let Some(mark) = self.mark(slot, id) else { return };
+        let Some(service) = self.services.get_mut(slot) else { return };
+        let Some(run) = service.run.as_mut().filter(|run| run.id == id) else { return };
+        run.killed = true;
+        let tree = run.tree(mark);
+        tree.kill();
+        run.left = u32::try_from(tree.members().len()).unwrap_or(u32::MAX);
+        service.changed = true;
+    }
+
+    /// A run's main process has ended and, if it was our child, has been reaped.
+    pub(crate) fn main_ended(&mut self, slot: u32, exit: Exit) {
+        self.read_report(slot);
+        let oom = self.oom_since_last_look(slot, &exit);
+        let Some(run) = self.services.get_mut(slot).and_then(|s| s.run.as_mut()) else { return };
+        let id = run.id;
+        if !matches!(run.main, Main::Gone { .. }) {
+            run.main = Main::Gone { reaped_at: clock::ticks_since_boot() };
+        }
+        let exit = match exit {
+            Exit::Signal { signal: signal::SIGKILL, core, .. } => {
+                Exit::Signal { signal: signal::SIGKILL, oom: oom && !run.killed, core }
+            }
+            other
+            @ (Exit::Code(_) | Exit::Signal { .. } | Exit::SpawnFailed(_) | Exit::Unknown) => other,
+        };
+        let tree_empty = self.tree_is_empty(slot, id);
+        self.handle(slot, Event::Exited { run: id, exit, tree_empty });
+    }
+
+    /// Did the kernel kill for memory in this run's cgroup or, where that cannot be told, anywhere, since we last asked?
+    fn oom_since_last_look(&mut self, slot: u32, exit: &Exit) -> bool {
+        if !matches!(exit, Exit::Signal { signal: signal::SIGKILL, .. }) {
+            return false;
+        }
+        let run = self.services.get(slot).and_then(|s| s.run.as_ref());
+        if let Some(count) = run.and_then(|run| cgroup::oom_kills(run.cgroup.as_deref()?)) {
+            return count > 0;
+        }
+        let now = proc::oom_kills().unwrap_or(0);
+        std::mem::replace(&mut self.oom_kills, now) < now
+    }
+
+    /// Look again at trees whose main process is gone.
+    pub(crate) fn check_leftovers(&mut self) {
+        for slot in self.services.slots_where(|service| service.has_leftovers()) {
+            let run = self.services.get(slot).and_then(|s| s.run.as_ref()).map(|run| run.id);
+            let Some(run) = run else { continue };
+            if self.tree_is_empty(slot, run) {
+                self.handle(slot, Event::TreeEmpty { run });
+            }
+        }
+    }
+
+    fn tree_is_empty(&self, slot: u32, id: RunId) -> bool {
+        let Some(mark) = self.mark(slot, id) else { return true };
+        let run = self.services.get(slot).and_then(|s| s.run.as_ref());
+        run.is_none_or(|run| run.tree(mark).is_empty())
+    }
+
+    /// The tree is empty: the pump stores what is left, then the run's files go.
+    fn end_run(&mut self, slot: u32, run: RunId, exit: Exit, now: Now) {
+        let Some(service) = self.services.get_mut(slot) else { return };
+        if let Some(over) = service.run.take_if(|current| current.id == run) {
+            self.children.remove(&over.pid);
+        }
+        service.quiet_until = Some(now.mono.plus(QUIET));
+        self.pump.send(Command::End { slot, run, exit });
+    }
+
+    /// The mark of a run in its processes' environment, as an entry.
+    pub(crate) fn mark(&self, slot: u32, run: RunId) -> Option<String> {
+        self.services.get(slot)?;
+        Some(self.mark_entry(run))
+    }
+
+    pub(crate) fn mark_entry(&self, run: RunId) -> String {
+        format!("PROCTOR_RUN={}", self.mark_value(run))
+    }
+
+    /// Unique across Proctors on this machine, because their homes differ.
+    fn mark_value(&self, run: RunId) -> String {
+        format!("{}-{run}", self.label)
+    }
+}
+
+fn new_record(folder: &Folder, header: &RunHeader) -> io::Result<File> {
+    let mut record = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(folder.run(header.run))?;
+    record.write_all(&header.encode())?;
+    // Held through the fork until the child executes: a later keeper can tell a child on its way from none.
+    file::try_lock(&record)?;
+    Ok(record)
+}
+
+fn failure(step: &str, subject: &str, error: &io::Error) -> SpawnFailure {
+    let errno = error.raw_os_error().unwrap_or(rustix::io::Errno::INVAL.raw_os_error());
+    SpawnFailure { step: step.into(), subject: subject.into(), errno }
+}

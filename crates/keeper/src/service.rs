@@ -1,0 +1,182 @@
+//! One service as the keeper holds it: small, because there may be thousands.
+
+use proctor_core::lifecycle::{Machine, Phase};
+use proctor_core::name::{RunId, ServiceName};
+use proctor_core::spec::{LogSpec, RestartSpec, ServiceSpec, StopSpec};
+use proctor_core::time::{Mono, Wall};
+use proctor_core::wire::{PhaseView, RunView, ServiceState};
+use proctor_sys::process::Process;
+use proctor_sys::spawn::Spawned;
+use proctor_sys::tree::Tree;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+pub(crate) struct Service {
+    pub(crate) name: ServiceName,
+    /// The encoded spec; decoded when a process is made. `None`: it was lost and waits to be defined again.
+    pub(crate) spec: Option<Box<[u8]>>,
+    pub(crate) restart: RestartSpec,
+    pub(crate) stop: StopSpec,
+    pub(crate) logs: LogSpec,
+    pub(crate) machine: Machine,
+    pub(crate) run: Option<Run>,
+    /// Forget it when its run has ended.
+    pub(crate) removing: bool,
+    /// Nobody is told of an exit before its last line is stored, unless that takes longer than this.
+    pub(crate) quiet_until: Option<Mono>,
+    pub(crate) changed: bool,
+}
+
+/// The process of a run, or what is left of it.
+pub(crate) struct Run {
+    pub(crate) id: RunId,
+    pub(crate) pid: u32,
+    pub(crate) started: Wall,
+    pub(crate) cgroup: Option<PathBuf>,
+    pub(crate) main: Main,
+    /// Set while it is not known whether the program could be executed.
+    pub(crate) spawned: Option<Spawned>,
+    /// A kill was ours, so that it is not taken for the kernel's.
+    pub(crate) killed: bool,
+    /// Members counted when the tree was last looked at after the main process went.
+    pub(crate) left: u32,
+}
+
+/// How we know the main process.
+pub(crate) enum Main {
+    /// Our own child: its number is safe until we reap it.
+    Child,
+    /// Somebody else's child since a keeper died: safe through its descriptor only.
+    Adopted(Process),
+    /// Reaped; the tick tells its number's later owners apart.
+    Gone { reaped_at: u64 },
+}
+
+impl Service {
+    pub(crate) fn new(spec: &ServiceSpec, encoded: Box<[u8]>, machine: Machine) -> Service {
+        Service {
+            name: spec.name.clone(),
+            spec: Some(encoded),
+            restart: spec.restart.clone(),
+            stop: spec.stop.clone(),
+            logs: spec.logs.clone(),
+            machine,
+            run: None,
+            removing: false,
+            quiet_until: None,
+            changed: true,
+        }
+    }
+
+    pub(crate) fn redefine(&mut self, spec: &ServiceSpec, encoded: Box<[u8]>) {
+        self.spec = Some(encoded);
+        self.restart = spec.restart.clone();
+        self.stop = spec.stop.clone();
+        self.logs = spec.logs.clone();
+    }
+
+    /// Is the main process gone while something of the tree may be left?
+    pub(crate) fn has_leftovers(&self) -> bool {
+        matches!(&self.run, Some(Run { main: Main::Gone { .. }, .. }))
+    }
+
+    pub(crate) fn state(&self) -> ServiceState {
+        ServiceState {
+            name: self.name.clone(),
+            wish: self.machine.wish(),
+            phase: self.phase_view(),
+            since: self.machine.since(),
+            restarts: self.machine.restarts(),
+            last_exit: self.machine.last_exit().cloned(),
+        }
+    }
+
+    fn phase_view(&self) -> PhaseView {
+        match self.machine.phase() {
+            Phase::Down => PhaseView::Down,
+            Phase::Held => PhaseView::Held,
+            Phase::Backoff { until } => PhaseView::Backoff { until: *until },
+            Phase::Starting { run } => PhaseView::Starting { run: self.run_view(*run) },
+            Phase::Up { run, .. } => PhaseView::Up { run: self.run_view(*run) },
+            Phase::Stopping(stopping) => PhaseView::Stopping {
+                run: self.run_view(stopping.run),
+                kill_at: (!stopping.killed).then_some(stopping.kill_at),
+                left: self.run.as_ref().map_or(0, |run| run.left),
+            },
+            Phase::Failed { why } => PhaseView::Failed { why: why.clone() },
+            Phase::Cooling { until } => PhaseView::Cooling { until: *until },
+        }
+    }
+
+    fn run_view(&self, id: RunId) -> RunView {
+        let run = self.run.as_ref().filter(|run| run.id == id);
+        RunView {
+            id,
+            pid: run.map_or(0, |run| run.pid),
+            started: run.map_or(self.machine.since(), |run| run.started),
+            cgroup: run.and_then(|run| run.cgroup.as_ref()).map(|path| path.display().to_string()),
+        }
+    }
+}
+
+impl Run {
+    pub(crate) fn tree(&self, mark: String) -> Tree {
+        let reaped_at = match self.main {
+            Main::Gone { reaped_at } => Some(reaped_at),
+            Main::Child | Main::Adopted(_) => None,
+        };
+        Tree { pid: self.pid, cgroup: self.cgroup.clone(), mark, reaped_at }
+    }
+}
+
+/// All services, by a number that stays the same while they exist, and by name.
+#[derive(Default)]
+pub(crate) struct Services {
+    slots: Vec<Option<Service>>,
+    names: HashMap<ServiceName, u32>,
+}
+
+impl Services {
+    pub(crate) fn get(&self, slot: u32) -> Option<&Service> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Service> {
+        self.slots.get_mut(slot as usize)?.as_mut()
+    }
+
+    pub(crate) fn find(&self, name: &ServiceName) -> Option<u32> {
+        self.names.get(name).copied()
+    }
+
+    pub(crate) fn add(&mut self, service: Service) -> u32 {
+        // Numbers are not used again: an event on its way for a forgotten service must not meet a new one.
+        let slot = u32::try_from(self.slots.len())
+            .expect("four thousand million services were never added");
+        self.names.insert(service.name.clone(), slot);
+        self.slots.push(Some(service));
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<Service> {
+        let service = self.slots.get_mut(slot as usize)?.take()?;
+        self.names.remove(&service.name);
+        Some(service)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Service)> {
+        (0u32..).zip(&self.slots).filter_map(|(slot, service)| Some((slot, service.as_ref()?)))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Service)> {
+        (0u32..).zip(&mut self.slots).filter_map(|(slot, service)| Some((slot, service.as_mut()?)))
+    }
+
+    pub(crate) fn slots_where(&self, wanted: impl Fn(&Service) -> bool) -> Vec<u32> {
+        self.iter().filter(|(_, service)| wanted(service)).map(|(slot, _)| slot).collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.names.len()
+    }
+}

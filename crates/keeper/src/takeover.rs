@@ -1,0 +1,349 @@
+//! Taking over what an earlier keeper left: after a crash, after an upgrade, or nothing at all.
+//!
+//! The rule: a run that lives is kept, a run that ended is reported once with the truth we have, a run that
+//! never came to be is made anew, and nothing is started twice. What cannot be read is said, kept out of the
+//! way, and never taken for "nothing is there".
+
+use crate::keeper::{Keeper, Token};
+use crate::log;
+use crate::pump::{Command, Pump};
+use crate::records::{self, Folder, StoreError};
+use crate::service::{Main, Run, Service};
+use proctor_core::lifecycle::{Event, Exit, Machine};
+use proctor_core::name::{RunId, ServiceName};
+use proctor_core::record::{self, BootId, Identity, RunHeader, StoredSpec, StoredState};
+use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopSpec};
+use proctor_core::time::Millis;
+use proctor_sys::poll::Interest;
+use proctor_sys::process::{Process, pidfs_inode};
+use proctor_sys::tree::Tree;
+use proctor_sys::{clock, fifo, file, proc};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a child that was being made when its keeper died may take to get to its exec. It has only system calls
+/// left to make; a longer wait means that one of them hangs on a dead disk or network.
+const CHILD_ON_ITS_WAY: Duration = Duration::from_secs(10);
+
+/// What a run record says.
+enum Found {
+    Alive(RunHeader, Process),
+    /// It is over; how, if a witness can tell.
+    Over(RunHeader, Exit),
+    /// No process came of it.
+    Never,
+}
+
+impl Keeper {
+    pub(crate) fn take_over(&mut self) {
+        self.forget_other_boots();
+        for (name, _) in records::entries(&self.home.services()) {
+            let Ok(name) = ServiceName::parse(&name) else {
+                log!(
+                    "{}: '{name}' is not a service's folder; left alone",
+                    self.home.services().display()
+                );
+                continue;
+            };
+            self.take_over_service(&name);
+        }
+        // Children that ended while we were becoming this program.
+        self.reap();
+        self.witnesses.clear();
+    }
+
+    /// Everything in the runtime directory is about one boot; after another it is about nothing.
+    fn forget_other_boots(&self) {
+        let path = self.home.runtime.join("boot");
+        let known =
+            file::read_small(&path, 64).ok().and_then(|bytes| bytes.try_into().ok()).map(BootId);
+        if known == Some(self.boot) {
+            return;
+        }
+        if known.is_some() {
+            log!("the machine was restarted: beginning anew");
+            for folder in [self.home.services(), self.home.environments()] {
+                let _ = std::fs::remove_dir_all(&folder);
+                let _ = file::private_dir(&folder);
+            }
+        }
+        if let Err(error) = file::replace(&path, &self.boot.0) {
+            log!("cannot write {}: {error}", path.display());
+        }
+    }
+
+    fn take_over_service(&mut self, name: &ServiceName) {
+        let folder = Folder::of(&self.home, name);
+        let spec = said(records::read::<StoredSpec>(&folder.spec())).map(|StoredSpec(spec)| spec);
+        let state =
+            said(records::read::<StoredState>(&folder.state())).map(|stored| stored.machine);
+        let runs = folder.runs();
+        if spec.is_none() && state.is_none() && runs.is_empty() {
+            folder.remove();
+            return;
+        }
+        let now = clock::now();
+        let current = state.as_ref().map_or_else(|| runs.last().copied(), Machine::run);
+        let machine = state.clone().unwrap_or_else(|| {
+            log!("{name}: its state was lost; what runs is kept");
+            current.map_or_else(|| Machine::new(now), |run| Machine::found_running(now, run))
+        });
+        let service = match spec {
+            Some(spec) => {
+                let encoded = postcard::to_allocvec(&spec).unwrap_or_default().into();
+                Service::new(&spec, encoded, machine)
+            }
+            None => {
+                log!(
+                    "{name}: its settings were lost; it is kept, and restarted once they are known again"
+                );
+                without_spec(name, machine)
+            }
+        };
+        let slot = self.services.add(service);
+        for run in runs.into_iter().filter(|run| Some(*run) != current) {
+            self.finish_old_run(slot, &folder, run);
+        }
+        if let Some(run) = current {
+            self.take_over_run(slot, &folder, run);
+        }
+    }
+
+    /// A run that was over but not yet tidied away: store what its pipes still hold.
+    fn finish_old_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
+        self.open_logs(slot, folder, run);
+        let last = self.services.get(slot).and_then(|s| s.machine.last_exit().cloned());
+        let exit = last.filter(|last| last.run == run).map_or(Exit::Unknown, |last| last.exit);
+        self.pump.send(Command::End { slot, run, exit });
+    }
+
+    fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
+        match self.find_run(folder, run) {
+            Found::Alive(header, process) => {
+                let attached = self.attach(slot, &header, process);
+                self.open_logs(slot, folder, run);
+                if let Err(error) = attached {
+                    log!("cannot watch run {run}: {error}");
+                }
+                self.handle(slot, Event::Started { run });
+            }
+            Found::Over(header, exit) => {
+                self.open_logs(slot, folder, run);
+                if let Some(service) = self.services.get_mut(slot) {
+                    service.run = Some(gone(&header));
+                }
+                self.handle(slot, Event::Started { run });
+                self.main_ended(slot, exit);
+            }
+            Found::Never => {
+                folder.remove_run(run);
+                self.start_anew(slot);
+            }
+        }
+    }
+
+    fn start_anew(&mut self, slot: u32) {
+        let now = clock::now();
+        let mut actions = Vec::new();
+        if let Some(service) = self.services.get_mut(slot) {
+            service.machine.run_was_never_made(now, &mut actions);
+        }
+        self.carry_out(slot, actions, now);
+    }
+
+    fn find_run(&self, folder: &Folder, run: RunId) -> Found {
+        match read_run(folder, run) {
+            Ok(None) => Found::Never,
+            Ok(Some((header, Some(identity)))) => self.recognise(header, &identity),
+            Ok(Some((_, None))) => match wait_for_identity(folder, run) {
+                Some((header, identity)) => self.recognise(header, &identity),
+                None => Found::Never,
+            },
+            Err(error) => {
+                log!("{error}; looking for run {run} by its mark");
+                self.search_run(run)
+            }
+        }
+    }
+
+    fn recognise(&self, header: RunHeader, identity: &Identity) -> Found {
+        if let Some(process) = Process::recognise(identity)
+            && !process.is_gone()
+        {
+            return Found::Alive(header, process);
+        }
+        // Its number may be anybody's; but somebody may have held it open all along.
+        let witness =
+            self.witnesses.iter().find(|fd| pidfs_inode(fd) == Some(identity.pidfs_inode));
+        let copy = witness.and_then(|fd| fd.try_clone().ok());
+        let exit =
+            copy.map_or(Exit::Unknown, |fd| Process::from_inherited(fd, identity.pid).exit());
+        Found::Over(header, exit)
+    }
+
+    /// The record cannot be read: the process that leads a session and carries the run's mark is the one.
+    fn search_run(&self, run: RunId) -> Found {
+        let tree = Tree { pid: 0, cgroup: None, mark: self.mark_entry(run), reaped_at: Some(0) };
+        let leader = tree
+            .members()
+            .into_iter()
+            .find(|member| proc::stat(member.pid).is_some_and(|stat| stat.session == member.pid));
+        let header = RunHeader { run, started: clock::now().wall, cgroup: None };
+        match leader.and_then(|member| Process::open(member.pid)) {
+            Some(process) => Found::Alive(header, process),
+            None => Found::Over(header, Exit::Unknown),
+        }
+    }
+
+    fn attach(&mut self, slot: u32, header: &RunHeader, process: Process) -> std::io::Result<()> {
+        let pid = process.pid();
+        let ours = proc::stat(pid).is_some_and(|stat| stat.ppid == std::process::id());
+        let mut watched = Ok(());
+        let main = if ours {
+            self.children.insert(pid, slot);
+            Main::Child
+        } else {
+            watched = self.poller.add(process.as_fd(), Token::Exit(slot).encode(), Interest::Read);
+            Main::Adopted(process)
+        };
+        let run = Run { pid, main, ..gone(header) };
+        if let Some(service) = self.services.get_mut(slot) {
+            service.run = Some(run);
+            service.changed = true;
+        }
+        watched
+    }
+
+    /// Hand a run's pipes to the pump. One that is missing has no more to say.
+    fn open_logs(&self, slot: u32, folder: &Folder, run: RunId) {
+        let Some(service) = self.services.get(slot) else { return };
+        let pipes = folder.fifos(run).map(|path| fifo::open(&path).ok());
+        let log_dir = self.home.log_dir(&service.name);
+        self.pump.send(Command::Begin {
+            slot,
+            folder: log_dir,
+            spec: service.logs.clone(),
+            run,
+            pipes,
+            fresh: false,
+        });
+    }
+
+    /// After an upgrade that did not happen: a new pump, and every run's pipes in it.
+    pub(crate) fn replace_pump(&mut self, pump: Pump) {
+        if let Err(error) = self.poller.add(pump.bell.as_fd(), Token::Pump.encode(), Interest::Read)
+        {
+            log!("cannot hear the log thread: {error}");
+        }
+        self.pump = pump;
+        for slot in self.services.slots_where(|_| true) {
+            let Some(service) = self.services.get(slot) else { continue };
+            let folder = Folder::of(&self.home, &service.name);
+            let current = service.machine.run();
+            for run in folder.runs() {
+                if Some(run) == current {
+                    self.open_logs(slot, &folder, run);
+                } else {
+                    self.finish_old_run(slot, &folder, run);
+                }
+            }
+        }
+    }
+}
+
+/// A run whose main process is gone, for what may be left of its tree. Its number may be anybody's by now, so nothing
+/// is found by it: tick 0 says so.
+fn gone(header: &RunHeader) -> Run {
+    Run {
+        id: header.run,
+        pid: 0,
+        started: header.started,
+        cgroup: header.cgroup.as_ref().map(PathBuf::from),
+        main: Main::Gone { reaped_at: 0 },
+        spawned: None,
+        killed: false,
+        left: 0,
+    }
+}
+
+/// What could not be read is said.
+fn said<T>(read: Result<Option<T>, StoreError>) -> Option<T> {
+    read.unwrap_or_else(|error| {
+        log!("{error}");
+        None
+    })
+}
+
+fn read_run(folder: &Folder, run: RunId) -> Result<Option<(RunHeader, Option<Identity>)>, String> {
+    let path = folder.run(run);
+    let bytes = match file::read_small(&path, 64 << 10) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+    };
+    record::decode_run(&bytes).map(Some).map_err(|error| format!("{} {error}", path.display()))
+}
+
+/// A child may be between fork and exec: it holds the record's lock until it executes or dies.
+fn wait_for_identity(folder: &Folder, run: RunId) -> Option<(RunHeader, Identity)> {
+    let free = lock_is_free(&folder.run(run));
+    if !free {
+        log!(
+            "run {run} is still being made after {} s; not waiting longer",
+            CHILD_ON_ITS_WAY.as_secs()
+        );
+    }
+    let (header, identity) = read_run(folder, run).ok()??;
+    Some((header, identity?))
+}
+
+fn lock_is_free(path: &Path) -> bool {
+    let Ok(record) = File::open(path) else { return true };
+    let give_up = std::time::Instant::now() + CHILD_ON_ITS_WAY;
+    while std::time::Instant::now() < give_up {
+        if file::try_lock(&record).unwrap_or(true) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    false
+}
+
+/// A service whose settings are unknown is treated as carefully as can be.
+fn without_spec(name: &ServiceName, machine: Machine) -> Service {
+    Service {
+        name: name.clone(),
+        spec: None,
+        restart: RestartSpec {
+            policy: Policy::Never,
+            success_codes: vec![0],
+            max_restarts: Some(0),
+            window: Millis::seconds(60),
+            delay: None,
+            max_delay: Millis::seconds(60),
+            backoff: 1.0,
+            jitter: 0.0,
+            stable_after: Millis::seconds(10),
+            cool_off: None,
+        },
+        stop: StopSpec {
+            signal: proctor_sys::signal::SIGTERM,
+            grace: Millis::seconds(10),
+            on_shutdown: OnShutdown::Leave,
+        },
+        logs: LogSpec {
+            segment_bytes: 16 << 20,
+            max_age: None,
+            max_segments: u32::MAX,
+            max_total_bytes: u64::MAX,
+            on_full: OnFull::Block,
+        },
+        machine,
+        run: None,
+        removing: false,
+        quiet_until: None,
+        changed: true,
+    }
+}

@@ -1,0 +1,131 @@
+//! The keeper's role: arguments in, descriptors in, then the loop.
+
+use anyhow::{Context, Result, bail};
+use proctor_core::home::Home;
+use proctor_sys::file::Lock;
+use proctor_sys::inherit;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub(crate) const ROLE: &str = "__keeper";
+
+/// A program that is the same as this one even after the file was replaced.
+pub(crate) const SELF: &str = "/proc/self/exe";
+
+/// How long a new keeper waits for one that is dying. The kernel releases the lock with the process.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// What the command line of a role says.
+pub(crate) struct Arguments {
+    pub(crate) home: Home,
+    lock: Option<RawFd>,
+    listener: Option<RawFd>,
+    ready: Option<RawFd>,
+    foreground: bool,
+}
+
+pub(crate) fn main() -> Result<()> {
+    let arguments = Arguments::parse(std::env::args_os().skip(2))?;
+    if !arguments.foreground {
+        // Already a leader after an upgrade or a takeover: then there is nothing to do.
+        let _ = rustix::process::setsid();
+    }
+    run(arguments)
+}
+
+/// Be the keeper of `home` in this process, until told to end.
+pub(crate) fn run_in_foreground(home: Home) -> Result<()> {
+    run(Arguments { home, lock: None, listener: None, ready: None, foreground: true })
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    let Arguments { home, lock, listener, ready, .. } = arguments;
+    // Before anything is opened: what is open now was left to us.
+    let take = |number: Option<RawFd>| number.and_then(inherit::take);
+    let (lock, listener, ready) = (take(lock), take(listener), take(ready));
+    let witnesses: Vec<OwnedFd> = inherit::open_numbers()
+        .into_iter()
+        .filter(|number| !is_one_of(*number, &[&lock, &listener, &ready]))
+        .filter_map(inherit::take)
+        .collect();
+    proctor_sys::file::private_dir(&home.runtime)
+        .with_context(|| format!("cannot make {}", home.runtime.display()))?;
+    let mut lock = match lock {
+        Some(fd) => Lock::from_inherited(File::from(fd)),
+        None => take_lock(&home.lock())?,
+    };
+    let pid_written = lock.file().set_len(0).and_then(|()| writeln!(lock.file(), "{}", std::process::id()));
+    pid_written.with_context(|| format!("cannot write {}", home.lock().display()))?;
+    proctor_keeper::run(proctor_keeper::Options {
+        lock,
+        listener: listener.map(UnixListener::from),
+        daemon: command(SELF, super::daemon::ROLE, &home),
+        keeper: command(SELF, ROLE, &home).split_off(1),
+        ready,
+        witnesses,
+        home,
+    })?;
+    Ok(())
+}
+
+fn is_one_of(number: RawFd, fds: &[&Option<OwnedFd>]) -> bool {
+    use std::os::fd::AsRawFd;
+    fds.iter().any(|fd| fd.as_ref().is_some_and(|fd| fd.as_raw_fd() == number))
+}
+
+fn take_lock(path: &Path) -> Result<Lock> {
+    let give_up = Instant::now() + LOCK_WAIT;
+    loop {
+        if let Some(lock) = Lock::take(path).with_context(|| format!("cannot lock {}", path.display()))? {
+            return Ok(lock);
+        }
+        if Instant::now() >= give_up {
+            let holder = Lock::holder(path).map_or_else(String::new, |pid| format!(" (pid {pid})"));
+            bail!("another keeper{holder} runs in {}", path.parent().unwrap_or(path).display());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Program and arguments that make a process take a role in this home.
+pub(crate) fn command(program: &str, role: &str, home: &Home) -> Vec<String> {
+    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+    vec![
+        program.into(),
+        role.into(),
+        "--state".into(),
+        text(&home.state),
+        "--runtime".into(),
+        text(&home.runtime),
+    ]
+}
+
+impl Arguments {
+    pub(crate) fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Arguments> {
+        let (mut state, mut runtime) = (None, None);
+        let (mut lock, mut listener, mut ready) = (None, None, None);
+        while let Some(word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("{} needs a value", word.display()));
+            match word.to_str() {
+                Some("--state") => state = Some(PathBuf::from(value()?)),
+                Some("--runtime") => runtime = Some(PathBuf::from(value()?)),
+                Some("--lock-fd") => lock = Some(number(&value()?)?),
+                Some("--listener-fd") => listener = Some(number(&value()?)?),
+                Some("--ready-fd") => ready = Some(number(&value()?)?),
+                _ => bail!("unknown argument {}", word.display()),
+            }
+        }
+        let home = Home { state: state.context("--state is missing")?, runtime: runtime.context("--runtime is missing")? };
+        Ok(Arguments { home, lock, listener, ready, foreground: false })
+    }
+}
+
+fn number(text: &OsString) -> Result<RawFd> {
+    let number = text.to_str().and_then(|text| text.parse().ok()).filter(|n: &RawFd| *n > 2);
+    number.with_context(|| format!("{} is not a descriptor", text.display()))
+}

@@ -1,0 +1,83 @@
+//! Starting Proctor from the command line: in the background, or as this very process.
+
+use crate::keeper::{self, SELF};
+use anyhow::{Context, Result, bail};
+use proctor_core::home::Home;
+use proctor_front::cli::Launch;
+use proctor_sys::file::Lock;
+use proctor_sys::{file, inherit};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The own log is set aside when a start finds it larger than this; one older generation is kept.
+const OWN_LOG_SIZE: u64 = 4 << 20;
+
+pub(crate) struct Launcher;
+
+impl Launch for Launcher {
+    fn launch(&self, home: &Home, foreground: bool) -> Result<u32, String> {
+        let launched = if foreground { in_foreground(home) } else { in_background(home) };
+        launched.map_err(|error| format!("{error:#}"))
+    }
+}
+
+/// Become the keeper; returns when it has ended.
+fn in_foreground(home: &Home) -> Result<u32> {
+    if let Some(pid) = Lock::holder(&home.lock()) {
+        bail!(
+            "Proctor already runs here (keeper pid {pid}, home {}); `proctor daemon stop` ends it, --home names another",
+            home.state.display()
+        );
+    }
+    keeper::run_in_foreground(home.clone())?;
+    Ok(std::process::id())
+}
+
+/// Start a keeper that outlives us; returns when its daemon answers. If somebody else was quicker, that is as good.
+fn in_background(home: &Home) -> Result<u32> {
+    for folder in [&home.state, &home.runtime] {
+        file::private_dir(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let log = own_log(&home.own_log()).with_context(|| format!("cannot write {}", home.own_log().display()))?;
+    let (mut ready, theirs) = std::io::pipe().context("cannot make a pipe")?;
+    inherit::set_inherited(&theirs, true).context("cannot pass a descriptor on")?;
+    let words = keeper::command(SELF, keeper::ROLE, home);
+    let mut child = Command::new(&words[0])
+        .args(&words[1..])
+        .args(["--ready-fd", &theirs.as_raw_fd().to_string()])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().context("cannot copy a descriptor")?)
+        .stderr(log)
+        .spawn()
+        .context("cannot start the keeper")?;
+    drop(theirs);
+    // Ends when the keeper lets go of its end: its daemon has said hello, or it is no more.
+    ready.read_to_end(&mut Vec::new()).context("cannot wait for the keeper")?;
+    if let Some(status) = child.try_wait().context("cannot wait for the keeper")? {
+        if let Some(pid) = Lock::holder(&home.lock()) {
+            return Ok(pid);
+        }
+        bail!("the keeper ended at once ({status}); {} says why:\n{}", home.own_log().display(), last_lines(home));
+    }
+    Ok(child.id())
+}
+
+fn own_log(path: &Path) -> std::io::Result<File> {
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > OWN_LOG_SIZE) {
+        std::fs::rename(path, path.with_extension("log.1"))?;
+    }
+    File::options().append(true).create(true).mode(0o600).open(path)
+}
+
+/// The end of the own log, for somebody whose start failed.
+fn last_lines(home: &Home) -> String {
+    const LINES: usize = 5;
+    let text = std::fs::read_to_string(home.own_log()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}

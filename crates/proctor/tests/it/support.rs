@@ -1,0 +1,60 @@
+//! What the end-to-end tests share: a configuration around the victim, and questions about services.
+
+use proctor_testkit::{Home, victim, wait_until};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Generous: machines are noisy, and only a failing test waits this long.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A `proctor.yaml` with one service `web` that is the victim with these arguments, and more keys of it.
+pub(crate) fn web(args: &[&str], keys: &str) -> String {
+    format!("supervisor:\n  services:\n{}", service("web", args, keys))
+}
+
+/// One service of a configuration: the victim with these arguments, and more keys (one a line).
+pub(crate) fn service(name: &str, args: &[&str], keys: &str) -> String {
+    let list: Vec<String> = args.iter().map(|arg| serde_json::to_string(arg).unwrap()).collect();
+    let mut text = format!("    {name}:\n      command: [{:?}]\n      args: [{}]\n", victim(), list.join(", "));
+    for line in keys.lines() {
+        text.push_str(&format!("      {line}\n"));
+    }
+    text
+}
+
+/// A home whose configuration is up, in the background.
+pub(crate) fn up(config: &str) -> Home {
+    let home = Home::new();
+    home.write("proctor.yaml", config);
+    home.ok(["up", "-d"]);
+    home
+}
+
+/// All that is known of a service.
+#[track_caller]
+pub(crate) fn status(home: &Home, name: &str) -> Value {
+    home.json(["status", name])["services"][0].clone()
+}
+
+#[track_caller]
+pub(crate) fn pid(home: &Home, name: &str) -> u32 {
+    let status = status(home, name);
+    status["pid"].as_u64().unwrap_or_else(|| panic!("{name} has no pid: {status:#}")) as u32
+}
+
+/// Wait until a service is in this state, and return all that is known of it then.
+#[track_caller]
+pub(crate) fn wait_state(home: &Home, name: &str, state: &str) -> Value {
+    wait_until(&format!("{name} is {state}"), LIMIT, || status(home, name)["state"] == state);
+    status(home, name)
+}
+
+/// The lines of a service's log, without marks.
+#[track_caller]
+pub(crate) fn lines(home: &Home, name: &str, more: &[&str]) -> Vec<String> {
+    let mut words = vec!["logs", name, "-n", "1000000"];
+    words.extend(more);
+    let answer = home.json(words);
+    let items = answer["items"].as_array().unwrap();
+    items.iter().filter(|item| item["kind"] == "line").map(|item| item["text"].as_str().unwrap().to_owned()).collect()
+}

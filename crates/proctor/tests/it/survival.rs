@@ -1,0 +1,143 @@
+//! Nothing of ours dies with us: services, their output and their state outlive any process of Proctor's.
+
+use crate::support::{LIMIT, lines, pid, status, up, web};
+use proctor_testkit::{Home, alive, kill9, wait_until};
+
+/// A service that prints numbered lines for as long as it lives.
+fn counting() -> Home {
+    let home = up(&web(&["--lines", "100000000", "--every", "2"], ""));
+    wait_until("some lines", LIMIT, || lines(&home, "web", &[]).len() > 20);
+    home
+}
+
+/// Every line the service wrote is there, once, in order.
+#[track_caller]
+fn check_continuity(home: &Home, at_least: usize) {
+    wait_until("more lines", LIMIT, || lines(home, "web", &[]).len() >= at_least);
+    for (line, number) in lines(home, "web", &[]).iter().zip(1..) {
+        assert_eq!(line, &format!("line {number}"));
+    }
+}
+
+/// Kill with SIGKILL whatever `whom` names, then: same process, same run, no line missing.
+fn check(whom: fn(&Home) -> Vec<u32>) {
+    let home = counting();
+    let before = status(&home, "web");
+    for _ in 0..3 {
+        let victims = whom(&home);
+        let seen = lines(&home, "web", &[]).len();
+        for pid in &victims {
+            kill9(*pid);
+        }
+        wait_until("they are gone", LIMIT, || !victims.iter().any(|pid| alive(*pid)));
+        // If both died, this is what starts Proctor again.
+        home.ok(["daemon", "start"]);
+        let after = status(&home, "web");
+        for key in ["pid", "run", "state", "restarts"] {
+            assert_eq!(before[key], after[key], "{key}\n{}", home.own_log());
+        }
+        check_continuity(&home, seen + 20);
+    }
+    assert_eq!(running_copies(&home), 1);
+}
+
+fn running_copies(home: &Home) -> usize {
+    let mark = format!("PROCTOR_HOME={}", home.path().display());
+    let has_mark = |pid: &u32| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|b| *b == 0).any(|entry| entry == mark.as_bytes()) && alive(*pid)
+    };
+    let pids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(has_mark).count()
+}
+
+#[test]
+fn killing_the_daemon_changes_nothing() {
+    check(|home| vec![home.daemon_pid()]);
+}
+
+#[test]
+fn killing_the_keeper_changes_nothing() {
+    check(|home| vec![home.keeper_pid()]);
+}
+
+#[test]
+fn killing_both_changes_nothing() {
+    check(|home| vec![home.keeper_pid(), home.daemon_pid()]);
+}
+
+#[test]
+fn the_keeper_restarts_a_crashed_service_while_the_daemon_is_down() {
+    let home = up(&web(&[], ""));
+    let (daemon, first) = (home.daemon_pid(), pid(&home, "web"));
+    // Stopped, not killed: it would be replaced at once.
+    rustix_stop(daemon);
+    kill9(first);
+    let marker = home.path().join("run/services/web");
+    wait_until("a new run", LIMIT, || {
+        let runs = std::fs::read_dir(&marker).unwrap().flatten();
+        runs.filter(|e| e.path().extension().is_some_and(|x| x == "run")).count() == 1 && !alive(first)
+    });
+    kill9(daemon);
+    wait_until("it runs", LIMIT, || status(&home, "web")["state"] == "running");
+    assert_ne!(pid(&home, "web"), first);
+}
+
+fn rustix_stop(pid: u32) {
+    let status = std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_service_that_ends_while_no_keeper_lives_is_not_doubled_or_forgotten() {
+    let home = up(&web(&["--lines", "3"], "restart_policy: never"));
+    wait_until("its lines", LIMIT, || lines(&home, "web", &[]).len() == 3);
+    let service = pid(&home, "web");
+    for pid in [home.keeper_pid(), home.daemon_pid()] {
+        kill9(pid);
+    }
+    kill9(service);
+    wait_until("it is gone", LIMIT, || !alive(service));
+    home.ok(["daemon", "start"]);
+    let now = status(&home, "web");
+    assert_eq!(now["state"], "failed", "{now:#}");
+    assert_eq!(now["last_exit"]["kind"], "unknown", "never invented: {now:#}");
+    assert_eq!(running_copies(&home), 0);
+}
+
+#[test]
+fn after_killing_the_keeper_a_stop_still_ends_the_whole_tree() {
+    let home = Home::new();
+    let pids = home.path().join("pids");
+    let text = pids.display().to_string();
+    let config = web(&["--pid-file", &text, "--double-fork", "--fork", "2", "--ignore-term"], "stop: { grace: 200 }");
+    home.write("proctor.yaml", &config);
+    home.ok(["up", "-d"]);
+    wait_until("the family", LIMIT, || proctor_testkit::recorded(&pids).len() >= 4);
+    kill9(home.keeper_pid());
+    wait_until("a new keeper", LIMIT, || home.run(["status", "web"]).status.success());
+    home.ok(["stop", "web"]);
+    let left = proctor_testkit::descendants_alive(&pids);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn wishes_survive_a_reboot() {
+    let config = format!(
+        "supervisor:\n  services:\n{}{}",
+        crate::support::service("wanted", &[], ""),
+        crate::support::service("unwanted", &[], ""),
+    );
+    let home = up(&config);
+    home.ok(["stop", "unwanted"]);
+    let wanted = pid(&home, "wanted");
+    // What a reboot leaves: no process and no runtime directory.
+    for pid in [home.keeper_pid(), home.daemon_pid(), wanted] {
+        kill9(pid);
+    }
+    wait_until("all are gone", LIMIT, || !alive(wanted));
+    std::fs::remove_dir_all(home.path().join("run")).unwrap();
+    home.ok(["daemon", "start"]);
+    crate::support::wait_state(&home, "wanted", "running");
+    assert_eq!(status(&home, "unwanted")["state"], "stopped");
+}

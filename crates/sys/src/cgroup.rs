@@ -1,0 +1,150 @@
+//! Control groups, for finding and killing a whole tree.
+//!
+//! Three situations: a writable cgroup v2 hierarchy with controllers; v2 mounted beside v1 (hybrid), good for
+//! tracking and killing only; none. Nothing here needs controllers.
+
+use proctor_core::wire::Tracking;
+use rustix::fs::{Mode, OFlags};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// A place below which this Proctor may make cgroups.
+#[derive(Debug, Clone)]
+pub struct Hierarchy {
+    root: PathBuf,
+    tracking: Tracking,
+}
+
+impl Hierarchy {
+    /// Find the hierarchy and make our own group in it, named `label`. `None`: cgroups cannot be used here.
+    pub fn find(label: &str) -> Option<Hierarchy> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let (mount, mounted_from) = mount_point(&mounts)?;
+        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let ours = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+        let below = ours.strip_prefix(mounted_from.trim_end_matches('/')).unwrap_or(ours);
+        // A service may itself run a Proctor: its groups then lie below the service's group.
+        let parent = mount.join(below.trim_start_matches('/'));
+        let root = parent.join(label);
+        match std::fs::create_dir(&root) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(_) => return None,
+        }
+        let tracking = match std::fs::read_to_string(mount.join("cgroup.controllers")) {
+            Ok(text) if !text.trim().is_empty() => Tracking::CgroupV2,
+            _ => Tracking::CgroupHybrid,
+        };
+        let usable = root.join("cgroup.procs").exists() && root.join("cgroup.events").exists();
+        usable.then_some(Hierarchy { root, tracking })
+    }
+
+    pub fn tracking(&self) -> Tracking {
+        self.tracking
+    }
+
+    /// The folder of a service's group; made when needed.
+    pub fn group(&self, service: &str) -> io::Result<PathBuf> {
+        let folder = self.root.join(service);
+        match std::fs::create_dir(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(folder),
+        }
+    }
+
+    /// Remove our own group, if nothing is left in it.
+    pub fn remove(&self) {
+        let _ = std::fs::remove_dir(&self.root);
+    }
+}
+
+/// Mount point of cgroup v2 and the part of the hierarchy that is mounted there.
+fn mount_point(mountinfo: &str) -> Option<(PathBuf, String)> {
+    mountinfo.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        after.starts_with("cgroup2 ").then_some(())?;
+        let mut fields = before.split(' ');
+        let from = fields.nth(3)?;
+        Some((PathBuf::from(fields.next()?), from.to_owned()))
+    })
+}
+
+/// Open a group's folder, to start a process in it.
+pub fn open(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
+}
+
+/// Does any living process belong to the group or one below it? `None`: the group cannot be read (gone, perhaps).
+pub fn populated(folder: &Path) -> Option<bool> {
+    let text = std::fs::read_to_string(folder.join("cgroup.events")).ok()?;
+    Some(text.lines().any(|line| line.trim() == "populated 1"))
+}
+
+/// All processes of the group and those below it, zombies included.
+pub fn members(folder: &Path) -> Vec<u32> {
+    /// Deeper nesting is not of our making, and the kernel's own limit may be unlimited.
+    const DEPTH: u32 = 16;
+    let mut found = Vec::new();
+    collect(folder, DEPTH, &mut found);
+    found
+}
+
+fn collect(folder: &Path, depth: u32, found: &mut Vec<u32>) {
+    if let Ok(text) = std::fs::read_to_string(folder.join("cgroup.procs")) {
+        found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+    }
+    if depth == 0 {
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+        collect(&entry.path(), depth - 1, found);
+    }
+}
+
+/// Kill everything in the group and below it, atomically. False where the kernel cannot (before Linux 5.14).
+pub fn kill(folder: &Path) -> bool {
+    std::fs::write(folder.join("cgroup.kill"), "1").is_ok()
+}
+
+/// How many processes of this group the kernel has killed for lack of memory; `None` without a memory controller.
+pub fn oom_kills(folder: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(folder.join("memory.events")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+}
+
+/// Remove an empty group and the empty groups its processes may have made in it.
+pub fn remove(folder: &Path) {
+    const DEPTH: u32 = 16;
+    remove_below(folder, DEPTH);
+}
+
+fn remove_below(folder: &Path, depth: u32) {
+    if let (Ok(entries), true) = (std::fs::read_dir(folder), depth > 0) {
+        for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+            remove_below(&entry.path(), depth - 1);
+        }
+    }
+    let _ = std::fs::remove_dir(folder);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_v2_mount_is_found_in_every_layout() {
+        let pure = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
+        let hybrid = "31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                      40 30 0:36 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
+        let inner = "30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup ro";
+        let only_v1 = "31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu";
+        let place = |text| mount_point(text).map(|(path, from)| (path.display().to_string(), from));
+        assert_eq!(place(pure), Some(("/sys/fs/cgroup".into(), "/".into())));
+        assert_eq!(place(hybrid), Some(("/sys/fs/cgroup/unified".into(), "/".into())));
+        assert_eq!(place(inner), Some(("/sys/fs/cgroup".into(), "/docker/abc".into())));
+        assert_eq!(place(only_v1), None);
+    }
+}

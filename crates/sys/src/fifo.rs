@@ -1,0 +1,131 @@
+//! The pipes that carry a service's output, and moving bytes out of them without touching them.
+//!
+//! A service's end is opened **read-write**: a pipe that its writer also holds open for reading raises no
+//! SIGPIPE and keeps its buffer when the reader dies. Our end is a second, non-blocking, read-only opening.
+
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// What a pipe may hold while no reader looks; the kernel's default limit for one pipe.
+pub const CAPACITY: usize = 1 << 20;
+
+/// The two ends of a fresh FIFO.
+pub struct Ends {
+    pub ours: OwnedFd,
+    /// For the service: read-write, blocking.
+    pub theirs: OwnedFd,
+}
+
+/// Make a FIFO at `path` that belongs to `owner` (user and group) and open both ends.
+pub fn create(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Ends> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::mknodat(CWD, path, FileType::Fifo, mode, 0)?;
+    let theirs =
+        rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
+    if let Some((uid, gid)) = owner {
+        let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
+        rustix::fs::fchown(&theirs, Some(uid), Some(gid))?;
+    }
+    // Refused when this user's pipes hold too much already: the default of 64 KiB then has to do.
+    let _ = rustix::pipe::fcntl_setpipe_size(&theirs, CAPACITY);
+    Ok(Ends { ours: open(path)?, theirs })
+}
+
+/// Open our end of a FIFO that exists: after a takeover, or as a witness that keeps its buffer alive.
+pub fn open(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) != FileType::Fifo {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "is not a FIFO"));
+    }
+    Ok(fd)
+}
+
+/// Bytes waiting in the pipe.
+pub fn waiting(pipe: impl AsFd) -> u64 {
+    rustix::io::ioctl_fionread(pipe).unwrap_or(0)
+}
+
+/// What one move of bytes came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    Bytes(u64),
+    /// Nothing waits.
+    Empty,
+    /// Nothing waits and nobody is left to write.
+    Closed,
+}
+
+/// Move up to `most` bytes from the pipe into `file` at `offset`, in the kernel: there is no moment at which
+/// they are only in our memory.
+pub fn move_to_file(pipe: impl AsFd, file: &File, offset: u64, most: usize) -> io::Result<Moved> {
+    let mut at = offset;
+    outcome(rustix::pipe::splice(
+        pipe,
+        None,
+        file,
+        Some(&mut at),
+        most,
+        SpliceFlags::NONBLOCK | SpliceFlags::MOVE,
+    ))
+}
+
+/// Throw up to `most` bytes away.
+pub fn discard(pipe: impl AsFd, null: &File, most: usize) -> io::Result<Moved> {
+    outcome(rustix::pipe::splice(pipe, None, null, None, most, SpliceFlags::NONBLOCK))
+}
+
+fn outcome(result: Result<usize, Errno>) -> io::Result<Moved> {
+    match result {
+        Ok(0) => Ok(Moved::Closed),
+        Ok(bytes) => Ok(Moved::Bytes(bytes as u64)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(Moved::Empty),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn output_waits_in_the_pipe_while_no_reader_lives() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let ends = create(&path, None).unwrap();
+        let mut writer = File::from(ends.theirs);
+        drop(ends.ours);
+        writer.write_all(b"written without a reader\n").unwrap();
+        let reader = open(&path).unwrap();
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(dir.path().join("log"))
+            .unwrap();
+        assert_eq!(move_to_file(&reader, &file, 0, 1 << 20).unwrap(), Moved::Bytes(25));
+        assert_eq!(move_to_file(&reader, &file, 25, 1 << 20).unwrap(), Moved::Empty);
+        drop(writer);
+        assert_eq!(move_to_file(&reader, &file, 25, 1 << 20).unwrap(), Moved::Closed);
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "written without a reader\n");
+    }
+
+    #[test]
+    fn what_is_not_a_fifo_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        std::os::unix::fs::symlink("/dev/null", dir.path().join("link")).unwrap();
+        for name in ["file", "link", "missing"] {
+            assert!(open(&dir.path().join(name)).is_err(), "{name} was opened");
+        }
+    }
+}

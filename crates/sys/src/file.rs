@@ -1,0 +1,104 @@
+//! Small files of the runtime directory: replaced in one step, read with a bound; and the lock.
+//!
+//! No fsync here: these files matter during one boot only, and a killed process loses nothing that reached the kernel.
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Write `bytes` beside `path` and rename: a reader sees the old content or the new.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temp = path.with_extension("new");
+    let mut file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
+    file.write_all(bytes)?;
+    drop(file);
+    std::fs::rename(&temp, path)
+}
+
+/// Read a file that is expected to be small; more than `most` bytes is an error.
+pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("is larger than {most} bytes"),
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Make a folder only we may look into, with those above it.
+pub fn private_dir(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Remove a file; that it is gone already is fine.
+pub fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The lock of a process: not inherited by its children, kept when it executes another program (as long as the
+/// descriptor stays open), released by the kernel however it dies.
+#[derive(Debug)]
+pub struct Lock(File);
+
+impl Lock {
+    /// Take the lock on `path`; `None` if another process has it.
+    pub fn take(path: &Path) -> io::Result<Option<Lock>> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)?;
+        match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock(file))),
+            Err(rustix::io::Errno::ACCESS | rustix::io::Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The process that holds the lock on `path`. Not to be asked by the holder: closing the file would release it.
+    pub fn holder(path: &Path) -> Option<u32> {
+        let file = File::open(path).ok()?;
+        // SAFETY: plain memory, given its meaning below.
+        let mut query: libc::flock = unsafe { std::mem::zeroed() };
+        query.l_type = libc::F_WRLCK as libc::c_short;
+        query.l_whence = libc::SEEK_SET as libc::c_short;
+        // SAFETY: `query` is valid for the kernel to read and write.
+        let asked = unsafe {
+            libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&file), libc::F_GETLK, &mut query)
+        };
+        let held = asked == 0 && query.l_type != libc::F_UNLCK as libc::c_short;
+        held.then(|| u32::try_from(query.l_pid).ok()).flatten()
+    }
+
+    pub fn file(&mut self) -> &mut File {
+        &mut self.0
+    }
+
+    /// Take up the lock of the program this process ran before.
+    pub fn from_inherited(file: File) -> Lock {
+        Lock(file)
+    }
+}
+
+/// Lock a file that is open already, for every copy of the descriptor that forked children inherit; false if somebody
+/// else has it.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,120 @@
+//! Reading `/proc`.
+
+use std::io::Read;
+use std::sync::OnceLock;
+
+/// The fields of `/proc/PID/stat` that matter here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    pub state: u8,
+    pub ppid: u32,
+    pub group: u32,
+    pub session: u32,
+    pub user_ticks: u64,
+    pub system_ticks: u64,
+    pub start_ticks: u64,
+    pub rss_pages: u64,
+}
+
+impl Stat {
+    /// Gone but not yet reaped: it holds nothing and can do nothing any more.
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x')
+    }
+}
+
+pub fn stat(pid: u32) -> Option<Stat> {
+    let mut buffer = [0; 1024];
+    let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
+    let length = file.read(&mut buffer).ok()?;
+    parse_stat(&buffer[..length])
+}
+
+/// The command's name is in parentheses and may itself hold parentheses and spaces: count from the last one.
+pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat> {
+    let after = text.iter().rposition(|b| *b == b')')? + 1;
+    let mut fields = text[after..].split(|b| b.is_ascii_whitespace()).filter(|f| !f.is_empty());
+    let state = *fields.next()?.first()?;
+    let mut numbers = [0u64; 21];
+    for slot in &mut numbers {
+        *slot = number(fields.next()?);
+    }
+    Some(Stat {
+        state,
+        ppid: numbers[0] as u32,
+        group: numbers[1] as u32,
+        session: numbers[2] as u32,
+        user_ticks: numbers[10],
+        system_ticks: numbers[11],
+        start_ticks: numbers[18],
+        rss_pages: numbers[20],
+    })
+}
+
+/// Digits as a number; a sign or anything else counts as nothing (only `nice` and `tpgid` are signed).
+fn number(digits: &[u8]) -> u64 {
+    digits
+        .iter()
+        .filter(|b| b.is_ascii_digit())
+        .fold(0u64, |n, b| n.wrapping_mul(10).wrapping_add(u64::from(b - b'0')))
+}
+
+/// All processes that exist now.
+pub fn pids() -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Does the environment that `pid` was started with hold exactly this `NAME=value`?
+pub fn environment_has(pid: u32, entry: &str) -> bool {
+    let Ok(bytes) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+    bytes.split(|b| *b == 0).any(|found| found == entry.as_bytes())
+}
+
+/// Proportional set size: memory shared with others counted by its share.
+pub fn pss_bytes(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Name of the program a process runs, as the kernel shortens it.
+pub fn name(pid: u32) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+}
+
+/// How many processes the kernel has killed for lack of memory since boot.
+pub fn oom_kills() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+}
+
+pub fn ticks_per_second() -> u64 {
+    static TICKS: OnceLock<u64> = OnceLock::new();
+    *TICKS.get_or_init(|| rustix::param::clock_ticks_per_second().max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_command_name_does_not_shift_the_fields() {
+        let line = b"42 (a) R 1) (b) S 7 42 42 0 -1 4194304 1 2 3 4 50 60 7 8 20 0 1 0 999 1000 55 18446744073709551615";
+        let stat = parse_stat(line).unwrap();
+        assert_eq!((stat.state, stat.ppid, stat.session), (b'S', 7, 42));
+        assert_eq!(
+            (stat.user_ticks, stat.system_ticks, stat.start_ticks, stat.rss_pages),
+            (50, 60, 999, 55)
+        );
+    }
+
+    #[test]
+    fn we_are_among_the_processes() {
+        let me = std::process::id();
+        assert!(pids().contains(&me));
+        assert!(stat(me).is_some_and(|stat| !stat.is_dead() && stat.start_ticks > 0));
+        assert!(stat(u32::MAX).is_none());
+    }
+}

@@ -1,0 +1,183 @@
+//! Signals as a descriptor to wait on, and their names.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Some signals, blocked for this thread (and those it starts later) and readable instead.
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+}
+
+/// What ended a [`Signals::wait`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    Signal(i32),
+    /// The other descriptor is readable, or its peer is gone.
+    Readable,
+    Timeout,
+}
+
+impl Signals {
+    pub fn new(signals: &[i32]) -> io::Result<Signals> {
+        let set = set_of(signals)?;
+        block(&set)?;
+        // SAFETY: `set` is an initialised signal set; -1 asks for a new descriptor.
+        let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+        Ok(Signals { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// The next signal that has arrived, if any.
+    pub fn take(&self) -> Option<i32> {
+        let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];
+        let length = rustix::io::read(&self.fd, &mut buffer).ok()?;
+        if length < buffer.len() {
+            return None;
+        }
+        let number = buffer.first_chunk::<4>()?;
+        i32::try_from(u32::from_ne_bytes(*number)).ok()
+    }
+
+    /// Wait for one of the signals, or for `other` to become readable.
+    pub fn wait(&self, other: BorrowedFd<'_>, timeout: Duration) -> io::Result<Wake> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let limit = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        let mut fds =
+            [PollFd::new(&self.fd, PollFlags::IN), PollFd::from_borrowed_fd(other, PollFlags::IN)];
+        match poll(&mut fds, Some(&limit)) {
+            Ok(0) => Ok(Wake::Timeout),
+            Ok(_) if !fds[0].revents().is_empty() => {
+                Ok(self.take().map_or(Wake::Timeout, Wake::Signal))
+            }
+            Ok(_) => Ok(Wake::Readable),
+            Err(rustix::io::Errno::INTR) => Ok(Wake::Timeout),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Signals {
+    fn as_raw_fd(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+}
+
+fn set_of(signals: &[i32]) -> io::Result<libc::sigset_t> {
+    // SAFETY: a signal set is plain memory; `sigemptyset` below gives it its value.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is a valid place for a signal set.
+    unsafe { libc::sigemptyset(&mut set) };
+    for signal in signals {
+        // SAFETY: `set` is initialised; a bad number is answered with an error.
+        if unsafe { libc::sigaddset(&mut set, *signal) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(set)
+}
+
+fn block(set: &libc::sigset_t) -> io::Result<()> {
+    // SAFETY: `set` is initialised; the old mask is not wanted.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Block every signal for this thread and return the mask that was, for [`restore_mask`].
+pub(crate) fn block_all() -> libc::sigset_t {
+    // SAFETY: plain memory, filled by the calls below.
+    let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
+    // SAFETY: `all` is a valid place for a signal set.
+    unsafe { libc::sigfillset(&mut all) };
+    // SAFETY: both sets are valid; blocking everything cannot fail.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old) };
+    old
+}
+
+pub(crate) fn restore_mask(old: &libc::sigset_t) {
+    // SAFETY: `old` came from `block_all`.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old, std::ptr::null_mut()) };
+}
+
+const NAMES: &[(&str, i32)] = &[
+    ("HUP", libc::SIGHUP),
+    ("INT", libc::SIGINT),
+    ("QUIT", libc::SIGQUIT),
+    ("KILL", libc::SIGKILL),
+    ("USR1", libc::SIGUSR1),
+    ("USR2", libc::SIGUSR2),
+    ("PIPE", libc::SIGPIPE),
+    ("ALRM", libc::SIGALRM),
+    ("TERM", libc::SIGTERM),
+    ("CHLD", libc::SIGCHLD),
+    ("CONT", libc::SIGCONT),
+    ("STOP", libc::SIGSTOP),
+    ("TSTP", libc::SIGTSTP),
+    ("TTIN", libc::SIGTTIN),
+    ("TTOU", libc::SIGTTOU),
+    ("ABRT", libc::SIGABRT),
+    ("SEGV", libc::SIGSEGV),
+    ("BUS", libc::SIGBUS),
+    ("FPE", libc::SIGFPE),
+    ("ILL", libc::SIGILL),
+    ("TRAP", libc::SIGTRAP),
+    ("SYS", libc::SIGSYS),
+    ("WINCH", libc::SIGWINCH),
+    ("URG", libc::SIGURG),
+    ("XCPU", libc::SIGXCPU),
+    ("XFSZ", libc::SIGXFSZ),
+    ("VTALRM", libc::SIGVTALRM),
+    ("PROF", libc::SIGPROF),
+    ("IO", libc::SIGIO),
+];
+
+pub use libc::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM};
+
+/// `SIGTERM` of 15; `SIG64` of a number without a name.
+pub fn name(signal: i32) -> String {
+    match NAMES.iter().find(|(_, number)| *number == signal) {
+        Some((name, _)) => format!("SIG{name}"),
+        None => format!("SIG{signal}"),
+    }
+}
+
+/// The number of `TERM`, `SIGTERM`, `sigterm` or `15`.
+pub fn parse(text: &str) -> Option<i32> {
+    if let Ok(number) = text.parse::<i32>() {
+        return (1..=64).contains(&number).then_some(number);
+    }
+    let upper = text.to_ascii_uppercase();
+    let short = upper.strip_prefix("SIG").unwrap_or(&upper);
+    NAMES.iter().find(|(name, _)| *name == short).map(|(_, number)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_names_and_numbers() {
+        for text in ["TERM", "SIGTERM", "sigterm", "15"] {
+            assert_eq!(parse(text), Some(libc::SIGTERM), "{text}");
+        }
+        for bad in ["", "SIG", "FOO", "0", "65", "-1"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+        assert_eq!((name(9), name(40)), ("SIGKILL".into(), "SIG40".into()));
+    }
+}

@@ -1,0 +1,178 @@
+//! Making a service's process.
+//!
+//! Everything that allocates happens in [`Plan::new`], before the fork. Between fork and exec the child makes only
+//! system calls, because other threads of the keeper may hold any lock at that moment.
+//!
+//! The child writes its own identity into the run record before it executes the service's program, holding
+//! the record's lock (shared through the fork) until the exec closes it. So a keeper that dies at any step leaves
+//! either no process, or one that is recorded, or one that the next keeper can wait for by that lock.
+
+mod child;
+
+use proctor_core::lifecycle::SpawnFailure;
+use proctor_core::record::BootId;
+use proctor_core::spec::{Credentials, Limit};
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+/// All that is needed to make one process.
+pub struct Plan<'a> {
+    pub argv: &'a [String],
+    /// Whole environment, as `NAME=value`.
+    pub environment: &'a [String],
+    pub working_dir: &'a str,
+    pub credentials: Option<&'a Credentials>,
+    pub umask: Option<u32>,
+    pub limits: &'a [Limit],
+    pub nice: Option<i32>,
+    pub oom_score_adj: Option<i32>,
+    /// Standard input, output and error.
+    pub stdio: [RawFd; 3],
+    /// Descriptors to be found at 3, 4, …
+    pub passed: &'a [BorrowedFd<'a>],
+    /// Where the child writes its identity; locked by the caller.
+    pub record: Option<&'a File>,
+    /// Folder of the cgroup to start in.
+    pub cgroup: Option<&'a OwnedFd>,
+    pub boot: BootId,
+}
+
+/// A process that exists; whether its program could be executed is told by [`Spawned::outcome`].
+#[derive(Debug)]
+pub struct Spawned {
+    pub pid: u32,
+    /// Readable when the program runs (end of file) or could not be run (an error report).
+    pub report: File,
+    candidates: Vec<CString>,
+    working_dir: CString,
+}
+
+/// What became of a spawn.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The service's own program runs.
+    Running,
+    Failed(SpawnFailure),
+    /// Not known yet.
+    Pending,
+}
+
+/// Steps of the child, as reported when one fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Step {
+    Session = 1,
+    Stdio,
+    Cgroup,
+    Umask,
+    Limits,
+    Nice,
+    OomScore,
+    Groups,
+    Group,
+    User,
+    WorkingDir,
+    Identity,
+    Exec,
+}
+
+/// Descriptors that must survive the child's rearranging live at or above this number.
+const FIRST_FREE: RawFd = 16;
+
+/// Bytes of an error report: step, index of the candidate, errno.
+const REPORT: usize = 8;
+
+/// Make the process. An error here means that no process exists.
+pub fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnFailure> {
+    let fail = |step: &str, subject: &str, error: io::Error| SpawnFailure {
+        step: step.into(),
+        subject: subject.into(),
+        errno: error.raw_os_error().unwrap_or(libc::EINVAL),
+    };
+    let program = plan.argv.first().map_or("", String::as_str);
+    // Held until the fork is done.
+    let passed = clear_of_targets(plan.passed)
+        .map_err(|error| fail("pass descriptors to", program, error))?;
+    let prepared =
+        child::Prepared::new(plan, &passed).map_err(|error| fail("prepare", program, error))?;
+    let (report, theirs) =
+        report_pipe().map_err(|error| fail("make a pipe for", program, error))?;
+    let mask = crate::signal::block_all();
+    let forked = child::fork(&prepared, theirs.as_raw_fd());
+    crate::signal::restore_mask(&mask);
+    let pid = forked.map_err(|error| fail("make a process for", program, error))?;
+    Ok(Spawned {
+        pid,
+        report: File::from(report),
+        candidates: prepared.candidates,
+        working_dir: prepared.working_dir,
+    })
+}
+
+/// The pipe a child reports on: our end does not block.
+fn report_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, rustix::io::fcntl_dupfd_cloexec(&theirs, FIRST_FREE)?))
+}
+
+/// Copies of descriptors at numbers that no target (3, 4, …) will overwrite.
+fn clear_of_targets(passed: &[BorrowedFd<'_>]) -> io::Result<Vec<OwnedFd>> {
+    passed.iter().map(|fd| Ok(rustix::io::fcntl_dupfd_cloexec(fd, FIRST_FREE)?)).collect()
+}
+
+impl Spawned {
+    /// Read what the child reported.
+    pub fn outcome(&mut self) -> Outcome {
+        let mut bytes = [0; REPORT];
+        match self.report.read(&mut bytes) {
+            Ok(0) => Outcome::Running,
+            Ok(REPORT) => Outcome::Failed(self.failure(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Outcome::Pending,
+            Ok(_) | Err(_) => Outcome::Failed(SpawnFailure {
+                step: "start".into(),
+                subject: self.program(0),
+                errno: libc::EIO,
+            }),
+        }
+    }
+
+    fn failure(&self, bytes: [u8; REPORT]) -> SpawnFailure {
+        let errno = i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+        let (step, subject) = match bytes[0] {
+            n if n == Step::WorkingDir as u8 => {
+                ("enter the working directory", text(&self.working_dir))
+            }
+            n if n == Step::Exec as u8 => ("run", self.program(usize::from(bytes[1]))),
+            n => (step_words(n), self.program(0)),
+        };
+        SpawnFailure { step: step.into(), subject, errno }
+    }
+
+    fn program(&self, index: usize) -> String {
+        self.candidates.get(index).or(self.candidates.first()).map(text).unwrap_or_default()
+    }
+}
+
+fn text(bytes: &CString) -> String {
+    bytes.to_string_lossy().into_owned()
+}
+
+fn step_words(step: u8) -> &'static str {
+    const WORDS: &[(Step, &str)] = &[
+        (Step::Session, "begin a session for"),
+        (Step::Stdio, "connect the output of"),
+        (Step::Cgroup, "enter the cgroup for"),
+        (Step::Umask, "set the umask of"),
+        (Step::Limits, "set the limits of"),
+        (Step::Nice, "set the priority of"),
+        (Step::OomScore, "set the OOM score of"),
+        (Step::Groups, "set the supplementary groups of"),
+        (Step::Group, "set the group of"),
+        (Step::User, "set the user of"),
+        (Step::Identity, "record the identity of"),
+    ];
+    WORDS.iter().find(|(known, _)| *known as u8 == step).map_or("start", |(_, words)| *words)
+}

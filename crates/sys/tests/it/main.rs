@@ -1,0 +1,5 @@
+//! `sys` against the real kernel.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod spawn;

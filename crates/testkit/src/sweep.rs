@@ -1,0 +1,100 @@
+//! Ending everything that a test's Proctor left behind, and nothing else.
+//!
+//! A process belongs to a home if its environment has `PROCTOR_HOME` of that home (every service), if it runs our
+//! `proctor` or `victim` binary with that home in its command line or environment (keeper, daemon, victims without an
+//! environment), or if it descends from the keeper that the home's lock file names. The home is a fresh temporary
+//! folder, so its path names no one else's process. Each is opened first, then looked at, then killed: a number that
+//! changes hands in between hits nobody.
+
+use crate::binary;
+use crate::process::{alive, mentions, program};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::path::{Path, PathBuf};
+
+/// Longer than any chain of parents that a test makes.
+const DEEPEST_CHAIN: usize = 64;
+
+/// Who belongs to one home.
+pub(crate) struct Sweep {
+    home: PathBuf,
+    programs: [PathBuf; 2],
+}
+
+impl Sweep {
+    pub(crate) fn new(home: &Path) -> Sweep {
+        Sweep {
+            home: home.to_path_buf(),
+            programs: [binary::place("proctor"), binary::place("victim")],
+        }
+    }
+
+    /// Kill everyone that belongs to the home now; true if there was nobody left.
+    ///
+    /// One round is not enough: a keeper or daemon that sees the other die starts it again.
+    pub(crate) fn round(&self) -> bool {
+        let keeper = self.keeper();
+        let mut killed = 0;
+        for pid in pids() {
+            let Some(handle) = open(pid) else { continue };
+            if self.is_member(pid, keeper) && pidfd_send_signal(handle, Signal::KILL).is_ok() {
+                killed += 1;
+            }
+        }
+        killed == 0
+    }
+
+    fn is_member(&self, pid: u32, keeper: Option<u32>) -> bool {
+        pid != std::process::id()
+            && alive(pid)
+            && (self.has_home(pid)
+                || self.is_ours(pid)
+                || keeper.is_some_and(|keeper| descends(pid, keeper)))
+    }
+
+    /// The lock file may be old and its number someone else's by now.
+    fn keeper(&self) -> Option<u32> {
+        let lock = std::fs::read_to_string(self.home.join("run/keeper.lock")).ok()?;
+        let pid = lock.split_whitespace().next()?.parse().ok()?;
+        self.is_ours(pid).then_some(pid)
+    }
+
+    /// `PROCTOR_HOME=<home>`, whole.
+    fn has_home(&self, pid: u32) -> bool {
+        let mark = [b"PROCTOR_HOME=", self.home.as_os_str().as_encoded_bytes()].concat();
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|entry| entry == mark)
+    }
+
+    fn is_ours(&self, pid: u32) -> bool {
+        self.runs_our_program(pid)
+            && (mentions(pid, "cmdline", &self.home) || mentions(pid, "environ", &self.home))
+    }
+
+    /// A test of upgrades runs copies from its home, and replaces them while they run.
+    fn runs_our_program(&self, pid: u32) -> bool {
+        let Some(program) = program(pid) else { return false };
+        program.starts_with(&self.home) || self.programs.contains(&program)
+    }
+}
+
+fn open(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+fn pids() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("/proc is mounted");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+}
+
+/// Up the chain of parents, as far as it may reasonably reach.
+fn descends(pid: u32, ancestor: u32) -> bool {
+    let chain = std::iter::successors(Some(pid), |&at| parent(at)).take(DEEPEST_CHAIN);
+    chain.into_iter().any(|at| at == ancestor)
+}

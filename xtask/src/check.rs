@@ -1,0 +1,70 @@
+//! `cargo xtask check`: everything that must hold before a change lands, each step named and timed.
+
+use crate::step::{cargo, succeed};
+use crate::{generate, tidy};
+use anyhow::{Result, bail};
+use std::time::Instant;
+
+/// The README's command that runs all tests.
+const TEST_COMMAND: &[&str] = &["test", "--workspace"];
+
+/// CI runs the tests as a step of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tests {
+    Run,
+    Skip,
+}
+
+type Step = (&'static str, fn() -> Result<()>);
+
+const STEPS: &[Step] = &[
+    ("format", format),
+    ("tidy", tidy::run),
+    ("generated files", generate::check_all),
+    ("lints", lints),
+    ("docs", docs),
+];
+
+/// All steps, also after one has failed: a person wants to know everything that is wrong.
+pub(crate) fn run(tests: Tests) -> Result<()> {
+    let mut steps = STEPS.to_vec();
+    if tests == Tests::Run {
+        steps.push(("tests", test));
+    }
+    let failed: Vec<&str> =
+        steps.iter().filter(|step| !passes(step)).map(|(name, _)| *name).collect();
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn passes((name, run): &Step) -> bool {
+    println!("== {name}");
+    let begin = Instant::now();
+    let result = run();
+    let seconds = begin.elapsed().as_secs_f64();
+    match &result {
+        Ok(()) => println!("== {name}: ok, {seconds:.1} s"),
+        Err(why) => println!("{why:#}\n== {name}: FAILED, {seconds:.1} s"),
+    }
+    result.is_ok()
+}
+
+fn format() -> Result<()> {
+    succeed(cargo(&["fmt", "--all", "--", "--check"])?)
+}
+
+fn lints() -> Result<()> {
+    succeed(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?)
+}
+
+fn docs() -> Result<()> {
+    let mut command = cargo(&["doc", "--workspace", "--no-deps"])?;
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    succeed(command)
+}
+
+pub(crate) fn test() -> Result<()> {
+    succeed(cargo(TEST_COMMAND)?)
+}

@@ -1,0 +1,163 @@
+//! `cargo xtask gen`: files, and sections of files, that are made from the code and committed.
+//!
+//! A section stands between `<!-- generated NAME -->` and `<!-- end NAME -->`; what surrounds it is written by hand.
+
+use crate::step;
+use anyhow::{Context as _, Result, bail};
+use std::path::Path;
+
+/// Path from the root; the section of it that is generated, or the whole file; what makes the text.
+type Generated = (&'static str, Option<&'static str>, fn() -> String);
+
+const GENERATED: &[Generated] = &[];
+
+pub(crate) fn write_all() -> Result<()> {
+    for path in write(&step::root()?, GENERATED)? {
+        println!("wrote {path}");
+    }
+    Ok(())
+}
+
+pub(crate) fn check_all() -> Result<()> {
+    check(&step::root()?, GENERATED)
+}
+
+/// Write what is not fresh, and name it.
+fn write(root: &Path, list: &[Generated]) -> Result<Vec<&'static str>> {
+    let mut written = Vec::new();
+    for one in list {
+        if let Some(text) = fresh(root, one)? {
+            let path = root.join(one.0);
+            let folder = path.parent().context("a generated file is in a folder")?;
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make {}", folder.display()))?;
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", one.0))?;
+            written.push(one.0);
+        }
+    }
+    Ok(written)
+}
+
+fn check(root: &Path, list: &[Generated]) -> Result<()> {
+    let mut stale = Vec::new();
+    for one in list {
+        if fresh(root, one)?.is_some() {
+            stale.push(one.0);
+        }
+    }
+    if !stale.is_empty() {
+        bail!("not fresh: {}; run `cargo xtask gen` and commit the result", stale.join(", "));
+    }
+    Ok(())
+}
+
+/// The text that the file should have, if it has another.
+fn fresh(root: &Path, (path, section, make): &Generated) -> Result<Option<String>> {
+    let old = read(&root.join(path))?;
+    let new = match section {
+        None => ended(make()),
+        Some(name) => {
+            let old = old
+                .as_deref()
+                .with_context(|| format!("{path} has a generated section but does not exist"))?;
+            replaced(old, name, &make()).with_context(|| format!("in {path}"))?
+        }
+    };
+    Ok((old.as_ref() != Some(&new)).then_some(new))
+}
+
+fn read(path: &Path) -> Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn replaced(old: &str, name: &str, content: &str) -> Result<String> {
+    let (begin, end) = (format!("<!-- generated {name} -->\n"), format!("<!-- end {name} -->"));
+    let (before, rest) =
+        old.split_once(&begin).with_context(|| format!("no line {}", begin.trim_end()))?;
+    let (_, after) = rest
+        .split_once(&end)
+        .with_context(|| format!("no line {end} after {}", begin.trim_end()))?;
+    Ok(format!("{before}{begin}{}{end}{after}", ended(content.to_owned())))
+}
+
+/// With exactly one line end at its end.
+fn ended(text: String) -> String {
+    format!("{}\n", text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &[Generated] = &[("docs/whole.txt", None, || "content".to_owned())];
+    const SECTION: &[Generated] = &[("page.md", Some("keys"), || "| a |\n".to_owned())];
+
+    /// What `gen` makes of a file with this text, and what `gen --check` says before and after.
+    #[track_caller]
+    fn check_list(list: &[Generated], before: Option<&str>, after: &str) {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join(list[0].0);
+        if let Some(text) = before {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+        }
+        let was_fresh = before == Some(after);
+        assert_eq!(check(root.path(), list).is_ok(), was_fresh);
+        assert_eq!(write(root.path(), list).unwrap().is_empty(), was_fresh);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), after);
+        check(root.path(), list).unwrap();
+    }
+
+    #[test]
+    fn a_generated_file_is_written_when_it_differs() {
+        check_list(WHOLE, None, "content\n");
+        check_list(WHOLE, Some("old"), "content\n");
+        check_list(WHOLE, Some("content\n"), "content\n");
+    }
+
+    #[test]
+    fn a_generated_section_leaves_its_surroundings_alone() {
+        let fresh = "# Keys\n<!-- generated keys -->\n| a |\n<!-- end keys -->\nmore\n";
+        check_list(
+            SECTION,
+            Some("# Keys\n<!-- generated keys -->\n<!-- end keys -->\nmore\n"),
+            fresh,
+        );
+        check_list(SECTION, Some(&fresh.replace("| a |", "| old |\n| older |")), fresh);
+        check_list(SECTION, Some(fresh), fresh);
+    }
+
+    #[track_caller]
+    fn check_refused(text: Option<&str>, why: &str) {
+        let root = tempfile::tempdir().unwrap();
+        if let Some(text) = text {
+            std::fs::write(root.path().join("page.md"), text).unwrap();
+        }
+        let message = format!("{:#}", write(root.path(), SECTION).unwrap_err());
+        assert_eq!(message, why);
+    }
+
+    #[test]
+    fn a_section_without_its_marks_is_refused() {
+        check_refused(None, "page.md has a generated section but does not exist");
+        check_refused(Some("# Keys\n"), "in page.md: no line <!-- generated keys -->");
+        check_refused(
+            Some("<!-- generated keys -->\n"),
+            "in page.md: no line <!-- end keys --> after <!-- generated keys -->",
+        );
+    }
+
+    #[test]
+    fn a_stale_file_is_named_with_the_remedy() {
+        let root = tempfile::tempdir().unwrap();
+        let message = check(root.path(), WHOLE).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "not fresh: docs/whole.txt; run `cargo xtask gen` and commit the result"
+        );
+    }
+}
