@@ -31,7 +31,7 @@ pub struct Input {
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
-    /// Return as soon as anything is newer than this generation, as an earlier answer gave it
+    /// Wait for any change after this generation (as an earlier answer gave it), whatever it is
     #[arg(long, hide = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
@@ -98,9 +98,11 @@ Examples:
             });
             let reached = verdicts.iter().all(|v| *v == Verdict::Reached);
             let hopeless = verdicts.contains(&Verdict::Hopeless);
-            let news = input.generation.is_some_and(|seen| generation > seen);
-            let polled = input.generation.is_some();
-            if reached || (hopeless && !polled) || news || Instant::now() >= deadline {
+            let done = match input.generation {
+                Some(seen) => generation > seen,
+                None => reached || hopeless,
+            };
+            if done || Instant::now() >= deadline {
                 let services = statuses(context, &names, false).await;
                 return Ok(Output { reached, hopeless, generation, services });
             }
