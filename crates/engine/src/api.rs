@@ -21,6 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
+/// What [`Applied::source`] says of the built-in example.
+pub const EXAMPLE_SOURCE: &str = "the built-in example";
+
 /// Handle to the engine; cheap to clone.
 #[derive(Clone)]
 pub struct Engine {

@@ -65,7 +65,7 @@ impl fmt::Display for Source {
         match self {
             Source::File(path) => write!(f, "{}", path.display()),
             Source::Target => f.write_str(TARGET_COMMAND),
-            Source::Example => f.write_str("the built-in example"),
+            Source::Example => f.write_str(crate::api::EXAMPLE_SOURCE),
         }
     }
 }

@@ -38,9 +38,8 @@ async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener) -> Ending
         let binary = std::env::current_exe().unwrap_or_else(|_| SELF.into());
         let principal = operation::Principal::Local { uid: rustix::process::getuid().as_raw() };
         let context = operation::Context::new(engine, context_home, binary, principal);
-        if let Err(error) = proctor_front::local::serve(clients, context).await {
-            tracing::error!(%error, "clients cannot be served");
-        }
+        let Err(error) = proctor_front::local::serve(clients, context).await;
+        tracing::error!(%error, "clients cannot be served");
     })
     .await
 }

@@ -1,0 +1,18 @@
+//! The command line alone, without a Proctor that it could start: for tests against a scripted daemon, and to measure what
+//! starting it costs.
+
+use proctor_core::home::Home;
+use proctor_front::cli::{Launch, main as command_line};
+use std::process::ExitCode;
+
+struct Nothing;
+
+impl Launch for Nothing {
+    fn launch(&self, home: &Home, _: bool) -> Result<u32, String> {
+        Err(format!("nothing can be started in {}", home.state.display()))
+    }
+}
+
+fn main() -> ExitCode {
+    command_line(&Nothing)
+}

@@ -1,0 +1,180 @@
+//! Proctor's own beginning, end and replacement, as commands that wait until it is really so.
+
+use super::session::Session;
+use super::tree::Start;
+use super::{Ended, Failure, operate};
+use crate::client::CallError;
+use clap::{ArgMatches, FromArgMatches};
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operations::daemon_status;
+use proctor_ops::table::{Entry, find};
+use proctor_sys::file::Lock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Longer than services usually take to stop; a longer grace is seen in `proctor list`.
+const END_LIMIT: Duration = Duration::from_secs(120);
+
+/// The end of Proctor is worth a word once it takes longer than this.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// A new daemon answers within a moment; one that does not has a problem worth reading about.
+const REPLACE_LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+    let options = Start::from_arg_matches(arguments)
+        .map_err(|error| OpError::bad_input(error.to_string()))?;
+    if options.foreground {
+        session.become_keeper()?;
+        return Ok(0);
+    }
+    if session.find()?.is_none() {
+        session.connect(true)?;
+    } else {
+        session.terminal.note("Proctor already runs");
+    }
+    let answer = session.call("daemon.status", &json!({}))?;
+    match (session.terminal.json, session.terminal.quiet) {
+        (true, _) => session.terminal.document(&answer)?,
+        (false, true) => {}
+        (false, false) => return session.terminal.answer(operation("daemon.status")?, &answer),
+    }
+    Ok(0)
+}
+
+pub(crate) fn stop(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+    let entry = operation("daemon.stop")?;
+    let input = operate::input(entry, arguments)?;
+    let answer = match nothing_there(session)? {
+        true => json!({ "keeper_pid": null, "services": [] }),
+        false => end(session, "daemon.stop", &input)?,
+    };
+    ended(session, entry, &answer)
+}
+
+pub(crate) fn down(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+    let entry = operation("service.down")?;
+    let input = operate::input(entry, arguments)?;
+    let answer = match nothing_there(session)? {
+        true => json!({ "settled": true, "services": [], "ending": true, "keeper_pid": null }),
+        false => end(session, "service.down", &input)?,
+    };
+    ended(session, entry, &answer)
+}
+
+fn operation(name: &str) -> Result<&'static Entry, OpError> {
+    find(name).ok_or_else(|| OpError::new(Code::Internal, format!("no operation {name}")))
+}
+
+/// No Proctor runs, and none has left anything behind: then ending it is done already.
+fn nothing_there(session: &Session<'_>) -> Result<bool, Failure> {
+    if session.find()?.is_some() || session.left_behind() {
+        return Ok(false);
+    }
+    session.terminal.note("Proctor is not running");
+    Ok(true)
+}
+
+fn ended(session: &Session<'_>, entry: &Entry, answer: &Value) -> Ended {
+    if answer["keeper_pid"].is_null() && !session.terminal.json {
+        return Ok(0);
+    }
+    session.terminal.answer(entry, answer)
+}
+
+/// Ask for the end, and wait until the keeper is gone. The answer may be lost with the daemon; the keeper's
+/// end is what counts then.
+pub(crate) fn end(session: &mut Session<'_>, op: &str, input: &Value) -> Result<Value, Failure> {
+    session.connect(true)?;
+    let keeper = Lock::holder(&session.home.lock());
+    let progress = operation(op)?
+        .meta
+        .waits
+        .map(|what| super::progress::Progress::begin(session, what, input));
+    let answer = session.try_call(op, input)?;
+    drop(progress);
+    let (answer, ending) = match answer {
+        Ok(answer) => {
+            let ending = answer.get("ending").and_then(Value::as_bool).unwrap_or(true);
+            (answer, ending)
+        }
+        Err(CallError::Lost) => {
+            (json!({ "settled": true, "services": [], "ending": true, "keeper_pid": keeper }), true)
+        }
+        Err(CallError::Refused(error)) => return Err(error.into()),
+    };
+    if ending && let Some(pid) = keeper {
+        wait_for_end(session, pid)?;
+    }
+    // An answer made here has fields of both operations; each reads its own.
+    Ok(answer)
+}
+
+/// Wait until a process has ended.
+fn wait_for_end(session: &Session<'_>, pid: u32) -> Result<(), Failure> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(Ok(process)) = number.map(|number| pidfd_open(number, PidfdFlags::empty())) else {
+        // No such process any more.
+        return Ok(());
+    };
+    let begun = Instant::now();
+    let mut told = false;
+    while begun.elapsed() < END_LIMIT {
+        let mut fds = [PollFd::new(&process, PollFlags::IN)];
+        let tick = Timespec { tv_sec: 0, tv_nsec: MOMENT.subsec_nanos().into() };
+        match poll(&mut fds, Some(&tick)) {
+            Ok(1..) => return Ok(()),
+            Ok(0) | Err(_) if !told => {
+                told = true;
+                session.terminal.note("waiting for Proctor to stop its services and end");
+            }
+            Ok(0) | Err(_) => {}
+        }
+    }
+    let error =
+        OpError::new(Code::Timeout, format!("Proctor (keeper pid {pid}) has not ended yet"));
+    Err(error.help(format!("{} says more", session.home.own_log().display())).into())
+}
+
+pub(crate) fn upgrade(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+    let entry = operation("daemon.upgrade")?;
+    let mut input = operate::input(entry, arguments)?;
+    if input.get("binary").is_none() {
+        let binary = std::env::current_exe()?;
+        input["binary"] = json!(binary.to_string_lossy());
+    }
+    let before = daemon(session)?;
+    let mut old = session.take(true)?;
+    let answer = old.call(entry.meta.name, &input, REPLACE_LIMIT);
+    match answer {
+        // The answer may go down with the daemon that gave it; what runs afterwards is what counts.
+        Ok(_) | Err(CallError::Lost) => {}
+        Err(CallError::Refused(error)) => return Err(error.into()),
+    }
+    old.wait_for_end(REPLACE_LIMIT);
+    let after = daemon(session)?;
+    if after.daemon.pid == before.daemon.pid {
+        return Err(OpError::new(Code::Failed, "Proctor was not replaced")
+            .help(format!("{} says why", session.home.own_log().display()))
+            .into());
+    }
+    if session.terminal.json {
+        let versions =
+            json!({ "from": before.version, "to": after.version, "binary": input["binary"] });
+        session.terminal.document(&versions)?;
+    } else if !session.terminal.quiet {
+        session.terminal.bytes(
+            format!("Proctor {} replaced by {}\n", before.version, after.version).as_bytes(),
+        )?;
+    }
+    Ok(0)
+}
+
+fn daemon(session: &mut Session<'_>) -> Result<daemon_status::Output, Failure> {
+    let answer = session.call("daemon.status", &json!({}))?;
+    serde_json::from_value(answer).map_err(|error| {
+        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}")).into()
+    })
+}

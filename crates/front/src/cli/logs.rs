@@ -1,0 +1,336 @@
+//! `logs`: pages of `log.read` one after the other, and with `-f` for ever; how a line of a log looks.
+
+use super::session::Session;
+use super::terminal::{Terminal, paint};
+use super::{Ended, Failure, operate};
+use clap::{ArgMatches, Args, FromArgMatches};
+use jiff::tz::TimeZone;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::moment;
+use proctor_ops::operations::logs::{Item, Kind, Output, StreamWord};
+use proctor_ops::show::Style;
+use proctor_ops::show::harmless::{Colours, harmless_line};
+use proctor_ops::table::find;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// One long poll of a follower. It costs one message when it ends without news.
+pub(crate) const POLL_SECONDS: f64 = 60.0;
+
+#[derive(Args, Debug, Default)]
+pub(crate) struct Options {
+    /// Go on showing what comes
+    #[arg(long, short)]
+    follow: bool,
+    /// Begin each line with its time
+    #[arg(long, short)]
+    timestamps: bool,
+}
+
+pub(crate) fn logs(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+    let options = Options::from_arg_matches(arguments)
+        .map_err(|error| OpError::bad_input(error.to_string()))?;
+    let entry =
+        find("log.read").ok_or_else(|| OpError::new(Code::Internal, "no operation log.read"))?;
+    let mut input = operate::input(entry, arguments)?;
+    let mut view = View::asked(session.terminal, &input, options.timestamps);
+    if session.terminal.json && !options.follow {
+        return as_document(session, input);
+    }
+    loop {
+        let page = read(session, &input)?;
+        view.show(&page.items)?;
+        go_on(&mut input, &page.cursor);
+        if !page.more {
+            if !options.follow {
+                return Ok(0);
+            }
+            input["wait"] = json!(POLL_SECONDS);
+        }
+    }
+}
+
+pub(crate) fn read(session: &mut Session<'_>, input: &Value) -> Result<Output, Failure> {
+    page(session.call("log.read", input)?)
+}
+
+pub(crate) fn page(answer: Value) -> Result<Output, Failure> {
+    let page = serde_json::from_value(answer);
+    page.map_err(|error| {
+        OpError::new(Code::Internal, format!("a page that cannot be read: {error}")).into()
+    })
+}
+
+/// The next page begins where this one ended.
+pub(crate) fn go_on(input: &mut Value, cursor: &str) {
+    input["cursor"] = json!(cursor);
+    if let Value::Object(fields) = input {
+        fields.shift_remove("tail");
+    }
+}
+
+/// All pages as one document, written as they come.
+fn as_document(session: &mut Session<'_>, mut input: Value) -> Ended {
+    let mut out = io::stdout().lock();
+    let mut comma = "";
+    let mut begun = false;
+    loop {
+        let page = read(session, &input)?;
+        if !begun {
+            // Only now: a request that is refused prints no document.
+            write!(out, "{{\"items\":[")?;
+            begun = true;
+        }
+        for item in &page.items {
+            write!(out, "{comma}\n  {}", serde_json::to_string(item).map_err(io::Error::from)?)?;
+            comma = ",";
+        }
+        go_on(&mut input, &page.cursor);
+        if !page.more {
+            writeln!(out, "\n],\"cursor\":{},\"more\":false}}", json!(page.cursor))?;
+            out.flush()?;
+            return Ok(0);
+        }
+    }
+}
+
+/// How lines are shown.
+pub(crate) struct View {
+    format: Format,
+    /// The one service that was asked for by its own name: its lines need no prefix.
+    only: Option<String>,
+    timestamps: bool,
+    colour: bool,
+    /// Of the longest name so far.
+    width: usize,
+    zone: Option<TimeZone>,
+    /// The last piece of a line that is longer than a page has no line end yet.
+    open: bool,
+}
+
+enum Format {
+    Text,
+    Raw,
+    Json,
+}
+
+impl View {
+    /// Every line says whose it is.
+    pub(crate) fn new(terminal: &Terminal) -> View {
+        View {
+            format: if terminal.json { Format::Json } else { Format::Text },
+            only: None,
+            timestamps: false,
+            colour: terminal.colours_stdout(),
+            width: 0,
+            zone: None,
+            open: false,
+        }
+    }
+
+    /// As a person asked for it.
+    fn asked(terminal: &Terminal, input: &Value, timestamps: bool) -> View {
+        let mut view = View { timestamps, ..View::new(terminal) };
+        if !terminal.json && input.get("raw") == Some(&Value::Bool(true)) {
+            view.format = Format::Raw;
+        }
+        let words = input.get("services").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if let [Value::String(one)] = words {
+            view.only = Some(one.clone());
+        }
+        view.width = words.iter().filter_map(Value::as_str).map(str::len).max().unwrap_or(0);
+        view
+    }
+
+    pub(crate) fn show(&mut self, items: &[Item]) -> io::Result<()> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        for item in items {
+            match self.format {
+                Format::Json => {
+                    serde_json::to_writer(&mut text, item)?;
+                    text.push(b'\n');
+                }
+                Format::Raw => raw(item, &mut text),
+                Format::Text => self.text(item, &mut text),
+            }
+        }
+        let mut out = io::stdout().lock();
+        out.write_all(&text)?;
+        out.flush()
+    }
+
+    fn text(&mut self, item: &Item, out: &mut Vec<u8>) {
+        let mut line = String::new();
+        let style = paint(self.colour);
+        if let Some(event) = item.event() {
+            if std::mem::take(&mut self.open) {
+                line.push('\n');
+            }
+            let at = self.time(item);
+            style(Style::Dim, &format!("── {} {event}, {at} ──", item.service), &mut line);
+            line.push('\n');
+        } else {
+            if !self.open {
+                self.prefix(item, &mut line);
+            }
+            let text = item.line();
+            let colours = if self.colour { Colours::Keep } else { Colours::Strip };
+            line.push_str(&harmless_line(&String::from_utf8_lossy(&text), colours));
+            self.open = item.cut;
+            if !item.cut {
+                line.push('\n');
+            }
+        }
+        out.extend_from_slice(line.as_bytes());
+    }
+
+    fn prefix(&mut self, item: &Item, line: &mut String) {
+        let style = paint(self.colour);
+        if self.timestamps {
+            let at = self.moment(item);
+            style(Style::Dim, &at, line);
+            line.push(' ');
+        }
+        if self.only.as_ref() == Some(&item.service) {
+            return;
+        }
+        self.width = self.width.max(item.service.len());
+        let name = format!("{:width$}", item.service, width = self.width);
+        if self.colour {
+            line.push_str(&format!("\x1b[{}m{name}\x1b[0m", colour_of(&item.service)));
+        } else {
+            line.push_str(&name);
+        }
+        line.push(' ');
+        let stream = match item.stream {
+            StreamWord::Stdout => Style::Dim,
+            StreamWord::Stderr => Style::Bad,
+        };
+        style(stream, "|", line);
+        line.push(' ');
+    }
+
+    fn time(&mut self, item: &Item) -> String {
+        moment::local_time(&item.at, self.zone()).unwrap_or_else(|| item.at.clone())
+    }
+
+    fn moment(&mut self, item: &Item) -> String {
+        moment::local(&item.at, self.zone()).unwrap_or_else(|| item.at.clone())
+    }
+
+    /// Found out once, and only if a time is shown: it reads files.
+    fn zone(&mut self) -> &TimeZone {
+        self.zone.get_or_insert_with(TimeZone::system)
+    }
+}
+
+/// The bytes that were written, and nothing else.
+fn raw(item: &Item, out: &mut Vec<u8>) {
+    if item.kind == Kind::Line {
+        out.extend_from_slice(&item.line());
+        if !item.cut {
+            out.push(b'\n');
+        }
+    }
+}
+
+/// A service keeps its colour.
+fn colour_of(name: &str) -> &'static str {
+    const COLOURS: [&str; 6] = ["36", "33", "32", "35", "34", "96"];
+    let sum = name.bytes().fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    COLOURS[sum % COLOURS.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(service: &str, kind: Kind, text: &str) -> Item {
+        Item {
+            service: service.into(),
+            at: "2026-03-01T14:05:03.25Z".into(),
+            stream: StreamWord::Stderr,
+            run: "5f0".into(),
+            kind,
+            text: Some(text.into()),
+            bytes: None,
+            cut: false,
+            dropped: Some(2048),
+        }
+    }
+
+    fn check(only: Option<&str>, colour: bool, timestamps: bool, items: &[Item], expected: &str) {
+        let mut view = View {
+            format: Format::Text,
+            only: only.map(Into::into),
+            timestamps,
+            colour,
+            width: 4,
+            zone: Some(TimeZone::UTC),
+            open: false,
+        };
+        let mut out = Vec::new();
+        items.iter().for_each(|item| view.text(item, &mut out));
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn lines_have_prefixes_when_several_services_are_shown() {
+        let two = [item("web", Kind::Line, "hello"), item("worker", Kind::Line, "there")];
+        check(None, false, false, &two, "web  | hello\nworker | there\n");
+        check(Some("web"), false, false, &two[..1], "hello\n");
+        check(Some("web"), false, true, &two[..1], "2026-03-01 14:05:03 hello\n");
+        check(Some("api"), false, false, &two[..1], "web  | hello\n");
+        let red = format!("\x1b[{}mweb \x1b[0m \x1b[31m|\x1b[0m hello\n", colour_of("web"));
+        check(None, true, false, &two[..1], &red);
+    }
+
+    #[test]
+    fn what_happened_to_a_service_stands_between_its_lines() {
+        let all = [
+            item("web", Kind::Started, ""),
+            item("web", Kind::Exited, "exit code 1"),
+            item("web", Kind::Dropped, ""),
+        ];
+        check(
+            Some("web"),
+            false,
+            false,
+            &all,
+            "── web started, 14:05:03 ──\n── web exited: exit code 1, 14:05:03 ──\n── web lost 2.0 KiB of output, 14:05:03 ──\n",
+        );
+    }
+
+    #[test]
+    fn pieces_of_a_long_line_are_one_line_and_escapes_are_harmless() {
+        let mut first = item("web", Kind::Line, "ab\x1b[2J");
+        first.cut = true;
+        check(
+            None,
+            false,
+            false,
+            &[first.clone(), item("web", Kind::Line, "cd")],
+            "web  | ab\\x1b[2Jcd\n",
+        );
+        check(
+            Some("web"),
+            false,
+            false,
+            &[first, item("web", Kind::Started, "")],
+            "ab\\x1b[2J\n── web started, 14:05:03 ──\n",
+        );
+    }
+
+    #[test]
+    fn raw_is_the_bytes_and_nothing_else() {
+        let mut out = Vec::new();
+        let mut line = item("web", Kind::Line, "");
+        line.bytes = Some("/wD+DQ==".into());
+        raw(&line, &mut out);
+        raw(&item("web", Kind::Exited, "exit code 1"), &mut out);
+        assert_eq!(out, b"\xff\x00\xfe\r\n");
+    }
+}

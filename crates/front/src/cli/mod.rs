@@ -1,0 +1,137 @@
+//! The command line: the first front. One command for each operation of the table, and a few that are
+//! made of several (`up` in the foreground, `logs -f`, `run`).
+//!
+//! It starts in about a millisecond: no runtime, no patterns compiled, and the arguments of a command are built only
+//! when that command is called.
+
+mod caller;
+mod daemon;
+mod interrupt;
+mod logs;
+mod operate;
+mod progress;
+mod run;
+mod session;
+mod terminal;
+mod tree;
+mod up;
+
+use clap::ArgMatches;
+use clap::error::ErrorKind;
+use proctor_core::home::Home;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::table;
+use session::Session;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use terminal::Terminal;
+
+/// How Proctor itself is started; `main` knows.
+pub trait Launch {
+    /// Start it, and return the keeper's pid when it answers. In the foreground: become it, and return when it ended.
+    fn launch(&self, home: &Home, foreground: bool) -> Result<u32, String>;
+}
+
+/// Why a command ended early.
+pub(crate) enum Failure {
+    Op(OpError),
+    /// Nobody reads what we write; not worth a word.
+    Pipe,
+}
+
+impl From<OpError> for Failure {
+    fn from(error: OpError) -> Failure {
+        Failure::Op(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::Pipe;
+        }
+        Failure::Op(OpError::new(Code::Failed, error.to_string()))
+    }
+}
+
+/// The exit code of a command that came to its end.
+pub(crate) type Ended = Result<u8, Failure>;
+
+/// Run the command that this process was called with.
+pub fn main(launch: &dyn Launch) -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches = match tree::command().try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(error) => return misused(&error, words.iter().any(|word| word == "--json")),
+    };
+    let terminal = Terminal::new(&matches);
+    let code = match run(&matches, &terminal, launch) {
+        Ok(code) => code,
+        Err(Failure::Pipe) => 0,
+        Err(Failure::Op(error)) => {
+            terminal.error(&error);
+            error.code.exit()
+        }
+    };
+    ExitCode::from(code)
+}
+
+fn run(matches: &ArgMatches, terminal: &Terminal, launch: &dyn Launch) -> Ended {
+    let Some((word, arguments)) = matches.subcommand() else {
+        return Err(OpError::bad_input("which command?").into());
+    };
+    if word == "completions" {
+        return tree::completions(arguments, terminal);
+    }
+    let mut session = Session::new(home(matches)?, launch, terminal);
+    match (word, arguments.subcommand()) {
+        ("up", _) => up::up(&mut session, arguments),
+        ("logs", _) => logs::logs(&mut session, arguments),
+        ("run", _) => run::run(&mut session, arguments),
+        ("down", _) => daemon::down(&mut session, arguments),
+        ("daemon", Some(("start", arguments))) => daemon::start(&mut session, arguments),
+        ("daemon", Some(("stop", arguments))) => daemon::stop(&mut session, arguments),
+        ("daemon", Some(("upgrade", arguments))) => daemon::upgrade(&mut session, arguments),
+        (word, Some((second, arguments))) => operation(&mut session, &[word, second], arguments),
+        (word, None) => operation(&mut session, &[word], arguments),
+    }
+}
+
+fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) -> Ended {
+    let entry = table::TABLE.iter().find(|entry| entry.meta.cli == words);
+    let entry =
+        entry.ok_or_else(|| OpError::new(Code::Internal, "a command without an operation"))?;
+    operate::operate(session, entry, arguments)
+}
+
+/// `--home`, `PROCTOR_HOME`, or where this user's Proctor lives.
+fn home(matches: &ArgMatches) -> Result<Home, OpError> {
+    let given = matches.get_one::<PathBuf>("home").cloned();
+    let explicit = given
+        .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
+    let explicit =
+        explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
+            OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))
+        })?;
+    let uid = rustix::process::geteuid().as_raw();
+    Home::locate(explicit.as_deref(), uid, &|name| std::env::var_os(name).map(PathBuf::from))
+        .ok_or_else(|| {
+            OpError::bad_input("no home for Proctor").help("set HOME, or give --home DIR")
+        })
+}
+
+/// Help is an answer, everything else that clap has to say is a mistake in the command line.
+fn misused(error: &clap::Error, json: bool) -> ExitCode {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if json && !asked {
+        let text = error.to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+        terminal::json_error(&OpError::bad_input(text));
+    } else {
+        // A closed pipe: nobody wants to know.
+        let _ = error.print();
+    }
+    if asked { ExitCode::SUCCESS } else { ExitCode::from(Code::BadInput.exit()) }
+}

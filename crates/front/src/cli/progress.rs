@@ -1,0 +1,235 @@
+//! What a waiting command shows: what it waits for, on stderr, once that takes longer than a moment.
+//!
+//! A thread with a connection of its own asks `service.wait` for news, so the command itself knows nothing of this. On a
+//! terminal it is one live line; otherwise a plain line for each change.
+
+use super::session::Session;
+use crate::client::{Breaker, Client};
+use proctor_core::home::Home;
+use proctor_ops::operations::wait;
+use proctor_ops::status::{ServiceStatus, State};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What takes less is not worth a word.
+const MOMENT: Duration = Duration::from_millis(400);
+
+/// How often a countdown is shown anew.
+const TICK: f64 = 1.0;
+
+/// At most this often is anything shown anew, however much changes.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Much longer than a tick: a daemon that takes longer is not worth waiting for just to show something.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+/// Names that fit in a line.
+const MOST_NAMES: usize = 3;
+
+pub(crate) struct Progress {
+    /// Dropped to say that it is over.
+    over: Option<Sender<()>>,
+    watcher: Arc<Mutex<Watcher>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How far the watching thread is, and how it can be ended there.
+enum Watcher {
+    /// Not connected yet.
+    Beginning,
+    /// Perhaps waiting for an answer; ending its connection wakes it.
+    Asking(Breaker),
+    Over,
+}
+
+impl Progress {
+    /// Show progress until this is dropped. `what` completes "waiting for web …".
+    pub(crate) fn begin(session: &Session<'_>, what: &'static str, input: &Value) -> Progress {
+        let (over, ended) = mpsc::channel();
+        let watcher = Arc::new(Mutex::new(Watcher::Beginning));
+        let quiet = session.terminal.quiet || session.terminal.json || what.is_empty();
+        let thread = (!quiet).then(|| {
+            let (home, words) = (session.home.clone(), words(input));
+            let (live, watcher) = (session.terminal.live(), watcher.clone());
+            std::thread::spawn(move || {
+                if ended.recv_timeout(MOMENT) == Err(RecvTimeoutError::Timeout) {
+                    let mut line = LiveLine { live, shown: String::new() };
+                    watch(&home, what, &words, &ended, &watcher, &mut line);
+                    line.clear();
+                }
+            })
+        });
+        Progress { over: Some(over), watcher, thread }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.over = None;
+        if let Ok(mut watcher) = self.watcher.lock()
+            && let Watcher::Asking(breaker) = std::mem::replace(&mut *watcher, Watcher::Over)
+        {
+            breaker.end();
+        }
+        if let Some(thread) = self.thread.take() {
+            // It only ever shows things; that it could not is no reason to fail.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The services an input speaks of.
+fn words(input: &Value) -> Vec<String> {
+    let list = input.get("names").and_then(Value::as_array);
+    let names = list.into_iter().flatten().chain(input.get("name")).filter_map(Value::as_str);
+    let names: Vec<String> = names.map(ToOwned::to_owned).collect();
+    if names.is_empty() { vec!["all".into()] } else { names }
+}
+
+fn watch(
+    home: &Home,
+    what: &str,
+    words: &[String],
+    ended: &Receiver<()>,
+    watcher: &Mutex<Watcher>,
+    line: &mut LiveLine,
+) {
+    let Ok(Some(mut client)) = Client::connect(home) else { return };
+    match (client.breaker(), watcher.lock()) {
+        (Ok(breaker), Ok(mut watcher)) if !matches!(*watcher, Watcher::Over) => {
+            *watcher = Watcher::Asking(breaker);
+        }
+        _ => return,
+    }
+    let mut generation = 0;
+    loop {
+        let input = json!({ "names": words, "timeout": TICK, "generation": generation });
+        let Ok(answer) = client.call("service.wait", &input, ANSWER_LIMIT) else { return };
+        let Ok(news) = serde_json::from_value::<wait::Output>(answer) else { return };
+        generation = news.generation;
+        line.show(what, &news.services);
+        if ended.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+struct LiveLine {
+    live: bool,
+    /// Without its countdown, so that a plain log gets a line for each change only.
+    shown: String,
+}
+
+impl LiveLine {
+    fn show(&mut self, what: &str, services: &[ServiceStatus]) {
+        let waiting: Vec<&ServiceStatus> =
+            services.iter().filter(|s| is_waited_for(what, s)).collect();
+        if waiting.is_empty() {
+            return self.clear();
+        }
+        let text = sentence(what, &waiting);
+        let mut err = std::io::stderr().lock();
+        // Progress that cannot be shown is no reason to fail.
+        let _ = if self.live {
+            self.shown = text.clone();
+            write!(err, "\r\x1b[K{text}").and_then(|()| err.flush())
+        } else {
+            let key: String = text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
+            if key == self.shown {
+                return;
+            }
+            self.shown = key;
+            writeln!(err, "{text}")
+        };
+    }
+
+    fn clear(&mut self) {
+        if self.live && !self.shown.is_empty() {
+            self.shown.clear();
+            let mut err = std::io::stderr().lock();
+            // Progress that cannot be shown is no reason to fail.
+            let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
+        }
+    }
+}
+
+fn is_waited_for(what: &str, service: &ServiceStatus) -> bool {
+    match service.state {
+        State::Starting | State::Stopping | State::Waiting => true,
+        State::Running | State::Backoff | State::Cooling => what == "to stop",
+        State::Stopped | State::Failed => false,
+    }
+}
+
+/// `waiting for web to stop: killed in 8 s`
+fn sentence(what: &str, waiting: &[&ServiceStatus]) -> String {
+    let mut names: Vec<&str> = waiting.iter().take(MOST_NAMES).map(|s| s.name.as_str()).collect();
+    let more = format!("{} more", waiting.len() - names.len());
+    if waiting.len() > names.len() {
+        names.push(&more);
+    }
+    let next = waiting.iter().find_map(|service| service.next.as_ref());
+    let left = waiting.iter().filter_map(|service| service.left).sum::<u32>();
+    let next = next.map(|next| format!(": asked to end, {next}")).unwrap_or_default();
+    let left = if left > 0 { format!(" ({left} processes left)") } else { String::new() };
+    format!("waiting for {} {what}{next}{left}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(name: &str, state: &str, next: Option<&str>, left: u32) -> ServiceStatus {
+        let status = json!({
+            "name": name, "state": state, "restarts": 0, "wish": "down", "next": next, "left": left,
+            "command": "x", "working_dir": "/", "groups": [], "added": false, "stale": false,
+        });
+        serde_json::from_value(status).unwrap()
+    }
+
+    #[test]
+    fn it_says_what_is_waited_for() {
+        let web = service("web", "stopping", Some("killed in 8 s"), 2);
+        let db = service("db", "starting", None, 0);
+        for (what, waiting, expected) in [
+            (
+                "to stop",
+                vec![&web],
+                "waiting for web to stop: asked to end, killed in 8 s (2 processes left)",
+            ),
+            ("to start", vec![&db], "waiting for db to start"),
+            ("to start", vec![&db, &db, &db, &db, &db], "waiting for db, db, db, 2 more to start"),
+        ] {
+            assert_eq!(sentence(what, &waiting), expected);
+        }
+    }
+
+    #[test]
+    fn what_has_arrived_is_not_waited_for() {
+        for (what, state, expected) in [
+            ("to stop", "running", true),
+            ("to stop", "backoff", true),
+            ("to stop", "stopped", false),
+            ("to start", "running", false),
+            ("to start", "starting", true),
+            ("to start", "failed", false),
+        ] {
+            assert_eq!(
+                is_waited_for(what, &service("web", state, None, 0)),
+                expected,
+                "{what} {state}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_input_names_its_services() {
+        assert_eq!(words(&json!({ "names": ["a", "b"] })), ["a", "b"]);
+        assert_eq!(words(&json!({ "name": "a" })), ["a"]);
+        assert_eq!(words(&json!({})), ["all"]);
+    }
+}

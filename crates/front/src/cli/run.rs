@@ -1,0 +1,345 @@
+//! `run`: one program in the foreground, with everything a service has: its streams kept apart, its exit code ours, nothing
+//! left of it afterwards.
+
+use super::interrupt::{Came, Interrupts};
+use super::session::Session;
+use super::{Ended, Failure, caller, logs};
+use crate::client::{Breaker, CallError, Client};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::moment::rfc3339;
+use proctor_ops::operations::logs::{Item, Kind, StreamWord};
+use proctor_ops::operations::wait;
+use proctor_ops::status::{ExitKind, ExitStatus};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Once the program has ended, its last output is stored within moments; it is not waited for longer than this.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// Longer than one long poll: an answer comes first.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What the program left running is stopped like a service: signal, grace, kill.
+const END_SECONDS: u64 = 120;
+
+/// A day: the longest a question may wait. It is asked again then.
+const WATCH_SECONDS: u64 = 24 * 60 * 60;
+
+/// A daemon that is replaced while we follow is found again this often.
+const MOST_CONNECTIONS: usize = 100;
+
+#[derive(Args, Debug, Default)]
+pub(crate) struct Options {
+    /// What to call it; the program's name and our pid if not given
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// A variable of its environment; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    env: Vec<String>,
+    /// Where it runs; the present folder if not given
+    #[arg(long, value_name = "DIR")]
+    working_dir: Option<String>,
+    /// Program and arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    argv: Vec<String>,
+}
+
+pub(crate) fn command() -> Command {
+    Command::new("run")
+        .about("Run a program in the foreground, supervised")
+        .after_help(
+            "\
+Ctrl-C stops it with everything it started. It is not restarted, and nothing is left of it. Others see it in
+`proctor list` while it runs. It has no standard input.
+
+Examples:
+  proctor run -- ./import --all
+  proctor run --name import --env MODE=test -- python3 import.py",
+        )
+        .defer(Options::augment_args)
+}
+
+pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+    let options = Options::from_arg_matches(arguments)
+        .map_err(|error| OpError::bad_input(error.to_string()))?;
+    let name = options.name.clone().unwrap_or_else(|| name_for(&options.argv));
+    session.connect(true)?;
+    let interrupts = Interrupts::catch()?;
+    let since = rfc3339(proctor_sys::clock::now().wall);
+    session.call("service.start", &definition(&options, &name))?;
+    let mut output =
+        Output { input: json!({ "services": [name], "since": since, "raw": true }), ended: false };
+    let left = !output.follow(session, &interrupts, &name)?;
+    if left {
+        session.terminal.note(&format!(
+            "left: Proctor goes on stopping {name}; `proctor remove {name}` forgets it"
+        ));
+        return Ok(Code::Timeout.exit());
+    }
+    let exit = last_exit(session, &name)?;
+    session.call("service.remove", &json!({ "names": [name], "purge": true }))?;
+    if let Some(exit) = exit.as_ref().filter(|exit| exit.kind != ExitKind::Code) {
+        session.terminal.note(&format!("{name}: {}", exit.text));
+    }
+    Ok(exit.as_ref().map_or(1, exit_code))
+}
+
+fn definition(options: &Options, name: &str) -> Value {
+    let mut input = json!({
+        "name": name, "argv": options.argv, "env": options.env, "once": true, "restart_policy": "never", "no_wait": true,
+    });
+    if let Some(folder) = &options.working_dir {
+        input["working_dir"] = json!(folder);
+    }
+    caller::fill(&mut input);
+    input
+}
+
+/// `sleep-4711`: unique while we live, and telling.
+fn name_for(argv: &[String]) -> String {
+    /// Leaves room for the pid in a name.
+    const LONGEST: usize = 40;
+    let program =
+        argv.first().map(|word| Path::new(word).file_name().unwrap_or_default().to_string_lossy());
+    let legal: String = program
+        .unwrap_or_default()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' })
+        .skip_while(|c| !c.is_ascii_alphanumeric())
+        .take(LONGEST)
+        .collect();
+    let legal = if legal.is_empty() { "run".to_owned() } else { legal };
+    format!("{legal}-{}", std::process::id())
+}
+
+/// What the program writes, on its way to our own streams.
+struct Output {
+    input: Value,
+    /// The mark of its exit was seen: nothing comes after it.
+    ended: bool,
+}
+
+/// How one connection's worth of following ended.
+enum Stretch {
+    /// The program has ended.
+    Over,
+    /// The connection was lost; the program lives.
+    Lost,
+    /// A second interrupt: nobody wants to wait any longer.
+    Left,
+}
+
+impl Output {
+    /// Pass on everything until the program has ended. `false`: a second interrupt came first.
+    fn follow(
+        &mut self,
+        session: &Session<'_>,
+        interrupts: &Interrupts,
+        name: &str,
+    ) -> Result<bool, Failure> {
+        let mut interrupted = false;
+        for _ in 0..MOST_CONNECTIONS {
+            self.input["wait"] = json!(logs::POLL_SECONDS);
+            match self.stretch(session, interrupts, name, &mut interrupted)? {
+                Stretch::Left => return Ok(false),
+                Stretch::Lost => {}
+                Stretch::Over => {
+                    self.last_words(&mut session.another()?)?;
+                    return Ok(true);
+                }
+            }
+        }
+        Err(OpError::from(CallError::Lost).into())
+    }
+
+    fn stretch(
+        &mut self,
+        session: &Session<'_>,
+        interrupts: &Interrupts,
+        name: &str,
+        interrupted: &mut bool,
+    ) -> Result<Stretch, Failure> {
+        let mut client = session.another()?;
+        let watch = Watch::begin(session, &client, name)?;
+        client.send("log.read", &self.input).map_err(OpError::from)?;
+        while !self.ended {
+            match interrupts.wait(&client, PATIENCE)? {
+                Came::Nothing => {}
+                Came::Interrupt if *interrupted => return Ok(Stretch::Left),
+                Came::Interrupt => {
+                    *interrupted = true;
+                    session
+                        .terminal
+                        .note(&format!("stopping {name}; Ctrl-C again leaves that to Proctor"));
+                    let stop = json!({ "names": [name], "no_wait": true });
+                    session
+                        .another()?
+                        .call("service.stop", &stop, PATIENCE)
+                        .map_err(OpError::from)?;
+                }
+                Came::Answer => match client.receive(PATIENCE) {
+                    Ok(answer) => {
+                        self.pass_on(answer)?;
+                        client.send("log.read", &self.input).map_err(OpError::from)?;
+                    }
+                    Err(CallError::Lost) if watch.saw_the_end() => return Ok(Stretch::Over),
+                    Err(CallError::Lost) => return Ok(Stretch::Lost),
+                    Err(error) => return Err(OpError::from(error).into()),
+                },
+            }
+        }
+        Ok(Stretch::Over)
+    }
+
+    /// The exit is known before the last output is stored: read on until the mark of the exit.
+    fn last_words(&mut self, client: &mut Client) -> Result<(), Failure> {
+        let deadline = Instant::now() + LAST_WORDS;
+        while !self.ended && Instant::now() < deadline {
+            self.input["wait"] =
+                json!(deadline.saturating_duration_since(Instant::now()).as_secs_f64());
+            let answer = client.call("log.read", &self.input, PATIENCE).map_err(OpError::from)?;
+            self.pass_on(answer)?;
+        }
+        Ok(())
+    }
+
+    fn pass_on(&mut self, answer: Value) -> Result<(), Failure> {
+        let page = logs::page(answer)?;
+        logs::go_on(&mut self.input, &page.cursor);
+        for item in &page.items {
+            self.ended |= item.kind == Kind::Exited;
+            write_line(item)?;
+        }
+        io::stdout().lock().flush()?;
+        Ok(())
+    }
+}
+
+/// Learns on a connection of its own that the program has ended, and then ends the wait for more output.
+struct Watch {
+    ended: Arc<AtomicBool>,
+    breaker: Breaker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    fn begin(session: &Session<'_>, reader: &Client, name: &str) -> Result<Watch, Failure> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut client = session.another()?;
+        let (breaker, wake) = (client.breaker()?, reader.breaker()?);
+        let input = json!({ "names": [name], "until": "stopped", "timeout": WATCH_SECONDS });
+        let saw = ended.clone();
+        let thread = std::thread::spawn(move || {
+            let limit = Duration::from_secs(WATCH_SECONDS) + PATIENCE;
+            while let Ok(answer) = client.call("service.wait", &input, limit) {
+                if answer["reached"] == true {
+                    saw.store(true, Ordering::SeqCst);
+                    break;
+                }
+            }
+            wake.end();
+        });
+        Ok(Watch { ended, breaker, thread: Some(thread) })
+    }
+
+    fn saw_the_end(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.breaker.end();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say but what `ended` says.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn write_line(item: &Item) -> io::Result<()> {
+    if item.kind != Kind::Line {
+        return Ok(());
+    }
+    let mut line = item.line();
+    if !item.cut {
+        line.push(b'\n');
+    }
+    match item.stream {
+        StreamWord::Stdout => io::stdout().lock().write_all(&line),
+        StreamWord::Stderr => io::stderr().lock().write_all(&line),
+    }
+}
+
+/// How it ended, once nothing of it is left.
+fn last_exit(session: &mut Session<'_>, name: &str) -> Result<Option<ExitStatus>, Failure> {
+    let input = json!({ "names": [name], "until": "stopped", "timeout": END_SECONDS });
+    let answer = session.call("service.wait", &input)?;
+    let waited: wait::Output = serde_json::from_value(answer).map_err(|error| {
+        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
+    })?;
+    Ok(waited.services.into_iter().next().and_then(|service| service.last_exit))
+}
+
+/// As a shell would say it.
+fn exit_code(exit: &ExitStatus) -> u8 {
+    /// Of a program that was found but cannot be run.
+    const CANNOT_RUN: u8 = 126;
+    match exit.kind {
+        ExitKind::Code => exit.code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1),
+        ExitKind::Signal | ExitKind::Oom => {
+            exit.signal.and_then(|signal| u8::try_from(128 + signal).ok()).unwrap_or(1)
+        }
+        ExitKind::SpawnFailed => CANNOT_RUN,
+        ExitKind::Unknown => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        let exit = |kind, code, signal| ExitStatus {
+            kind,
+            code,
+            signal,
+            text: String::new(),
+            at: String::new(),
+            run: String::new(),
+        };
+        for (given, expected) in [
+            (exit(ExitKind::Code, Some(0), None), 0),
+            (exit(ExitKind::Code, Some(7), None), 7),
+            (exit(ExitKind::Signal, None, Some(15)), 143),
+            (exit(ExitKind::Oom, None, Some(9)), 137),
+            (exit(ExitKind::SpawnFailed, None, None), 126),
+            (exit(ExitKind::Unknown, None, None), 1),
+        ] {
+            assert_eq!(exit_code(&given), expected, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_gives_its_service_a_legal_name() {
+        let pid = std::process::id();
+        for (program, expected) in [
+            ("/usr/bin/sleep", "sleep"),
+            ("./my tool!", "my-tool-"),
+            ("..", "run"),
+            ("", "run"),
+            ("-x", "x"),
+        ] {
+            let name = name_for(&[program.to_owned()]);
+            assert_eq!(name, format!("{expected}-{pid}"));
+            assert!(proctor_core::name::ServiceName::parse(&name).is_ok(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! One command's dealings with the daemon: finding it, starting it when that is wanted, asking, asking again.
+
+use super::terminal::Terminal;
+use super::{Failure, Launch};
+use crate::client::{CallError, Client};
+use proctor_core::home::Home;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::{Effect, Meta};
+use proctor_ops::table::find;
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+/// Beyond an operation's own deadline: its answer is the one that should be seen.
+const MARGIN: Duration = Duration::from_secs(10);
+
+pub(crate) struct Session<'a> {
+    pub(crate) home: Home,
+    pub(crate) terminal: &'a Terminal,
+    launch: &'a dyn Launch,
+    client: Option<Client>,
+    /// This command started Proctor.
+    pub(crate) launched: bool,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(home: Home, launch: &'a dyn Launch, terminal: &'a Terminal) -> Session<'a> {
+        Session { home, terminal, launch, client: None, launched: false }
+    }
+
+    /// Ask, starting Proctor if that is what the operation wants. A question is asked twice if the
+    /// connection is lost; a change never is.
+    pub(crate) fn call(&mut self, op: &str, input: &Value) -> Result<Value, Failure> {
+        Ok(self.try_call(op, input)?.map_err(OpError::from)?)
+    }
+
+    /// Like [`Session::call`], but a lost connection is for the caller to judge.
+    pub(crate) fn try_call(
+        &mut self,
+        op: &str,
+        input: &Value,
+    ) -> Result<Result<Value, CallError>, Failure> {
+        let meta = meta(op)?;
+        let limit = meta.timeout + MARGIN;
+        let answer = self.connect(meta.launches)?.call(op, input, limit);
+        match answer {
+            Err(CallError::Lost) => {
+                self.client = None;
+                match meta.effect {
+                    Effect::Read => Ok(self.connect(meta.launches)?.call(op, input, limit)),
+                    Effect::Write | Effect::Exec | Effect::Admin => Ok(Err(CallError::Lost)),
+                }
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    /// The connection; made, and Proctor started, if need be.
+    pub(crate) fn connect(&mut self, launches: bool) -> Result<&mut Client, Failure> {
+        if self.client.is_none() {
+            self.client = match self.find()? {
+                Some(client) => Some(client),
+                None if launches => Some(self.launch()?),
+                None => return Err(none_runs(&self.home).into()),
+            };
+        }
+        self.client.as_mut().ok_or_else(|| none_runs(&self.home).into())
+    }
+
+    /// A connection of its own, to a Proctor that runs.
+    pub(crate) fn another(&self) -> Result<Client, Failure> {
+        Ok(self.find()?.ok_or_else(|| none_runs(&self.home))?)
+    }
+
+    pub(crate) fn find(&self) -> Result<Option<Client>, OpError> {
+        Client::connect(&self.home)
+    }
+
+    /// Give the connection away, to be waited on.
+    pub(crate) fn take(&mut self, launches: bool) -> Result<Client, Failure> {
+        self.connect(launches)?;
+        self.client.take().ok_or_else(|| none_runs(&self.home).into())
+    }
+
+    pub(crate) fn launch(&mut self) -> Result<Client, Failure> {
+        let home = self.home.state.display();
+        let launched = self.launch.launch(&self.home, false);
+        let pid = match launched {
+            Ok(pid) => pid,
+            // Somebody else may have been quicker: then all is well.
+            Err(why) => match self.find()? {
+                Some(client) => return Ok(client),
+                None => {
+                    return Err(OpError::new(
+                        Code::Unavailable,
+                        format!("cannot start Proctor: {why}"),
+                    )
+                    .into());
+                }
+            },
+        };
+        self.launched = true;
+        self.terminal.note(&format!("started Proctor (keeper pid {pid}), home {home}"));
+        self.another()
+    }
+
+    /// Become Proctor; returns when it has ended.
+    pub(crate) fn become_keeper(&self) -> Result<(), Failure> {
+        match self.launch.launch(&self.home, true) {
+            Ok(_) => Ok(()),
+            Err(why) => Err(OpError::new(Code::Unavailable, why).into()),
+        }
+    }
+
+    /// An earlier Proctor died and left services that may still be running.
+    pub(crate) fn left_behind(&self) -> bool {
+        has_runs(&self.home)
+    }
+}
+
+fn meta(op: &str) -> Result<&'static Meta, OpError> {
+    let entry =
+        find(op).ok_or_else(|| OpError::new(Code::Internal, format!("no operation '{op}'")))?;
+    Ok(&entry.meta)
+}
+
+/// There is a run record: `services/NAME/ID.run` in the runtime folder.
+fn has_runs(home: &Home) -> bool {
+    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries(&home.services())
+        .flat_map(|service| entries(&service.path()).collect::<Vec<_>>())
+        .any(|entry| entry.path().extension().is_some_and(|extension| extension == "run"))
+}
+
+fn none_runs(home: &Home) -> OpError {
+    let error =
+        OpError::new(Code::Unavailable, format!("no Proctor runs in {}", home.state.display()));
+    if home.services_json().exists() || has_runs(home) {
+        error.help("`proctor daemon start` starts it and brings back the services it knew")
+    } else {
+        error.help("`proctor up` runs what proctor.yaml says; `proctor start --name` starts a single program")
+    }
+}

@@ -1,0 +1,147 @@
+//! What is written and how: colours, width, JSON, quiet. Everything the command line says goes through here.
+
+use super::Failure;
+use clap::ArgMatches;
+use jiff::tz::TimeZone;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::Effect;
+use proctor_ops::show::{Page, Paint, Style, unpainted};
+use proctor_ops::table::Entry;
+use serde_json::{Value, json};
+use std::io::{self, IsTerminal, Write};
+
+pub(crate) struct Terminal {
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    colour: Colour,
+}
+
+/// Which of the two streams is coloured.
+#[derive(Debug, Clone, Copy)]
+struct Colour {
+    stdout: bool,
+    stderr: bool,
+}
+
+impl Terminal {
+    pub(crate) fn new(matches: &ArgMatches) -> Terminal {
+        let plain = matches.get_flag("no-color")
+            || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        Terminal {
+            json: matches.get_flag("json"),
+            quiet: matches.get_flag("quiet"),
+            colour: Colour {
+                stdout: !plain && io::stdout().is_terminal(),
+                stderr: !plain && io::stderr().is_terminal(),
+            },
+        }
+    }
+
+    /// Show an answer; returns the exit code it deserves.
+    pub(crate) fn answer(&self, entry: &Entry, answer: &Value) -> Result<u8, Failure> {
+        let mut page = Page::new(TimeZone::system);
+        let verdict = entry.show(answer, &mut page)?;
+        let code = verdict.map_or(0, Code::exit);
+        let reading = entry.meta.effect == Effect::Read;
+        if self.json {
+            self.document(answer)?;
+        } else if verdict.is_some() && !reading {
+            // It did not go as asked: that is an error, and belongs where errors are.
+            self.note_always(&page.render(self.width(), paint(self.colour.stderr)));
+        } else if reading || !self.quiet {
+            self.bytes(page.render(self.width(), paint(self.colour.stdout)).as_bytes())?;
+        }
+        Ok(code)
+    }
+
+    /// One JSON document.
+    pub(crate) fn document(&self, value: &Value) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(value)?;
+        text.push(b'\n');
+        self.bytes(&text)
+    }
+
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        out.flush()
+    }
+
+    /// A remark on stderr, left out with `--quiet` and `--json`.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet && !self.json {
+            self.note_always(&format!("{text}\n"));
+        }
+    }
+
+    fn note_always(&self, text: &str) {
+        // Without a stderr there is nobody to tell.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    pub(crate) fn error(&self, error: &OpError) {
+        if self.json {
+            return json_error(error);
+        }
+        let mut page = Page::new(TimeZone::system);
+        let mut lines = error.message.lines();
+        let first = lines.next().unwrap_or_default();
+        page.line().add(Style::Bad, "error: ").plain(first);
+        for line in lines {
+            page.line().plain(line);
+        }
+        for line in error.help.iter().flat_map(|help| help.lines()) {
+            page.line().add(Style::Good, "help: ").plain(line);
+        }
+        self.note_always(&page.render(None, paint(self.colour.stderr)));
+    }
+
+    pub(crate) fn colours_stdout(&self) -> bool {
+        self.colour.stdout
+    }
+
+    /// A line that may be rewritten can be shown.
+    pub(crate) fn live(&self) -> bool {
+        io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
+    }
+
+    /// Columns of the terminal; `None` in a pipe.
+    pub(crate) fn width(&self) -> Option<usize> {
+        let out = io::stdout();
+        if !out.is_terminal() {
+            return None;
+        }
+        rustix::termios::tcgetwinsize(out)
+            .ok()
+            .map(|size| usize::from(size.ws_col))
+            .filter(|columns| *columns > 0)
+    }
+}
+
+pub(crate) fn json_error(error: &OpError) {
+    let text = json!({ "error": error }).to_string();
+    // Without a stderr there is nobody to tell.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+pub(crate) fn paint(colour: bool) -> Paint {
+    if colour { painted } else { unpainted }
+}
+
+fn painted(style: Style, text: &str, out: &mut String) {
+    let code = match style {
+        Style::Plain => return out.push_str(text),
+        Style::Name => "1",
+        Style::Good => "32",
+        Style::Warn => "33",
+        Style::Bad => "31",
+        Style::Dim => "2",
+        Style::Heading => "1;2",
+    };
+    out.push_str("\x1b[");
+    out.push_str(code);
+    out.push('m');
+    out.push_str(text);
+    out.push_str("\x1b[0m");
+}

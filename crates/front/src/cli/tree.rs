@@ -1,0 +1,159 @@
+//! The tree of commands: the table's operations, and what only a command line has.
+
+use super::terminal::Terminal;
+use super::{Ended, logs, run};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, ValueHint, value_parser};
+use clap_complete::Shell;
+use proctor_ops::error::TABLE as CODES;
+use proctor_ops::table::{Entry, TABLE, find};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// All of it. Arguments of a command are added when that command is called.
+pub(crate) fn command() -> Command {
+    let mut root = Command::new("proctor")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Keeps your services running, and lets people and assistants run them together")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .args(global());
+    let mut daemon = Command::new("daemon")
+        .about("Proctor itself: start, stop, status, upgrade")
+        .after_help("Example:\n  proctor daemon status")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(start());
+    for entry in TABLE {
+        match entry.meta.cli {
+            ["daemon", word] => daemon = daemon.subcommand(of(entry, word)),
+            [word] => root = root.subcommand(of(entry, word)),
+            _ => unreachable!("a test checks the words of every operation"),
+        }
+    }
+    root.subcommand(daemon).subcommand(run::command()).subcommand(shells()).after_help(exit_codes())
+}
+
+fn of(entry: &Entry, word: &'static str) -> Command {
+    let command = Command::new(word)
+        .about(entry.meta.summary)
+        .after_help(entry.meta.details)
+        .visible_aliases(entry.meta.aliases);
+    command.defer(match entry.meta.name {
+        "log.read" => |command| logs::Options::augment_args(augmented(command, "log.read")),
+        "service.up" => {
+            |command| super::up::Options::augment_args(augmented(command, "service.up"))
+        }
+        _ => entry.augment(),
+    })
+}
+
+fn augmented(command: Command, name: &str) -> Command {
+    match find(name) {
+        Some(entry) => (entry.augment())(command),
+        None => command,
+    }
+}
+
+fn global() -> [Arg; 4] {
+    let flag =
+        |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).global(true);
+    [
+        Arg::new("home")
+            .long("home")
+            .value_name("DIR")
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::DirPath)
+            .global(true)
+            .help("Keep everything of Proctor below this folder [env: PROCTOR_HOME]"),
+        flag("json")
+            .help("Answer as one JSON document (following: one a line); errors, too, on stderr"),
+        flag("no-color")
+            .help("No colours; they are left out without a terminal and with NO_COLOR, too"),
+        flag("quiet").short('q').help("Say nothing but errors and what was asked for"),
+    ]
+}
+
+#[derive(Args)]
+pub(crate) struct Start {
+    /// Stay in the foreground, as a service manager or a container wants it
+    #[arg(long)]
+    pub(crate) foreground: bool,
+}
+
+fn start() -> Command {
+    Command::new("start")
+        .about("Start Proctor and bring back the services that are wished up")
+        .after_help("Examples:\n  proctor daemon start\n  proctor --home /srv/app daemon start --foreground")
+        .defer(Start::augment_args)
+}
+
+fn shells() -> Command {
+    Command::new("completions")
+        .about("Print a script that completes these commands in a shell")
+        .after_help("Example:\n  proctor completions bash > ~/.local/share/bash-completion/completions/proctor")
+        .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)))
+}
+
+pub(crate) fn completions(arguments: &ArgMatches, terminal: &Terminal) -> Ended {
+    let mut script = Vec::new();
+    if let Some(shell) = arguments.get_one::<Shell>("shell") {
+        clap_complete::generate(*shell, &mut command(), "proctor", &mut script);
+    }
+    terminal.bytes(&script)?;
+    Ok(0)
+}
+
+/// Exit codes, once each, with the codes of errors that lead to them.
+fn exit_codes() -> String {
+    let mut text = String::from("Exit codes:\n  0  it was done\n");
+    for exit in 1..=u8::MAX {
+        let rows: Vec<_> = CODES.iter().filter(|row| row.exit == exit).collect();
+        let Some(first) = rows.first() else { continue };
+        let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {exit}  {} ({})", first.meaning, names.join(", "));
+    }
+    text.push_str("`proctor run` exits with the code of the program, or 128 and the number of the signal that ended it.");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_sound_and_every_command_has_an_example() {
+        let mut root = command();
+        root.build();
+        root.clone().debug_assert();
+        let mut commands: Vec<Command> = root.get_subcommands().cloned().collect();
+        let nested: Vec<Command> =
+            commands.iter().flat_map(|c| c.get_subcommands().cloned()).collect();
+        commands.extend(nested);
+        assert!(commands.len() >= TABLE.len() + 4, "only {}", commands.len());
+        for command in commands.iter().filter(|c| c.get_name() != "help") {
+            let help = command.clone().render_long_help().to_string();
+            assert!(help.contains("  proctor "), "{} has no example:\n{help}", command.get_name());
+            assert!(help.contains("--json"), "{} has no --json", command.get_name());
+        }
+    }
+
+    #[test]
+    fn every_exit_code_is_in_the_help() {
+        let help = command().render_long_help().to_string();
+        for row in CODES {
+            assert!(help.contains(row.name), "{} is not documented", row.name);
+        }
+    }
+
+    #[test]
+    fn every_shell_gets_a_script() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command(), "proctor", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            assert!(script.contains("restart-policy"), "{shell}: deferred arguments are missing");
+        }
+    }
+}

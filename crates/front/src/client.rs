@@ -1,0 +1,186 @@
+//! The client of the unix socket: blocking, without a runtime, because a command line that lives for milliseconds
+//! needs neither threads nor futures.
+
+use crate::protocol::{Answer, MAX_ANSWER, Request};
+use proctor_core::home::Home;
+use proctor_ops::error::{Code, OpError};
+use proctor_sys::file::Lock;
+use serde_json::Value;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// A keeper that holds the lock but has no socket yet is given this long.
+const STARTING_LIMIT: Duration = Duration::from_secs(10);
+
+/// From one try to the next while it starts: a start takes tens of milliseconds.
+const STARTING_PAUSE: Duration = Duration::from_millis(10);
+
+/// A connection to the daemon.
+pub struct Client {
+    stream: UnixStream,
+    buffer: Vec<u8>,
+}
+
+/// What became of a call.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The connection ended before the answer.
+    #[error("the connection was lost")]
+    Lost,
+    #[error("{0}")]
+    Refused(OpError),
+}
+
+impl From<CallError> for OpError {
+    fn from(error: CallError) -> OpError {
+        match error {
+            CallError::Refused(error) => error,
+            CallError::Lost => OpError::new(
+                Code::ConnectionLost,
+                "the connection was lost before the answer; what was asked may or may not have happened",
+            )
+            .help("`proctor status` tells"),
+        }
+    }
+}
+
+impl Client {
+    /// Connect to the Proctor of a home; `None` if none runs there. One that is just starting is waited for.
+    pub fn connect(home: &Home) -> Result<Option<Client>, OpError> {
+        let deadline = Instant::now() + STARTING_LIMIT;
+        loop {
+            match proctor_sys::socket::connect(&home.socket()) {
+                Ok(stream) => return Ok(Some(Client { stream, buffer: Vec::new() })),
+                Err(error) if is_absent(&error) => {
+                    if Lock::holder(&home.lock()).is_none() {
+                        return Ok(None);
+                    }
+                    if Instant::now() >= deadline {
+                        return Err(unavailable("Proctor is starting, but does not answer", home));
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    let path = home.socket();
+                    return Err(OpError::new(
+                        Code::Forbidden,
+                        format!("cannot use {}: {error}", path.display()),
+                    )
+                    .help("this Proctor belongs to another user; --home names another"));
+                }
+                Err(error) => {
+                    return Err(unavailable(&format!("cannot reach Proctor: {error}"), home));
+                }
+            }
+            std::thread::park_timeout(STARTING_PAUSE);
+        }
+    }
+
+    /// Ask, and wait for the answer at most `limit`.
+    pub fn call(&mut self, op: &str, input: &Value, limit: Duration) -> Result<Value, CallError> {
+        self.send(op, input)?;
+        self.receive(limit)
+    }
+
+    /// Ask; [`Client::receive`] takes the answer.
+    pub fn send(&mut self, op: &str, input: &Value) -> Result<(), CallError> {
+        let request = Request { op: op.to_owned(), input: input.clone() };
+        let mut line = serde_json::to_vec(&request).map_err(|error| {
+            CallError::Refused(OpError::new(Code::Internal, format!("cannot encode: {error}")))
+        })?;
+        line.push(b'\n');
+        match self.stream.write_all(&line) {
+            Ok(()) => Ok(()),
+            // The server may have refused the connection and closed it: its answer is still to be read.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            Err(_) => Err(CallError::Lost),
+        }
+    }
+
+    /// The answer to the last question.
+    pub fn receive(&mut self, limit: Duration) -> Result<Value, CallError> {
+        self.stream.set_read_timeout(Some(limit)).map_err(|_| CallError::Lost)?;
+        let line = self.read_line()?;
+        let answer = serde_json::from_slice(&line).map_err(|error| {
+            CallError::Refused(OpError::new(
+                Code::Internal,
+                format!("an answer that cannot be read: {error}"),
+            ))
+        })?;
+        match answer {
+            Answer::Ok(value) => Ok(value),
+            Answer::Error(error) => Err(CallError::Refused(error)),
+        }
+    }
+
+    fn read_line(&mut self) -> Result<Vec<u8>, CallError> {
+        let mut searched = 0;
+        loop {
+            if let Some(at) = self.buffer[searched..].iter().position(|byte| *byte == b'\n') {
+                let rest = self.buffer.split_off(searched + at + 1);
+                return Ok(std::mem::replace(&mut self.buffer, rest));
+            }
+            searched = self.buffer.len();
+            if searched > MAX_ANSWER {
+                return Err(CallError::Lost);
+            }
+            let mut chunk = [0; 16 << 10];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(CallError::Lost),
+                Ok(count) => self.buffer.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    return Err(CallError::Refused(
+                        OpError::new(Code::Timeout, "Proctor does not answer")
+                            .help("`proctor daemon status` tells how it is"),
+                    ));
+                }
+                Err(_) => return Err(CallError::Lost),
+            }
+        }
+    }
+
+    /// Wait until the other side has closed the connection.
+    pub fn wait_for_end(&mut self, limit: Duration) {
+        if self.stream.set_read_timeout(Some(limit)).is_err() {
+            return;
+        }
+        let mut chunk = [0; 1 << 10];
+        while matches!(self.stream.read(&mut chunk), Ok(1..)) {}
+    }
+
+    /// Something that can end this connection from another thread.
+    pub fn breaker(&self) -> io::Result<Breaker> {
+        Ok(Breaker(self.stream.try_clone()?))
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Ends a connection somebody else is waiting on.
+pub struct Breaker(UnixStream);
+
+impl Breaker {
+    pub fn end(&self) {
+        // Already ended is as good.
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::NotADirectory
+    )
+}
+
+fn unavailable(message: &str, home: &Home) -> OpError {
+    OpError::new(Code::Unavailable, message).help(format!("{} says more", home.own_log().display()))
+}

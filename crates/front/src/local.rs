@@ -1,0 +1,211 @@
+//! The server of the unix socket, inside the daemon.
+//!
+//! Only the owner of this Proctor and root get in; the kernel says who it is. Requests of one connection are answered
+//! one after the other, connections beside each other. A client that vanishes ends its own long poll; a change
+//! that was begun is finished, because half of one would be worse than one nobody hears about.
+
+use crate::protocol::{Answer, MAX_REQUEST, Request};
+use proctor_ops::dispatch::dispatch;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::{Context, Effect, Principal};
+use proctor_ops::table;
+use serde_json::Value;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Connections at once. A follower or waiting command holds one each; more than this is a mistake somewhere.
+const MOST_CONNECTIONS: usize = 256;
+
+/// A client that does not take its answer for this long is given up.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A connection without a request for this long is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// After a failed accept (no descriptors left): long enough for one to be freed, too short to be noticed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What requests are handed to: `ops`, or a test's own.
+pub trait Dispatch: Send + Sync + 'static {
+    fn dispatch(
+        &self,
+        principal: Principal,
+        op: String,
+        input: Value,
+    ) -> Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send>>;
+}
+
+impl Dispatch for Context {
+    fn dispatch(
+        &self,
+        principal: Principal,
+        op: String,
+        input: Value,
+    ) -> Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send>> {
+        let context = self.called_by(principal);
+        Box::pin(async move { dispatch(&context, &op, input).await })
+    }
+}
+
+/// Serve clients until the future is dropped.
+pub async fn serve(
+    listener: std::os::unix::net::UnixListener,
+    context: Context,
+) -> io::Result<std::convert::Infallible> {
+    serve_with(listener, Arc::new(context)).await
+}
+
+/// Serve clients, handing their requests to `dispatch`.
+pub async fn serve_with(
+    listener: std::os::unix::net::UnixListener,
+    dispatch: Arc<dyn Dispatch>,
+) -> io::Result<std::convert::Infallible> {
+    listener.set_nonblocking(true)?;
+    let listener = UnixListener::from_std(listener)?;
+    // Dropped with the future that serves: every connection ends with it.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let full = connections.len() >= MOST_CONNECTIONS;
+                    connections.spawn(connection(stream, full, dispatch.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn connection(stream: UnixStream, full: bool, dispatch: Arc<dyn Dispatch>) {
+    let peer = peer(&stream);
+    let (read, mut write) = stream.into_split();
+    let principal = match (peer, full) {
+        (Ok(principal), false) => principal,
+        (Ok(_), true) => {
+            let error =
+                OpError::new(Code::Busy, "too many connections").help("try again in a moment");
+            let _ = answer(&mut write, Err(error)).await;
+            return;
+        }
+        (Err(error), _) => {
+            let _ = answer(&mut write, Err(error)).await;
+            return;
+        }
+    };
+    let mut reader = BufReader::new(read);
+    // The client is gone, or does not read: there is nobody to tell.
+    let _ = requests(&mut reader, &mut write, &principal, dispatch.as_ref()).await;
+}
+
+/// Who is at the other end: the owner of this process, or root.
+fn peer(stream: &UnixStream) -> Result<Principal, OpError> {
+    let own = rustix::process::geteuid().as_raw();
+    match stream.peer_cred().map(|credentials| credentials.uid()) {
+        Ok(uid) if uid == own || uid == 0 => Ok(Principal::Local { uid }),
+        Ok(uid) => {
+            Err(OpError::new(Code::Forbidden, format!("user {uid} may not use this Proctor"))
+                .help("its owner and root may"))
+        }
+        Err(_) => Err(OpError::new(Code::Forbidden, "it cannot be told who is calling")),
+    }
+}
+
+async fn requests(
+    reader: &mut BufReader<OwnedReadHalf>,
+    write: &mut OwnedWriteHalf,
+    principal: &Principal,
+    dispatch: &dyn Dispatch,
+) -> io::Result<()> {
+    while let Ok(line) = timeout(IDLE_TIMEOUT, read_line(reader)).await {
+        let request = match line? {
+            Line::End => return Ok(()),
+            Line::TooLong => {
+                let error = OpError::bad_input(format!("a request is at most {MAX_REQUEST} bytes"));
+                return answer(write, Err(error)).await;
+            }
+            Line::Whole(line) => serde_json::from_slice::<Request>(&line),
+        };
+        let result = match request {
+            Err(error) => Err(OpError::bad_input(format!("not a request: {error}"))),
+            Ok(request) => {
+                let reading =
+                    table::find(&request.op).is_some_and(|entry| entry.meta.effect == Effect::Read);
+                let call = dispatch.dispatch(principal.clone(), request.op, request.input);
+                tokio::select! {
+                    biased;
+                    result = call => result,
+                    () = vanished(reader), if reading => return Ok(()),
+                }
+            }
+        };
+        answer(write, result).await?;
+    }
+    Ok(())
+}
+
+enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+    End,
+}
+
+/// One line without its end; an unfinished last line counts as one.
+async fn read_line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Line> {
+    let mut line = Vec::new();
+    loop {
+        let bytes = reader.fill_buf().await?;
+        if bytes.is_empty() {
+            return Ok(if line.is_empty() { Line::End } else { Line::Whole(line) });
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let taken = end.unwrap_or(bytes.len());
+        if line.len() + taken > MAX_REQUEST {
+            return Ok(Line::TooLong);
+        }
+        line.extend_from_slice(&bytes[..taken]);
+        reader.consume(taken + usize::from(end.is_some()));
+        if end.is_some() {
+            return Ok(Line::Whole(line));
+        }
+    }
+}
+
+/// Completes when the client has closed both directions. One that only said its last word still wants the answer.
+async fn vanished(reader: &mut BufReader<OwnedReadHalf>) {
+    let ended = match reader.fill_buf().await {
+        Ok(bytes) => bytes.is_empty(),
+        Err(_) => true,
+    };
+    if !ended || !hung_up(reader.get_ref()) {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn hung_up(read: &OwnedReadHalf) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(read.as_ref(), PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&at_once)).is_ok()
+        && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+async fn answer(write: &mut OwnedWriteHalf, result: Result<Value, OpError>) -> io::Result<()> {
+    let mut line = serde_json::to_vec(&Answer::from(result))?;
+    line.push(b'\n');
+    match timeout(WRITE_TIMEOUT, write.write_all(&line)).await {
+        Ok(written) => written,
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}

@@ -1,0 +1,151 @@
+//! The socket: requests in, answers out, and what becomes of clients that misbehave.
+
+use crate::script::{Daemon, now};
+use proctor_ops::error::{Code, OpError};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Only a failing test waits this long.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn connect(daemon: &Daemon) -> (UnixStream, BufReader<UnixStream>) {
+    let stream = UnixStream::connect(daemon.socket()).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let reader = BufReader::new(stream.try_clone().unwrap());
+    (stream, reader)
+}
+
+fn answer(reader: &mut impl BufRead) -> Value {
+    let mut line = String::new();
+    reader.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
+}
+
+fn echo() -> Daemon {
+    Daemon::new(|op, input| match op {
+        "service.fail" => {
+            now(Err(OpError::new(Code::NotRunning, "it does not run").help("start it")))
+        }
+        _ => now(Ok(json!({ "op": op, "input": input }))),
+    })
+}
+
+#[test]
+fn requests_of_a_connection_are_answered_one_after_the_other() {
+    let daemon = echo();
+    let (mut stream, mut reader) = connect(&daemon);
+    // Two at once, the second in pieces.
+    stream.write_all(b"{\"op\":\"a\",\"input\":{\"x\":1}}\n{\"op\":").unwrap();
+    assert_eq!(answer(&mut reader), json!({ "ok": { "op": "a", "input": { "x": 1 } } }));
+    stream.write_all(b"\"service.fail\"}\n").unwrap();
+    assert_eq!(
+        answer(&mut reader),
+        json!({ "error": { "code": "not_running", "message": "it does not run", "help": "start it" } })
+    );
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_the_connection_goes_on() {
+    let daemon = echo();
+    let (mut stream, mut reader) = connect(&daemon);
+    for bad in ["", "nonsense", "[]", "{}", r#"{"op":1}"#, r#"{"op":"a","extra":1}"#, "\u{fffd}"] {
+        writeln!(stream, "{bad}").unwrap();
+        let refused = answer(&mut reader);
+        assert_eq!(refused["error"]["code"], "bad_input", "{bad}: {refused}");
+    }
+    writeln!(stream, r#"{{"op":"still.there"}}"#).unwrap();
+    assert_eq!(answer(&mut reader)["ok"]["op"], "still.there");
+}
+
+#[test]
+fn a_line_without_end_is_refused() {
+    let daemon = echo();
+    let (mut stream, mut reader) = connect(&daemon);
+    let sent = stream.write_all(&vec![b'x'; 5 << 20]);
+    // The server stops reading: whether all of it went out is its buffer's business.
+    drop(sent);
+    let refused = answer(&mut reader);
+    assert!(refused["error"]["message"].as_str().unwrap().contains("4194304"), "{refused}");
+    assert_eq!(reader.read(&mut [0; 1]).unwrap_or(0), 0, "the connection is over");
+}
+
+#[test]
+fn a_client_that_said_its_last_word_still_gets_the_answer() {
+    let daemon = echo();
+    let (mut stream, mut reader) = connect(&daemon);
+    stream.write_all(b"{\"op\":\"service.list\"}").unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(answer(&mut reader)["ok"]["op"], "service.list");
+}
+
+/// Tells when it is dropped.
+struct Told(Sender<&'static str>, &'static str);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        // A test that has ended does not listen any more.
+        let _ = self.0.send(self.1);
+    }
+}
+
+#[test]
+fn a_client_that_vanishes_ends_its_long_poll_but_not_a_change() {
+    let (sender, told) = channel();
+    let release = Arc::new(Notify::new());
+    let held = release.clone();
+    let daemon = Daemon::new(move |op, _| {
+        let (sender, held) = (sender.clone(), held.clone());
+        match op {
+            "log.read" => Box::pin(async move {
+                let _dropped = Told(sender.clone(), "poll ended");
+                sender.send("poll begun").unwrap();
+                std::future::pending().await
+            }),
+            "service.list" => now(Ok(json!({}))),
+            _ => Box::pin(async move {
+                let _dropped = Told(sender.clone(), "change dropped");
+                sender.send("change begun").unwrap();
+                held.notified().await;
+                sender.send("change done").unwrap();
+                Ok(json!({}))
+            }),
+        }
+    });
+    let (mut stream, reader) = connect(&daemon);
+    writeln!(stream, r#"{{"op":"log.read"}}"#).unwrap();
+    assert_eq!(told.recv_timeout(LIMIT), Ok("poll begun"));
+    drop((stream, reader));
+    assert_eq!(told.recv_timeout(LIMIT), Ok("poll ended"));
+
+    let (mut stream, reader) = connect(&daemon);
+    writeln!(stream, r#"{{"op":"service.stop"}}"#).unwrap();
+    assert_eq!(told.recv_timeout(LIMIT), Ok("change begun"));
+    drop((stream, reader));
+    // By the time a later client was answered, the first one's end has been seen.
+    let (mut stream, mut reader) = connect(&daemon);
+    writeln!(stream, r#"{{"op":"service.list"}}"#).unwrap();
+    answer(&mut reader);
+    release.notify_one();
+    assert_eq!(told.recv_timeout(LIMIT), Ok("change done"));
+}
+
+#[test]
+fn more_connections_than_allowed_are_told_so() {
+    let daemon = echo();
+    let crowd: Vec<_> = (0..256)
+        .map(|_| {
+            let (mut stream, mut reader) = connect(&daemon);
+            writeln!(stream, r#"{{"op":"a"}}"#).unwrap();
+            answer(&mut reader);
+            (stream, reader)
+        })
+        .collect();
+    let (_stream, mut reader) = connect(&daemon);
+    assert_eq!(answer(&mut reader)["error"]["code"], "busy");
+    drop(crowd);
+}

@@ -1,0 +1,5 @@
+//! The socket and the command line, against a scripted daemon.
+
+mod cli;
+mod local;
+mod script;

@@ -1,0 +1,131 @@
+//! A daemon that answers from a script: the real server of the socket, with a test's own answers behind it.
+
+use proctor_front::local::{Dispatch, serve_with};
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::Principal;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send>>;
+type Script = Box<dyn Fn(&str, &Value) -> Answer + Send + Sync>;
+
+/// An answer that is there at once.
+pub(crate) fn now(result: Result<Value, OpError>) -> Answer {
+    Box::pin(std::future::ready(result))
+}
+
+/// A long poll that nothing ever happens in.
+pub(crate) fn never() -> Answer {
+    Box::pin(std::future::pending())
+}
+
+pub(crate) struct Daemon {
+    pub(crate) folder: TempDir,
+    calls: Arc<Mutex<Vec<(String, Value)>>>,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Scripted {
+    script: Script,
+    calls: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Dispatch for Scripted {
+    fn dispatch(&self, _: Principal, op: String, input: Value) -> Answer {
+        let answer = (self.script)(&op, &input);
+        self.calls.lock().unwrap().push((op, input));
+        answer
+    }
+}
+
+impl Daemon {
+    pub(crate) fn new(script: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static) -> Daemon {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("run")).unwrap();
+        let listener =
+            proctor_sys::socket::listen(&folder.path().join("run/proctor.sock")).unwrap();
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let scripted = Scripted { script: Box::new(script), calls: calls.clone() };
+        let (end, ended) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                tokio::select! {
+                    failed = serve_with(listener, Arc::new(scripted)) => panic!("{failed:?}"),
+                    _ = ended => {}
+                }
+            });
+        });
+        Daemon { folder, calls, end: Some(end), thread: Some(thread) }
+    }
+
+    /// One operation with one answer; everything else is unknown.
+    pub(crate) fn answering(op: &'static str, answer: Value) -> Daemon {
+        Daemon::new(move |asked, _| {
+            now(if asked == op { Ok(answer.clone()) } else { Err(unknown(asked)) })
+        })
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("run/proctor.sock")
+    }
+
+    /// What was asked so far.
+    pub(crate) fn calls(&self) -> Vec<(String, Value)> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// The input of the first call of this operation.
+    pub(crate) fn input_of(&self, op: &str) -> Value {
+        let calls = self.calls();
+        calls
+            .iter()
+            .find(|(name, _)| name == op)
+            .unwrap_or_else(|| panic!("{op} is not in {calls:?}"))
+            .1
+            .clone()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+pub(crate) fn unknown(op: &str) -> OpError {
+    OpError::new(Code::UnknownOperation, format!("not in the script: {op}"))
+}
+
+/// A service as an answer shows it.
+pub(crate) fn service(name: &str, state: &str) -> Value {
+    json!({
+        "name": name, "state": state, "restarts": 0, "wish": "up", "command": "npm run dev",
+        "working_dir": "/srv", "groups": [], "added": false, "stale": false,
+    })
+}
+
+/// What became of a service.
+pub(crate) fn report(name: &str, state: &str, result: &str, message: &str) -> Value {
+    let mut report = service(name, state);
+    report["result"] = json!(result);
+    report["message"] = json!(message);
+    report
+}
+
+/// A line of a log.
+pub(crate) fn line(service: &str, stream: &str, text: &str) -> Value {
+    json!({
+        "service": service, "at": "2026-03-01T14:05:03Z", "stream": stream, "run": "5f0", "kind": "line", "text": text,
+    })
+}

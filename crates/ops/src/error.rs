@@ -1,0 +1,191 @@
+//! How an operation fails: a stable code for programs, a sentence and a remedy for people.
+//!
+//! [`TABLE`] is the one list of codes with their exit codes; references are made from it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct OpError {
+    pub code: Code,
+    /// What failed, on what.
+    pub message: String,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+    /// For programs; its shape depends on the code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Box<Value>>,
+}
+
+impl OpError {
+    pub fn new(code: Code, message: impl Into<String>) -> OpError {
+        OpError { code, message: message.into(), help: None, details: None }
+    }
+
+    #[must_use]
+    pub fn help(self, help: impl Into<String>) -> OpError {
+        OpError { help: Some(help.into()), ..self }
+    }
+
+    #[must_use]
+    pub fn details(self, details: Value) -> OpError {
+        OpError { details: Some(Box::new(details)), ..self }
+    }
+
+    pub fn bad_input(message: impl Into<String>) -> OpError {
+        OpError::new(Code::BadInput, message)
+    }
+}
+
+/// Stable: programs compare these. A code this version does not know is read as `internal`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Code {
+    Internal,
+    Failed,
+    BadInput,
+    UnknownOperation,
+    UnknownService,
+    NotRunning,
+    ServiceFailed,
+    Unavailable,
+    ConnectionLost,
+    Busy,
+    Timeout,
+    BadConfig,
+    AlreadyExists,
+    DefinedInFile,
+    HomeInUse,
+    PortInUse,
+    ProgramMissing,
+    UnknownUser,
+    Forbidden,
+}
+
+/// What a code is called, what a command exits with, and what it means.
+pub struct Row {
+    pub code: Code,
+    pub name: &'static str,
+    pub exit: u8,
+    pub meaning: &'static str,
+}
+
+const fn row(code: Code, name: &'static str, exit: u8, meaning: &'static str) -> Row {
+    Row { code, name, exit, meaning }
+}
+
+pub const TABLE: &[Row] = &[
+    row(Code::Failed, "failed", 1, "it could not be done; the message says why"),
+    row(Code::Internal, "internal", 1, "a mistake in Proctor itself"),
+    row(Code::Forbidden, "forbidden", 1, "this caller may not do that"),
+    row(Code::BadInput, "bad_input", 2, "the request itself is wrong"),
+    row(Code::UnknownOperation, "unknown_operation", 2, "there is no such operation"),
+    row(Code::UnknownService, "unknown_service", 3, "no service or group has that name"),
+    row(Code::NotRunning, "not_running", 4, "the service does not run"),
+    row(Code::ServiceFailed, "service_failed", 4, "the service ended or is unhealthy"),
+    row(Code::Unavailable, "unavailable", 5, "no Proctor runs, or it does not answer"),
+    row(Code::ConnectionLost, "connection_lost", 5, "the connection ended before the answer"),
+    row(Code::Busy, "busy", 5, "too many requests at once"),
+    row(Code::Timeout, "timeout", 6, "it did not happen in time"),
+    row(Code::BadConfig, "bad_config", 7, "the configuration has problems"),
+    row(Code::AlreadyExists, "already_exists", 8, "that name is taken"),
+    row(Code::DefinedInFile, "defined_in_file", 8, "the service belongs to a configuration file"),
+    row(Code::HomeInUse, "home_in_use", 8, "this home runs another configuration"),
+    row(Code::PortInUse, "port_in_use", 8, "the port is taken"),
+    row(Code::ProgramMissing, "program_missing", 9, "the program to run was not found"),
+    row(Code::UnknownUser, "unknown_user", 9, "no such user or group on this machine"),
+];
+
+impl Code {
+    fn row(self) -> &'static Row {
+        TABLE.iter().find(|row| row.code == self).expect("a test checks that every code has a row")
+    }
+
+    pub fn as_str(self) -> &'static str {
+        self.row().name
+    }
+
+    pub fn exit(self) -> u8 {
+        self.row().exit
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<Code> for String {
+    fn from(code: Code) -> String {
+        code.as_str().into()
+    }
+}
+
+impl From<String> for Code {
+    fn from(text: String) -> Code {
+        TABLE.iter().find(|row| row.name == text).map_or(Code::Internal, |row| row.code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new code does not compile here until it was thought of.
+    fn every_code() -> Vec<Code> {
+        use Code::*;
+        let all = [
+            Internal,
+            Failed,
+            BadInput,
+            UnknownOperation,
+            UnknownService,
+            NotRunning,
+            ServiceFailed,
+            Unavailable,
+            ConnectionLost,
+            Busy,
+            Timeout,
+            BadConfig,
+            AlreadyExists,
+            DefinedInFile,
+            HomeInUse,
+            PortInUse,
+            ProgramMissing,
+            UnknownUser,
+            Forbidden,
+        ];
+        for code in all {
+            match code {
+                Internal | Failed | BadInput | UnknownOperation | UnknownService | NotRunning
+                | ServiceFailed | Unavailable | ConnectionLost | Busy | Timeout | BadConfig
+                | AlreadyExists | DefinedInFile | HomeInUse | PortInUse | ProgramMissing
+                | UnknownUser | Forbidden => {}
+            }
+        }
+        all.to_vec()
+    }
+
+    #[test]
+    fn every_code_has_one_row_and_comes_back_from_json() {
+        for code in every_code() {
+            let rows = TABLE.iter().filter(|row| row.code == code || row.name == code.as_str());
+            assert_eq!(rows.count(), 1, "{code:?}");
+            let json = serde_json::to_string(&code).unwrap();
+            assert_eq!(serde_json::from_str::<Code>(&json).unwrap(), code);
+            assert!(code.exit() > 0, "{code:?} would look like success");
+        }
+        assert_eq!(TABLE.len(), every_code().len());
+    }
+
+    #[test]
+    fn a_code_of_a_newer_version_is_still_an_error() {
+        let error: OpError =
+            serde_json::from_str(r#"{"code":"from_the_future","message":"x"}"#).unwrap();
+        assert_eq!((error.code, error.help), (Code::Internal, None));
+    }
+}

@@ -1,0 +1,273 @@
+//! Pieces that the inputs of several operations share.
+
+use crate::error::OpError;
+use crate::operation::LONGEST_WAIT;
+use proctor_engine::api::NewService;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Words of a command line: a list, or on the command line one text that is split like a shell does.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Words(pub Vec<String>);
+
+impl FromStr for Words {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Words, String> {
+        shlex::split(text).map(Words).ok_or_else(|| "a quote is not closed".into())
+    }
+}
+
+/// Where the caller stands. A front on the caller's machine fills this in by itself.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Caller {
+    /// Environment that new services inherit. Without it: the daemon's own
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<BTreeMap<String, String>>,
+    /// Absolute folder that relative paths are relative to
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_dir: Option<String>,
+}
+
+impl Caller {
+    pub(crate) fn environment(&self) -> Option<Vec<(String, String)>> {
+        self.environment.clone().map(|variables| variables.into_iter().collect())
+    }
+
+    /// An absolute path for `path` as the caller means it.
+    pub(crate) fn resolve(&self, path: &str) -> Result<PathBuf, OpError> {
+        let path = Path::new(path);
+        if path.is_absolute() {
+            return Ok(path.to_path_buf());
+        }
+        match &self.base_dir {
+            Some(base) => Ok(Path::new(base).join(path)),
+            None => {
+                Err(OpError::bad_input(format!("'{}' is not an absolute path", path.display()))
+                    .help("give 'base_dir' with it, or the whole path"))
+            }
+        }
+    }
+}
+
+/// How long an operation waits for services.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Patience {
+    /// Wait this many seconds at most for services to get there; 0 returns at once
+    #[arg(long = "timeout", value_name = "SECONDS", conflicts_with = "no_wait")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<f64>,
+    /// Return as soon as the request is accepted
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_wait: bool,
+}
+
+impl Patience {
+    /// `usual` where the caller says nothing.
+    pub(crate) fn duration(&self, usual: Duration) -> Result<Duration, OpError> {
+        match (self.no_wait, self.wait) {
+            (true, _) => Ok(Duration::ZERO),
+            (false, None) => Ok(usual),
+            (false, Some(seconds)) => seconds_of("wait", seconds),
+        }
+    }
+}
+
+/// A wait that somebody asked for, within what is allowed.
+pub(crate) fn seconds_of(field: &str, seconds: f64) -> Result<Duration, OpError> {
+    Duration::try_from_secs_f64(seconds).ok().filter(|wait| *wait <= LONGEST_WAIT).ok_or_else(
+        || {
+            OpError::bad_input(format!(
+                "{field}: {seconds} is not between 0 and {} seconds",
+                LONGEST_WAIT.as_secs()
+            ))
+        },
+    )
+}
+
+/// When a service is started again after it exited.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum RestartPolicy {
+    /// After every exit
+    Always,
+    /// After an exit that is not a success
+    #[value(alias = "on-failure")]
+    OnFailure,
+    Never,
+    /// Expected to finish; anything but success is a failure
+    #[value(alias = "one-shot")]
+    OneShot,
+}
+
+/// A service defined by a request instead of a file.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Definition {
+    /// Program and arguments, split like a shell does (with --shell: a shell's own command line)
+    #[arg(long, value_name = "COMMAND", conflicts_with = "argv")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// More arguments, split like a shell does: --args "--port 3000"
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<Words>,
+    /// A variable of its environment; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Where it runs; the caller's folder if not given
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    /// Run the command through /bin/sh
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shell: bool,
+    /// When to start it again after it exited
+    #[arg(long, value_name = "POLICY")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_policy: Option<RestartPolicy>,
+    /// Replace an added service of this name instead of refusing
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
+    /// Program and arguments word by word, taken as they are
+    #[arg(last = true, value_name = "PROGRAM")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
+}
+
+fn variable(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, _)) if !name.is_empty() => Ok(text.to_owned()),
+        _ => Err("write KEY=VALUE".into()),
+    }
+}
+
+impl Definition {
+    /// As the keys of a service in `proctor.yaml`.
+    pub(crate) fn keys(&self) -> Result<Map<String, Value>, OpError> {
+        let mut keys = Map::new();
+        match (&self.command, self.argv.is_empty()) {
+            (Some(command), true) => keys.insert("command".into(), json!(literal(command))),
+            (None, false) => keys.insert("command".into(), literals(&self.argv)),
+            (Some(_), false) => {
+                return Err(OpError::bad_input("give 'command' or 'argv', not both"));
+            }
+            (None, true) => {
+                return Err(OpError::bad_input("a new service needs a command")
+                    .help("for example: proctor start --name web --command \"npm run dev\""));
+            }
+        };
+        if let Some(args) = &self.args {
+            keys.insert("args".into(), literals(&args.0));
+        }
+        if !self.env.is_empty() {
+            keys.insert("env".into(), literals(&self.env));
+        }
+        if let Some(folder) = &self.working_dir {
+            keys.insert("working_dir".into(), json!(literal(folder)));
+        }
+        if self.shell {
+            keys.insert("shell".into(), json!(true));
+        }
+        if let Some(policy) = self.restart_policy {
+            keys.insert("restart_policy".into(), json!(policy));
+        }
+        Ok(keys)
+    }
+
+    pub(crate) fn new_service(
+        &self,
+        name: &str,
+        keys: Map<String, Value>,
+        caller: &Caller,
+    ) -> Result<NewService, OpError> {
+        let base_dir = match (&caller.base_dir, &self.working_dir) {
+            (Some(base), _) => base.clone(),
+            (None, Some(folder)) if Path::new(folder).is_absolute() => folder.clone(),
+            (None, _) => {
+                return Err(OpError::bad_input("it is not known where this service is to run")
+                    .help("give an absolute 'working_dir', or 'base_dir'"));
+            }
+        };
+        Ok(NewService {
+            name: name.to_owned(),
+            definition: Value::Object(keys).to_string(),
+            base_dir,
+            environment: caller.environment(),
+            replace: self.replace,
+        })
+    }
+}
+
+/// A request's words are not configuration text: `${X}` in them is meant for the service's shell, not for us.
+pub(crate) fn literal(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+pub(crate) fn literals(words: &[String]) -> Value {
+    words.iter().map(|word| literal(word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_becomes_the_keys_of_a_configuration() {
+        let definition = Definition {
+            command: Some("echo ${HOME} $X".into()),
+            args: Some("--name 'a b'".parse().unwrap()),
+            env: vec!["A=b=c".into()],
+            shell: true,
+            restart_policy: Some(RestartPolicy::OnFailure),
+            ..Definition::default()
+        };
+        assert_eq!(
+            Value::Object(definition.keys().unwrap()),
+            json!({
+                "command": "echo $${HOME} $$X",
+                "args": ["--name", "a b"],
+                "env": ["A=b=c"],
+                "shell": true,
+                "restart_policy": "on_failure",
+            })
+        );
+        assert!("it's".parse::<Words>().is_err(), "an open quote was taken");
+        assert!(Definition::default().keys().unwrap_err().help.unwrap().contains("--command"));
+    }
+
+    #[test]
+    fn relative_paths_need_the_callers_folder() {
+        let here = Caller { base_dir: Some("/srv".into()), ..Caller::default() };
+        assert_eq!(here.resolve("a/b.yaml").unwrap(), Path::new("/srv/a/b.yaml"));
+        assert_eq!(Caller::default().resolve("/b.yaml").unwrap(), Path::new("/b.yaml"));
+        assert!(Caller::default().resolve("b.yaml").is_err());
+    }
+
+    #[test]
+    fn waits_have_a_bound() {
+        let wait =
+            |seconds| Patience { wait: Some(seconds), no_wait: false }.duration(Duration::ZERO);
+        assert_eq!(wait(1.5).unwrap(), Duration::from_millis(1500));
+        for bad in [-1.0, f64::NAN, f64::INFINITY, 1e9] {
+            assert!(wait(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! `service.add`: define a service at run time; it is kept like one from the file.
+
+use crate::error::{Code, OpError};
+use crate::input::{Caller, Definition, Patience, literal, literals};
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operations::start::USUAL_WAIT;
+use crate::settle::{Changed, Goal, before, report, settle};
+use crate::show::{Page, Show};
+use proctor_core::lifecycle::Wish;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+pub struct Add;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// What to call it
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub definition: Definition,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub more: More,
+    /// Start it, too
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub start: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub patience: Patience,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub caller: Caller,
+}
+
+/// Keys of `proctor.yaml` that are often wanted.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct More {
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How many of it to run: NAME@1, NAME@2, …
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instances: Option<u32>,
+    /// Port it listens on, given to it as PORT
+    #[arg(long, value_name = "PORT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// A group it belongs to; may be repeated
+    #[arg(long = "group", value_name = "GROUP")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
+    /// A file with more of its environment; may be repeated
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env_file: Vec<String>,
+    /// User to run as, or USER:GROUP
+    #[arg(long, value_name = "USER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Restart it when this URL does not answer well: http://localhost:3000/health
+    #[arg(long, value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_check_url: Option<String>,
+    /// Seconds from one health check to the next
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_check_interval: Option<u32>,
+    /// Restarts after crashes before it counts as failed
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_restarts: Option<u32>,
+    /// Signal that asks it to end
+    #[arg(long, value_name = "SIGNAL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_signal: Option<String>,
+    /// How long it may take to end before it is killed: 10s
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_grace: Option<String>,
+    /// Whether Proctor starts it when Proctor starts
+    #[arg(long, value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autostart: Option<bool>,
+}
+
+impl More {
+    fn add_keys(&self, keys: &mut Map<String, Value>) {
+        let text = |value: &Option<String>| value.as_ref().map(|text| json!(literal(text)));
+        let list = |values: &[String]| (!values.is_empty()).then(|| literals(values));
+        let stop: Map<String, Value> =
+            [("signal", text(&self.stop_signal)), ("grace", text(&self.stop_grace))]
+                .into_iter()
+                .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+                .collect();
+        let given = [
+            ("description", text(&self.description)),
+            ("instances", self.instances.map(Value::from)),
+            ("port", self.port.map(Value::from)),
+            ("groups", list(&self.groups)),
+            ("env_file", list(&self.env_file)),
+            ("user", text(&self.user)),
+            ("health_check_url", text(&self.health_check_url)),
+            ("health_check_interval", self.health_check_interval.map(Value::from)),
+            ("max_restarts", self.max_restarts.map(Value::from)),
+            ("autostart", self.autostart.map(Value::from)),
+            ("stop", (!stop.is_empty()).then_some(Value::Object(stop))),
+        ];
+        keys.extend(given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// The services that are now defined: one, or one for each instance
+    pub added: Vec<String>,
+    /// With `start`: what became of them
+    pub started: Option<Changed>,
+}
+
+impl Operation for Add {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["add"],
+        summary: "Define a service without a configuration file",
+        details: "\
+It is kept until it is removed, over restarts of Proctor and of the machine. It is started only with --start.
+
+Examples:
+  proctor add web --command \"npm run dev\" --port 3000 --start
+  proctor add worker --command ./worker --instances 4 --group backend
+  proctor add api --health-check-url http://localhost:8000/health -- ./api --listen :8000",
+        ..Meta::of("service.add", Effect::Exec).waiting("to start").with_caller()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let wait = input.patience.duration(USUAL_WAIT)?;
+        let mut keys = input.definition.keys()?;
+        input.more.add_keys(&mut keys);
+        let service = input.definition.new_service(&input.name, keys, &input.caller)?;
+        let names = context.engine.add(service).await?;
+        let added = names.iter().map(ToString::to_string).collect();
+        if !input.start {
+            return Ok(Output { added, started: None });
+        }
+        context.engine.check_startable(&names)?;
+        let befores = before(context, &names, Goal::Start);
+        context.engine.set_wish(&names, Wish::Up).await?;
+        let settled = settle(context, Goal::Start, &befores, wait).await;
+        let started = report(context, Goal::Start, &befores, settled, !wait.is_zero());
+        Ok(Output { added, started: Some(started) })
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        match &self.started {
+            Some(changed) => changed.show(page),
+            None => {
+                for name in &self.added {
+                    page.line()
+                        .name(name)
+                        .plain(" added; ")
+                        .dim(format!("`proctor start {name}` starts it"));
+                }
+            }
+        }
+    }
+
+    fn verdict(&self) -> Option<Code> {
+        self.started.as_ref().and_then(Changed::verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_becomes_keys_and_nothing_else_does() {
+        let more = More {
+            instances: Some(2),
+            groups: vec!["backend".into()],
+            stop_grace: Some("3s".into()),
+            autostart: Some(false),
+            ..More::default()
+        };
+        let mut keys = Map::new();
+        more.add_keys(&mut keys);
+        let expected = json!({
+            "instances": 2, "groups": ["backend"], "autostart": false, "stop": { "grace": "3s" },
+        });
+        assert_eq!(Value::Object(keys), expected);
+    }
+}

@@ -1,0 +1,158 @@
+//! `config.show`: every effective value and where it came from; checking a file; the built-in example.
+
+use crate::error::OpError;
+use crate::input::Caller;
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
+use proctor_core::config::Setting;
+use proctor_engine::api::{ConfigRequest, Engine};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub struct Config;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Only the settings of these services
+    #[arg(value_name = "NAME")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Check this file and show what it means, without running it
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
+    /// Print an example to begin with
+    #[arg(long, conflicts_with = "check")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub example: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub caller: Caller,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// The file the values come from
+    pub source: Option<String>,
+    pub settings: Vec<Effective>,
+    /// With `example`: its text
+    pub example: Option<String>,
+}
+
+/// One effective value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Effective {
+    /// `services.web.restart.delay`
+    pub key: String,
+    /// Secrets are `***`
+    pub value: Value,
+    /// `proctor.yaml:12:7`, an environment variable, or `default`
+    pub origin: String,
+}
+
+impl Operation for Config {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["config"],
+        summary: "Show every setting and where it came from, or check a file",
+        details: "\
+Examples:
+  proctor config
+  proctor config web
+  proctor config --check proctor.yaml
+  proctor config --example > proctor.yaml",
+        launches: true,
+        ..Meta::of("config.show", Effect::Read).with_caller()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        if input.example {
+            return Ok(example());
+        }
+        let (source, settings) = match &input.check {
+            Some(path) => {
+                let path = input.caller.resolve(path)?;
+                let source = path.display().to_string();
+                let environment = input.caller.environment();
+                let request = ConfigRequest { path: Some(path), example: false, environment };
+                (Some(source), context.engine.check(request).await?)
+            }
+            None => context.engine.read(|view| {
+                (view.config.as_ref().map(|path| path.display().to_string()), view.settings.clone())
+            }),
+        };
+        let settings =
+            settings.into_iter().filter(|s| belongs(s, &input.names)).map(value_of).collect();
+        Ok(Output { source, settings, example: None })
+    }
+
+    fn without_daemon(input: &Input) -> Option<Output> {
+        input.example.then(example)
+    }
+}
+
+fn example() -> Output {
+    Output { source: None, settings: Vec::new(), example: Some(Engine::example().to_owned()) }
+}
+
+fn belongs(setting: &Setting, names: &[String]) -> bool {
+    let service = setting.key.strip_prefix("services.");
+    names.is_empty()
+        || names.iter().any(|name| {
+            service
+                .and_then(|rest| rest.strip_prefix(name.as_str()))
+                .is_some_and(|rest| rest.starts_with(['.', '@']))
+        })
+}
+
+fn value_of(setting: Setting) -> Effective {
+    let value = serde_json::from_str(&setting.value).unwrap_or(Value::String(setting.value));
+    Effective { key: setting.key, value, origin: setting.origin }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        if let Some(text) = &self.example {
+            return page.text(Style::Plain, text);
+        }
+        if self.settings.is_empty() {
+            page.line()
+                .dim("no configuration; `proctor config --example` prints one to begin with");
+            return;
+        }
+        let mut table = Table::new(&[
+            Column::new("KEY", Fit::Keep),
+            Column::new("VALUE", Fit::Shrink(16)),
+            Column::new("FROM", Fit::Keep),
+        ]);
+        for setting in &self.settings {
+            let from = if setting.origin == "default" { Style::Dim } else { Style::Plain };
+            table.row(vec![
+                Span::new(Style::Name, &setting.key),
+                Span::new(Style::Plain, setting.value.to_string()),
+                Span::new(from, &setting.origin),
+            ]);
+        }
+        page.table(table);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_chosen_by_whole_names() {
+        let setting =
+            |key: &str| Setting { key: key.into(), value: "1".into(), origin: "default".into() };
+        let web = ["web".to_owned()];
+        assert!(belongs(&setting("services.web.port"), &web));
+        assert!(belongs(&setting("services.web@2.port"), &web));
+        assert!(!belongs(&setting("services.webhook.port"), &web));
+        assert!(!belongs(&setting("restart.delay"), &web));
+        assert!(belongs(&setting("restart.delay"), &[]));
+    }
+}

@@ -1,0 +1,57 @@
+//! `daemon.stop`: end Proctor in order; the wishes stay, so that the next start brings the services back.
+
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::show::{Page, Show};
+use crate::status::run_of;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct DaemonStop;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// Proctor has ended when this process has
+    pub keeper_pid: Option<u32>,
+    /// Services that were running; each is stopped or left, as its `on_shutdown` says
+    pub services: Vec<String>,
+}
+
+impl Operation for DaemonStop {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["daemon", "stop"],
+        summary: "End Proctor; its services come back when it is started again",
+        details: "\
+Services are stopped first, except those with `on_shutdown: leave`, which go on running.
+
+Examples:
+  proctor daemon stop",
+        ..Meta::of("daemon.stop", Effect::Admin)
+    };
+
+    async fn run(context: &Context, _: Input) -> Result<Output, OpError> {
+        let output = context.engine.read(|view| Output {
+            keeper_pid: view.keeper.as_ref().map(|keeper| keeper.pid),
+            services: view
+                .services
+                .values()
+                .filter(|service| service.state.as_ref().and_then(run_of).is_some())
+                .map(|service| service.name.to_string())
+                .collect(),
+        });
+        context.engine.shutdown().await?;
+        Ok(output)
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        page.line().plain("Proctor has ended");
+    }
+}

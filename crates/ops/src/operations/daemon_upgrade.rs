@@ -1,0 +1,60 @@
+//! `daemon.upgrade`: put another binary in the place of the running one; services notice nothing.
+
+use crate::error::OpError;
+use crate::input::Caller;
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::show::{Page, Show};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct DaemonUpgrade;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// The binary to run; on the command line, the one that was called
+    #[arg(long, value_name = "PATH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binary: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub caller: Caller,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub binary: String,
+    /// The version that was replaced
+    pub from: String,
+}
+
+impl Operation for DaemonUpgrade {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["daemon", "upgrade"],
+        summary: "Replace the running Proctor by another binary, in place",
+        details: "\
+Services go on running with the same pids, and no log line is lost.
+
+Examples:
+  proctor daemon upgrade
+  proctor daemon upgrade --binary /usr/local/bin/proctor",
+        ..Meta::of("daemon.upgrade", Effect::Admin).with_caller()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let binary = match &input.binary {
+            Some(path) => input.caller.resolve(path)?,
+            None => context.binary.clone(),
+        };
+        context.engine.upgrade(binary.clone()).await?;
+        Ok(Output { binary: binary.display().to_string(), from: env!("CARGO_PKG_VERSION").into() })
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        page.line().plain(format!("Proctor {} is being replaced by {}", self.from, self.binary));
+    }
+}

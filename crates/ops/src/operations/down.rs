@@ -1,0 +1,93 @@
+//! `service.down`: stop every service, then Proctor.
+
+use super::stop::USUAL_WAIT;
+use crate::error::{Code, OpError};
+use crate::input::Patience;
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::settle::{Changed, Goal, Outcome, Report, before, report, settle};
+use crate::show::{Page, Show};
+use proctor_core::lifecycle::Wish;
+use proctor_core::name::ServiceName;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct Down;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Leave Proctor itself running
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep_daemon: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub patience: Patience,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub settled: bool,
+    pub services: Vec<Report>,
+    /// Proctor is ending
+    pub ending: bool,
+    pub keeper_pid: Option<u32>,
+}
+
+impl Operation for Down {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["down"],
+        summary: "Stop every service, then Proctor itself",
+        details: "\
+The services stay stopped until `proctor up` or `proctor start`. To end Proctor and have it bring the services back
+when it starts again, use `proctor daemon stop`.
+
+Examples:
+  proctor down
+  proctor down --keep-daemon",
+        ..Meta::of("service.down", Effect::Write).waiting("to stop")
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let wait = input.patience.duration(USUAL_WAIT)?;
+        let (names, keeper_pid) = context.engine.read(|view| {
+            let names: Vec<ServiceName> = view.services.keys().cloned().collect();
+            (names, view.keeper.as_ref().map(|keeper| keeper.pid))
+        });
+        let befores = before(context, &names, Goal::Stop);
+        context.engine.set_wish(&names, Wish::Down).await?;
+        let settled = settle(context, Goal::Stop, &befores, wait).await;
+        let Changed { services, .. } =
+            report(context, Goal::Stop, &befores, settled, !wait.is_zero());
+        // What outlived the wait is not left alone: Proctor stays and goes on stopping it.
+        let ending = settled && !input.keep_daemon;
+        if ending {
+            context.engine.shutdown().await?;
+        }
+        Ok(Output { settled, services, ending, keeper_pid })
+    }
+}
+
+impl Output {
+    /// Those that had something to stop.
+    fn changes(&self) -> Changed {
+        let services =
+            self.services.iter().filter(|r| r.result != Outcome::AlreadyStopped).cloned().collect();
+        Changed { settled: self.settled, services }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        self.changes().show(page);
+        if !self.settled {
+            page.line().plain("Proctor keeps running until they have stopped");
+        }
+    }
+
+    fn verdict(&self) -> Option<Code> {
+        self.changes().verdict()
+    }
+}

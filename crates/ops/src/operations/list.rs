@@ -1,0 +1,74 @@
+//! `service.list`: every service in one line each.
+
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operations::status::statuses;
+use crate::show::{Page, Show};
+use crate::status::{ServiceStatus, State, overview};
+use proctor_core::name::ServiceName;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct List;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Only services of this group; may be repeated
+    #[arg(long, value_name = "GROUP")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group: Vec<String>,
+    /// Only services in this state; may be repeated
+    #[arg(long, value_name = "STATE")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<State>,
+    /// Leave out CPU and memory, which cost a look at every process
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_usage: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub services: Vec<ServiceStatus>,
+}
+
+impl Operation for List {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["list"],
+        aliases: &["ls", "ps"],
+        summary: "Show all services",
+        details: "\
+Examples:
+  proctor list
+  proctor ls --state failed --state backoff
+  proctor list --group backend --json",
+        ..Meta::of("service.list", Effect::Read)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let names = names(context, &input.group)?;
+        let mut services = statuses(context, &names, !input.no_usage).await;
+        services.retain(|service| input.state.is_empty() || input.state.contains(&service.state));
+        Ok(Output { services })
+    }
+}
+
+fn names(context: &Context, groups: &[String]) -> Result<Vec<ServiceName>, OpError> {
+    match groups {
+        [] => Ok(context.engine.read(|view| view.services.keys().cloned().collect())),
+        groups => Ok(context.engine.select(groups)?),
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        if self.services.is_empty() {
+            page.line().dim("no services; `proctor up` runs what proctor.yaml says, `proctor start --name` adds one");
+            return;
+        }
+        overview(&self.services, page);
+    }
+}

@@ -1,0 +1,18 @@
+//! One file for each operation.
+
+pub mod add;
+pub mod config;
+pub mod daemon_status;
+pub mod daemon_stop;
+pub mod daemon_upgrade;
+pub mod down;
+pub mod list;
+pub mod logs;
+pub mod remove;
+pub mod restart;
+pub mod signal;
+pub mod start;
+pub mod status;
+pub mod stop;
+pub mod up;
+pub mod wait;

@@ -1,0 +1,108 @@
+//! `service.remove`: stop and forget services that were added at run time.
+
+use super::stop::{USUAL_WAIT, named};
+use crate::error::{Code, OpError};
+use crate::input::Patience;
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::show::{Page, Show};
+use proctor_core::name::ServiceName;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+pub struct Remove;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Services, all instances of one, groups, or `all`
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
+    /// Delete their logs, too
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub purge: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub patience: Patience,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub removed: Vec<String>,
+    /// Their logs are deleted
+    pub purged: bool,
+    /// Still stopping when the time was over; they go when they have stopped
+    pub stopping: Vec<String>,
+}
+
+impl Operation for Remove {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["remove"],
+        aliases: &["rm"],
+        summary: "Stop and forget services that were added",
+        details: "\
+Their logs stay readable with `proctor logs NAME` unless they are purged. A service from proctor.yaml is removed by
+taking it out of the file and running `proctor up`.
+
+Examples:
+  proctor remove web
+  proctor remove web worker --purge",
+        ..Meta::of("service.remove", Effect::Write).waiting("to stop")
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let wait = input.patience.duration(USUAL_WAIT)?;
+        let names = context.engine.select(&named(&input.names, "remove")?)?;
+        context.engine.remove(&names).await?;
+        let stopping = gone(context, &names, wait).await;
+        let (purge, mut removed) = (input.purge && stopping.is_empty(), Vec::new());
+        for name in names.iter().filter(|name| !stopping.contains(name)) {
+            if purge {
+                context.engine.delete_logs(std::slice::from_ref(name)).await?;
+            }
+            removed.push(name.to_string());
+        }
+        Ok(Output {
+            removed,
+            purged: purge,
+            stopping: stopping.iter().map(ToString::to_string).collect(),
+        })
+    }
+}
+
+/// Wait until they are forgotten; returns those that are not.
+async fn gone(context: &Context, names: &[ServiceName], wait: Duration) -> Vec<ServiceName> {
+    let deadline = Instant::now() + wait;
+    loop {
+        let (generation, left) = context.engine.read(|view| {
+            let left: Vec<ServiceName> =
+                names.iter().filter(|name| view.services.contains_key(*name)).cloned().collect();
+            (view.generation, left)
+        });
+        if left.is_empty() || Instant::now() >= deadline {
+            return left;
+        }
+        // Either something changed or the time is over; the next look tells which.
+        let _ = timeout_at(deadline, context.engine.changed(generation)).await;
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        let logs = if self.purged { ", with its logs" } else { "" };
+        for name in &self.removed {
+            page.line().name(name).plain(format!(" removed{logs}"));
+        }
+        for name in &self.stopping {
+            page.line().name(name).plain(" is still stopping; it goes when it has stopped");
+        }
+    }
+
+    fn verdict(&self) -> Option<Code> {
+        (!self.stopping.is_empty()).then_some(Code::Timeout)
+    }
+}

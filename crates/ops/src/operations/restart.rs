@@ -1,0 +1,52 @@
+//! `service.restart`: a new run of services, with their present settings and, if asked, other arguments.
+
+use super::stop::{USUAL_WAIT, named};
+use crate::error::OpError;
+use crate::input::{Patience, Words};
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::settle::{Changed, Goal, before, report, settle};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct Restart;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Services, all instances of one, groups, or `all`
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
+    /// Arguments to run with from now on, split like a shell does
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<Words>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub patience: Patience,
+}
+
+impl Operation for Restart {
+    type Input = Input;
+    type Output = Changed;
+    const META: Meta = Meta {
+        cli: &["restart"],
+        summary: "Stop services and start them again, with their present settings",
+        details: "\
+A service that does not run is started. Restarts asked for like this never use up the restart budget.
+
+Examples:
+  proctor restart web
+  proctor restart web --args \"--port 3001 --verbose\"",
+        ..Meta::of("service.restart", Effect::Exec).waiting("to restart")
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
+        let wait = input.patience.duration(USUAL_WAIT)?;
+        let names = context.engine.select(&named(&input.names, "restart")?)?;
+        context.engine.check_startable(&names)?;
+        let befores = before(context, &names, Goal::Restart);
+        context.engine.restart(&names, input.args.map(|words| words.0)).await?;
+        let settled = settle(context, Goal::Restart, &befores, wait).await;
+        Ok(report(context, Goal::Restart, &befores, settled, !wait.is_zero()))
+    }
+}

@@ -1,0 +1,68 @@
+//! `service.signal`: send a signal to services.
+
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::show::{Page, Show};
+use proctor_core::wire::Whom;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct Signal;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// A service, all instances of one, a group, or `all`
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// HUP, SIGHUP or 1
+    #[arg(value_name = "SIGNAL")]
+    pub signal: String,
+    /// Send it to every process of the service, not only the main one
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tree: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub signal: String,
+    pub services: Vec<String>,
+}
+
+impl Operation for Signal {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["signal"],
+        summary: "Send a signal to a service",
+        details: "\
+The wish for the service stays as it is: one that dies of the signal is restarted as its policy says.
+
+Examples:
+  proctor signal nginx HUP
+  proctor signal worker USR1 --tree",
+        ..Meta::of("service.signal", Effect::Write)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let number = proctor_sys::signal::parse(&input.signal).ok_or_else(|| {
+            OpError::bad_input(format!("no signal '{}'", input.signal))
+                .help("for example HUP, TERM, USR1 or 9")
+        })?;
+        let names = context.engine.select(std::slice::from_ref(&input.name))?;
+        let whom = if input.tree { Whom::Tree } else { Whom::Main };
+        for name in &names {
+            context.engine.signal(name, number, whom).await?;
+        }
+        let services = names.iter().map(ToString::to_string).collect();
+        Ok(Output { signal: proctor_sys::signal::name(number), services })
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        for service in &self.services {
+            page.line().name(service).plain(format!(": {} sent", self.signal));
+        }
+    }
+}

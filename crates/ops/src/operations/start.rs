@@ -1,0 +1,117 @@
+//! `service.start`: start defined services, or define one on the spot and start it.
+
+use crate::error::OpError;
+use crate::input::{Caller, Definition, Patience};
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::settle::{Changed, Goal, before, report, settle};
+use crate::status::State;
+use proctor_core::lifecycle::Wish;
+use proctor_core::name::ServiceName;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Long enough for a slow start to show whether it works; a service that takes longer is reported as starting.
+pub(crate) const USUAL_WAIT: Duration = Duration::from_secs(15);
+
+pub struct Start;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Services, all instances of one, groups, or `all`
+    #[arg(value_name = "NAME", conflicts_with = "name")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// Define a service of this name and start it
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub definition: Definition,
+    /// Run it one time, whatever its restart policy says
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub patience: Patience,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub caller: Caller,
+}
+
+impl Operation for Start {
+    type Input = Input;
+    type Output = Changed;
+    const META: Meta = Meta {
+        cli: &["start"],
+        summary: "Start services, or define a new one and start it",
+        details: "\
+A service that already runs is left as it is. A program that does not exist or a port that is taken is
+refused before anything changes. The command waits until the services stay up, and says so if one does not.
+
+Examples:
+  proctor start web
+  proctor start all
+  proctor start --name web --command \"npm run dev\" --env PORT=3000
+  proctor start --name job --once -- ./import --all",
+        ..Meta::of("service.start", Effect::Exec).waiting("to start").with_caller()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
+        let wait = input.patience.duration(USUAL_WAIT)?;
+        let names = match (&input.name, input.names.is_empty()) {
+            (Some(name), true) => define(context, name, &input).await?,
+            (None, false) => {
+                let names = context.engine.select(&input.names)?;
+                context.engine.check_startable(&names)?;
+                names
+            }
+            (Some(_), false) => return Err(OpError::bad_input("give 'names' or 'name', not both")),
+            (None, true) => {
+                return Err(OpError::bad_input("which service?")
+                    .help("`proctor start NAME`; `proctor start all` starts every one; `proctor list` shows them"));
+            }
+        };
+        let wish = if input.once { Wish::Once } else { Wish::Up };
+        begin(context, &names, wish, wait).await
+    }
+}
+
+/// Wish services up and see what becomes of them.
+async fn begin(
+    context: &Context,
+    names: &[ServiceName],
+    wish: Wish,
+    wait: Duration,
+) -> Result<Changed, OpError> {
+    let befores = before(context, names, Goal::Start);
+    // One more run is not wanted of what runs already; that it stays up is.
+    let wished: Vec<ServiceName> = befores
+        .iter()
+        .filter(|b| wish == Wish::Up || b.state != State::Running)
+        .map(|b| b.name.clone())
+        .collect();
+    context.engine.set_wish(&wished, wish).await?;
+    let settled = settle(context, Goal::Start, &befores, wait).await;
+    Ok(report(context, Goal::Start, &befores, settled, !wait.is_zero()))
+}
+
+/// Define the service; if it then cannot be started and is new, it is as if nothing had been asked.
+async fn define(context: &Context, name: &str, input: &Input) -> Result<Vec<ServiceName>, OpError> {
+    let known = context
+        .engine
+        .read(|view| view.services.keys().any(|n| n.base() == name || n.as_str() == name));
+    let keys = input.definition.keys()?;
+    let service = input.definition.new_service(name, keys, &input.caller)?;
+    let names = context.engine.add(service).await?;
+    if let Err(error) = context.engine.check_startable(&names) {
+        if !known {
+            context.engine.remove(&names).await?;
+        }
+        return Err(error.into());
+    }
+    Ok(names)
+}

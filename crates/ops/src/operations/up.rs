@@ -1,0 +1,169 @@
+//! `service.up`: make a configuration the one that runs.
+
+use super::start::USUAL_WAIT;
+use crate::error::{Code, OpError};
+use crate::input::{Caller, Patience};
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::settle::{Before, Changed, Goal, before, report, settle};
+use crate::show::{Page, Show};
+use proctor_core::lifecycle::Wish;
+use proctor_core::name::ServiceName;
+use proctor_engine::api::{ConfigRequest, EXAMPLE_SOURCE, View};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+pub struct Up;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Start only these services or groups; all that have autostart if none is given
+    #[arg(value_name = "NAME")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// The configuration file
+    #[arg(long, short = 'c', value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// Run the built-in example if there is no configuration
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub example: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub patience: Patience,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub caller: Caller,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// The configuration that runs now
+    pub source: String,
+    /// It is the built-in example
+    pub example: bool,
+    /// New in the configuration
+    pub added: Vec<String>,
+    /// Defined differently than before
+    pub changed: Vec<String>,
+    /// No longer in the configuration, stopped and forgotten
+    pub removed: Vec<String>,
+    pub settled: bool,
+    pub services: Vec<crate::settle::Report>,
+}
+
+impl Operation for Up {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["up"],
+        summary: "Run what the configuration says",
+        details: "\
+Reads the file, starts the services that have autostart, restarts running ones whose settings changed, and
+removes those that are no longer in it. If anything in the file is wrong, nothing changes.
+
+Examples:
+  proctor up
+  proctor up -d
+  proctor up --config deploy/proctor.yaml web",
+        ..Meta::of("service.up", Effect::Exec).waiting("to start").with_caller()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let wait = input.patience.duration(USUAL_WAIT)?;
+        let request = ConfigRequest {
+            path: input.config.as_deref().map(|path| input.caller.resolve(path)).transpose()?,
+            example: input.example,
+            environment: input.caller.environment(),
+        };
+        let applied = context.engine.apply(request).await?;
+        let names = match input.names.as_slice() {
+            [] => context.engine.read(autostarted),
+            words => context.engine.select(words)?,
+        };
+        let changed = begin(context, &names, wait).await?;
+        let words = |names: &[ServiceName]| names.iter().map(ToString::to_string).collect();
+        Ok(Output {
+            example: applied.source == EXAMPLE_SOURCE,
+            added: words(&applied.added),
+            changed: words(&applied.changed),
+            removed: words(&applied.removed),
+            source: applied.source,
+            settled: changed.settled,
+            services: changed.services,
+        })
+    }
+}
+
+fn autostarted(view: &View) -> Vec<ServiceName> {
+    view.services.values().filter(|s| s.autostart && !s.added).map(|s| s.name.clone()).collect()
+}
+
+/// Start what does not run, restart what runs with settings of yesterday.
+async fn begin(
+    context: &Context,
+    names: &[ServiceName],
+    wait: Duration,
+) -> Result<Changed, OpError> {
+    context.engine.check_startable(names).map_err(|error| {
+        let error = OpError::from(error);
+        let more = error.help.as_deref().map(|help| format!("{help}; ")).unwrap_or_default();
+        let help = format!("{more}the configuration is taken over, but nothing was started");
+        error.help(help)
+    })?;
+    let stale: Vec<ServiceName> = context.engine.read(|view| {
+        let is_stale = |name: &&ServiceName| view.services.get(*name).is_some_and(|s| s.stale);
+        names.iter().filter(is_stale).cloned().collect()
+    });
+    let fresh: Vec<ServiceName> =
+        names.iter().filter(|name| !stale.contains(name)).cloned().collect();
+    let restarts = before(context, &stale, Goal::Restart);
+    let starts = before(context, &fresh, Goal::Start);
+    context.engine.set_wish(&fresh, Wish::Up).await?;
+    if !stale.is_empty() {
+        context.engine.restart(&stale, None).await?;
+    }
+    both(context, &starts, &restarts, wait).await
+}
+
+async fn both(
+    context: &Context,
+    starts: &[Before],
+    restarts: &[Before],
+    wait: Duration,
+) -> Result<Changed, OpError> {
+    let (started, restarted) = tokio::join!(
+        settle(context, Goal::Start, starts, wait),
+        settle(context, Goal::Restart, restarts, wait)
+    );
+    let mut changed = report(context, Goal::Start, starts, started, !wait.is_zero());
+    let more = report(context, Goal::Restart, restarts, restarted, !wait.is_zero());
+    changed.settled &= more.settled;
+    changed.services.extend(more.services);
+    changed.services.sort_by(|a, b| a.service.name.cmp(&b.service.name));
+    Ok(changed)
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        for name in &self.removed {
+            page.line().name(name).plain(" removed: it is no longer in the configuration");
+        }
+        if self.services.is_empty() {
+            page.line().dim(format!("{} has nothing to start", self.source));
+        }
+        self.changes().show(page);
+    }
+
+    fn verdict(&self) -> Option<Code> {
+        self.changes().verdict()
+    }
+}
+
+impl Output {
+    fn changes(&self) -> Changed {
+        Changed { settled: self.settled, services: self.services.clone() }
+    }
+}

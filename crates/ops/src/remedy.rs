@@ -1,0 +1,158 @@
+//! From what went wrong in the engine to what a person is told, with the next thing to try.
+
+use crate::error::{Code, OpError};
+use proctor_core::config::Problem;
+use proctor_core::wire::Refusal;
+use proctor_engine::error::EngineError;
+use serde_json::json;
+
+impl From<EngineError> for OpError {
+    fn from(error: EngineError) -> OpError {
+        let message = error.to_string();
+        let op = |code| OpError::new(code, message);
+        match error {
+            EngineError::Name(_) => op(Code::BadInput),
+            EngineError::UnknownService { name, nearest } => {
+                let guess = nearest.as_ref().map(|n| format!("did you mean '{n}'? ")).unwrap_or_default();
+                op(Code::UnknownService)
+                    .help(format!("{guess}`proctor list` shows all"))
+                    .details(json!({ "service": name, "nearest": nearest }))
+            }
+            EngineError::AlreadyExists(name) => op(Code::AlreadyExists).help(format!(
+                "`proctor start {name}` starts it; `--replace` gives it a new definition"
+            )),
+            EngineError::DefinedInFile(_, path) => op(Code::DefinedInFile)
+                .help(format!("change {} and run `proctor up`", path.display())),
+            EngineError::BadConfig(problems) => bad_config(&problems),
+            EngineError::Unreadable { .. } | EngineError::Unwritable { .. } => op(Code::Failed),
+            EngineError::HomeInUse { running, asked } => op(Code::HomeInUse)
+                .help(format!(
+                    "`proctor down` ends it first; or give {} a home of its own: `proctor --home DIR up`",
+                    asked.display()
+                ))
+                .details(json!({ "running": running, "asked": asked })),
+            EngineError::ProgramMissing { searched, .. } => {
+                op(Code::ProgramMissing).help(format!("looked in {searched}"))
+            }
+            EngineError::PortInUse { port, .. } => op(Code::PortInUse)
+                .help("stop what holds it, or give the service another port")
+                .details(json!({ "port": port })),
+            EngineError::UnknownUser { .. } => op(Code::UnknownUser),
+            EngineError::Refused(refusal) => refused(&refusal),
+            EngineError::KeeperGone => {
+                op(Code::Unavailable).help("it is being replaced; try again in a moment")
+            }
+            EngineError::BadPattern(_) => {
+                op(Code::BadInput).help("the pattern is a regular expression; put \\ before a literal ( [ * + ? .")
+            }
+            EngineError::BadCursor(_) => {
+                op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
+            }
+            EngineError::Failed(_) => op(Code::Failed),
+        }
+    }
+}
+
+fn refused(refusal: &Refusal) -> OpError {
+    let op = |code| OpError::new(code, refusal.to_string());
+    match refusal {
+        Refusal::UnknownService(_) => op(Code::UnknownService).help("`proctor list` shows all"),
+        Refusal::NotRunning(name) => {
+            op(Code::NotRunning).help(format!("`proctor start {name}` starts it"))
+        }
+        Refusal::ShuttingDown => op(Code::Unavailable).help("try again when it has ended"),
+        Refusal::Failed(_) => op(Code::Failed),
+    }
+}
+
+/// All problems, one a line, as a compiler would list them.
+fn bad_config(problems: &[Problem]) -> OpError {
+    let count = problems.len();
+    let head = if count == 1 { "1 problem".into() } else { format!("{count} problems") };
+    let lines: Vec<String> = problems.iter().map(one_problem).collect();
+    let details: Vec<_> = problems
+        .iter()
+        .map(|p| {
+            json!({ "file": p.file, "line": p.line, "column": p.column, "message": p.message, "help": p.help })
+        })
+        .collect();
+    OpError::new(Code::BadConfig, format!("{head} in the configuration\n{}", lines.join("\n")))
+        .help("nothing was changed; `proctor config --example` shows a configuration that works")
+        .details(json!({ "problems": details }))
+}
+
+fn one_problem(problem: &Problem) -> String {
+    let place = match problem.line {
+        0 => problem.file.clone(),
+        line => format!("{}:{line}:{}", problem.file, problem.column),
+    };
+    let help = problem.help.as_ref().map(|h| format!("; {h}")).unwrap_or_default();
+    format!("  {place}: {}{help}", problem.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proctor_core::name::ServiceName;
+
+    fn check(error: EngineError, code: Code, words: &[&str]) {
+        let told = OpError::from(error);
+        let text = format!("{} / {}", told.message, told.help.unwrap_or_default());
+        assert_eq!(told.code, code, "{text}");
+        for word in words {
+            assert!(text.contains(word), "'{word}' is missing in: {text}");
+        }
+    }
+
+    #[test]
+    fn errors_say_what_to_do_next() {
+        let web = || ServiceName::parse("web").unwrap();
+        check(
+            EngineError::UnknownService { name: "wbe".into(), nearest: Some("web".into()) },
+            Code::UnknownService,
+            &["'wbe'", "did you mean 'web'?", "proctor list"],
+        );
+        check(
+            EngineError::PortInUse {
+                service: web(),
+                port: 80,
+                holder: Some("nginx (pid 3)".into()),
+            },
+            Code::PortInUse,
+            &["port 80", "nginx (pid 3)"],
+        );
+        check(
+            EngineError::HomeInUse { running: "/a/p.yaml".into(), asked: "/b/p.yaml".into() },
+            Code::HomeInUse,
+            &["/a/p.yaml", "/b/p.yaml", "--home", "proctor down"],
+        );
+        check(
+            EngineError::from(Refusal::NotRunning(web())),
+            Code::NotRunning,
+            &["proctor start web"],
+        );
+    }
+
+    #[test]
+    fn every_problem_of_a_configuration_is_told_with_its_place() {
+        let problem = |line, help: Option<&str>| Problem {
+            file: "proctor.yaml".into(),
+            line,
+            column: 5,
+            message: "unknown key 'comand'".into(),
+            help: help.map(Into::into),
+        };
+        check(
+            EngineError::BadConfig(vec![
+                problem(7, Some("did you mean 'command'?")),
+                problem(0, None),
+            ]),
+            Code::BadConfig,
+            &[
+                "2 problems",
+                "proctor.yaml:7:5: unknown key 'comand'; did you mean 'command'?",
+                "\n  proctor.yaml: ",
+            ],
+        );
+    }
+}

@@ -1,0 +1,328 @@
+//! Waiting until services have got where they were asked to go, and saying truly how it went.
+//!
+//! The decision ([`reached`]) is pure: what a service was before, what it is now. A start counts once a **new** run
+//! stays up for [`STEADY`], so that a program that dies at once is reported as that and not as started; and old news
+//! (the `failed` of an earlier run) can never be taken for the result of this request.
+
+use crate::error::Code;
+use crate::operation::Context;
+use crate::show::{Page, Show, Style};
+use crate::status::{ServiceStatus, State, run_of, style_of};
+use proctor_core::name::{RunId, ServiceName};
+use proctor_core::wire::{PhaseView, ServiceState};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// A run that lives this long has got over what usually kills one at once: a wrong option, a missing
+/// module, a taken port. Longer would make every start feel slow.
+pub(crate) const STEADY: Duration = Duration::from_millis(300);
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Goal {
+    Start,
+    Restart,
+    Stop,
+}
+
+/// A service as it was before the request.
+#[derive(Debug, Clone)]
+pub(crate) struct Before {
+    pub(crate) name: ServiceName,
+    /// Runs up to this one are old news.
+    old: RunId,
+    pub(crate) state: State,
+}
+
+/// Remember what the services are now.
+pub(crate) fn before(context: &Context, names: &[ServiceName], goal: Goal) -> Vec<Before> {
+    let now = proctor_sys::clock::now();
+    context.engine.read(|view| {
+        let one = |name: &ServiceName| {
+            let service = view.services.get(name);
+            Before {
+                name: name.clone(),
+                old: old_news(service.and_then(|s| s.state.as_ref()), goal),
+                state: service.map_or(State::Stopped, |s| ServiceStatus::of(s, now, None).state),
+            }
+        };
+        names.iter().map(one).collect()
+    })
+}
+
+fn old_news(state: Option<&ServiceState>, goal: Goal) -> RunId {
+    let Some(state) = state else { return RunId::NONE };
+    let last = state.last_exit.as_ref().map_or(RunId::NONE, |exit| exit.run);
+    match (&state.phase, goal) {
+        // A start is content with the run that is there or on its way; a restart wants another.
+        (PhaseView::Up { run } | PhaseView::Starting { run }, Goal::Start | Goal::Stop) => {
+            last.max(RunId(run.id.0.saturating_sub(1)))
+        }
+        (PhaseView::Up { run } | PhaseView::Starting { run }, Goal::Restart) => last.max(run.id),
+        (PhaseView::Stopping { run, .. }, _) => last.max(run.id),
+        (
+            PhaseView::Down
+            | PhaseView::Held
+            | PhaseView::Backoff { .. }
+            | PhaseView::Failed { .. }
+            | PhaseView::Cooling { .. },
+            _,
+        ) => last,
+    }
+}
+
+/// How far a service has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Not there yet.
+    Under,
+    /// A new run is up; it counts once it has stayed.
+    Up(RunId),
+    /// Where it is now is where it stays for a while, good or bad.
+    There,
+}
+
+fn reached(goal: Goal, before: &Before, now: Option<&ServiceState>) -> Progress {
+    // Removed meanwhile: there is nothing left to wait for.
+    let Some(state) = now else { return Progress::There };
+    match goal {
+        Goal::Stop => match state.phase {
+            PhaseView::Down => Progress::There,
+            PhaseView::Held
+            | PhaseView::Backoff { .. }
+            | PhaseView::Starting { .. }
+            | PhaseView::Up { .. }
+            | PhaseView::Stopping { .. }
+            | PhaseView::Failed { .. }
+            | PhaseView::Cooling { .. } => Progress::Under,
+        },
+        Goal::Start | Goal::Restart => match &state.phase {
+            PhaseView::Up { run } if run.id > before.old => Progress::Up(run.id),
+            PhaseView::Backoff { .. }
+            | PhaseView::Failed { .. }
+            | PhaseView::Cooling { .. }
+            | PhaseView::Down
+                if ended_anew(before, state) =>
+            {
+                Progress::There
+            }
+            PhaseView::Up { .. }
+            | PhaseView::Backoff { .. }
+            | PhaseView::Failed { .. }
+            | PhaseView::Cooling { .. }
+            | PhaseView::Down
+            | PhaseView::Held
+            | PhaseView::Starting { .. }
+            | PhaseView::Stopping { .. } => Progress::Under,
+        },
+    }
+}
+
+fn ended_anew(before: &Before, state: &ServiceState) -> bool {
+    state.last_exit.as_ref().is_some_and(|exit| exit.run > before.old)
+}
+
+/// Wait until all have settled, or until `patience` is over: whether they have.
+pub(crate) async fn settle(
+    context: &Context,
+    goal: Goal,
+    befores: &[Before],
+    patience: Duration,
+) -> bool {
+    let deadline = Instant::now() + patience;
+    let mut waiting: Vec<&Before> = befores.iter().collect();
+    let mut up_since: HashMap<ServiceName, (RunId, Instant)> = HashMap::new();
+    loop {
+        let now = Instant::now();
+        let last_look = now >= deadline;
+        let mut wake = deadline;
+        let generation = context.engine.read(|view| {
+            waiting.retain(|before| {
+                let state = view.services.get(&before.name).map(|s| s.state.as_ref());
+                // Defined, but not confirmed by the keeper yet: still to come.
+                let Some(state) = state else { return false };
+                if state.is_none() {
+                    return true;
+                }
+                match reached(goal, before, state) {
+                    Progress::There => false,
+                    Progress::Under => true,
+                    Progress::Up(_) if goal == Goal::Start && before.state == State::Running => {
+                        false
+                    }
+                    Progress::Up(run) => {
+                        let seen = up_since.entry(before.name.clone()).or_insert((run, now));
+                        if seen.0 != run {
+                            *seen = (run, now);
+                        }
+                        let steady = seen.1 + STEADY;
+                        wake = wake.min(steady);
+                        now < steady && !last_look
+                    }
+                }
+            });
+            view.generation
+        });
+        if waiting.is_empty() || last_look {
+            return waiting.is_empty();
+        }
+        // Either something changed or the time is over; the next look tells which.
+        let _ = timeout_at(wake, context.engine.changed(generation)).await;
+    }
+}
+
+/// What became of the services that were asked to change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Changed {
+    /// Every service got to where it stays for a while
+    pub settled: bool,
+    pub services: Vec<Report>,
+}
+
+/// What became of one service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    pub result: Outcome,
+    /// The result as a sentence
+    pub message: String,
+    /// What to do next, where that helps
+    pub help: Option<String>,
+    #[serde(flatten)]
+    pub service: ServiceStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Started,
+    AlreadyRunning,
+    Restarted,
+    Stopped,
+    AlreadyStopped,
+    /// It ran and ended with success
+    Finished,
+    /// It ended without success, at once
+    Crashed,
+    /// Not there yet when the time was over
+    Pending,
+    /// Accepted; nobody waited for it
+    Asked,
+}
+
+/// Say what became of every service.
+pub(crate) fn report(
+    context: &Context,
+    goal: Goal,
+    befores: &[Before],
+    settled: bool,
+    waited: bool,
+) -> Changed {
+    let now = proctor_sys::clock::now();
+    let services = context.engine.read(|view| {
+        befores
+            .iter()
+            .filter_map(|before| {
+                let service = view.services.get(&before.name)?;
+                let status = ServiceStatus::of(service, now, None);
+                let anew = service.state.as_ref().is_some_and(|state| ended_anew(before, state));
+                let fresh =
+                    service.state.as_ref().and_then(run_of).is_some_and(|run| run.id > before.old);
+                let result = outcome(goal, before, &status, anew, fresh, waited);
+                Some(describe(result, status, anew))
+            })
+            .collect()
+    });
+    Changed { settled, services }
+}
+
+fn outcome(
+    goal: Goal,
+    before: &Before,
+    status: &ServiceStatus,
+    anew: bool,
+    fresh: bool,
+    waited: bool,
+) -> Outcome {
+    let pending = if waited { Outcome::Pending } else { Outcome::Asked };
+    match (goal, status.state) {
+        (Goal::Start, State::Running) if fresh && before.state == State::Running => {
+            Outcome::AlreadyRunning
+        }
+        (Goal::Start, State::Running) if fresh => Outcome::Started,
+        (Goal::Restart, State::Running) if fresh => Outcome::Restarted,
+        (Goal::Start | Goal::Restart, State::Stopped) if anew => Outcome::Finished,
+        (Goal::Start | Goal::Restart, State::Backoff | State::Failed | State::Cooling) if anew => {
+            Outcome::Crashed
+        }
+        (Goal::Start | Goal::Restart, _) => pending,
+        (Goal::Stop, State::Stopped) if before.state == State::Stopped => Outcome::AlreadyStopped,
+        (Goal::Stop, State::Stopped) => Outcome::Stopped,
+        (Goal::Stop, _) => pending,
+    }
+}
+
+fn describe(result: Outcome, service: ServiceStatus, ended_anew: bool) -> Report {
+    let pid = service.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+    let last = service.last_exit.as_ref().map_or("exit status unknown", |exit| exit.text.as_str());
+    let logs = format!("`proctor logs {}` shows what it said", service.name);
+    let (message, help) = match result {
+        Outcome::Started if ended_anew => {
+            (format!("started{pid}, after it had ended once: {last}"), Some(logs))
+        }
+        Outcome::Started => (format!("started{pid}"), None),
+        Outcome::Restarted => (format!("restarted{pid}"), None),
+        Outcome::AlreadyRunning => {
+            let stale =
+                format!("its settings changed: `proctor restart {}` applies them", service.name);
+            (format!("already running{pid}"), service.stale.then_some(stale))
+        }
+        Outcome::Stopped => ("stopped".into(), None),
+        Outcome::AlreadyStopped => ("was not running".into(), None),
+        Outcome::Finished => (format!("ran and finished: {last}"), None),
+        Outcome::Crashed => {
+            let next = service.next.as_ref().or(service.why.as_ref());
+            (
+                format!("crashed: {last}{}", next.map(|n| format!("; {n}")).unwrap_or_default()),
+                Some(logs),
+            )
+        }
+        Outcome::Pending => {
+            let next = service.next.as_ref().map(|n| format!(": {n}")).unwrap_or_default();
+            (format!("still {}{next}", service.state.as_str()), None)
+        }
+        Outcome::Asked => ("asked".into(), None),
+    };
+    Report { result, message, help, service }
+}
+
+impl Show for Changed {
+    fn show(&self, page: &mut Page) {
+        for report in &self.services {
+            let style = match report.result {
+                Outcome::Started | Outcome::Restarted | Outcome::Finished => Style::Good,
+                Outcome::Stopped | Outcome::Asked => Style::Plain,
+                Outcome::AlreadyRunning | Outcome::AlreadyStopped => Style::Dim,
+                Outcome::Crashed => Style::Bad,
+                Outcome::Pending => style_of(report.service.state),
+            };
+            page.line().name(&report.service.name).plain(" ").add(style, &report.message);
+            if let Some(help) = &report.help {
+                page.line().dim(format!("  {help}"));
+            }
+        }
+    }
+
+    fn verdict(&self) -> Option<Code> {
+        let any = |wanted| self.services.iter().any(|report| report.result == wanted);
+        if any(Outcome::Crashed) {
+            return Some(Code::ServiceFailed);
+        }
+        any(Outcome::Pending).then_some(Code::Timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Text from outside made harmless for a terminal: nothing in it moves the cursor, rings, renames the
+//! window, or reorders what follows. What was there stays visible as `\x1b`.
+//!
+//! Only views do this. Stored logs and JSON answers keep what the service wrote.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Replace everything that a terminal would act on by its escape.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        push_harmless(c, &mut out);
+    }
+    Cow::Owned(out)
+}
+
+/// Whether colours of a log line are kept. Nothing else of its escapes ever is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colours {
+    Keep,
+    Strip,
+}
+
+/// A line that a service wrote: tabs stay, a final carriage return goes, colours are kept (and ended with
+/// the line) or taken out, everything else becomes visible.
+pub fn harmless_line(text: &str, colours: Colours) -> Cow<'_, str> {
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    if !text.chars().any(|c| c != '\t' && acts(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    let mut coloured = false;
+    while let Some(c) = rest.chars().next() {
+        if let Some(length) = colour_length(rest) {
+            if colours == Colours::Keep {
+                out.push_str(&rest[..length]);
+                coloured = true;
+            }
+            rest = &rest[length..];
+            continue;
+        }
+        match c {
+            '\t' => out.push('\t'),
+            c => push_harmless(c, &mut out),
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    if coloured {
+        out.push_str("\x1b[0m");
+    }
+    Cow::Owned(out)
+}
+
+fn push_harmless(c: char, out: &mut String) {
+    // Writing to a String cannot fail.
+    let _ = match c {
+        '\n' => write!(out, "\\n"),
+        '\r' => write!(out, "\\r"),
+        '\t' => write!(out, "\\t"),
+        c if !acts(c) => write!(out, "{c}"),
+        c if c.is_ascii() => write!(out, "\\x{:02x}", u32::from(c)),
+        c => write!(out, "\\u{{{:x}}}", u32::from(c)),
+    };
+}
+
+/// Controls, and the invisible characters that change the direction or the lines of what follows.
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Length of a colour sequence (`ESC [ digits ; … m`) at the beginning of `text`.
+fn colour_length(text: &str) -> Option<usize> {
+    /// Longest that is taken for one: three times 24-bit colour fits.
+    const LONGEST: usize = 64;
+    let body = text.strip_prefix("\x1b[")?;
+    let digits =
+        body.bytes().take(LONGEST).take_while(|b| b.is_ascii_digit() || matches!(b, b';' | b':'));
+    let length = digits.count();
+    (body.as_bytes().get(length) == Some(&b'm')).then_some(2 + length + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_terminal_would_obey_becomes_visible() {
+        for (given, expected) in [
+            ("plain ünïcode", "plain ünïcode"),
+            ("\x1b[2Jgone", "\\x1b[2Jgone"),
+            ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
+            ("a\r\nb\tc", "a\\r\\nb\\tc"),
+            ("\u{9b}31m", "\\u{9b}31m"),
+            ("abc\u{202e}fdp.exe", "abc\\u{202e}fdp.exe"),
+            ("\0\x7f", "\\x00\\x7f"),
+        ] {
+            assert_eq!(harmless(given), expected);
+        }
+    }
+
+    #[test]
+    fn a_log_line_keeps_its_colours_and_nothing_else() {
+        for (given, kept, stripped) in [
+            ("plain", "plain", "plain"),
+            ("\x1b[32mok\x1b[0m", "\x1b[32mok\x1b[0m\x1b[0m", "ok"),
+            ("a\tb\r", "a\tb", "a\tb"),
+            ("10%\r20%", "10%\\r20%", "10%\\r20%"),
+            ("\x1b[1;38;5;7mx", "\x1b[1;38;5;7mx\x1b[0m", "x"),
+            ("\x1b[2Jx\x1b[", "\\x1b[2Jx\\x1b[", "\\x1b[2Jx\\x1b["),
+            ("\x1b[31", "\\x1b[31", "\\x1b[31"),
+        ] {
+            assert_eq!(harmless_line(given, Colours::Keep), kept);
+            assert_eq!(harmless_line(given, Colours::Strip), stripped);
+        }
+    }
+}

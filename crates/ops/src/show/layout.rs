@@ -1,0 +1,230 @@
+//! Lines and tables as text: how wide a column is, which columns a narrow terminal does without.
+
+use super::{Line, Paint, Span, Style};
+
+/// Between columns.
+const GAP: usize = 2;
+
+/// What becomes of a column when the terminal is too narrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// Always there, always whole: people copy it.
+    Keep,
+    /// Left out; the higher the number, the sooner.
+    Drop(u8),
+    /// Cut with `…`, down to this many columns.
+    Shrink(usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    pub title: &'static str,
+    pub fit: Fit,
+    /// Numbers stand at the right of their column.
+    pub right: bool,
+}
+
+impl Column {
+    pub const fn new(title: &'static str, fit: Fit) -> Column {
+        Column { title, fit, right: false }
+    }
+
+    pub const fn number(title: &'static str, fit: Fit) -> Column {
+        Column { title, fit, right: true }
+    }
+}
+
+/// Rows of cells under titles. Columns that are empty in every row are left out.
+#[derive(Debug, Clone)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Span>>,
+}
+
+impl Table {
+    pub fn new(columns: &[Column]) -> Table {
+        Table { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// One cell for each column.
+    pub fn row(&mut self, cells: Vec<Span>) {
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.rows.push(cells);
+    }
+
+    pub(super) fn render(&self, width: Option<usize>, paint: Paint, out: &mut String) {
+        let widths = self.widths(width);
+        let titles: Vec<Span> =
+            self.columns.iter().map(|c| Span::new(Style::Heading, c.title)).collect();
+        self.render_row(&titles, &widths, paint, out);
+        for row in &self.rows {
+            self.render_row(row, &widths, paint, out);
+        }
+    }
+
+    /// Width of each column; `None` for one that is left out.
+    fn widths(&self, room: Option<usize>) -> Vec<Option<usize>> {
+        let mut widths: Vec<Option<usize>> =
+            (0..self.columns.len()).map(|at| self.natural(at)).collect();
+        let Some(room) = room else { return widths };
+        self.shrink(&mut widths, room);
+        while total(&widths) > room {
+            let Some(at) = self.next_to_drop(&widths) else { break };
+            widths[at] = None;
+        }
+        self.grow_back(&mut widths, room);
+        widths
+    }
+
+    fn natural(&self, at: usize) -> Option<usize> {
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(Span::width);
+        let widest = cells.max().unwrap_or(0);
+        (widest > 0).then(|| widest.max(self.columns[at].title.chars().count()))
+    }
+
+    /// Take from shrinkable columns what is too much, from the last to the first.
+    fn shrink(&self, widths: &mut [Option<usize>], room: usize) {
+        for at in (0..widths.len()).rev() {
+            let excess = total(widths).saturating_sub(room);
+            if let (Fit::Shrink(least), Some(width)) = (self.columns[at].fit, &mut widths[at]) {
+                let least = least.min(*width);
+                *width = width.saturating_sub(excess).max(least);
+            }
+        }
+    }
+
+    fn next_to_drop(&self, widths: &[Option<usize>]) -> Option<usize> {
+        let priority = |at: usize| match self.columns[at].fit {
+            Fit::Drop(priority) => Some(priority),
+            Fit::Keep | Fit::Shrink(_) => None,
+        };
+        (0..widths.len())
+            .filter(|at| widths[*at].is_some() && priority(*at).is_some())
+            .max_by_key(|at| priority(*at))
+    }
+
+    /// What dropped columns left free goes back to the columns that were cut.
+    fn grow_back(&self, widths: &mut [Option<usize>], room: usize) {
+        for at in 0..widths.len() {
+            let free = room.saturating_sub(total(widths));
+            if let (Fit::Shrink(_), Some(natural), Some(width)) =
+                (self.columns[at].fit, self.natural(at), widths[at])
+            {
+                widths[at] = Some(natural.min(width + free));
+            }
+        }
+    }
+
+    fn render_row(&self, cells: &[Span], widths: &[Option<usize>], paint: Paint, out: &mut String) {
+        let mut pending = 0;
+        for ((cell, width), column) in cells.iter().zip(widths).zip(&self.columns) {
+            let Some(width) = *width else { continue };
+            let text = cut(&cell.text, width);
+            let padding = width.saturating_sub(text.chars().count());
+            let (before, after) = if column.right { (padding, 0) } else { (0, padding) };
+            if !text.is_empty() {
+                out.extend(std::iter::repeat_n(' ', pending + before));
+                paint(cell.style, &text, out);
+                pending = 0;
+            } else {
+                pending += before;
+            }
+            // Nothing is written after the last cell: no line ends in blanks.
+            pending += after + GAP;
+        }
+        out.push('\n');
+    }
+}
+
+/// Sum of the columns that are left, with their gaps.
+fn total(widths: &[Option<usize>]) -> usize {
+    let left: Vec<usize> = widths.iter().flatten().copied().collect();
+    left.iter().sum::<usize>() + GAP * left.len().saturating_sub(1)
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+pub(super) fn line(line: &Line, paint: Paint, out: &mut String) {
+    for span in &line.spans {
+        paint(span.style, &span.text, out);
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::unpainted;
+
+    fn table(name: &str) -> Table {
+        let mut table = Table::new(&[
+            Column::new("NAME", Fit::Keep),
+            Column::new("STATE", Fit::Keep),
+            Column::number("CPU", Fit::Drop(1)),
+            Column::number("PORT", Fit::Drop(2)),
+            Column::new("COMMAND", Fit::Shrink(8)),
+        ]);
+        let cell = |text: &str| Span::new(Style::Plain, text);
+        table.row(vec![
+            cell(name),
+            cell("running"),
+            cell("1.0%"),
+            cell(""),
+            cell("npm run development"),
+        ]);
+        table.row(vec![cell("db"), cell("stopped"), cell(""), cell(""), cell("db")]);
+        table
+    }
+
+    fn check(name: &str, width: Option<usize>, expected: &str) {
+        let mut out = String::new();
+        table(name).render(width, unpainted, &mut out);
+        assert_eq!(out, expected, "width {width:?}");
+        if let Some(width) = width {
+            assert!(name.len() > 20 || out.lines().all(|l| l.chars().count() <= width), "{out}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_gets_everything_and_empty_columns_go() {
+        check(
+            "web",
+            None,
+            "NAME  STATE     CPU  COMMAND\nweb   running  1.0%  npm run development\ndb    stopped        db\n",
+        );
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_then_drops() {
+        check(
+            "web",
+            Some(32),
+            "NAME  STATE     CPU  COMMAND\nweb   running  1.0%  npm run de…\ndb    stopped        db\n",
+        );
+        check(
+            "web",
+            Some(26),
+            "NAME  STATE    COMMAND\nweb   running  npm run de…\ndb    stopped  db\n",
+        );
+    }
+
+    #[test]
+    fn a_long_name_is_never_cut() {
+        let name = "team-product-component@99";
+        check(
+            name,
+            Some(20),
+            &format!(
+                "{:25}  STATE    COMMAND\n{name}  running  npm run…\n{:25}  stopped  db\n",
+                "NAME", "db"
+            ),
+        );
+    }
+}

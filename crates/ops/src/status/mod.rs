@@ -1,0 +1,331 @@
+//! One service as every answer shows it: the truth, with nothing secret in it.
+//!
+//! Made from the engine's view and a reading of the clock by [`ServiceStatus::of`]; shown by `show`.
+
+mod show;
+
+use crate::moment::{rfc3339, seconds_between, span};
+use crate::redact;
+use proctor_core::lifecycle::{Exit, FailReason, Wish};
+use proctor_core::time::{Mono, Now};
+use proctor_core::wire::{LastExit, PhaseView, RunView, ServiceState};
+use proctor_engine::api::{Health, ServiceView, Usage};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+pub(crate) use show::{detail, overview, style_of};
+
+/// One service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceStatus {
+    pub name: String,
+    pub state: State,
+    /// Of its main process
+    pub pid: Option<u32>,
+    /// Id of the present run
+    pub run: Option<String>,
+    /// When it came into this state (RFC 3339)
+    pub since: Option<String>,
+    /// Of the present run
+    pub uptime_seconds: Option<u64>,
+    /// Made by its restart policy; those a person asked for are not counted
+    pub restarts: u64,
+    pub last_exit: Option<ExitStatus>,
+    pub wish: WishWord,
+    /// Why it is in this state, where that is not obvious
+    pub why: Option<String>,
+    /// What happens next, and when
+    pub next: Option<String>,
+    /// Processes that outlived a stop so far
+    pub left: Option<u32>,
+    pub health: Option<HealthStatus>,
+    /// Of one core, of all its processes
+    pub cpu_percent: Option<f64>,
+    /// Of all its processes
+    pub memory_bytes: Option<u64>,
+    pub processes: Option<u32>,
+    pub port: Option<u16>,
+    /// Secrets are masked
+    pub command: String,
+    pub working_dir: String,
+    pub description: Option<String>,
+    pub groups: Vec<String>,
+    /// Added at run time (true) or defined in the configuration file (false)
+    pub added: bool,
+    /// Its settings changed since it was started; a restart applies them
+    pub stale: bool,
+}
+
+/// What people see of a phase.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    clap::ValueEnum,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum State {
+    Stopped,
+    Waiting,
+    Starting,
+    Running,
+    Backoff,
+    Stopping,
+    Failed,
+    Cooling,
+}
+
+impl State {
+    pub const ALL: [State; 8] = [
+        State::Stopped,
+        State::Waiting,
+        State::Starting,
+        State::Running,
+        State::Backoff,
+        State::Stopping,
+        State::Failed,
+        State::Cooling,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Stopped => "stopped",
+            State::Waiting => "waiting",
+            State::Starting => "starting",
+            State::Running => "running",
+            State::Backoff => "backoff",
+            State::Stopping => "stopping",
+            State::Failed => "failed",
+            State::Cooling => "cooling",
+        }
+    }
+}
+
+/// What somebody asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WishWord {
+    Up,
+    Once,
+    Down,
+}
+
+/// How the last run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExitStatus {
+    pub kind: ExitKind,
+    /// With kind `code`
+    pub code: Option<i32>,
+    /// With kinds `signal` and `oom`
+    pub signal: Option<i32>,
+    /// As a sentence: `exit code 1`, `killed by SIGKILL`
+    pub text: String,
+    /// RFC 3339
+    pub at: String,
+    pub run: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitKind {
+    Code,
+    Signal,
+    /// The kernel killed it for lack of memory
+    Oom,
+    /// It ended while nobody who could know was looking
+    Unknown,
+    /// The program never ran
+    SpawnFailed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HealthStatus {
+    pub state: HealthState,
+    /// Of the last check (RFC 3339)
+    pub at: Option<String>,
+    /// In a row
+    pub failures: u32,
+    pub why: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HealthState {
+    /// Not checked yet in this run
+    Unknown,
+    Healthy,
+    Failing,
+}
+
+impl ServiceStatus {
+    pub fn of(view: &ServiceView, now: Now, usage: Option<&Usage>) -> ServiceStatus {
+        let state = view.state.as_ref();
+        let run = state.and_then(run_of);
+        ServiceStatus {
+            name: view.name.to_string(),
+            state: state.map_or(State::Stopped, |s| state_of(&s.phase)),
+            pid: run.map(|r| r.pid).filter(|pid| *pid != 0),
+            run: run.map(|r| r.id.to_string()),
+            since: state.map(|s| rfc3339(s.since)),
+            uptime_seconds: run.map(|r| seconds_between(r.started, now.wall) as u64),
+            restarts: state.map_or(0, |s| s.restarts),
+            last_exit: state.and_then(|s| s.last_exit.as_ref()).map(exit_status),
+            wish: wish_word(state.map_or(Wish::Down, |s| s.wish)),
+            why: state.and_then(why),
+            next: state.and_then(|s| next(s, now.mono)),
+            left: state.and_then(left),
+            health: view.health.as_ref().map(health_status),
+            cpu_percent: usage.map(|u| (u.cpu_percent * 10.0).round() / 10.0),
+            memory_bytes: usage.map(|u| u.memory_bytes),
+            processes: usage.map(|u| u.processes),
+            port: view.port,
+            command: redact::command_line(&view.argv),
+            working_dir: view.working_dir.clone(),
+            description: view.description.clone(),
+            groups: view.groups.clone(),
+            added: view.added,
+            stale: view.stale,
+        }
+    }
+}
+
+/// The run that exists now.
+pub(crate) fn run_of(state: &ServiceState) -> Option<&RunView> {
+    match &state.phase {
+        PhaseView::Starting { run } | PhaseView::Up { run } | PhaseView::Stopping { run, .. } => {
+            Some(run)
+        }
+        PhaseView::Down
+        | PhaseView::Held
+        | PhaseView::Backoff { .. }
+        | PhaseView::Failed { .. }
+        | PhaseView::Cooling { .. } => None,
+    }
+}
+
+fn state_of(phase: &PhaseView) -> State {
+    match phase {
+        PhaseView::Down => State::Stopped,
+        PhaseView::Held => State::Waiting,
+        PhaseView::Backoff { .. } => State::Backoff,
+        PhaseView::Starting { .. } => State::Starting,
+        PhaseView::Up { .. } => State::Running,
+        PhaseView::Stopping { .. } => State::Stopping,
+        PhaseView::Failed { .. } => State::Failed,
+        PhaseView::Cooling { .. } => State::Cooling,
+    }
+}
+
+fn wish_word(wish: Wish) -> WishWord {
+    match wish {
+        Wish::Up => WishWord::Up,
+        Wish::Once => WishWord::Once,
+        Wish::Down => WishWord::Down,
+    }
+}
+
+fn why(state: &ServiceState) -> Option<String> {
+    match &state.phase {
+        PhaseView::Failed { why: FailReason::BudgetSpent { restarts } } => {
+            Some(format!("gave up after {restarts} restarts"))
+        }
+        PhaseView::Failed { why: FailReason::Exited } => {
+            Some("it ended without success and is not to be restarted".into())
+        }
+        PhaseView::Cooling { .. } => Some("too many restarts".into()),
+        PhaseView::Held => Some("something it needs is not running".into()),
+        PhaseView::Down
+        | PhaseView::Backoff { .. }
+        | PhaseView::Starting { .. }
+        | PhaseView::Up { .. }
+        | PhaseView::Stopping { .. } => None,
+    }
+}
+
+fn next(state: &ServiceState, now: Mono) -> Option<String> {
+    let until = |at: Mono| span(at.since(now).0 as f64 / 1000.0);
+    match &state.phase {
+        PhaseView::Backoff { until: at } => Some(format!("restart in {}", until(*at))),
+        PhaseView::Cooling { until: at } => Some(format!("tries again in {}", until(*at))),
+        PhaseView::Stopping { kill_at, .. } => {
+            let end = match kill_at {
+                Some(at) => format!("killed in {}", until(*at)),
+                None => "killed, not gone yet".into(),
+            };
+            let again = match state.wish {
+                Wish::Up | Wish::Once => ", then started again",
+                Wish::Down => "",
+            };
+            Some(end + again)
+        }
+        PhaseView::Down
+        | PhaseView::Held
+        | PhaseView::Starting { .. }
+        | PhaseView::Up { .. }
+        | PhaseView::Failed { .. } => None,
+    }
+}
+
+fn left(state: &ServiceState) -> Option<u32> {
+    match &state.phase {
+        PhaseView::Stopping { left, .. } => Some(*left),
+        PhaseView::Down
+        | PhaseView::Held
+        | PhaseView::Backoff { .. }
+        | PhaseView::Starting { .. }
+        | PhaseView::Up { .. }
+        | PhaseView::Failed { .. }
+        | PhaseView::Cooling { .. } => None,
+    }
+}
+
+pub(crate) fn exit_status(last: &LastExit) -> ExitStatus {
+    let (kind, code, signal) = match &last.exit {
+        Exit::Code(code) => (ExitKind::Code, Some(*code), None),
+        Exit::Signal { signal, oom: false, .. } => (ExitKind::Signal, None, Some(*signal)),
+        Exit::Signal { signal, oom: true, .. } => (ExitKind::Oom, None, Some(*signal)),
+        Exit::SpawnFailed(_) => (ExitKind::SpawnFailed, None, None),
+        Exit::Unknown => (ExitKind::Unknown, None, None),
+    };
+    let text = exit_text(&last.exit);
+    ExitStatus { kind, code, signal, text, at: rfc3339(last.at), run: last.run.to_string() }
+}
+
+fn exit_text(exit: &Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal { oom: true, .. } => "killed by the kernel: out of memory".into(),
+        Exit::Signal { signal, core, oom: false } => {
+            let core = if *core { " (core dumped)" } else { "" };
+            format!("killed by {}{core}", proctor_sys::signal::name(*signal))
+        }
+        Exit::SpawnFailed(failure) => {
+            format!("could not {} {}: {}", failure.step, failure.subject, errno_text(failure.errno))
+        }
+        Exit::Unknown => "exit status unknown".into(),
+    }
+}
+
+/// `No such file or directory` of 2.
+fn errno_text(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+fn health_status(health: &Health) -> HealthStatus {
+    let of = |state, at, failures, why| HealthStatus { state, at, failures, why };
+    match health {
+        Health::Unknown => of(HealthState::Unknown, None, 0, None),
+        Health::Healthy { at } => of(HealthState::Healthy, Some(rfc3339(*at)), 0, None),
+        Health::Failing { at, failures, why } => {
+            of(HealthState::Failing, Some(rfc3339(*at)), *failures, Some(why.clone()))
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Services on a page: a table of many, all that is known of one, and what needs attention.
+
+use super::{HealthState, HealthStatus, ServiceStatus, State};
+use crate::moment::{bytes, span};
+use crate::show::{Column, Fit, Page, Span, Style, Table};
+
+pub(crate) fn style_of(state: State) -> Style {
+    match state {
+        State::Running => Style::Good,
+        State::Stopped => Style::Dim,
+        State::Starting | State::Stopping | State::Waiting => Style::Warn,
+        State::Backoff | State::Failed | State::Cooling => Style::Bad,
+    }
+}
+
+const COLUMNS: [Column; 10] = [
+    Column::new("NAME", Fit::Keep),
+    Column::new("STATE", Fit::Keep),
+    Column::number("PID", Fit::Drop(1)),
+    Column::number("UPTIME", Fit::Drop(2)),
+    Column::number("RESTARTS", Fit::Drop(3)),
+    Column::number("CPU", Fit::Drop(4)),
+    Column::number("MEMORY", Fit::Drop(4)),
+    Column::number("PORT", Fit::Drop(6)),
+    Column::new("HEALTH", Fit::Drop(5)),
+    Column::new("COMMAND", Fit::Shrink(12)),
+];
+
+/// Many services, one a row, and below them what needs attention.
+pub(crate) fn overview(services: &[ServiceStatus], page: &mut Page) {
+    let mut table = Table::new(&COLUMNS);
+    for service in services {
+        table.row(row(service));
+    }
+    page.table(table);
+    attention(services, page);
+}
+
+fn row(service: &ServiceStatus) -> Vec<Span> {
+    let plain = |text: Option<String>| Span::new(Style::Plain, text.unwrap_or_default());
+    vec![
+        Span::new(Style::Name, &service.name),
+        Span::new(style_of(service.state), service.state.as_str()),
+        plain(service.pid.map(|pid| pid.to_string())),
+        plain(service.uptime_seconds.map(|seconds| span(seconds as f64))),
+        plain(Some(service.restarts).filter(|n| *n > 0).map(|n| n.to_string())),
+        plain(service.cpu_percent.map(|percent| format!("{percent:.1}%"))),
+        plain(service.memory_bytes.map(bytes)),
+        plain(service.port.map(|port| port.to_string())),
+        service.health.as_ref().map_or_else(|| plain(None), health_cell),
+        Span::new(Style::Dim, &service.command),
+    ]
+}
+
+fn health_cell(health: &HealthStatus) -> Span {
+    match health.state {
+        HealthState::Unknown => Span::new(Style::Dim, "unknown"),
+        HealthState::Healthy => Span::new(Style::Good, "healthy"),
+        HealthState::Failing => Span::new(Style::Bad, format!("failing ({})", health.failures)),
+    }
+}
+
+/// One line for each service that is in trouble or on its way.
+fn attention(services: &[ServiceStatus], page: &mut Page) {
+    for service in services {
+        let in_trouble = matches!(
+            service.state,
+            State::Backoff | State::Failed | State::Cooling | State::Stopping | State::Waiting
+        );
+        if !in_trouble && !service.stale {
+            continue;
+        }
+        let parts = if in_trouble { reasons(service) } else { Vec::new() };
+        let mut text = parts.join("; ");
+        if service.stale {
+            let glue = if text.is_empty() { "" } else { "; " };
+            text += &format!(
+                "{glue}its settings changed: `proctor restart {}` applies them",
+                service.name
+            );
+        }
+        if text.is_empty() {
+            continue;
+        }
+        let style = if in_trouble { style_of(service.state) } else { Style::Warn };
+        page.line().name(&service.name).plain(": ").add(style, text);
+    }
+}
+
+fn reasons(service: &ServiceStatus) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(service.why.clone());
+    let ended = !matches!(service.state, State::Stopping | State::Waiting);
+    if let Some(exit) = service.last_exit.as_ref().filter(|_| ended) {
+        parts.push(format!("last exit: {}", exit.text));
+    }
+    parts.extend(service.next.clone());
+    if let Some(left) = service.left.filter(|n| *n > 0) {
+        parts.push(format!("{left} processes left"));
+    }
+    if ended {
+        parts.push(format!("see `proctor logs {}`", service.name));
+    }
+    parts
+}
+
+/// All that is known of one service.
+pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
+    heading(service, page);
+    let mut fact = |label: &str, text: Option<String>| {
+        if let Some(text) = text.filter(|t| !t.is_empty()) {
+            page.line().dim(format!("  {label:<12}")).plain(text);
+        }
+    };
+    fact("why", service.why.clone());
+    fact("next", service.next.clone());
+    fact("left", service.left.filter(|n| *n > 0).map(|n| format!("{n} processes")));
+    fact("pid", service.pid.map(|pid| pid.to_string()));
+    fact("uptime", service.uptime_seconds.map(|seconds| span(seconds as f64)));
+    fact("restarts", Some(service.restarts.to_string()));
+    fact("health", service.health.as_ref().map(health_text));
+    fact("cpu", service.cpu_percent.map(|percent| format!("{percent:.1}%")));
+    fact("memory", service.memory_bytes.map(bytes));
+    fact("processes", service.processes.map(|n| n.to_string()));
+    fact("port", service.port.map(|port| port.to_string()));
+    fact("groups", Some(service.groups.join(", ")));
+    fact("command", Some(service.command.clone()));
+    fact("folder", Some(service.working_dir.clone()));
+    fact(
+        "from",
+        Some(if service.added { "added at run time" } else { "the configuration" }.into()),
+    );
+    fact("note", service.stale.then(|| "its settings changed: a restart applies them".into()));
+    if let Some(exit) = &service.last_exit {
+        let at = page.moment(&exit.at);
+        page.line().dim(format!("  {:<12}", "last exit")).plain(format!("{}, {at}", exit.text));
+    }
+}
+
+fn heading(service: &ServiceStatus, page: &mut Page) {
+    let since = service.since.as_ref().map(|since| page.moment(since));
+    let line = page.line();
+    line.name(&service.name).plain(" is ").add(style_of(service.state), service.state.as_str());
+    if let Some(since) = since {
+        line.dim(format!(" since {since}"));
+    }
+    if let Some(text) = &service.description {
+        line.plain(" — ").plain(text);
+    }
+}
+
+fn health_text(health: &HealthStatus) -> String {
+    match (health.state, &health.why) {
+        (HealthState::Unknown, _) => "not checked yet".into(),
+        (HealthState::Healthy, _) => "healthy".into(),
+        (HealthState::Failing, Some(why)) => {
+            format!("failing, {} in a row: {why}", health.failures)
+        }
+        (HealthState::Failing, None) => format!("failing, {} in a row", health.failures),
+    }
+}

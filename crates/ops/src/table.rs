@@ -1,0 +1,148 @@
+//! The table of operations, and what every front can ask of a line in it without knowing its types.
+
+use crate::error::OpError;
+use crate::operation::{Context, Meta, Operation};
+use crate::operations as op;
+use crate::show::{Page, Show};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::OnceLock;
+
+/// Every operation, in the order of the help text. A new capability is a new file and one line here.
+pub static TABLE: &[Entry] = &[
+    Entry::of::<op::up::Up>(),
+    Entry::of::<op::down::Down>(),
+    Entry::of::<op::start::Start>(),
+    Entry::of::<op::stop::Stop>(),
+    Entry::of::<op::restart::Restart>(),
+    Entry::of::<op::list::List>(),
+    Entry::of::<op::status::Status>(),
+    Entry::of::<op::logs::Logs>(),
+    Entry::of::<op::wait::Wait>(),
+    Entry::of::<op::signal::Signal>(),
+    Entry::of::<op::add::Add>(),
+    Entry::of::<op::remove::Remove>(),
+    Entry::of::<op::config::Config>(),
+    Entry::of::<op::daemon_status::DaemonStatus>(),
+    Entry::of::<op::daemon_stop::DaemonStop>(),
+    Entry::of::<op::daemon_upgrade::DaemonUpgrade>(),
+];
+
+pub(crate) type Answer<'a> = Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send + 'a>>;
+
+/// One operation with its types forgotten.
+pub struct Entry {
+    pub meta: Meta,
+    augment: fn(Command) -> Command,
+    input: fn(&ArgMatches) -> Result<Value, OpError>,
+    input_schema: fn() -> Value,
+    output_schema: fn() -> Value,
+    pub(crate) call: for<'a> fn(&'a Context, Value) -> Answer<'a>,
+    without_daemon: fn(&Value) -> Option<Value>,
+    show: fn(&Value, &mut Page) -> Result<Option<crate::error::Code>, OpError>,
+}
+
+impl Entry {
+    const fn of<O: Operation>() -> Entry {
+        Entry {
+            meta: O::META,
+            augment: |command| <O::Input as Args>::augment_args(command),
+            input: |matches| {
+                let input = O::Input::from_arg_matches(matches)
+                    .map_err(|error| OpError::bad_input(error.to_string()))?;
+                to_json(&input)
+            },
+            input_schema: schema_of::<O::Input>,
+            output_schema: schema_of::<O::Output>,
+            call: |context, input| {
+                Box::pin(
+                    async move { to_json(&O::run(context, decode::<O::Input>(input)?).await?) },
+                )
+            },
+            without_daemon: |input| {
+                let input = serde_json::from_value(input.clone()).ok()?;
+                O::without_daemon(&input).and_then(|output| to_json(&output).ok())
+            },
+            show: |output, page| {
+                let output: O::Output = decode(output.clone())?;
+                output.show(page);
+                Ok(output.verdict())
+            },
+        }
+    }
+
+    /// The command with this operation's arguments.
+    pub fn augment(&self) -> fn(Command) -> Command {
+        self.augment
+    }
+
+    /// The input that a command line means.
+    pub fn input(&self, matches: &ArgMatches) -> Result<Value, OpError> {
+        (self.input)(matches)
+    }
+
+    pub fn input_schema(&self) -> Value {
+        (self.input_schema)()
+    }
+
+    pub fn output_schema(&self) -> Value {
+        (self.output_schema)()
+    }
+
+    /// The answer where none of it depends on a running Proctor.
+    pub fn without_daemon(&self, input: &Value) -> Option<Value> {
+        (self.without_daemon)(input)
+    }
+
+    /// Put an output on a page; the code says that what was asked for is not what is.
+    pub fn show(
+        &self,
+        output: &Value,
+        page: &mut Page,
+    ) -> Result<Option<crate::error::Code>, OpError> {
+        (self.show)(output, page)
+    }
+}
+
+pub fn find(name: &str) -> Option<&'static Entry> {
+    TABLE.iter().find(|entry| entry.meta.name == name)
+}
+
+/// The fields that an operation's input may have.
+pub(crate) fn fields(entry: &Entry) -> &'static [String] {
+    static FIELDS: OnceLock<BTreeMap<&'static str, Vec<String>>> = OnceLock::new();
+    let all = FIELDS.get_or_init(|| {
+        let names = |entry: &Entry| match entry.input_schema().get("properties") {
+            Some(Value::Object(properties)) => properties.keys().cloned().collect(),
+            _ => Vec::new(),
+        };
+        TABLE.iter().map(|entry| (entry.meta.name, names(entry))).collect()
+    });
+    all.get(entry.meta.name).map_or(&[], Vec::as_slice)
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    generator.into_root_schema_for::<T>().to_value()
+}
+
+fn to_json<T: Serialize>(value: &T) -> Result<Value, OpError> {
+    serde_json::to_value(value).map_err(|error| {
+        OpError::new(crate::error::Code::Internal, format!("cannot encode: {error}"))
+    })
+}
+
+fn decode<T: DeserializeOwned>(value: Value) -> Result<T, OpError> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let why = error.into_inner();
+        match path.as_str() {
+            "." => OpError::bad_input(why.to_string()),
+            path => OpError::bad_input(format!("{path}: {why}")),
+        }
+    })
+}

@@ -1,0 +1,4 @@
+//! The table as a whole, and what outputs look like to a person.
+
+mod golden;
+mod table;

@@ -1,0 +1,173 @@
+//! Every line of the table is complete: a front needs nothing else to offer it.
+
+use clap::Command;
+use proctor_ops::operation::Effect;
+use proctor_ops::table::{TABLE, find};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+#[test]
+fn every_field_of_every_input_and_output_says_what_it_is() {
+    for entry in TABLE {
+        let schema = entry.input_schema();
+        let Some(Value::Object(fields)) = schema.get("properties") else { continue };
+        for (name, field) in fields {
+            let text = field.get("description").and_then(Value::as_str).unwrap_or_default();
+            assert!(text.len() > 10, "{}: field '{name}' is not described", entry.meta.name);
+        }
+        assert_eq!(schema["type"], "object", "{}", entry.meta.name);
+        assert_eq!(entry.output_schema()["type"], "object", "{}", entry.meta.name);
+    }
+}
+
+#[test]
+fn names_and_command_words_are_unique() {
+    let mut names = BTreeSet::new();
+    let mut words = BTreeSet::new();
+    for entry in TABLE {
+        let meta = &entry.meta;
+        assert!(names.insert(meta.name), "{} is there twice", meta.name);
+        assert!(words.insert(meta.cli.join(" ")), "{}: command is there twice", meta.name);
+        for alias in meta.aliases {
+            assert!(words.insert((*alias).to_owned()), "{alias} is there twice");
+        }
+        let (noun, verb) = meta.name.split_once('.').expect("noun.verb");
+        assert!(!noun.is_empty() && !verb.is_empty() && !meta.cli.is_empty(), "{}", meta.name);
+        assert!(std::ptr::eq(find(meta.name).expect("it is in the table"), entry));
+    }
+}
+
+#[test]
+fn every_command_has_a_summary_and_an_example_of_itself() {
+    for entry in TABLE {
+        let meta = &entry.meta;
+        assert!(!meta.summary.is_empty() && !meta.summary.ends_with('.'), "{}", meta.name);
+        let example = format!("\n  proctor {}", meta.cli.join(" "));
+        assert!(meta.details.contains(&example), "{} has no example", meta.name);
+        assert!(
+            meta.details.lines().all(|line| line.len() <= 120),
+            "{}: a line is too wide",
+            meta.name
+        );
+    }
+}
+
+#[test]
+fn effects_are_what_they_do() {
+    let expected = [
+        (
+            Effect::Read,
+            "service.list service.status service.wait log.read config.show daemon.status",
+        ),
+        (Effect::Write, "service.stop service.down service.signal service.remove"),
+        (Effect::Exec, "service.start service.restart service.up service.add"),
+        (Effect::Admin, "daemon.stop daemon.upgrade"),
+    ];
+    let count: usize = expected.iter().map(|(_, names)| names.split(' ').count()).sum();
+    assert_eq!(count, TABLE.len(), "a new operation is not in this list");
+    for (effect, names) in expected {
+        for name in names.split(' ') {
+            assert_eq!(find(name).expect("it is in the table").meta.effect, effect, "{name}");
+        }
+    }
+}
+
+fn check(operation: &str, line: &[&str], expected: &str) {
+    let entry = find(operation).expect("it is in the table");
+    let command = (entry.augment())(Command::new("test").no_binary_name(true));
+    let matches = command.try_get_matches_from(line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
+    let input = entry.input(&matches).expect("an input");
+    let expected: Value = serde_json::from_str(expected).expect("the test's own JSON");
+    assert_eq!(input, expected, "{operation} {line:?}");
+}
+
+#[test]
+fn command_lines_become_inputs() {
+    check("service.start", &["web"], r#"{"names":["web"]}"#);
+    check(
+        "service.start",
+        &[
+            "--name",
+            "web",
+            "--command",
+            "npm run dev",
+            "--env",
+            "PORT=3000",
+            "--env",
+            "A=b c",
+            "--no-wait",
+        ],
+        r#"{"name":"web","command":"npm run dev","env":["PORT=3000","A=b c"],"no_wait":true}"#,
+    );
+    check(
+        "service.start",
+        &["--name", "job", "--once", "--restart-policy", "on-failure", "--", "./import", "--all"],
+        r#"{"name":"job","once":true,"restart_policy":"on_failure","argv":["./import","--all"]}"#,
+    );
+    check(
+        "service.stop",
+        &["web", "db", "--timeout", "2.5"],
+        r#"{"names":["web","db"],"wait":2.5}"#,
+    );
+    check(
+        "service.restart",
+        &["web", "--args", "--port '3 0'"],
+        r#"{"names":["web"],"args":["--port","3 0"]}"#,
+    );
+    check(
+        "service.list",
+        &["--state", "failed", "--group", "g"],
+        r#"{"group":["g"],"state":["failed"]}"#,
+    );
+    check("service.wait", &["web", "--until", "healthy"], r#"{"names":["web"],"until":"healthy"}"#);
+    check(
+        "service.signal",
+        &["web", "HUP", "--tree"],
+        r#"{"name":"web","signal":"HUP","tree":true}"#,
+    );
+    check("service.remove", &["web", "--purge"], r#"{"names":["web"],"purge":true}"#);
+    check(
+        "service.add",
+        &[
+            "api",
+            "--port",
+            "80",
+            "--group",
+            "g",
+            "--autostart",
+            "false",
+            "--stop-grace",
+            "3s",
+            "--",
+            "./api",
+        ],
+        r#"{"name":"api","argv":["./api"],"groups":["g"],"port":80,"autostart":false,"stop_grace":"3s"}"#,
+    );
+    check("service.up", &["-c", "x.yaml", "web"], r#"{"names":["web"],"config":"x.yaml"}"#);
+    check("service.down", &["--keep-daemon"], r#"{"keep_daemon":true}"#);
+    check(
+        "log.read",
+        &["web", "-n", "5", "--since", "10m", "--stream", "stderr", "--grep", "a|b"],
+        r#"{"services":["web"],"tail":5,"since":"10m","stream":"stderr","grep":"a|b"}"#,
+    );
+    check("config.show", &["--check", "p.yaml"], r#"{"check":"p.yaml"}"#);
+    check("daemon.upgrade", &["--binary", "/b"], r#"{"binary":"/b"}"#);
+}
+
+#[test]
+fn command_lines_that_contradict_themselves_are_refused() {
+    for (operation, line) in [
+        ("service.stop", &[][..]),
+        ("service.stop", &["web", "--timeout", "1", "--no-wait"]),
+        ("service.start", &["web", "--name", "x"]),
+        ("service.start", &["--name", "x", "--command", "a", "--", "b"]),
+        ("service.start", &["--name", "x", "--env", "NOVALUE"]),
+        ("service.restart", &["web", "--args", "it's"]),
+        ("service.list", &["--state", "asleep"]),
+        ("log.read", &["web", "-n", "-3"]),
+    ] {
+        let entry = find(operation).expect("it is in the table");
+        let command = (entry.augment())(Command::new("test").no_binary_name(true));
+        assert!(command.try_get_matches_from(line).is_err(), "{operation} {line:?} was taken");
+    }
+}
