@@ -157,6 +157,26 @@ impl Registry {
         board.records.iter().filter_map(began).collect()
     }
 
+    /// How many states the keeper has sent of a service.
+    pub(crate) fn states_of(&self, name: &ServiceName) -> u64 {
+        self.look().records.get(name).map_or(0, |record| record.states)
+    }
+
+    /// Wait until the keeper has sent a newer state of each of these than those counted before.
+    pub(crate) async fn newer_states(&self, counted: &BTreeMap<ServiceName, u64>) {
+        let newer = |(name, before): (&ServiceName, &u64)| {
+            // One that is gone has nothing more to say.
+            self.look().records.get(name).is_none_or(|record| record.states > *before)
+        };
+        loop {
+            let seen = self.read(|view| view.generation);
+            if counted.iter().all(newer) {
+                return;
+            }
+            self.changed(seen).await;
+        }
+    }
+
     /// The runs of these services that exist now.
     pub(crate) fn runs(&self, names: &[ServiceName]) -> Vec<(ServiceName, RunView)> {
         let board = self.look();
