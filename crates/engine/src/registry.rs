@@ -164,13 +164,16 @@ impl Registry {
 
     /// Wait until the keeper has sent a newer state of each of these than those counted before.
     pub(crate) async fn newer_states(&self, counted: &BTreeMap<ServiceName, u64>) {
-        let newer = |(name, before): (&ServiceName, &u64)| {
+        let newer = |(name, before): &(&ServiceName, &u64)| {
             // One that is gone has nothing more to say.
-            self.look().records.get(name).is_none_or(|record| record.states > *before)
+            self.look().records.get(*name).is_none_or(|record| record.states > **before)
         };
+        // Each is looked at until it has come, and not again.
+        let mut missing: Vec<(&ServiceName, &u64)> = counted.iter().collect();
         loop {
             let seen = self.read(|view| view.generation);
-            if counted.iter().all(newer) {
+            while missing.pop_if(|last| newer(last)).is_some() {}
+            if missing.is_empty() {
                 return;
             }
             self.changed(seen).await;

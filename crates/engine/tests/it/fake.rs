@@ -175,8 +175,10 @@ impl Played {
                         return;
                     }
                     while let Some(message) = decode::<ToKeeper>(&mut buffer).unwrap() {
-                        for answer in self.take(message) {
-                            self.send(&[answer]).await;
+                        let answers = self.take(message);
+                        let together = if self.manners.answers_first { 1 } else { answers.len() };
+                        for part in answers.chunks(together.max(1)) {
+                            self.send(part).await;
                             tokio::task::yield_now().await;
                         }
                     }
