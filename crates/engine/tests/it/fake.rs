@@ -176,9 +176,12 @@ impl Played {
                     }
                     while let Some(message) = decode::<ToKeeper>(&mut buffer).unwrap() {
                         let answers = self.take(message);
-                        let together = if self.manners.answers_first { 1 } else { answers.len() };
-                        for part in answers.chunks(together.max(1)) {
-                            self.send(part).await;
+                        if !self.manners.answers_first {
+                            self.send(&answers).await;
+                            continue;
+                        }
+                        for answer in answers {
+                            self.send(&[answer]).await;
                             tokio::task::yield_now().await;
                         }
                     }
