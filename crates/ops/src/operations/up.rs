@@ -80,7 +80,12 @@ Examples:
         };
         let applied = context.engine.apply(request).await?;
         let names = match input.names.as_slice() {
-            [] => context.engine.read(autostarted),
+            [] => {
+                // What was removed stays in view until it has stopped.
+                let mut names = context.engine.read(autostarted);
+                names.retain(|name| !applied.removed.contains(name));
+                names
+            }
             words => context.engine.select(words)?,
         };
         let changed = begin(context, &names, wait).await?;
