@@ -90,12 +90,9 @@ pub struct ConfigRequest {
     pub environment: Option<Vec<(String, String)>>,
 }
 
-/// [`Applied::source`] of the built-in example.
-pub const EXAMPLE_SOURCE: &str = "the built-in example";
-
 #[derive(Debug, Clone, Default)]
 pub struct Applied {
-    /// The file's path, `SUPERVISOR_TARGET_CMD` or [`EXAMPLE_SOURCE`].
+    /// The file's path, `SUPERVISOR_TARGET_CMD`, or `the built-in example`.
     pub source: String,
     pub added: Vec<ServiceName>,
     pub changed: Vec<ServiceName>,
@@ -253,9 +250,9 @@ impl Engine {
         unimplemented!()
     }
 
-    /// Delete what a service has logged, after it was removed.
-    pub async fn delete_logs(&self, name: &ServiceName) -> Result<(), EngineError> {
-        let _ = name;
+    /// Delete the logs of services that were removed, once they have ended.
+    pub async fn delete_logs(&self, names: &[ServiceName]) -> Result<(), EngineError> {
+        let _ = names;
         unimplemented!()
     }
 

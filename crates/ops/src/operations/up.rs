@@ -8,10 +8,13 @@ use crate::settle::{Before, Changed, Goal, before, report, settle};
 use crate::show::{Page, Show};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
-use proctor_engine::api::{ConfigRequest, EXAMPLE_SOURCE, View};
+use proctor_engine::api::{ConfigRequest, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+/// What the engine calls the built-in example.
+const EXAMPLE_SOURCE: &str = "the built-in example";
 
 pub struct Up;
 
