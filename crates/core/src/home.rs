@@ -1,6 +1,6 @@
 //! Where Proctor keeps its things. Pure: the caller says who it is and what the environment holds.
 
-use crate::name::ServiceName;
+use crate::name::{RunId, ServiceName};
 use std::path::{Path, PathBuf};
 
 /// The two folders of one Proctor, and the names in them.
@@ -52,6 +52,12 @@ impl Home {
 
     pub fn service(&self, name: &ServiceName) -> PathBuf {
         self.services().join(name.as_str())
+    }
+
+    /// The FIFOs of a run's standard output and standard error.
+    pub fn fifos(&self, name: &ServiceName, run: RunId) -> [PathBuf; 2] {
+        let folder = self.service(name);
+        [folder.join(format!("{run}.out")), folder.join(format!("{run}.err"))]
     }
 
     /// Shared environments.

@@ -1,8 +1,15 @@
 //! What the operations see of the engine. Reading never waits for anything; writing is a message to the one
 //! owner of the state.
 
+use crate::environment::Environments;
 use crate::error::EngineError;
+use crate::link::{Ask, Link};
+use crate::owner::{Answer, Command};
+use crate::registry::Registry;
+use crate::usage::Meter;
+use crate::{apply, logs, select, source, startable};
 use proctor_core::config::{Problem, Setting};
+use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::logindex::{ExitMark, Stream};
 use proctor_core::name::{RunId, ServiceName};
@@ -10,10 +17,26 @@ use proctor_core::time::Wall;
 use proctor_core::wire::{ServiceState, Tracking, Whom};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// What [`Applied::source`] says of the built-in example.
+pub const EXAMPLE_SOURCE: &str = "the built-in example";
 
 /// Handle to the engine; cheap to clone.
 #[derive(Clone)]
-pub struct Engine;
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    home: Home,
+    registry: Arc<Registry>,
+    link: Link,
+    owner: mpsc::Sender<Command>,
+    meter: Meter,
+}
 
 /// Everything known now. Lives behind a lock held for microseconds; see [`Engine::read`].
 #[derive(Debug, Default)]
@@ -25,7 +48,7 @@ pub struct View {
     pub config: Option<PathBuf>,
     pub keeper: Option<KeeperView>,
     pub settings: Vec<Setting>,
-    /// What a person should know about this Proctor itself: damaged state, a configuration that no longer parses.
+    /// What is wrong and needs somebody to do something.
     pub problems: Vec<String>,
 }
 
@@ -86,13 +109,12 @@ pub struct ConfigRequest {
     /// `proctor.yaml`; `None`: the one applied last, else `SUPERVISOR_TARGET_CMD`, else the built-in example if `example`.
     pub path: Option<PathBuf>,
     pub example: bool,
-    /// The caller's environment; `None`: the daemon's own.
+    /// The caller's environment; `None`: the one this configuration was applied with before, else the daemon's own.
     pub environment: Option<Vec<(String, String)>>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Applied {
-    /// The file's path, `SUPERVISOR_TARGET_CMD`, or `the built-in example`.
     pub source: String,
     pub added: Vec<ServiceName>,
     pub changed: Vec<ServiceName>,
@@ -158,59 +180,73 @@ pub enum LogWhat {
     Dropped(u32),
 }
 
+/// How long a removed service may take to end before its logs are deleted.
+const GONE_WITHIN: Duration = Duration::from_secs(60);
+
+/// Without a way to be told, look again this often while somebody follows a log.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 impl Engine {
+    pub(crate) fn new(
+        home: Home,
+        registry: Arc<Registry>,
+        link: Link,
+        owner: mpsc::Sender<Command>,
+    ) -> Engine {
+        Engine { inner: Arc::new(Inner { home, registry, link, owner, meter: Meter::new() }) }
+    }
+
     /// Look at the state; `look` must be quick and must not call back.
     pub fn read<R>(&self, look: impl FnOnce(&View) -> R) -> R {
-        let _ = look;
-        unimplemented!()
+        self.inner.registry.read(look)
     }
 
     /// Wait until the generation is larger than `seen`; returns it.
     pub async fn changed(&self, seen: u64) -> u64 {
-        let _ = seen;
-        unimplemented!()
+        self.inner.registry.changed(seen).await
     }
 
     /// Names for words of a command line: a service, all instances of one, a group, or `all`.
     pub fn select(&self, words: &[String]) -> Result<Vec<ServiceName>, EngineError> {
-        let _ = words;
-        unimplemented!()
+        self.read(|view| select::select(view, words))
     }
 
     /// Define what a configuration says and drop what it no longer says; starts and restarts nothing. All or nothing.
     pub async fn apply(&self, request: ConfigRequest) -> Result<Applied, EngineError> {
-        let _ = request;
-        unimplemented!()
+        self.command(|answer| Command::Apply { request, answer }).await
     }
 
     /// Check a configuration without applying it: its effective settings, or all its problems.
     pub async fn check(&self, request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
-        let _ = request;
-        unimplemented!()
+        let current = self.inner.registry.current();
+        crate::blocking(move || {
+            let asked = source::choose(request, current.as_deref())?;
+            let environment = Environments::default().share(asked.given.as_ref())?;
+            Ok(apply::prepare(&asked.source, &environment, &BTreeMap::new())?.settings)
+        })
+        .await?
     }
 
     /// Define a service at run time and keep it in `services.json`.
     pub async fn add(&self, service: NewService) -> Result<Vec<ServiceName>, EngineError> {
-        let _ = service;
-        unimplemented!()
+        self.command(|answer| Command::Add { service, answer }).await
     }
 
-    /// Stop and forget services added at run time; one from the file is refused.
+    /// Stop and forget services added at run time; one from the file is refused. They stay visible until they ended.
     pub async fn remove(&self, names: &[ServiceName]) -> Result<(), EngineError> {
-        let _ = names;
-        unimplemented!()
+        let names = names.to_vec();
+        self.command(|answer| Command::Remove { names, answer }).await
     }
 
     /// Before a start: do all these programs exist, are their ports free? Changes nothing.
     pub fn check_startable(&self, names: &[ServiceName]) -> Result<(), EngineError> {
-        let _ = names;
-        unimplemented!()
+        startable::check(&self.inner.registry, names)
     }
 
     /// Persist the wish, then tell the keeper. Returns when the keeper has it, not when it is fulfilled.
     pub async fn set_wish(&self, names: &[ServiceName], wish: Wish) -> Result<(), EngineError> {
-        let _ = (names, wish);
-        unimplemented!()
+        let names = names.to_vec();
+        self.command(|answer| Command::SetWish { names, wish, answer }).await
     }
 
     /// Restart; `args` replaces the arguments (not the program) from now on.
@@ -219,8 +255,8 @@ impl Engine {
         names: &[ServiceName],
         args: Option<Vec<String>>,
     ) -> Result<(), EngineError> {
-        let _ = (names, args);
-        unimplemented!()
+        let names = names.to_vec();
+        self.command(|answer| Command::Restart { names, args, answer }).await
     }
 
     pub async fn signal(
@@ -229,52 +265,77 @@ impl Engine {
         signal: i32,
         whom: Whom,
     ) -> Result<(), EngineError> {
-        let _ = (name, signal, whom);
-        unimplemented!()
+        self.inner.link.ask(Ask::Signal(name.clone(), signal, whom)).await
     }
 
     /// CPU and memory of the trees of these services, sampled now.
     pub async fn usage(&self, names: &[ServiceName]) -> BTreeMap<ServiceName, Usage> {
-        let _ = names;
-        unimplemented!()
+        self.inner.meter.usage(&self.inner.registry, names).await
     }
 
     pub async fn read_logs(&self, query: LogQuery) -> Result<LogPage, EngineError> {
-        let _ = query;
-        unimplemented!()
+        let folder = self.inner.home.logs();
+        crate::blocking(move || logs::read(&folder, &query)).await?
     }
 
     /// Wait until one of these logs may have more than `cursor` has seen.
     pub async fn logs_changed(&self, services: &[ServiceName], cursor: &str) {
-        let _ = (services, cursor);
-        unimplemented!()
+        match logs::Watch::after(&self.inner.home.logs(), services, cursor) {
+            Ok(mut watch) => watch.changed().await,
+            Err(error) => {
+                tracing::warn!(%error, "logs cannot be watched");
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        }
     }
 
     /// Delete the logs of services that were removed, once they have ended.
     pub async fn delete_logs(&self, names: &[ServiceName]) -> Result<(), EngineError> {
-        let _ = names;
-        unimplemented!()
-    }
-
-    /// The text of the built-in example configuration.
-    pub fn example() -> &'static str {
-        unimplemented!()
+        let left =
+            |view: &View| names.iter().find(|name| view.services.contains_key(name)).cloned();
+        let gone = async {
+            let mut seen = self.read(|view| view.generation);
+            while self.read(left).is_some() {
+                seen = self.changed(seen).await;
+            }
+        };
+        if tokio::time::timeout(GONE_WITHIN, gone).await.is_err()
+            && let Some(name) = self.read(left)
+        {
+            return Err(EngineError::Failed(format!("'{name}' has not ended; its logs are kept")));
+        }
+        let (folder, names) = (self.inner.home.logs(), names.to_vec());
+        crate::blocking(move || names.iter().try_for_each(|name| logs::delete(&folder, name)))
+            .await?
     }
 
     /// End Proctor: the keeper stops what is to be stopped, then everything of ours leaves.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
-        unimplemented!()
+        self.inner.link.ask(Ask::Shutdown).await
     }
 
     /// Replace keeper and daemon by this binary, in place.
     pub async fn upgrade(&self, binary: PathBuf) -> Result<(), EngineError> {
-        let _ = binary;
-        unimplemented!()
+        let Ok(binary) = binary.into_os_string().into_string() else {
+            return Err(EngineError::Failed("the name of the binary is not UTF-8".into()));
+        };
+        self.inner.link.ask(Ask::Upgrade(binary)).await
     }
 
-    /// Whom to thank for the problems of a configuration, for people.
+    /// The problems of a configuration, for people: one line for each.
     pub fn describe(problems: &[Problem]) -> String {
-        let _ = problems;
-        unimplemented!()
+        source::describe(problems)
+    }
+
+    /// The text of the built-in example.
+    pub fn example() -> &'static str {
+        source::EXAMPLE
+    }
+
+    async fn command<R>(&self, make: impl FnOnce(Answer<R>) -> Command) -> Result<R, EngineError> {
+        let (answer, result) = oneshot::channel();
+        // The owner is gone only when the daemon ends.
+        self.inner.owner.send(make(answer)).await.map_err(|_| EngineError::KeeperGone)?;
+        result.await.map_err(|_| EngineError::KeeperGone)?
     }
 }

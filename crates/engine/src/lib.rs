@@ -1,5 +1,35 @@
-//! The daemon's side of Proctor (contract; to be filled).
+//! The daemon's side of Proctor: what is defined and wanted, the link to the keeper, health, usage and logs.
+//!
+//! Reading goes to the [registry], which never waits. Changing goes through the one [owner] of the state, which
+//! writes `services.json`, shows the change and tells the keeper, in this order. [`daemon::run`] puts it together.
+//! Left out on purpose: who may do what (the operations decide) and how clients speak (the fronts).
 
+mod added;
 pub mod api;
+mod apply;
+mod board;
+pub mod daemon;
+mod definition;
+mod environment;
 pub mod error;
+mod link;
 pub mod logs;
+mod owner;
+mod probe;
+mod probes;
+mod registry;
+mod select;
+mod source;
+mod startable;
+mod startup;
+mod store;
+mod usage;
+mod witness;
+
+/// Run what blocks on a thread where that does no harm.
+async fn blocking<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, error::EngineError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| error::EngineError::Failed(format!("a task failed: {error}")))
+}

@@ -18,7 +18,7 @@ use proctor_sys::file::Lock;
 use proctor_sys::poll::{Interest, Poller, Ready};
 use proctor_sys::signal::{self, Signals};
 use proctor_sys::{clock, inherit, proc, process};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,7 +38,7 @@ pub struct Options {
     pub listener: Option<UnixListener>,
     /// Program and arguments of the daemon; it gets the keeper's socket at 3 and the listener at 4.
     pub daemon: Vec<String>,
-    /// Program and arguments after which the new program of an upgrade is a keeper; `{binary}` is not among them.
+    /// Arguments that make a new program, after an upgrade, a keeper of this home.
     pub keeper: Vec<String>,
     /// Closed when the first daemon has said hello: whoever waits for us can go on.
     pub ready: Option<OwnedFd>,
@@ -77,6 +77,7 @@ pub fn run(options: Options) -> Result<Ended, KeeperError> {
         for event in &ready {
             keeper.on_ready(*event);
         }
+        keeper.handle_pending();
         keeper.on_time();
         keeper.publish();
         if keeper.has_ended() {
@@ -101,6 +102,8 @@ pub(crate) struct Keeper {
     pub(crate) services: Services,
     /// Main processes that are our children.
     pub(crate) children: HashMap<u32, u32>,
+    /// Events that followed from handling others.
+    pub(crate) pending: VecDeque<(u32, Event)>,
     pub(crate) daemon: Daemon,
     pub(crate) ending: Ending,
     pub(crate) null: File,
@@ -177,6 +180,7 @@ impl Keeper {
             label,
             services: Services::default(),
             children: HashMap::new(),
+            pending: VecDeque::new(),
             daemon: Daemon::new(options.daemon, options.ready),
             ending: Ending::default(),
             null: File::open("/dev/null").map_err(kernel("cannot open /dev/null"))?,
@@ -271,6 +275,9 @@ impl Keeper {
     }
 
     fn next_deadline(&self) -> Option<Duration> {
+        if !self.pending.is_empty() {
+            return Some(Duration::ZERO);
+        }
         let now = clock::now().mono;
         let look_again = now.plus(LOOK_AGAIN);
         let of_services = self.services.iter().flat_map(|(_, service)| {

@@ -21,28 +21,32 @@ pub(crate) enum StoreError {
 }
 
 /// Paths of one service's folder.
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub(crate) struct Folder {
+    home: Home,
+    name: ServiceName,
+    pub(crate) path: PathBuf,
+}
 
 impl Folder {
     pub(crate) fn of(home: &Home, name: &ServiceName) -> Folder {
-        Folder(home.service(name))
+        Folder { home: home.clone(), name: name.clone(), path: home.service(name) }
     }
 
     pub(crate) fn spec(&self) -> PathBuf {
-        self.0.join("spec")
+        self.path.join("spec")
     }
 
     pub(crate) fn state(&self) -> PathBuf {
-        self.0.join("state")
+        self.path.join("state")
     }
 
     pub(crate) fn run(&self, run: RunId) -> PathBuf {
-        self.0.join(format!("{run}.run"))
+        self.path.join(format!("{run}.run"))
     }
 
     /// The FIFOs of standard output and standard error.
     pub(crate) fn fifos(&self, run: RunId) -> [PathBuf; 2] {
-        [self.0.join(format!("{run}.out")), self.0.join(format!("{run}.err"))]
+        self.home.fifos(&self.name, run)
     }
 
     /// Remove all files of a run. The record goes last: while it is there, the rest is cleaned up by whoever finds it.
@@ -54,7 +58,7 @@ impl Folder {
 
     /// The runs that have files here, whatever kind.
     pub(crate) fn runs(&self) -> Vec<RunId> {
-        let mut runs: Vec<RunId> = entries(&self.0)
+        let mut runs: Vec<RunId> = entries(&self.path)
             .into_iter()
             .filter_map(|(name, _)| {
                 let (run, kind) = name.split_once('.')?;
@@ -68,7 +72,7 @@ impl Folder {
     }
 
     pub(crate) fn remove(&self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 

@@ -70,8 +70,8 @@ impl Keeper {
             return Ok(());
         }
         let folder = Folder::of(&self.home, &spec.name);
-        file::private_dir(&folder.0)
-            .map_err(|e| failed(format!("cannot make {}: {e}", folder.0.display())))?;
+        file::private_dir(&folder.path)
+            .map_err(|e| failed(format!("cannot make {}: {e}", folder.path.display())))?;
         records::write(&folder.spec(), &StoredSpec(spec.clone()))
             .map_err(|e| failed(e.to_string()))?;
         match known.and_then(|slot| Some((slot, self.services.get_mut(slot)?))) {
@@ -137,7 +137,10 @@ impl Keeper {
             (Whom::Main, Main::Gone { .. }) => return Err(not_running()),
             (Whom::Tree, _) => {
                 let mark = self.mark(slot, run.id).ok_or_else(not_running)?;
-                log!("signal {signal} to {} processes of {name}", run.tree(mark).signal(signal));
+                log!(
+                    "signal {signal} to {} processes of {name}",
+                    run.tree(mark).signal(signal, None)
+                );
                 Ok(())
             }
         };

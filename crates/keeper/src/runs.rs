@@ -22,39 +22,41 @@ use std::os::unix::fs::OpenOptionsExt;
 const QUIET: Millis = Millis(2000);
 
 impl Keeper {
-    /// Give an event to a service's machine, store what changed, do what it says, until nothing follows.
+    /// Give an event to a service's machine, store what changed and do what it says. What follows from that waits for
+    /// the next round of the loop: a service that cannot be made must not keep the others waiting.
     pub(crate) fn handle(&mut self, slot: u32, event: Event) {
-        let mut events = vec![event];
-        while let Some(event) = events.pop() {
-            let now = clock::now();
-            let mut actions = Vec::new();
-            let Some(service) = self.services.get_mut(slot) else { return };
-            let was_started = matches!(event, Event::Started { .. });
-            let machine_before = service.machine.clone();
-            let rules = Rules { restart: &service.restart, grace: service.stop.grace };
-            service.machine.handle(now, rules, event, &mut actions);
-            if service.machine == machine_before && actions.is_empty() {
-                continue;
-            }
+        let now = clock::now();
+        let Some(service) = self.services.get_mut(slot) else { return };
+        let was_started = matches!(event, Event::Started { .. });
+        let machine_before = service.machine.clone();
+        let rules = Rules { restart: &service.restart, grace: service.stop.grace };
+        let mut actions = Vec::new();
+        service.machine.handle(now, rules, event, &mut actions);
+        if service.machine != machine_before || !actions.is_empty() {
             service.changed = true;
             // A run that is recorded and alive is known to have started: that needs no writing.
             if !was_started {
                 self.store_state(slot);
             }
-            for action in actions {
-                events.extend(self.perform(slot, action, now));
-            }
+            self.carry_out(slot, actions, now);
         }
         self.finish_removal(slot);
     }
 
-    /// Do what a machine said outside of [`Keeper::handle`].
+    /// Do what a machine said.
     pub(crate) fn carry_out(&mut self, slot: u32, actions: Vec<Action>, now: Now) {
-        self.store_state(slot);
         for action in actions {
             if let Some(event) = self.perform(slot, action, now) {
-                self.handle(slot, event);
+                self.pending.push_back((slot, event));
             }
+        }
+    }
+
+    /// Handle what followed from the last round.
+    pub(crate) fn handle_pending(&mut self) {
+        for _ in 0..self.pending.len() {
+            let Some((slot, event)) = self.pending.pop_front() else { return };
+            self.handle(slot, event);
         }
     }
 
@@ -82,6 +84,8 @@ impl Keeper {
             .and_then(|bytes| postcard::from_bytes(bytes).ok())
             .ok_or_else(lost)?;
         let folder = Folder::of(&self.home, &spec.name);
+        // Somebody may have tidied the runtime directory; that must not keep a service down.
+        let _ = file::private_dir(&folder.path);
         let made = self.make_process(&spec, &folder, run, now);
         if made.is_err() {
             folder.remove_run(run);
@@ -134,7 +138,7 @@ impl Keeper {
             cgroup: cgroup.as_ref().map(|p| p.display().to_string()),
         };
         let record = new_record(folder, &header).map_err(|e| failure("record", name, &e))?;
-        let id = self.mark_value(run);
+        let id = self.mark_value(name, run);
         let home = self.home.state.display().to_string();
         let marks = [
             ("PROCTOR_HOME", home.as_str()),
@@ -164,6 +168,7 @@ impl Keeper {
             cgroup,
             main: Main::Child,
             spawned: Some(spawned),
+            asked: false,
             killed: false,
             left: 0,
         };
@@ -204,9 +209,13 @@ impl Keeper {
                 Main::Gone { .. } => Err(io::ErrorKind::NotFound.into()),
             };
             if sent.is_err() {
-                run.left = u32::try_from(run.tree(mark.clone()).signal(signal)).unwrap_or(u32::MAX);
+                // Who was asked with the group is not asked twice: some programs take that for "at once".
+                let except = run.asked.then_some(run.pid);
+                run.left = u32::try_from(run.tree(mark.clone()).signal(signal, except))
+                    .unwrap_or(u32::MAX);
             }
         }
+        run.asked |= !matches!(run.main, Main::Gone { .. });
     }
 
     fn kill(&mut self, slot: u32, id: RunId) {
@@ -282,17 +291,13 @@ impl Keeper {
 
     /// The mark of a run in its processes' environment, as an entry.
     pub(crate) fn mark(&self, slot: u32, run: RunId) -> Option<String> {
-        self.services.get(slot)?;
-        Some(self.mark_entry(run))
+        let service = self.services.get(slot)?;
+        Some(format!("PROCTOR_RUN={}", self.mark_value(service.name.as_str(), run)))
     }
 
-    pub(crate) fn mark_entry(&self, run: RunId) -> String {
-        format!("PROCTOR_RUN={}", self.mark_value(run))
-    }
-
-    /// Unique across Proctors on this machine, because their homes differ.
-    fn mark_value(&self, run: RunId) -> String {
-        format!("{}-{run}", self.label)
+    /// Unique on this machine: homes differ, services of a home differ, runs of a service differ.
+    fn mark_value(&self, service: &str, run: RunId) -> String {
+        format!("{}-{service}-{run}", self.label)
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Run {
     pub(crate) main: Main,
     /// Set while it is not known whether the program could be executed.
     pub(crate) spawned: Option<Spawned>,
+    /// The stop signal went to its group.
+    pub(crate) asked: bool,
     /// A kill was ours, so that it is not taken for the kernel's.
     pub(crate) killed: bool,
     /// Members counted when the tree was last looked at after the main process went.

@@ -9,7 +9,7 @@ use crate::log;
 use crate::pump::{Command, Pump};
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run, Service};
-use proctor_core::lifecycle::{Event, Exit, Machine};
+use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{self, BootId, Identity, RunHeader, StoredSpec, StoredState};
 use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopSpec};
@@ -120,7 +120,7 @@ impl Keeper {
     }
 
     fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
-        match self.find_run(folder, run) {
+        match self.find_run(slot, folder, run) {
             Found::Alive(header, process) => {
                 let attached = self.attach(slot, &header, process);
                 self.open_logs(slot, folder, run);
@@ -150,12 +150,17 @@ impl Keeper {
         if let Some(service) = self.services.get_mut(slot) {
             service.machine.run_was_never_made(now, &mut actions);
         }
+        self.store_state(slot);
         self.carry_out(slot, actions, now);
     }
 
-    fn find_run(&self, folder: &Folder, run: RunId) -> Found {
+    fn find_run(&self, slot: u32, folder: &Folder, run: RunId) -> Found {
         match read_run(folder, run) {
-            Ok(None) => Found::Never,
+            // Its keeper died before it could make the record, or somebody tidied too much.
+            Ok(None) => match self.search_run(slot, run) {
+                Found::Over(..) if !self.is_up(slot) => Found::Never,
+                found @ (Found::Alive(..) | Found::Over(..) | Found::Never) => found,
+            },
             Ok(Some((header, Some(identity)))) => self.recognise(header, &identity),
             Ok(Some((_, None))) => match wait_for_identity(folder, run) {
                 Some((header, identity)) => self.recognise(header, &identity),
@@ -163,9 +168,13 @@ impl Keeper {
             },
             Err(error) => {
                 log!("{error}; looking for run {run} by its mark");
-                self.search_run(run)
+                self.search_run(slot, run)
             }
         }
+    }
+
+    fn is_up(&self, slot: u32) -> bool {
+        self.services.get(slot).is_some_and(|s| matches!(s.machine.phase(), Phase::Up { .. }))
     }
 
     fn recognise(&self, header: RunHeader, identity: &Identity) -> Found {
@@ -184,8 +193,9 @@ impl Keeper {
     }
 
     /// The record cannot be read: the process that leads a session and carries the run's mark is the one.
-    fn search_run(&self, run: RunId) -> Found {
-        let tree = Tree { pid: 0, cgroup: None, mark: self.mark_entry(run), reaped_at: Some(0) };
+    fn search_run(&self, slot: u32, run: RunId) -> Found {
+        let Some(mark) = self.mark(slot, run) else { return Found::Never };
+        let tree = Tree { pid: 0, cgroup: None, mark, reaped_at: Some(0) };
         let leader = tree
             .members()
             .into_iter()
@@ -263,6 +273,7 @@ fn gone(header: &RunHeader) -> Run {
         cgroup: header.cgroup.as_ref().map(PathBuf::from),
         main: Main::Gone { reaped_at: 0 },
         spawned: None,
+        asked: false,
         killed: false,
         left: 0,
     }

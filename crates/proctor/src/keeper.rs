@@ -59,7 +59,8 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(fd) => Lock::from_inherited(File::from(fd)),
         None => take_lock(&home.lock())?,
     };
-    let pid_written = lock.file().set_len(0).and_then(|()| writeln!(lock.file(), "{}", std::process::id()));
+    let pid_written =
+        lock.file().set_len(0).and_then(|()| writeln!(lock.file(), "{}", std::process::id()));
     pid_written.with_context(|| format!("cannot write {}", home.lock().display()))?;
     proctor_keeper::run(proctor_keeper::Options {
         lock,
@@ -81,7 +82,9 @@ fn is_one_of(number: RawFd, fds: &[&Option<OwnedFd>]) -> bool {
 fn take_lock(path: &Path) -> Result<Lock> {
     let give_up = Instant::now() + LOCK_WAIT;
     loop {
-        if let Some(lock) = Lock::take(path).with_context(|| format!("cannot lock {}", path.display()))? {
+        if let Some(lock) =
+            Lock::take(path).with_context(|| format!("cannot lock {}", path.display()))?
+        {
             return Ok(lock);
         }
         if Instant::now() >= give_up {
@@ -110,7 +113,8 @@ impl Arguments {
         let (mut state, mut runtime) = (None, None);
         let (mut lock, mut listener, mut ready) = (None, None, None);
         while let Some(word) = words.next() {
-            let mut value = || words.next().with_context(|| format!("{} needs a value", word.display()));
+            let mut value =
+                || words.next().with_context(|| format!("{} needs a value", word.display()));
             match word.to_str() {
                 Some("--state") => state = Some(PathBuf::from(value()?)),
                 Some("--runtime") => runtime = Some(PathBuf::from(value()?)),
@@ -120,7 +124,10 @@ impl Arguments {
                 _ => bail!("unknown argument {}", word.display()),
             }
         }
-        let home = Home { state: state.context("--state is missing")?, runtime: runtime.context("--runtime is missing")? };
+        let home = Home {
+            state: state.context("--state is missing")?,
+            runtime: runtime.context("--runtime is missing")?,
+        };
         Ok(Arguments { home, lock, listener, ready, foreground: false })
     }
 }

@@ -42,7 +42,8 @@ fn in_background(home: &Home) -> Result<u32> {
     for folder in [&home.state, &home.runtime] {
         file::private_dir(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let log = own_log(&home.own_log()).with_context(|| format!("cannot write {}", home.own_log().display()))?;
+    let log = own_log(&home.own_log())
+        .with_context(|| format!("cannot write {}", home.own_log().display()))?;
     let (mut ready, theirs) = std::io::pipe().context("cannot make a pipe")?;
     inherit::set_inherited(&theirs, true).context("cannot pass a descriptor on")?;
     let words = keeper::command(SELF, keeper::ROLE, home);
@@ -62,7 +63,11 @@ fn in_background(home: &Home) -> Result<u32> {
         if let Some(pid) = Lock::holder(&home.lock()) {
             return Ok(pid);
         }
-        bail!("the keeper ended at once ({status}); {} says why:\n{}", home.own_log().display(), last_lines(home));
+        bail!(
+            "the keeper ended at once ({status}); {} says why:\n{}",
+            home.own_log().display(),
+            last_lines(home)
+        );
     }
     Ok(child.id())
 }

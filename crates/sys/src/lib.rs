@@ -5,6 +5,7 @@
 
 #![expect(unsafe_code, reason = "this crate exists to hold the unsafe code")]
 
+pub mod atomic;
 pub mod boot;
 pub mod cgroup;
 pub mod clock;
@@ -12,9 +13,12 @@ pub mod fifo;
 pub mod file;
 pub mod inherit;
 pub mod poll;
+pub mod port;
 pub mod proc;
 pub mod process;
+pub mod program;
 pub mod signal;
 pub mod socket;
 pub mod spawn;
 pub mod tree;
+pub mod user;

@@ -50,6 +50,11 @@ impl Process {
         self.pid
     }
 
+    /// The descriptor alone, for keeping it open.
+    pub fn into_fd(self) -> OwnedFd {
+        self.pidfd
+    }
+
     /// Send a signal to this process; false if it is gone.
     pub fn signal(&self, signal: i32) -> io::Result<bool> {
         let Some(signal) = Signal::from_named_raw(signal) else {

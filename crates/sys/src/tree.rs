@@ -47,13 +47,15 @@ impl Tree {
         }
     }
 
-    /// Send a signal to every member; each is recognised again before it is signalled. Returns how many there were.
-    pub fn signal(&self, signal: i32) -> usize {
+    /// Send a signal to every member that is not in the process group `except`; each is recognised again before it is
+    /// signalled. Returns how many members there are.
+    pub fn signal(&self, signal: i32, except: Option<u32>) -> usize {
         let members = self.members();
         for member in &members {
             let Some(process) = Process::open(member.pid) else { continue };
             // Opened, then compared: from here on it cannot become another.
-            if proc::stat(member.pid).is_some_and(|stat| stat.start_ticks == member.start_ticks) {
+            let Some(stat) = proc::stat(member.pid) else { continue };
+            if stat.start_ticks == member.start_ticks && Some(stat.group) != except {
                 let _ = process.signal(signal);
             }
         }
@@ -69,10 +71,10 @@ impl Tree {
         }
         for _ in 0..LOOKS {
             // Stopped first, so that none forks while the others are killed.
-            if self.signal(libc::SIGSTOP) == 0 {
+            if self.signal(libc::SIGSTOP, None) == 0 {
                 return;
             }
-            self.signal(libc::SIGKILL);
+            self.signal(libc::SIGKILL, None);
         }
     }
 

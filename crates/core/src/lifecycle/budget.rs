@@ -4,8 +4,8 @@ use crate::spec::RestartSpec;
 use crate::time::{Millis, Mono};
 use serde::{Deserialize, Serialize};
 
-/// Restarts remembered for the window, whatever `max_restarts` says: the memory of a service is bounded,
-/// and more than this many in a window is a loop by any measure.
+/// Restarts remembered for the window: the memory of a service is bounded, and more than this many in a window
+/// is a loop by any measure. A higher `max_restarts` means this many; no limit at all stays no limit.
 const MAX_REMEMBERED: usize = 1000;
 
 /// The crash restarts of a service: those in the window, and how many in a row without a stable run.
@@ -27,19 +27,25 @@ impl Budget {
     }
 
     /// Ask for one more restart at `now`: the wait before it, or `None` if the budget is spent.
-    pub fn spend(&mut self, now: Mono, spec: &RestartSpec, seed: u64) -> Option<Millis> {
+    /// It is spent by [`Budget::made`], after the wait: a restart that is called off costs nothing, and
+    /// long waits cannot carry more restarts into a window than it allows.
+    pub fn ask(&mut self, now: Mono, spec: &RestartSpec, seed: u64) -> Option<Millis> {
         self.recent.retain(|at| now.since(*at) < spec.window);
-        let allowed = spec.max_restarts.map_or(usize::MAX, |n| n as usize);
+        let allowed = spec.max_restarts.map_or(usize::MAX, |n| (n as usize).min(MAX_REMEMBERED));
         if self.recent.len() >= allowed {
             return None;
         }
+        let wait = with_jitter(ladder(self.streak, spec), spec, seed);
+        self.streak = self.streak.saturating_add(1);
+        Some(wait)
+    }
+
+    /// The restart that was asked for is made at `now`.
+    pub fn made(&mut self, now: Mono) {
         if self.recent.len() >= MAX_REMEMBERED {
             self.recent.remove(0);
         }
         self.recent.push(now);
-        let wait = with_jitter(ladder(self.streak, spec), spec, seed);
-        self.streak = self.streak.saturating_add(1);
-        Some(wait)
     }
 
     pub fn spent(&self) -> u32 {
@@ -50,6 +56,8 @@ impl Budget {
 /// The wait before restart number `streak` (from 0) in a row.
 fn ladder(streak: u32, spec: &RestartSpec) -> Millis {
     let (first, steps) = match (spec.delay, streak) {
+        // Not left to the arithmetic: nothing times an overflowing factor is not a number.
+        (Some(Millis::ZERO), _) => return Millis::ZERO,
         (Some(delay), steps) => (delay, steps),
         (None, 0) => return Millis::ZERO,
         (None, steps) => (RestartSpec::FIRST_STEP, steps - 1),

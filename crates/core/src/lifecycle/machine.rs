@@ -105,11 +105,26 @@ impl Machine {
         }
     }
 
-    /// The run that was being made when a keeper died never came to be: make another.
+    /// The run that was being made when a keeper died never came to be: make another if one is wanted.
+    /// Does nothing where there is no run, or where it was seen to be up.
     pub fn run_was_never_made(&mut self, now: Now, out: &mut Vec<Action>) {
-        match self.wish {
-            Wish::Up | Wish::Once => self.spawn(now, out),
-            Wish::Down => self.phase = Phase::Down,
+        let in_the_making = match &self.phase {
+            // A stop of what is not there would never end.
+            Phase::Starting { .. } | Phase::Stopping(_) => true,
+            Phase::Down
+            | Phase::Held
+            | Phase::Backoff { .. }
+            | Phase::Up { .. }
+            | Phase::Failed { .. }
+            | Phase::Cooling { .. } => false,
+        };
+        match (in_the_making, self.wish) {
+            (false, _) => {}
+            (true, Wish::Up | Wish::Once) => self.spawn(now, out),
+            (true, Wish::Down) => {
+                self.phase = Phase::Down;
+                self.since = now.wall;
+            }
         }
     }
 
@@ -136,9 +151,14 @@ impl Machine {
 
     fn wish_up(&mut self, now: Now, wish: Wish, out: &mut Vec<Action>) {
         self.wish = wish;
-        match &self.phase {
-            // Already running, or on its way: a stop that is under way is followed by a start.
-            Phase::Starting { .. } | Phase::Up { .. } | Phase::Stopping(_) => {}
+        match &mut self.phase {
+            // Already running, or on its way.
+            Phase::Starting { .. } | Phase::Up { .. } => {}
+            // A new run follows, whatever began the stop: the start came after it.
+            Phase::Stopping(stopping) => {
+                stopping.cause = StopCause::Asked;
+                self.budget.forgive();
+            }
             Phase::Down
             | Phase::Held
             | Phase::Backoff { .. }
@@ -219,7 +239,10 @@ impl Machine {
         let Phase::Stopping(stopping) = &mut self.phase else { return };
         if stopping.exit.is_none() {
             stopping.exit = Some(exit);
-            out.push(Action::Stop { run });
+            // What outlived a kill is killed again, not asked.
+            if !stopping.killed {
+                out.push(Action::Stop { run });
+            }
         }
     }
 
@@ -230,8 +253,16 @@ impl Machine {
     }
 
     fn enter_stopping(&mut self, now: Now, rules: Rules<'_>, run: RunId, cause: StopCause) {
-        let stable_after = rules.restart.stable_after;
-        let stable = matches!(&self.phase, Phase::Up { since, .. } if now.mono.since(*since) >= stable_after);
+        let stable = match &self.phase {
+            Phase::Up { since, .. } => now.mono.since(*since) >= rules.restart.stable_after,
+            Phase::Down
+            | Phase::Held
+            | Phase::Backoff { .. }
+            | Phase::Starting { .. }
+            | Phase::Stopping(_)
+            | Phase::Failed { .. }
+            | Phase::Cooling { .. } => false,
+        };
         let kill_at = now.mono.plus(rules.grace);
         self.phase =
             Phase::Stopping(Stopping { run, cause, kill_at, killed: false, exit: None, stable });
@@ -263,48 +294,39 @@ impl Machine {
         exit: &Exit,
         out: &mut Vec<Action>,
     ) {
+        // A run that a probe gave up on is no success, however politely it went.
+        let success =
+            cause != StopCause::Unhealthy && exit.is_success(&rules.restart.success_codes);
         match (self.wish, cause) {
             (Wish::Down, _) => self.phase = Phase::Down,
             // Stopped on request and wanted again since: a restart, or a start that came during the stop.
             (Wish::Up | Wish::Once, StopCause::Asked) => self.spawn(now, out),
             (Wish::Once, StopCause::Unhealthy | StopCause::Exited) => {
                 self.wish = Wish::Down;
-                self.leave(rules, exit);
+                self.leave(success);
             }
-            (Wish::Up, StopCause::Unhealthy) => self.crashed(now, rules, out),
-            (Wish::Up, StopCause::Exited) => self.policy(now, rules, exit, out),
+            (Wish::Up, StopCause::Unhealthy | StopCause::Exited) => {
+                self.policy(now, rules, success, out);
+            }
         }
     }
 
-    fn policy(&mut self, now: Now, rules: Rules<'_>, exit: &Exit, out: &mut Vec<Action>) {
-        let success = exit.is_success(&rules.restart.success_codes);
+    fn policy(&mut self, now: Now, rules: Rules<'_>, success: bool, out: &mut Vec<Action>) {
         match (rules.restart.policy, success) {
             (Policy::Always, _) | (Policy::OnFailure, false) => self.crashed(now, rules, out),
-            (Policy::OnFailure, true) | (Policy::Never | Policy::OneShot, _) => {
-                self.leave(rules, exit)
-            }
+            (Policy::OnFailure, true) | (Policy::Never | Policy::OneShot, _) => self.leave(success),
         }
     }
 
     /// It is not started again: `Down` after a success, `Failed` after anything else.
-    fn leave(&mut self, rules: Rules<'_>, exit: &Exit) {
-        self.phase = if exit.is_success(&rules.restart.success_codes) {
-            Phase::Down
-        } else {
-            Phase::Failed { why: FailReason::Exited }
-        };
+    fn leave(&mut self, success: bool) {
+        self.phase = if success { Phase::Down } else { Phase::Failed { why: FailReason::Exited } };
     }
 
     fn crashed(&mut self, now: Now, rules: Rules<'_>, out: &mut Vec<Action>) {
-        match self.budget.spend(now.mono, rules.restart, self.last_run.0) {
-            Some(Millis::ZERO) => {
-                self.restarts += 1;
-                self.spawn(now, out);
-            }
-            Some(wait) => {
-                self.restarts += 1;
-                self.phase = Phase::Backoff { until: now.mono.plus(wait) };
-            }
+        match self.budget.ask(now.mono, rules.restart, self.last_run.0) {
+            Some(Millis::ZERO) => self.spawn_again(now, out),
+            Some(wait) => self.phase = Phase::Backoff { until: now.mono.plus(wait) },
             None => {
                 let restarts = self.budget.spent();
                 self.phase = match rules.restart.cool_off {
@@ -320,7 +342,7 @@ impl Machine {
             return;
         }
         match &mut self.phase {
-            Phase::Backoff { .. } => self.spawn(now, out),
+            Phase::Backoff { .. } => self.spawn_again(now, out),
             Phase::Cooling { .. } => {
                 self.budget.forgive();
                 self.restarts += 1;
@@ -339,10 +361,19 @@ impl Machine {
         }
     }
 
+    /// The restart that the budget allowed is made.
+    fn spawn_again(&mut self, now: Now, out: &mut Vec<Action>) {
+        self.budget.made(now.mono);
+        self.restarts += 1;
+        self.spawn(now, out);
+    }
+
     fn spawn(&mut self, now: Now, out: &mut Vec<Action>) {
         let run = self.last_run.after(now.wall);
         self.last_run = run;
         self.phase = Phase::Starting { run };
+        // A run that could not be made may be followed by the next at once: one `Starting` after another.
+        self.since = now.wall;
         out.push(Action::Spawn { run });
     }
 }

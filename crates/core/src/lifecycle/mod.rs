@@ -23,6 +23,8 @@ mod machine;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tables;
 
 pub use budget::Budget;
@@ -72,7 +74,7 @@ pub struct Stopping {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopCause {
-    /// Somebody asked for it to stop, or to run anew.
+    /// Somebody asked for it to stop, to run anew, or to start while it was on its way out.
     Asked,
     /// A probe gave up on it.
     Unhealthy,
@@ -84,7 +86,7 @@ pub enum StopCause {
 pub enum FailReason {
     /// The restart budget is spent.
     BudgetSpent { restarts: u32 },
-    /// It ended without success and its policy is not to restart.
+    /// It ended without success, or a probe gave up on it, and its policy is not to restart.
     Exited,
 }
 

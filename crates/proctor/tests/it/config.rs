@@ -18,7 +18,14 @@ fn everything_wrong_with_a_file_is_said_at_once_and_nothing_changes() {
         "supervisor:\n  services:\n    web:\n      comand: x\n      restart_policy: sometimes\n    db:\n      command: sleep 1\n      depends_on: [web]\n",
     );
     let (_, said) = home.fail(["up", "-d"]);
-    for expected in ["proctor.yaml:4:7", "did you mean 'command'", "proctor.yaml:5:", "sometimes", "depends_on", "not supported yet"] {
+    for expected in [
+        "proctor.yaml:4:7",
+        "did you mean 'command'",
+        "proctor.yaml:5:",
+        "sometimes",
+        "depends_on",
+        "not supported yet",
+    ] {
         assert!(said.contains(expected), "{expected} is missing:\n{said}");
     }
     assert_eq!(pid(&home, "web"), before);
@@ -30,12 +37,22 @@ fn everything_wrong_with_a_file_is_said_at_once_and_nothing_changes() {
 fn variables_come_from_the_environment_then_the_env_file() {
     let home = Home::new();
     home.write(".env", "GREETING=from-dotenv\nNAME=dotenv\n");
-    home.write("proctor.yaml", &web(&["--print-env"], "env:\n  A: ${GREETING}\n  B: ${NAME}\n  C: ${UNSET:-fallback}\n  D: $$HOME"));
+    home.write(
+        "proctor.yaml",
+        &web(
+            &["--print-env"],
+            "env:\n  A: ${GREETING}\n  B: ${NAME}\n  C: ${UNSET:-fallback}\n  D: $$HOME",
+        ),
+    );
     let output = home.command(["up", "-d"]).env("NAME", "shell").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    wait_until("its environment", LIMIT, || lines(&home, "web", &[]).iter().any(|l| l.starts_with("D=")));
+    wait_until("its environment", LIMIT, || {
+        lines(&home, "web", &[]).iter().any(|l| l.starts_with("env D="))
+    });
     let seen = lines(&home, "web", &[]);
-    for expected in ["A=from-dotenv", "B=shell", "C=fallback", "D=$HOME", "NAME=shell"] {
+    for expected in
+        ["env A=from-dotenv", "env B=shell", "env C=fallback", "env D=$HOME", "env NAME=shell"]
+    {
         assert!(seen.iter().any(|line| line == expected), "{expected} is missing: {seen:?}");
     }
 }
@@ -57,7 +74,9 @@ fn a_changed_service_is_restarted_by_up_and_the_others_are_not() {
     assert_ne!(pid(&home, "b"), b);
     home.write("proctor.yaml", &web(&[], ""));
     home.ok(["up", "-d"]);
-    wait_until("they are forgotten", LIMIT, || home.json(["list"])["services"].as_array().unwrap().len() == 1);
+    wait_until("they are forgotten", LIMIT, || {
+        home.json(["list"])["services"].as_array().unwrap().len() == 1
+    });
     assert!(!proctor_testkit::alive(a));
 }
 
@@ -68,14 +87,21 @@ fn a_target_command_alone_is_enough() {
     let output = home.command(["up", "-d"]).env("SUPERVISOR_TARGET_CMD", target).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     wait_state(&home, "target", "running");
-    wait_until("its line", LIMIT, || lines(&home, "target", &[]) == ["it is 1"] || lines(&home, "target", &[]) == ["it is line 1"]);
+    wait_until("its line", LIMIT, || {
+        lines(&home, "target", &[]) == ["it is 1"]
+            || lines(&home, "target", &[]) == ["it is line 1"]
+    });
 }
 
 #[test]
 fn without_configuration_an_example_runs_and_says_what_to_write() {
     let home = Home::new();
     let output = home.run(["up", "-d"]);
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(output.status.success(), "{said}");
     assert!(said.contains("proctor.yaml"), "{said}");
     assert!(home.json(["list"])["services"].as_array().unwrap().len() >= 2, "{said}");
@@ -87,7 +113,13 @@ fn config_shows_each_value_and_where_it_came_from() {
     let text = home.ok(["config"]);
     assert!(text.contains("services.web.max_restarts") && text.contains("proctor.yaml:"), "{text}");
     assert!(text.contains("default"), "{text}");
-    for words in [vec!["config"], vec!["status", "web"], vec!["list"], vec!["--json", "config"], vec!["--json", "status"]] {
+    for words in [
+        vec!["config"],
+        vec!["status", "web"],
+        vec!["list"],
+        vec!["--json", "config"],
+        vec!["--json", "status"],
+    ] {
         assert!(!home.ok(&words).contains("s3cr3t-value"), "{words:?} shows a secret");
     }
 }
@@ -108,5 +140,8 @@ fn a_port_that_is_taken_is_named_with_its_holder() {
     let home = Home::new();
     home.write("proctor.yaml", &web(&[], &format!("port: {port}")));
     let (_, said) = home.fail(["up", "-d"]);
-    assert!(said.contains(&port.to_string()) && said.contains(&std::process::id().to_string()), "{said}");
+    assert!(
+        said.contains(&port.to_string()) && said.contains(&std::process::id().to_string()),
+        "{said}"
+    );
 }

@@ -33,5 +33,7 @@ fn a_service_that_answers_500_is_restarted_within_the_budget() {
 fn a_service_that_stops_answering_well_is_restarted() {
     let home = checked("200", &["--http-fail-after", "2"], "");
     let first = crate::support::pid(&home, "web");
-    wait_until("a new run", LIMIT, || status(&home, "web")["pid"].as_u64().is_some_and(|pid| pid as u32 != first));
+    wait_until("a new run", LIMIT, || {
+        status(&home, "web")["pid"].as_u64().is_some_and(|pid| pid as u32 != first)
+    });
 }

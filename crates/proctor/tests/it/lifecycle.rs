@@ -10,7 +10,10 @@ fn a_service_starts_runs_and_stops() {
     let pid = running["pid"].as_u64().unwrap() as u32;
     assert!(alive(pid));
     assert_eq!(running["restarts"], 0);
-    assert!(running["processes"].as_u64() >= Some(1) && running["memory_bytes"].as_u64() > Some(0), "{running:#}");
+    assert!(
+        running["processes"].as_u64() >= Some(1) && running["memory_bytes"].as_u64() > Some(0),
+        "{running:#}"
+    );
     home.ok(["start", "web"]);
     assert_eq!(crate::support::pid(&home, "web"), pid, "starting what runs changes nothing");
     home.ok(["stop", "web"]);
@@ -56,7 +59,10 @@ fn a_crash_loop_ends_as_failed_and_a_person_can_start_it_again() {
     let (_, said) = home.fail(["up", "-d"]);
     assert!(said.contains("web"), "{said}");
     let failed = wait_state(&home, "web", "failed");
-    assert_eq!((failed["restarts"].as_u64(), failed["last_exit"]["code"].as_i64()), (Some(3), Some(3)));
+    assert_eq!(
+        (failed["restarts"].as_u64(), failed["last_exit"]["code"].as_i64()),
+        (Some(3), Some(3))
+    );
     let (code, said) = home.fail(["start", "web"]);
     assert!(code != 0 && said.contains("proctor logs web"), "{code} {said}");
     wait_state(&home, "web", "failed");
@@ -69,15 +75,27 @@ fn policies_decide_what_follows_an_exit() {
         service("once", &["--exit", "0"], "restart_policy: one_shot"),
         service("broken", &["--exit", "4"], "restart_policy: never"),
         service("fine", &["--exit", "42"], "success_exit_codes: [0, 42]"),
-        service("eager", &["--exit", "0"], "restart_policy: always\nmax_restarts: 2\nrestart: { delay: 1 }"),
-        service("cooled", &["--exit", "1"], "max_restarts: 1\nrestart: { delay: 1, cool_off: 60000 }"),
+        service(
+            "eager",
+            &["--exit", "0"],
+            "restart_policy: always\nmax_restarts: 2\nrestart: { delay: 1 }"
+        ),
+        service(
+            "cooled",
+            &["--exit", "1"],
+            "max_restarts: 1\nrestart: { delay: 1, cool_off: 60000 }"
+        ),
     );
     let home = Home::new();
     home.write("proctor.yaml", &config);
     home.fail(["up", "-d"]);
-    for (name, state, restarts) in
-        [("once", "stopped", 0), ("broken", "failed", 0), ("fine", "stopped", 0), ("eager", "failed", 2), ("cooled", "cooling", 1)]
-    {
+    for (name, state, restarts) in [
+        ("once", "stopped", 0),
+        ("broken", "failed", 0),
+        ("fine", "stopped", 0),
+        ("eager", "failed", 2),
+        ("cooled", "cooling", 1),
+    ] {
         let now = wait_state(&home, name, state);
         assert_eq!(now["restarts"], restarts, "{now:#}");
     }
@@ -87,11 +105,14 @@ fn policies_decide_what_follows_an_exit() {
 fn an_ad_hoc_service_is_started_kept_and_removed() {
     let home = Home::new();
     let command = format!("{} --print-env --lines 1", victim().display());
-    let said = home.run(["start", "--name", "job", "--command", &command, "--env", "PORT=3000"]);
+    let said =
+        home.run(["start", "--name", "job", "--command", &command, "--env", "env PORT=3000"]);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.status.success(), "{told}");
     assert!(told.contains("started Proctor"), "the daemon's start is said: {told}");
-    wait_until("its output", LIMIT, || lines(&home, "job", &[]).iter().any(|line| line == "PORT=3000"));
+    wait_until("its output", LIMIT, || {
+        lines(&home, "job", &[]).iter().any(|line| line == "env PORT=3000")
+    });
     home.ok(["daemon", "stop"]);
     home.ok(["daemon", "start"]);
     wait_state(&home, "job", "running");
@@ -115,8 +136,10 @@ fn instances_and_groups_are_named_together() {
     }
     assert_eq!(status(&home, "db")["state"], "running");
     home.ok(["start", "web@2"]);
-    wait_until("its output", LIMIT, || lines(&home, "web@2", &[]).contains(&"PORT=4101".to_owned()));
-    assert!(lines(&home, "web@2", &[]).contains(&"PROCTOR_INSTANCE=2".to_owned()));
+    wait_until("its output", LIMIT, || {
+        lines(&home, "web@2", &[]).contains(&"env PORT=4101".to_owned())
+    });
+    assert!(lines(&home, "web@2", &[]).contains(&"env PROCTOR_INSTANCE=2".to_owned()));
     home.ok(["stop", "front", "back"]);
     let all = home.json(["list"]);
     assert!(all["services"].as_array().unwrap().iter().all(|s| s["state"] == "stopped"), "{all:#}");
@@ -134,8 +157,11 @@ fn a_missing_program_is_named_and_nothing_changes() {
 fn a_program_that_vanished_is_reported_with_path_and_reason() {
     let home = Home::new();
     let program = home.write("bin/tool", "#!/bin/sh\nexec sleep 1000\n");
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let config = format!("supervisor:\n  services:\n    web:\n      command: [{program:?}]\n      restart: {{ delay: 60000 }}\n");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let config = format!(
+        "supervisor:\n  services:\n    web:\n      command: [{program:?}]\n      restart: {{ delay: 60000 }}\n"
+    );
     home.write("proctor.yaml", &config);
     home.ok(["up", "-d"]);
     std::fs::remove_file(&program).unwrap();

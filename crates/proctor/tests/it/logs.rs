@@ -12,7 +12,10 @@ fn streams_lines_and_patterns_are_told_apart() {
     assert_eq!(lines(&home, "web", &["--stream", "stderr"]).len(), 30);
     assert_eq!(lines(&home, "web", &["--stream", "stdout", "--grep", "line 2[0-9]$"]).len(), 10);
     let last = home.ok(["logs", "web", "-n", "2", "--stream", "stdout"]);
-    assert!(last.contains("line 29") && last.contains("line 30") && !last.contains("line 28"), "{last}");
+    assert!(
+        last.contains("line 29") && last.contains("line 30") && !last.contains("line 28"),
+        "{last}"
+    );
     assert!(lines(&home, "web", &["--since", "1h"]).len() == 60);
     assert!(lines(&home, "web", &["--until", "2001-01-01T00:00:00Z"]).is_empty());
 }
@@ -25,10 +28,18 @@ fn several_services_are_shown_with_prefixes() {
         service("job", &["--lines", "2", "--line-prefix", "from-job "], ""),
     );
     let home = up(&config);
-    wait_until("all lines", LIMIT, || lines(&home, "api", &[]).len() == 2 && lines(&home, "job", &[]).len() == 2);
+    wait_until("all lines", LIMIT, || {
+        lines(&home, "api", &[]).len() == 2 && lines(&home, "job", &[]).len() == 2
+    });
     let text = home.ok(["logs", "api", "job"]);
-    assert!(text.lines().any(|line| line.starts_with("api") && line.contains("from-api")), "{text}");
-    assert!(text.lines().any(|line| line.starts_with("job") && line.contains("from-job")), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("api") && line.contains("from-api")),
+        "{text}"
+    );
+    assert!(
+        text.lines().any(|line| line.starts_with("job") && line.contains("from-job")),
+        "{text}"
+    );
     assert!(!text.contains('\x1b'), "no colours in a pipe");
 }
 
@@ -58,18 +69,30 @@ fn bytes_come_back_as_they_were_and_are_harmless_on_a_screen() {
     let expected = b"\xff\x00\xfe\x1b[31mred\xe2\x9c\x93\r\n";
     assert!(raw.stdout.windows(expected.len()).any(|w| w == expected), "{:?}", raw.stdout);
     let shown = home.run(["logs", "web"]);
-    assert!(!shown.stdout.contains(&0x1b) && !shown.stdout.contains(&0), "{:?}", String::from_utf8_lossy(&shown.stdout));
+    assert!(
+        !shown.stdout.contains(&0x1b) && !shown.stdout.contains(&0),
+        "{:?}",
+        String::from_utf8_lossy(&shown.stdout)
+    );
     let file = std::fs::read(home.path().join("logs/web/stdout.00000001.log")).unwrap();
     assert_eq!(file, expected);
 }
 
 #[test]
 fn logs_rotate_and_the_oldest_go() {
-    let config = web(&["--lines", "200000"], "logs: { max_size: 65536, max_files: 3 }\nrestart_policy: never");
+    let config = web(
+        &["--lines", "200000"],
+        "logs: { max_size: 65536, max_files: 3 }\nrestart_policy: never",
+    );
     let home = up(&config);
-    wait_until("the last line", LIMIT, || lines(&home, "web", &["--grep", "^line 200000$"]).len() == 1);
+    wait_until("the last line", LIMIT, || {
+        lines(&home, "web", &["--grep", "^line 200000$"]).len() == 1
+    });
     let files = std::fs::read_dir(home.path().join("logs/web")).unwrap().flatten();
-    let segments = files.filter(|f| f.file_name().to_string_lossy().starts_with("stdout") && f.path().extension().is_some_and(|x| x == "log"));
+    let segments = files.filter(|f| {
+        f.file_name().to_string_lossy().starts_with("stdout")
+            && f.path().extension().is_some_and(|x| x == "log")
+    });
     assert!(segments.count() <= 3);
     let kept = lines(&home, "web", &[]);
     let first: usize = kept[0].trim_start_matches("line ").parse().unwrap();
@@ -92,7 +115,10 @@ fn the_last_words_of_a_crash_are_there_when_the_exit_is_known() {
 
 #[test]
 fn a_grandchild_that_keeps_the_pipe_open_delays_nothing() {
-    let home = up(&web(&["--hold-fd", "--lines", "1", "--exit-after", "50", "--exit", "0"], "restart_policy: never\nstop: { grace: 200 }"));
+    let home = up(&web(
+        &["--hold-fd", "--lines", "1", "--exit-after", "50", "--exit", "0"],
+        "restart_policy: never\nstop: { grace: 200 }",
+    ));
     wait_state(&home, "web", "stopped");
     assert_eq!(lines(&home, "web", &[]), ["line 1"]);
 }
@@ -117,14 +143,18 @@ fn run_keeps_streams_apart_and_gives_back_the_exit_code() {
     assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "line 1\nline 2\n");
     assert!(String::from_utf8_lossy(&output.stderr).contains("line 2\n"));
-    assert!(home.json(["list"])["services"].as_array().unwrap().is_empty(), "nothing is left of it");
+    assert!(
+        home.json(["list"])["services"].as_array().unwrap().is_empty(),
+        "nothing is left of it"
+    );
 }
 
 #[test]
 fn up_in_the_foreground_shows_output_and_stops_what_it_started() {
     let home = Home::new();
     home.write("proctor.yaml", &web(&["--lines", "1"], ""));
-    let mut child = home.command(["up"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        home.command(["up"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut shown = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     while !line.contains("line 1") {
@@ -132,7 +162,13 @@ fn up_in_the_foreground_shows_output_and_stops_what_it_started() {
         assert!(shown.read_line(&mut line).unwrap() > 0, "it ended before the line came");
     }
     let service = crate::support::pid(&home, "web");
-    assert!(std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
     let mut rest = String::new();
     child.stderr.take().unwrap().read_to_string(&mut rest).unwrap();
     assert!(child.wait().unwrap().success(), "{rest}");

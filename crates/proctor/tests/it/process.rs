@@ -10,7 +10,9 @@ fn a_service_gets_its_folder_descriptors_limits_and_mask() {
     let keys = "working_dir: site\numask: '027'\nnice: 5\noom_score_adj: 300\nlimits: { nofile: '64:128', core: 0 }";
     home.write("proctor.yaml", &web(&["--print-cwd", "--print-fds", "--print-ids"], keys));
     home.ok(["up", "-d"]);
-    wait_until("all output", LIMIT, || lines(&home, "web", &[]).iter().any(|l| l.contains("nofile")));
+    wait_until("all output", LIMIT, || {
+        lines(&home, "web", &[]).iter().any(|l| l.contains("nofile"))
+    });
     let text = lines(&home, "web", &[]).join("\n");
     assert!(text.contains(&home.path().join("site").display().to_string()), "{text}");
     for expected in ["umask 0027", "nice 5", "nofile 64 128"] {
@@ -19,7 +21,11 @@ fn a_service_gets_its_folder_descriptors_limits_and_mask() {
     let pid = crate::support::pid(&home, "web");
     let score = std::fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap();
     assert_eq!(score.trim(), "300");
-    let fds: Vec<_> = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten().map(|e| e.file_name()).collect();
+    let fds: Vec<_> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .flatten()
+        .map(|e| e.file_name())
+        .collect();
     assert_eq!(fds.len(), 3, "{fds:?}");
 }
 

@@ -18,13 +18,22 @@ fn a_second_daemon_is_refused_and_the_first_goes_on() {
 fn fifty_clients_start_one_daemon() {
     let home = Home::new();
     let clients: Vec<_> = (0..50)
-        .map(|_| home.command(["daemon", "start"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+        .map(|_| {
+            home.command(["daemon", "start"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
         .collect();
     for client in clients {
         let output = client.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    let keepers = Command::new("pgrep").args(["-f", &format!("__keeper.*{}", home.path().display())]).output().unwrap();
+    let keepers = Command::new("pgrep")
+        .args(["-f", &format!("__keeper.*{}", home.path().display())])
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8_lossy(&keepers.stdout).lines().count(), 1);
 }
 
@@ -100,11 +109,16 @@ fn as_pid_1_it_reaps_orphans_and_ends_on_term() {
     let home = Home::new();
     home.write("proctor.yaml", &web(&["--double-fork"], "stop: { grace: 300 }"));
     let mut unshare = Command::new("unshare");
-    unshare.args(["--pid", "--fork", "--mount-proc", "--kill-child"]).arg(proctor()).arg("--home").arg(home.path());
-    let mut child = match unshare.args(["daemon", "start", "--foreground"]).stderr(Stdio::null()).spawn() {
-        Ok(child) => child,
-        Err(error) => panic!("unshare (util-linux) cannot be run: {error}"),
-    };
+    unshare
+        .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+        .arg(proctor())
+        .arg("--home")
+        .arg(home.path());
+    let mut child =
+        match unshare.args(["daemon", "start", "--foreground"]).stderr(Stdio::null()).spawn() {
+            Ok(child) => child,
+            Err(error) => panic!("unshare (util-linux) cannot be run: {error}"),
+        };
     let ready = || home.run(["daemon", "status"]).status.success();
     let ended = |child: &mut std::process::Child| child.try_wait().unwrap().is_some();
     wait_until("it is ready, or may not be made", LIMIT, || ended(&mut child) || ready());

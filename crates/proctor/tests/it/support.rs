@@ -15,7 +15,11 @@ pub(crate) fn web(args: &[&str], keys: &str) -> String {
 /// One service of a configuration: the victim with these arguments, and more keys (one a line).
 pub(crate) fn service(name: &str, args: &[&str], keys: &str) -> String {
     let list: Vec<String> = args.iter().map(|arg| serde_json::to_string(arg).unwrap()).collect();
-    let mut text = format!("    {name}:\n      command: [{:?}]\n      args: [{}]\n", victim(), list.join(", "));
+    let mut text = format!(
+        "    {name}:\n      command: [{:?}]\n      args: [{}]\n",
+        victim(),
+        list.join(", ")
+    );
     for line in keys.lines() {
         text.push_str(&format!("      {line}\n"));
     }
@@ -56,5 +60,9 @@ pub(crate) fn lines(home: &Home, name: &str, more: &[&str]) -> Vec<String> {
     words.extend(more);
     let answer = home.json(words);
     let items = answer["items"].as_array().unwrap();
-    items.iter().filter(|item| item["kind"] == "line").map(|item| item["text"].as_str().unwrap().to_owned()).collect()
+    items
+        .iter()
+        .filter(|item| item["kind"] == "line")
+        .map(|item| item["text"].as_str().unwrap().to_owned())
+        .collect()
 }

@@ -47,7 +47,10 @@ fn running_copies(home: &Home) -> usize {
         let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environ.split(|b| *b == 0).any(|entry| entry == mark.as_bytes()) && alive(*pid)
     };
-    let pids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let pids = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(has_mark).count()
 }
 
@@ -76,7 +79,8 @@ fn the_keeper_restarts_a_crashed_service_while_the_daemon_is_down() {
     let marker = home.path().join("run/services/web");
     wait_until("a new run", LIMIT, || {
         let runs = std::fs::read_dir(&marker).unwrap().flatten();
-        runs.filter(|e| e.path().extension().is_some_and(|x| x == "run")).count() == 1 && !alive(first)
+        runs.filter(|e| e.path().extension().is_some_and(|x| x == "run")).count() == 1
+            && !alive(first)
     });
     kill9(daemon);
     wait_until("it runs", LIMIT, || status(&home, "web")["state"] == "running");
@@ -84,7 +88,8 @@ fn the_keeper_restarts_a_crashed_service_while_the_daemon_is_down() {
 }
 
 fn rustix_stop(pid: u32) {
-    let status = std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status().unwrap();
+    let status =
+        std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status().unwrap();
     assert!(status.success());
 }
 
@@ -110,7 +115,10 @@ fn after_killing_the_keeper_a_stop_still_ends_the_whole_tree() {
     let home = Home::new();
     let pids = home.path().join("pids");
     let text = pids.display().to_string();
-    let config = web(&["--pid-file", &text, "--double-fork", "--fork", "2", "--ignore-term"], "stop: { grace: 200 }");
+    let config = web(
+        &["--pid-file", &text, "--double-fork", "--fork", "2", "--ignore-term"],
+        "stop: { grace: 200 }",
+    );
     home.write("proctor.yaml", &config);
     home.ok(["up", "-d"]);
     wait_until("the family", LIMIT, || proctor_testkit::recorded(&pids).len() >= 4);

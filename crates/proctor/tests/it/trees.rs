@@ -20,7 +20,9 @@ fn check(args: &[&str], family: usize, without_cgroups: bool) {
     if without_cgroups {
         assert_eq!(home.json(["daemon", "status"])["tracking"], "processes");
     }
-    wait_until(&format!("{family} processes of {args:?}"), LIMIT, || recorded(&pids).len() >= family);
+    wait_until(&format!("{family} processes of {args:?}"), LIMIT, || {
+        recorded(&pids).len() >= family
+    });
     home.ok(["stop", "web"]);
     let left = descendants_alive(&pids);
     assert!(left.is_empty(), "{args:?} left {left:?}");

@@ -1,5 +1,41 @@
-//! From the text of `proctor.yaml` to service definitions. (contract; to be filled)
+//! From the text of `proctor.yaml` to service definitions. Pure: text, variables and files come in through
+//! [`Surroundings`].
+//!
+//! ```text
+//! text ── tree ──► nodes with places ── read, keys ──► layers ── service ──► definitions, settings
+//!                                        (one mapping: one layer)   (service over supervisor over default)
+//! ```
+//! Every key is declared once, in `keys`: from there come validation, suggestions, [`schema()`] and [`reference()`].
+//! A file is refused as a whole, with all its problems; nothing is ignored except what begins with `x-`.
+//! Whether users, programs and ports exist is asked later, by those who can look.
 
+mod collection;
+mod effective;
+pub mod envfile;
+mod file;
+mod interpolate;
+mod keys;
+mod problem;
+mod read;
+mod reference;
+mod scalar;
+mod schema;
+pub mod secret;
+mod service;
+mod settings;
+pub mod signal;
+mod tree;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use problem::Problem;
+pub use reference::reference;
+pub use schema::schema;
+
+use self::problem::Place;
+use self::read::{Layer, Reader};
 use crate::name::ServiceName;
 use crate::spec::{Limit, LogSpec, RestartSpec, StopSpec};
 use crate::time::Millis;
@@ -70,18 +106,6 @@ pub struct Setting {
     pub origin: String,
 }
 
-/// One thing wrong with a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    pub file: String,
-    /// From 1; 0 when the problem has no place in the text.
-    pub line: u32,
-    pub column: u32,
-    pub message: String,
-    /// What to do: "did you mean 'command'?"
-    pub help: Option<String>,
-}
-
 /// What surrounds a configuration: it is text, and these are its ways to the outside.
 pub struct Surroundings<'a> {
     /// Absolute folder that relative paths are relative to.
@@ -94,8 +118,10 @@ pub struct Surroundings<'a> {
 
 /// Read a whole `proctor.yaml`. All problems at once, in the order of the text.
 pub fn parse(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Config, Vec<Problem>> {
-    let _ = (file, text, around);
-    Err(Vec::new())
+    let (root, problems) = tree::parse(file, text);
+    let mut reader = Reader::new(file, around);
+    let config = root.map(|root| file::read(&mut reader, &root));
+    finish(reader, problems, config, ("the file is empty", file::EXAMPLE))
 }
 
 /// Read one service's block (YAML or JSON text of a mapping with the keys of `services.NAME`), as `proctor add` and
@@ -106,6 +132,30 @@ pub fn parse_service(
     text: &str,
     around: &Surroundings<'_>,
 ) -> Result<Vec<ServiceDef>, Vec<Problem>> {
-    let _ = (file, name, text, around);
-    Err(Vec::new())
+    let (root, problems) = tree::parse(file, text);
+    let mut reader = Reader::new(file, around);
+    let services = root.map(|root| {
+        let layers = (&Layer::new(), &reader.defaults());
+        file::one(&mut reader, (name, Place::START), &root, layers, |_, _, _| {})
+    });
+    finish(reader, problems, services, ("the service is empty", "give it a 'command'"))
+}
+
+/// What was read, or everything that is wrong with it.
+fn finish<T>(
+    reader: Reader<'_>,
+    mut problems: Vec<Problem>,
+    read: Option<T>,
+    (nothing, help): (&str, &str),
+) -> Result<T, Vec<Problem>> {
+    let file = reader.file;
+    problems.extend(reader.problems);
+    if read.is_none() && problems.is_empty() {
+        problems.push(Place::START.problem(file, nothing.into(), Some(help.into())));
+    }
+    problem::sort(&mut problems, file);
+    match read {
+        Some(read) if problems.is_empty() => Ok(read),
+        _ => Err(problems),
+    }
 }

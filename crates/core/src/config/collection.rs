@@ -1,0 +1,253 @@
+//! Values that are more than one text: commands, lists, environments, files.
+
+use super::envfile;
+use super::keys::Kind;
+use super::problem::{Place, quoted};
+use super::read::Reader;
+use super::scalar;
+use super::secret::shown_value;
+use super::tree::{Content, Node};
+use super::value::{Value, Variable, Word};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// The variable that tells an instance which one it is.
+pub(super) const INSTANCE: &str = "PROCTOR_INSTANCE";
+
+impl Reader<'_> {
+    /// The value of a key, or problems.
+    pub(super) fn value(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {
+        let is_list = matches!(node.content, Content::Sequence(_));
+        match kind {
+            Kind::Command if is_list => self.command(node, path),
+            Kind::List => self.words(node, path, "a list of texts").map(Value::Words),
+            Kind::ExitCodes => self.exit_codes(node, path),
+            Kind::Environment => self.environment(node, path).map(Value::Variables),
+            Kind::EnvFiles if is_list => {
+                self.words(node, path, "a list of files").map(Value::Words)
+            }
+            Kind::EnvFiles => {
+                let word = self.word(node, path, &scalar::expected(kind))?;
+                Some(Value::Words(vec![word]))
+            }
+            Kind::Folder => self.folder(node, path),
+            Kind::Text
+            | Kind::Bool
+            | Kind::Integer { .. }
+            | Kind::Count { .. }
+            | Kind::Float { .. }
+            | Kind::Duration(_)
+            | Kind::Size { .. }
+            | Kind::Choice(_)
+            | Kind::Signal
+            | Kind::Umask
+            | Kind::User
+            | Kind::Url
+            | Kind::Limit { .. }
+            | Kind::Command
+            | Kind::Block(_)
+            | Kind::Services => self.scalar(kind, node, path),
+        }
+    }
+
+    fn items<'n>(&mut self, node: &'n Node, path: &str, expected: &str) -> Option<&'n [Rc<Node>]> {
+        match &node.content {
+            Content::Sequence(items) => Some(items),
+            Content::Scalar { .. } | Content::Mapping(_) => {
+                self.wrong(node, path, expected, None);
+                None
+            }
+        }
+    }
+
+    fn words(&mut self, node: &Node, path: &str, expected: &str) -> Option<Vec<Word>> {
+        let items = self.items(node, path, expected)?;
+        let read =
+            |(at, item): (usize, &Rc<Node>)| self.word(item, &format!("{path}[{at}]"), "text");
+        let words: Vec<Option<Word>> = items.iter().enumerate().map(read).collect();
+        words.into_iter().collect()
+    }
+
+    fn command(&mut self, node: &Node, path: &str) -> Option<Value> {
+        let words = self.words(node, path, "")?;
+        if words.first().is_none_or(|program| program.text.is_empty()) {
+            let message = format!("{path}: found no program, expected it as the first word");
+            self.problem(node.place, message, None);
+            return None;
+        }
+        Some(Value::Words(words))
+    }
+
+    fn exit_codes(&mut self, node: &Node, path: &str) -> Option<Value> {
+        const CODE: Kind = Kind::Integer { min: 0, max: 255 };
+        let items = self.items(node, path, &scalar::expected(&Kind::ExitCodes))?;
+        let mut codes = Vec::new();
+        for (at, item) in items.iter().enumerate() {
+            let value = self.scalar(&CODE, item, &format!("{path}[{at}]"));
+            let Some(Value::Number(code)) = value else { continue };
+            codes.push(i32::try_from(code).expect("the kind ends at 255"));
+        }
+        (codes.len() == items.len()).then_some(Value::ExitCodes(codes))
+    }
+
+    fn folder(&mut self, node: &Node, path: &str) -> Option<Value> {
+        let word = self.word(node, path, "a folder")?;
+        let text = self.path(&word.text, node.place, path)?;
+        Some(Value::Text(Word { shown: self.absolute(&word.shown), text }))
+    }
+
+    /// An absolute path from one that may be relative to the file.
+    pub(super) fn path(&mut self, text: &str, place: Place, path: &str) -> Option<String> {
+        if text.is_empty() {
+            self.problem(place, format!("{path}: found '', expected a path"), None);
+            return None;
+        }
+        if text.starts_with('~') {
+            let message = format!("{path}: '~' is not expanded, found {}", quoted(text));
+            self.problem(place, message, Some("write ${HOME}/…, or a path from '/'".into()));
+            return None;
+        }
+        Some(self.absolute(text))
+    }
+
+    /// `..` stays: where it leads depends on links, and those are not ours to follow.
+    fn absolute(&self, text: &str) -> String {
+        let joined = match text.starts_with('/') {
+            true => text.to_string(),
+            false => format!("{}/{text}", self.around.base_dir),
+        };
+        let parts: Vec<&str> = joined.split('/').filter(|it| !matches!(*it, "" | ".")).collect();
+        format!("/{}", parts.join("/"))
+    }
+
+    fn environment(&mut self, node: &Node, path: &str) -> Option<Vec<Variable>> {
+        match &node.content {
+            Content::Mapping(entries) => {
+                let mut variables = Vec::new();
+                for entry in entries {
+                    let path = format!("{path}.{}", entry.key);
+                    let good = self.check_name(&entry.key, entry.place, &path);
+                    let expected = "text, a number, true or false ('' for an empty one)";
+                    let Some(word) = self.word(&entry.value, &path, expected) else { continue };
+                    if good {
+                        variables.push(self.variable(&entry.key, &word, entry.value.place));
+                    }
+                }
+                Some(variables)
+            }
+            Content::Sequence(items) => Some(self.assignments(items, path)),
+            Content::Scalar { .. } => {
+                self.wrong(node, path, &scalar::expected(&Kind::Environment), None);
+                None
+            }
+        }
+    }
+
+    /// A list of `KEY=VALUE`.
+    fn assignments(&mut self, items: &[Rc<Node>], path: &str) -> Vec<Variable> {
+        let mut variables = Vec::new();
+        let mut names = BTreeSet::new();
+        for (at, item) in items.iter().enumerate() {
+            let path = format!("{path}[{at}]");
+            let Some(word) = self.word(item, &path, "KEY=VALUE") else { continue };
+            let Some((name, text)) = word.text.split_once('=') else {
+                self.problem(item.place, format!("{path}: found no '=', expected KEY=VALUE"), None);
+                continue;
+            };
+            if !self.check_name(name, item.place, &path) {
+                continue;
+            }
+            if !names.insert(name.to_string()) {
+                let message =
+                    format!("{path}: the variable {} stands here a second time", quoted(name));
+                self.problem(item.place, message, Some("remove one of them".into()));
+            }
+            let shown = word.shown.split_once('=').map_or("", |(_, shown)| shown);
+            let word = Word { text: text.into(), shown: shown.into() };
+            variables.push(self.variable(name, &word, item.place));
+        }
+        variables
+    }
+
+    fn variable(&self, name: &str, word: &Word, place: Place) -> Variable {
+        let shown = shown_value(name, &word.shown);
+        Variable { name: name.into(), text: word.text.clone(), shown, origin: self.origin(place) }
+    }
+
+    fn check_name(&mut self, name: &str, place: Place, path: &str) -> bool {
+        let message = if name == INSTANCE {
+            format!("{path}: '{INSTANCE}' is set by Proctor")
+        } else if !envfile::is_name(name) {
+            format!("{path}: {} is not a name for a variable", quoted(name))
+        } else {
+            return true;
+        };
+        self.problem(place, message, None);
+        false
+    }
+
+    /// The variables of the files that `env_file` names, in their order.
+    pub(super) fn env_files(&mut self, files: &[Word], place: Place, path: &str) -> Vec<Variable> {
+        let mut variables = Vec::new();
+        for word in files {
+            let (name, optional) = match word.text.strip_suffix('?') {
+                Some(name) => (name, true),
+                None => (word.text.as_str(), false),
+            };
+            let Some(file) = self.path(name, place, path) else { continue };
+            match &*self.env_file(&file) {
+                Ok(read) => {
+                    let size = read.iter().map(|it| it.name.len() + it.value.len()).sum();
+                    if self.charge(read.len(), size, place) {
+                        variables.extend(read.iter().map(|it| from_file(&file, it)));
+                    }
+                }
+                Err(_) if optional => {}
+                Err(why) => {
+                    let message = format!("{path}: cannot read {}: {why}", quoted(&file));
+                    let help = format!("make the file, or write '{name}?' if it may be missing");
+                    self.problem(place, message, Some(help));
+                }
+            }
+        }
+        variables
+    }
+
+    /// Why an optional env file was left out, if it was.
+    pub(super) fn skipped(&self, text: &str) -> Option<&str> {
+        let file = self.absolute(text.strip_suffix('?')?);
+        self.env_files.get(&file)?.as_ref().as_ref().err().map(String::as_str)
+    }
+
+    /// One env file; its own problems are reported when it is read first.
+    fn env_file(&mut self, file: &str) -> Rc<Result<Vec<envfile::Variable>, String>> {
+        if let Some(known) = self.env_files.get(file) {
+            return Rc::clone(known);
+        }
+        let read = (self.around.read)(file).map(|text| {
+            let variables = envfile::parse(file, &text).unwrap_or_else(|problems| {
+                self.problems.extend(problems);
+                Vec::new()
+            });
+            let reserved = variables.iter().filter(|it| it.name == INSTANCE);
+            self.problems.extend(reserved.map(|it| {
+                let place = Place { line: it.line, column: 1 };
+                place.problem(file, format!("'{INSTANCE}' is set by Proctor"), None)
+            }));
+            variables
+        });
+        let read = Rc::new(read);
+        self.env_files.insert(file.to_string(), Rc::clone(&read));
+        read
+    }
+}
+
+fn from_file(file: &str, variable: &envfile::Variable) -> Variable {
+    let shown = shown_value(&variable.name, &variable.value);
+    Variable {
+        name: variable.name.clone(),
+        text: variable.value.clone(),
+        shown,
+        origin: format!("{file}:{}", variable.line),
+    }
+}

@@ -1,0 +1,182 @@
+//! The keys inside of blocks. A block may stand in a service and in `supervisor:`; each of its keys is overridden
+//! by itself.
+
+use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
+
+const ON_FULL: &[Choice] = &[Choice::new("drop"), Choice::new("block")];
+
+const fn milliseconds(min: u64) -> Kind {
+    Kind::Duration(Duration { unit: Unit::Milliseconds, min, none: false })
+}
+
+const fn milliseconds_or_none(min: u64) -> Kind {
+    Kind::Duration(Duration { unit: Unit::Milliseconds, min, none: true })
+}
+
+const fn seconds(min: u64) -> Kind {
+    Kind::Duration(Duration { unit: Unit::Seconds, min, none: false })
+}
+
+pub(in super::super) const RESTART: &[Key] = &[
+    key(
+        "delay",
+        Scope::Both,
+        milliseconds_or_none(0),
+        Absent::Nothing("the first restart is immediate, the second waits 250 ms"),
+        "Wait before the first restart; each further one waits `backoff` times longer.",
+        "5000",
+    ),
+    key(
+        "max_delay",
+        Scope::Both,
+        milliseconds(1),
+        Absent::Value("60000"),
+        "The longest wait.",
+        "60000",
+    ),
+    key(
+        "backoff",
+        Scope::Both,
+        Kind::Float { min: 1.0, max: 100.0 },
+        Absent::Value("2.0"),
+        "Factor from one wait to the next.",
+        "2.0",
+    ),
+    key(
+        "jitter",
+        Scope::Both,
+        Kind::Float { min: 0.0, max: 1.0 },
+        Absent::Value("0.1"),
+        "Share of the wait that is random, so that services do not come back in step.",
+        "0.2",
+    ),
+    key(
+        "window",
+        Scope::Both,
+        milliseconds(1),
+        Absent::Value("600000"),
+        "The time in which `max_restarts` are counted.",
+        "600000",
+    ),
+    key(
+        "stable_after",
+        Scope::Both,
+        milliseconds(0),
+        Absent::Value("10000"),
+        "After this long a run counts as stable, and the waits begin anew.",
+        "10000",
+    ),
+    key(
+        "cool_off",
+        Scope::Both,
+        milliseconds_or_none(1),
+        Absent::Nothing("a failed service stays failed"),
+        "Try a failed service again after this long.",
+        "15m",
+    ),
+];
+
+pub(in super::super) const STOP: &[Key] = &[
+    key(
+        "signal",
+        Scope::Both,
+        Kind::Signal,
+        Absent::Value("TERM"),
+        "The signal that asks the service to end.",
+        "INT",
+    ),
+    key(
+        "grace",
+        Scope::Both,
+        milliseconds(0),
+        Absent::Value("10s"),
+        "How long it may take before everything it started is killed.",
+        "30s",
+    ),
+];
+
+pub(in super::super) const HEALTH_CHECK: &[Key] = &[
+    key(
+        "interval",
+        Scope::Both,
+        seconds(100),
+        Absent::Value("30"),
+        "Time from one question to the next.",
+        "30",
+    ),
+    key(
+        "timeout",
+        Scope::Both,
+        seconds(1),
+        Absent::Value("10"),
+        "An answer that takes longer is a failure.",
+        "10",
+    ),
+    key(
+        "retries",
+        Scope::Both,
+        Kind::Integer { min: 1, max: 1000 },
+        Absent::Value("3"),
+        "Failures in a row after which the service is restarted.",
+        "3",
+    ),
+];
+
+pub(in super::super) const LOGS: &[Key] = &[
+    key(
+        "max_size",
+        Scope::Both,
+        Kind::Size { min: 4096 },
+        Absent::Value("16MiB"),
+        "A file of output is closed when it has this size. `MiB`, `M`: powers of 1024; `MB`: powers of 1000.",
+        "16MiB",
+    ),
+    key(
+        "max_files",
+        Scope::Both,
+        Kind::Integer { min: 2, max: 100_000 },
+        Absent::Value("8"),
+        "Files kept of each stream, the open one included.",
+        "8",
+    ),
+    key(
+        "max_total",
+        Scope::Both,
+        Kind::Size { min: 8192 },
+        Absent::Value("128MiB"),
+        "Bytes kept of a service's output; at least twice `max_size`.",
+        "1G",
+    ),
+    key(
+        "max_age",
+        Scope::Both,
+        milliseconds_or_none(1000),
+        Absent::Nothing("by size only"),
+        "A file of output is also closed when it is this old.",
+        "1d",
+    ),
+    key(
+        "on_full",
+        Scope::Both,
+        Kind::Choice(ON_FULL),
+        Absent::Value("drop"),
+        "On a full disk: drop output and say how much, or let the service wait.",
+        "block",
+    ),
+];
+
+const fn limit(name: &'static str, bytes: bool, doc: &'static str, example: &'static str) -> Key {
+    key(name, Scope::Both, Kind::Limit { bytes }, Absent::Nothing("inherited"), doc, example)
+}
+
+pub(in super::super) const LIMITS: &[Key] = &[
+    limit("nofile", false, "Open files.", "65536"),
+    limit("nproc", false, "Processes of the user.", "1024"),
+    limit("core", true, "Size of a core dump.", "0"),
+    limit("as", true, "Address space.", "4GiB"),
+    limit("cpu", false, "Processor time in seconds.", "3600"),
+    limit("data", true, "Data segment.", "1GiB"),
+    limit("fsize", true, "Size of a file it writes.", "10GiB"),
+    limit("memlock", true, "Locked memory.", "unlimited"),
+    limit("stack", true, "Stack of the main thread.", "8MiB:unlimited"),
+];

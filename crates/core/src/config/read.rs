@@ -1,0 +1,284 @@
+//! From the tree to layers of values: every key looked up in the table, every value read as its kind.
+//!
+//! A [`Layer`] is what one mapping says: the supervisor's defaults, or one service. Nothing is merged here.
+
+use super::Surroundings;
+use super::envfile;
+use super::interpolate::{self, Expanded};
+use super::keys::{self, Absent, Key, Kind, Scope, planned, suggest};
+use super::problem::{MAX_PROBLEMS, Place, Problem, quoted};
+use super::scalar;
+use super::secret::shown_value;
+use super::tree::{Content, Entry, MAX_NODES, Node};
+use super::value::{Value, Word};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// All texts together, after variables were put in: sixteen times the largest file.
+const MAX_EXPANDED: usize = 16 << 20;
+
+/// Arguments and variables of all services, instances and shared env files counted each time: a thousand services with
+/// 64 KiB each.
+const MAX_MADE: usize = 64 << 20;
+/// What a text costs beside its bytes.
+const TEXT_COST: usize = 64;
+
+/// What one mapping says, by full key: `restart.delay`.
+pub(super) type Layer = BTreeMap<String, Found>;
+
+/// A value and where it came from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Found {
+    pub value: Value,
+    pub place: Option<Place>,
+    /// `proctor.yaml:12:7`, `default`
+    pub origin: String,
+}
+
+pub(super) struct Reader<'a> {
+    pub file: &'a str,
+    pub around: &'a Surroundings<'a>,
+    pub problems: Vec<Problem>,
+    /// Env files read so far, by path: many services share one.
+    pub env_files: BTreeMap<String, Rc<Result<Vec<envfile::Variable>, String>>>,
+    /// Values looked at; one that many aliases lead to counts each time.
+    visited: usize,
+    expanded: usize,
+    made: usize,
+    /// Variables that the value being read has used.
+    variables: Vec<String>,
+    stopped: bool,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(file: &'a str, around: &'a Surroundings<'a>) -> Reader<'a> {
+        Reader {
+            file,
+            around,
+            problems: Vec::new(),
+            env_files: BTreeMap::new(),
+            visited: 0,
+            expanded: 0,
+            made: 0,
+            variables: Vec::new(),
+            stopped: false,
+        }
+    }
+
+    pub(super) fn problem(&mut self, place: Place, message: String, help: Option<String>) {
+        if self.stopped {
+            return;
+        }
+        if self.problems.len() >= MAX_PROBLEMS {
+            let message = "there are more problems than these; the rest was not looked at";
+            self.problems.push(place.problem(self.file, message.into(), None));
+            self.stopped = true;
+            return;
+        }
+        self.problems.push(place.problem(self.file, message, help));
+    }
+
+    /// Give up: one last problem, and no more after it.
+    pub(super) fn stop(&mut self, place: Place, message: String) {
+        self.problem(place, message, None);
+        self.stopped = true;
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    pub(super) fn origin(&self, place: Place) -> String {
+        format!("{}:{}:{}", self.file, place.line, place.column)
+    }
+
+    /// The default of every key that a service may have.
+    pub(super) fn defaults(&mut self) -> Layer {
+        let mut layer = Layer::new();
+        for (full, key) in keys::leaves(Scope::Service) {
+            let Absent::Value(text) = key.default else { continue };
+            let (node, _) = super::tree::parse("default", text);
+            let node = node.expect("a default of the table is YAML and not null");
+            if let Some(value) = self.value(&key.kind, &node, &full) {
+                layer.insert(full, Found { value, place: None, origin: "default".into() });
+            }
+        }
+        layer
+    }
+
+    /// What the mapping `node` at `path` says. `services` is left to the caller.
+    pub(super) fn layer(&mut self, node: &Node, here: Scope, path: &str) -> Layer {
+        let mut layer = Layer::new();
+        self.block(node, (keys::KEYS, None), here, path, &mut layer);
+        layer
+    }
+
+    fn block(
+        &mut self,
+        node: &Node,
+        (keys, block): (&'static [Key], Option<&'static str>),
+        here: Scope,
+        path: &str,
+        layer: &mut Layer,
+    ) {
+        for entry in self.entries(node, path, "a mapping") {
+            if is_extension(&entry.key) || !self.visit(entry.place) {
+                continue;
+            }
+            let Some(key) = keys::find(keys, &entry.key, here) else {
+                self.unknown(entry, (keys, block), here, path);
+                continue;
+            };
+            let full_path = format!("{path}.{}", key.name);
+            if let Kind::Block(inner) = key.kind {
+                self.block(&entry.value, (inner, Some(key.name)), here, &full_path, layer);
+            } else if !matches!(key.kind, Kind::Services) {
+                let full = block.map_or(key.name.to_string(), |it| format!("{it}.{}", key.name));
+                self.leaf(key, entry, full, &full_path, layer);
+            }
+        }
+    }
+
+    fn leaf(&mut self, key: &Key, entry: &Entry, full: String, path: &str, layer: &mut Layer) {
+        self.variables.clear();
+        let Some(value) = self.value(&key.kind, &entry.value, path) else { return };
+        let place = entry.value.place;
+        let mut origin = self.origin(place);
+        if !self.variables.is_empty() {
+            origin = format!("{origin}, environment {}", self.variables.join(", "));
+        }
+        layer.insert(full, Found { value, place: Some(place), origin });
+    }
+
+    /// The entries of a mapping, or a problem.
+    pub(super) fn entries<'n>(&mut self, node: &'n Node, path: &str, what: &str) -> &'n [Entry] {
+        match &node.content {
+            Content::Mapping(entries) => return entries,
+            Content::Scalar { .. } | Content::Sequence(_) => {}
+        }
+        self.wrong(node, path, what, None);
+        &[]
+    }
+
+    /// Say that `node` is not what it should be.
+    pub(super) fn wrong(&mut self, node: &Node, path: &str, expected: &str, help: Option<String>) {
+        let found = match &node.content {
+            Content::Scalar { .. } if node.is_null() => "nothing".to_string(),
+            Content::Scalar { text, .. } => quoted(text),
+            Content::Sequence(_) => "a list".into(),
+            Content::Mapping(_) => "a mapping".into(),
+        };
+        self.problem(node.place, format!("{path}: found {found}, expected {expected}"), help);
+    }
+
+    fn unknown(
+        &mut self,
+        entry: &Entry,
+        (keys, block): (&'static [Key], Option<&'static str>),
+        here: Scope,
+        path: &str,
+    ) {
+        let name = quoted(&entry.key);
+        if let Some(it) = planned::find(block, &entry.key, here) {
+            let message = format!("{path}: {name} is not supported yet ({}): remove it", it.what);
+            return self.problem(entry.place, message, None);
+        }
+        let elsewhere =
+            block.is_none().then(|| keys.iter().find(|key| key.name == &*entry.key)).flatten();
+        let help = match elsewhere.map(|key| key.scope) {
+            Some(Scope::Service) => Some("it belongs in a service, below 'services'".to_string()),
+            Some(Scope::Supervisor | Scope::Both) => Some("it belongs in 'supervisor'".to_string()),
+            None => {
+                let names = keys.iter().filter(|key| key.scope.allows(here)).map(|key| key.name);
+                suggest::nearest(&entry.key, names).map(|it| format!("did you mean '{it}'?"))
+            }
+        };
+        self.problem(entry.place, format!("{path}: unknown key {name}"), help);
+    }
+
+    /// Count one more value looked at; false when it is enough.
+    pub(super) fn visit(&mut self, place: Place) -> bool {
+        self.visited += 1;
+        if self.visited > MAX_NODES {
+            self.stop(
+                place,
+                format!("more than {MAX_NODES} values, with those that aliases repeat"),
+            );
+        }
+        !self.stopped
+    }
+
+    /// Account for `count` texts of `size` bytes together that services will hold; false when it is enough.
+    pub(super) fn charge(&mut self, count: usize, size: usize, place: Place) -> bool {
+        self.made = self.made.saturating_add(count * TEXT_COST + size);
+        if self.made > MAX_MADE {
+            let message = "the arguments and variables of all services together take more than";
+            self.stop(place, format!("{message} {MAX_MADE} bytes"));
+        }
+        !self.stopped
+    }
+
+    /// The text of a scalar with its variables put in.
+    pub(super) fn word(&mut self, node: &Node, path: &str, expected: &str) -> Option<Word> {
+        if !self.visit(node.place) {
+            return None;
+        }
+        let text = match &node.content {
+            Content::Scalar { text, .. } if !node.is_null() => text,
+            Content::Scalar { .. } | Content::Sequence(_) | Content::Mapping(_) => {
+                self.wrong(node, path, expected, None);
+                return None;
+            }
+        };
+        let expanded = self.expand(text, node.place, path)?;
+        if expanded.text.contains('\0') {
+            self.problem(node.place, format!("{path}: the text has a NUL character in it"), None);
+            return None;
+        }
+        Some(Word { text: expanded.text, shown: expanded.shown })
+    }
+
+    fn expand(&mut self, text: &str, place: Place, path: &str) -> Option<Expanded> {
+        let expanded = match interpolate::expand(text, self.around.var) {
+            Ok(expanded) => expanded,
+            Err(failures) => {
+                for failure in failures {
+                    self.problem(place, format!("{path}: {failure}"), failure.help());
+                }
+                return None;
+            }
+        };
+        self.expanded += expanded.text.len();
+        if self.expanded > MAX_EXPANDED {
+            let message = "all texts together, with their variables and aliases, are longer than";
+            self.stop(place, format!("{message} {MAX_EXPANDED} bytes"));
+            return None;
+        }
+        for name in &expanded.variables {
+            if !self.variables.contains(name) {
+                self.variables.push(name.clone());
+            }
+        }
+        Some(expanded)
+    }
+
+    /// A value that is a single text.
+    pub(super) fn scalar(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {
+        let expected = scalar::expected(kind);
+        let word = self.word(node, path, &expected)?;
+        match scalar::read(kind, &word) {
+            Ok(value) => Some(value),
+            Err(help) => {
+                let found = quoted(&shown_value("", &word.shown));
+                let message = format!("{path}: found {found}, expected {expected}");
+                self.problem(node.place, message, help);
+                None
+            }
+        }
+    }
+}
+
+/// Keys for anchors and for other programs: allowed wherever keys are, and deliberately without meaning.
+pub(super) fn is_extension(key: &str) -> bool {
+    key.starts_with("x-")
+}

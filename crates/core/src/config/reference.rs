@@ -1,0 +1,57 @@
+//! The reference of all keys as Markdown, for the documentation.
+
+use super::keys::{Absent, KEYS, Key, Kind, Scope};
+use super::scalar::expected;
+use std::fmt::Write as _;
+
+/// Tables of every key: where it may stand, what it takes, its default, what it is for.
+pub fn reference() -> String {
+    let mut out = String::new();
+    section(&mut out, "In `supervisor`", "", KEYS, |key| key.scope == Scope::Supervisor);
+    section(&mut out, "In a service", "", KEYS, |key| key.scope == Scope::Service);
+    let title = "In a service, or in `supervisor` as the default of all services";
+    section(&mut out, title, "", KEYS, |key| key.scope == Scope::Both);
+    for key in KEYS {
+        if let Kind::Block(inner) = key.kind {
+            section(&mut out, &format!("In `{}`", key.name), key.name, inner, |_| true);
+        }
+    }
+    out.push_str(
+        "Keys that begin with `x-` may stand wherever keys stand and have no meaning: a place for anchors. \
+         Among the names of services and of variables they are names like all others.\n",
+    );
+    out
+}
+
+fn section(
+    out: &mut String,
+    title: &str,
+    block: &str,
+    keys: &[Key],
+    wanted: impl Fn(&Key) -> bool,
+) {
+    let _ = write!(out, "### {title}\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
+    for key in keys.iter().filter(|key| wanted(key)) {
+        let dot = if block.is_empty() { "" } else { "." };
+        let default = match key.default {
+            Absent::Required => "required".to_string(),
+            Absent::Value(text) => format!("`{text}`"),
+            Absent::Nothing(what) => what.to_string(),
+        };
+        let _ = writeln!(
+            out,
+            "| `{block}{dot}{}` | {} | {} | {} Example: `{}` |",
+            key.name,
+            cell(&expected(&key.kind)),
+            cell(&default),
+            cell(key.doc),
+            cell(key.example),
+        );
+    }
+    out.push('\n');
+}
+
+/// A bar would end the cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

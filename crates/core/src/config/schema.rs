@@ -1,0 +1,158 @@
+//! The JSON Schema of `proctor.yaml` (draft 2020-12), for editors.
+//!
+//! It accepts what the parser accepts as far as a schema can tell: numbers may be written as text with variables in
+//! it, and what a value refers to is not checked.
+
+use super::keys::{Absent, Duration, KEYS, Key, Kind, MAX_BYTES, Scope};
+use super::tree;
+use serde_json::{Map, Value as Json, json};
+
+/// Text in which a variable is still to be put: anything may come of it.
+const VARIABLE: &str = r"\$\{";
+
+/// The schema of the whole file.
+pub fn schema() -> Json {
+    let mut definitions = Map::new();
+    definitions.insert("supervisor".into(), mapping(KEYS, Scope::Supervisor));
+    definitions.insert("service".into(), mapping(KEYS, Scope::Service));
+    for key in KEYS {
+        if let Kind::Block(inner) = key.kind {
+            definitions.insert(key.name.into(), mapping(inner, Scope::Service));
+        }
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "proctor.yaml",
+        "description": "Services that Proctor keeps running.",
+        "type": "object",
+        // `services` may also stand at the top, without `supervisor`.
+        "if": { "required": ["services"], "not": { "required": ["supervisor"] } },
+        "then": { "$ref": "#/$defs/supervisor" },
+        "else": {
+            "properties": { "supervisor": { "$ref": "#/$defs/supervisor" } },
+            "required": ["supervisor"],
+            "patternProperties": { "^x-": true },
+            "additionalProperties": false,
+        },
+        "$defs": definitions,
+    })
+}
+
+fn mapping(keys: &[Key], here: Scope) -> Json {
+    let allowed = || keys.iter().filter(|key| key.scope.allows(here));
+    let properties: Map<String, Json> =
+        allowed().map(|key| (key.name.to_string(), property(key))).collect();
+    let required: Vec<&str> =
+        allowed().filter(|key| key.default == Absent::Required).map(|key| key.name).collect();
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "patternProperties": { "^x-": true },
+        "additionalProperties": false,
+    })
+}
+
+fn property(key: &Key) -> Json {
+    let mut schema = kind(key);
+    schema["description"] = json!(key.doc);
+    if let Absent::Value(text) = key.default {
+        schema["default"] = plain(text);
+    }
+    schema["examples"] = json!([plain(key.example)]);
+    schema
+}
+
+/// Always an object.
+fn kind(key: &Key) -> Json {
+    let text = json!({ "type": "string" });
+    let texts = json!({ "type": "array", "items": scalar() });
+    match key.kind {
+        Kind::Text | Kind::Folder => scalar(),
+        Kind::Bool => json!({ "type": ["boolean", "string"], "pattern": pattern("true|false") }),
+        Kind::Integer { min, max } => number(json!(min), json!(max), "integer", "-?[0-9]+"),
+        Kind::Count { max } => number(json!(0), json!(max), "integer", "[0-9]+|unlimited"),
+        Kind::Float { min, max } => number(json!(min), json!(max), "number", r"[0-9.]+"),
+        Kind::Duration(duration) => duration_schema(duration),
+        Kind::Size { min } => number(
+            json!(min),
+            json!(MAX_BYTES),
+            "number",
+            r"[0-9.]+ *([bB]|[kKmMgGtT]([iI]?[bB])?)?",
+        ),
+        Kind::Choice(choices) => {
+            let names: Vec<&str> = choices
+                .iter()
+                .flat_map(|it| std::iter::once(it.name).chain(it.also.iter().copied()))
+                .collect();
+            json!({ "anyOf": [{ "enum": names }, { "type": "string", "pattern": VARIABLE }] })
+        }
+        Kind::Signal | Kind::Umask | Kind::User | Kind::Limit { .. } => {
+            json!({ "type": ["string", "integer"], "minimum": 0 })
+        }
+        Kind::Url => json!({ "type": "string", "pattern": format!("^http://|{VARIABLE}") }),
+        Kind::Command => json!({ "anyOf": [scalar(), texts] }),
+        Kind::List => texts,
+        Kind::ExitCodes => json!({
+            "type": "array",
+            "items": number(json!(0), json!(255), "integer", "[0-9]+"),
+        }),
+        Kind::Environment => json!({ "anyOf": [
+            { "type": "object", "additionalProperties": scalar() },
+            { "type": "array", "items": { "type": "string", "pattern": "=" } },
+        ] }),
+        Kind::EnvFiles => json!({ "anyOf": [text, texts] }),
+        Kind::Block(_) => json!({ "$ref": format!("#/$defs/{}", key.name) }),
+        Kind::Services => json!({
+            "type": "object",
+            "propertyNames": { "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$", "not": { "const": "all" } },
+            "additionalProperties": { "$ref": "#/$defs/service" },
+        }),
+    }
+}
+
+/// What is read as text, quoted or not.
+fn scalar() -> Json {
+    json!({ "type": ["string", "number", "boolean"] })
+}
+
+fn number(min: Json, max: Json, kind: &str, text: &str) -> Json {
+    json!({ "type": [kind, "string"], "minimum": min, "maximum": max, "pattern": pattern(text) })
+}
+
+fn duration_schema(duration: Duration) -> Json {
+    let none = if duration.none { "|none" } else { "" };
+    let unit = duration.unit.millis();
+    let min = match duration.min % unit {
+        0 => json!(duration.min / unit),
+        _ => json!(duration.min as f64 / unit as f64),
+    };
+    json!({
+        "type": ["number", "string"],
+        "minimum": min,
+        "pattern": pattern(&format!("[0-9.]+ *(ms|s|m|h|d)?{none}")),
+    })
+}
+
+fn pattern(text: &str) -> String {
+    format!("^({text})$|{VARIABLE}")
+}
+
+/// YAML of the table as JSON.
+fn plain(yaml: &str) -> Json {
+    let (node, _) = tree::parse("key table", yaml);
+    node.map_or(Json::Null, |node| node_json(&node))
+}
+
+fn node_json(node: &tree::Node) -> Json {
+    match &node.content {
+        tree::Content::Scalar { text, plain: true } => {
+            serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+        }
+        tree::Content::Scalar { text, plain: false } => json!(text),
+        tree::Content::Sequence(items) => items.iter().map(|item| node_json(item)).collect(),
+        tree::Content::Mapping(entries) => {
+            entries.iter().map(|it| (it.key.to_string(), node_json(&it.value))).collect()
+        }
+    }
+}

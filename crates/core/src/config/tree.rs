@@ -1,0 +1,364 @@
+//! YAML (and so JSON) as a small tree that remembers where everything stood.
+//!
+//! It knows nothing of what the keys mean. An alias shares its target, so that a file of a kilobyte cannot become
+//! gigabytes; merge keys (`<<`) are resolved here, because what they mean is YAML's business. Left out on
+//! purpose: tags, keys that are not text, several documents. Each is refused, not ignored.
+
+use super::problem::{MAX_PROBLEMS, Place, Problem, quoted};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// A thousand services with ten lines each are a tenth of this.
+pub(super) const MAX_TEXT: usize = 1 << 20;
+/// More than the largest sensible file has; few enough to be read in a blink.
+pub(super) const MAX_NODES: usize = 200_000;
+/// Aliases counted. The deepest key that exists is 6 deep.
+pub(super) const MAX_DEPTH: usize = 32;
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub place: Place,
+    pub content: Content,
+    /// Levels of this node and what is below it: 1 for a scalar.
+    height: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    /// `plain`: without quotes, and so perhaps a `null`.
+    Scalar {
+        text: String,
+        plain: bool,
+    },
+    Sequence(Vec<Rc<Node>>),
+    Mapping(Vec<Entry>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub key: Rc<str>,
+    pub place: Place,
+    pub value: Rc<Node>,
+}
+
+impl Node {
+    /// Nothing was written: `key:`, `~` or `null`.
+    pub(super) fn is_null(&self) -> bool {
+        match &self.content {
+            Content::Scalar { text, plain } => {
+                *plain && matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+            }
+            Content::Sequence(_) | Content::Mapping(_) => false,
+        }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        match &self.content {
+            Content::Mapping(entries) => entries.iter().find(|entry| &*entry.key == key),
+            Content::Scalar { .. } | Content::Sequence(_) => None,
+        }
+    }
+}
+
+/// Read the text. There may be problems and a tree, so that its meaning can be checked in the same breath;
+/// no tree and no problem is an empty file.
+pub(super) fn parse(file: &str, text: &str) -> (Option<Rc<Node>>, Vec<Problem>) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut builder = Builder { file, ..Builder::default() };
+    match check_text(file, text).and_then(|()| builder.run(text)) {
+        Ok(()) => (builder.root, builder.problems),
+        Err(problem) => {
+            builder.problems.push(problem);
+            (None, builder.problems)
+        }
+    }
+}
+
+fn check_text(file: &str, text: &str) -> Result<(), Problem> {
+    if text.len() > MAX_TEXT {
+        let message = format!("the file has {} bytes; at most {MAX_TEXT} are read", text.len());
+        return Err(Place::START.problem(file, message, None));
+    }
+    // The YAML scanner takes a NUL as the end of the text and would leave out what follows.
+    let Some(at) = text.find('\0') else { return Ok(()) };
+    let before = &text[..at];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let message = "the file has a NUL byte in it".to_string();
+    Err(place(line, column).problem(file, message, None))
+}
+
+fn place(line: usize, column: usize) -> Place {
+    let number = |n: usize| u32::try_from(n).expect("a text of MAX_TEXT bytes has fewer lines");
+    Place { line: number(line), column: number(column) }
+}
+
+/// Nothing after a key has no place of its own; it is the key that has to be looked at.
+fn entry(key: Key, value: Rc<Node>) -> Entry {
+    let value = match &value.content {
+        Content::Scalar { text, plain: true } if text.is_empty() => {
+            let content = Content::Scalar { text: String::new(), plain: true };
+            Rc::new(Node { place: key.place, content, height: 1 })
+        }
+        Content::Scalar { .. } | Content::Sequence(_) | Content::Mapping(_) => value,
+    };
+    Entry { key: key.text, place: key.place, value }
+}
+
+#[derive(Default)]
+struct Builder<'a> {
+    file: &'a str,
+    open: Vec<Frame>,
+    anchors: BTreeMap<usize, Rc<Node>>,
+    documents: usize,
+    nodes: usize,
+    root: Option<Rc<Node>>,
+    problems: Vec<Problem>,
+}
+
+/// A sequence or mapping whose end has not been seen.
+struct Frame {
+    place: Place,
+    anchor: usize,
+    height: usize,
+    part: Part,
+}
+
+enum Part {
+    Sequence(Vec<Rc<Node>>),
+    Mapping(OpenMapping),
+}
+
+#[derive(Default)]
+struct OpenMapping {
+    entries: Vec<Entry>,
+    names: BTreeSet<Rc<str>>,
+    /// The key whose value comes next.
+    key: Option<Key>,
+    merges: Vec<Rc<Node>>,
+}
+
+struct Key {
+    text: Rc<str>,
+    place: Place,
+    merge: bool,
+}
+
+impl Builder<'_> {
+    fn run(&mut self, text: &str) -> Result<(), Problem> {
+        let mut parser: Parser<'_, StrInput<'_>> = Parser::new_from_str(text);
+        while let Some(next) = parser.next_event() {
+            let (event, span) = next.map_err(|error| self.syntax(text, &error))?;
+            self.event(event, span)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Problem> {
+        let place = place(span.start.line(), span.start.col() + 1);
+        match event {
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
+            Event::DocumentStart(_) => self.document(place),
+            Event::Alias(id) => self.alias(id, place),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.refuse_tag(tag.as_ref(), place)?;
+                let content =
+                    Content::Scalar { text: text.into_owned(), plain: style == ScalarStyle::Plain };
+                self.add(Node { place, content, height: 1 }, anchor)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.refuse_tag(tag.as_ref(), place)?;
+                self.begin(place, anchor, Part::Sequence(Vec::new()))
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.refuse_tag(tag.as_ref(), place)?;
+                self.begin(place, anchor, Part::Mapping(OpenMapping::default()))
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.end(),
+        }
+    }
+
+    fn document(&mut self, place: Place) -> Result<(), Problem> {
+        self.documents += 1;
+        match self.documents {
+            1 => Ok(()),
+            _ => Err(self.problem(place, "a second document begins here; a file is one", None)),
+        }
+    }
+
+    fn alias(&mut self, id: usize, place: Place) -> Result<(), Problem> {
+        let Some(target) = self.anchors.get(&id).cloned() else {
+            return Err(self.problem(place, "this alias stands inside of what it names", None));
+        };
+        self.check_depth(target.height, place)?;
+        self.attach(target, place)
+    }
+
+    fn begin(&mut self, place: Place, anchor: usize, part: Part) -> Result<(), Problem> {
+        self.check_depth(1, place)?;
+        self.open.push(Frame { place, anchor, height: 1, part });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Problem> {
+        let mut frame = self.open.pop().expect("the parser ends only what it began");
+        let content = match frame.part {
+            Part::Sequence(items) => Content::Sequence(items),
+            Part::Mapping(mut mapping) => {
+                self.merge(&mut mapping)?;
+                let below = mapping.entries.iter().map(|entry| entry.value.height).max();
+                frame.height = frame.height.max(1 + below.unwrap_or(0));
+                Content::Mapping(mapping.entries)
+            }
+        };
+        self.add(Node { place: frame.place, content, height: frame.height }, frame.anchor)
+    }
+
+    fn add(&mut self, node: Node, anchor: usize) -> Result<(), Problem> {
+        let place = node.place;
+        let node = Rc::new(node);
+        if anchor != 0 {
+            self.anchors.insert(anchor, Rc::clone(&node));
+        }
+        self.attach(node, place)
+    }
+
+    /// Put a finished node into what is open. `place` is where it is used; an alias stands elsewhere than its target.
+    fn attach(&mut self, node: Rc<Node>, place: Place) -> Result<(), Problem> {
+        self.count(place)?;
+        let Some(frame) = self.open.last_mut() else {
+            self.root = (!node.is_null()).then_some(node);
+            return Ok(());
+        };
+        frame.height = frame.height.max(node.height + 1);
+        match &mut frame.part {
+            Part::Sequence(items) => items.push(node),
+            Part::Mapping(mapping) => match mapping.key.take() {
+                None => return self.key(&node, place),
+                Some(key) if key.merge => mapping.merges.push(node),
+                Some(key) => mapping.entries.push(entry(key, node)),
+            },
+        }
+        Ok(())
+    }
+
+    /// The next key of the innermost mapping; one that stood there before is a problem, not the end.
+    fn key(&mut self, node: &Node, place: Place) -> Result<(), Problem> {
+        let key = match &node.content {
+            Content::Scalar { text, plain } if !node.is_null() => {
+                Key { text: text.as_str().into(), place, merge: *plain && text == "<<" }
+            }
+            Content::Scalar { .. } | Content::Sequence(_) | Content::Mapping(_) => {
+                return Err(self.problem(place, "a key must be text", None));
+            }
+        };
+        if self.open_mapping().is_some_and(|it| !it.names.insert(Rc::clone(&key.text))) {
+            let message = format!("the key {} stands here a second time", quoted(&key.text));
+            let problem = self.problem(place, &message, Some("remove one of them".into()));
+            if self.problems.len() >= MAX_PROBLEMS {
+                return Err(problem);
+            }
+            self.problems.push(problem);
+        }
+        if let Some(mapping) = self.open_mapping() {
+            mapping.key = Some(key);
+        }
+        Ok(())
+    }
+
+    /// The innermost thing that is open, if it is a mapping.
+    fn open_mapping(&mut self) -> Option<&mut OpenMapping> {
+        match &mut self.open.last_mut()?.part {
+            Part::Mapping(mapping) => Some(mapping),
+            Part::Sequence(_) => None,
+        }
+    }
+
+    /// What stands in the mapping itself wins, then what is merged first.
+    fn merge(&mut self, mapping: &mut OpenMapping) -> Result<(), Problem> {
+        for source in std::mem::take(&mut mapping.merges) {
+            match &source.content {
+                Content::Mapping(entries) => self.merge_one(mapping, entries)?,
+                Content::Sequence(items) => {
+                    for item in items {
+                        let Content::Mapping(entries) = &item.content else {
+                            return Err(self.not_mergeable(item.place));
+                        };
+                        self.merge_one(mapping, entries)?;
+                    }
+                }
+                Content::Scalar { .. } => return Err(self.not_mergeable(source.place)),
+            }
+        }
+        Ok(())
+    }
+
+    fn merge_one(&mut self, into: &mut OpenMapping, from: &[Entry]) -> Result<(), Problem> {
+        for entry in from {
+            self.count(entry.place)?;
+            if into.names.insert(Rc::clone(&entry.key)) {
+                into.entries.push(entry.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn not_mergeable(&self, place: Place) -> Problem {
+        self.problem(place, "'<<' takes a mapping or a list of mappings", None)
+    }
+
+    fn count(&mut self, place: Place) -> Result<(), Problem> {
+        self.nodes += 1;
+        if self.nodes <= MAX_NODES {
+            return Ok(());
+        }
+        Err(self.problem(place, &format!("the file has more than {MAX_NODES} values"), None))
+    }
+
+    /// May something that is `height` levels high stand here?
+    fn check_depth(&self, height: usize, place: Place) -> Result<(), Problem> {
+        if self.open.len() + height <= MAX_DEPTH {
+            return Ok(());
+        }
+        Err(self.problem(place, &format!("more than {MAX_DEPTH} levels deep"), None))
+    }
+
+    fn refuse_tag(&self, tag: Option<&Cow<'_, Tag>>, place: Place) -> Result<(), Problem> {
+        let Some(tag) = tag else { return Ok(()) };
+        let name = match tag.is_yaml_core_schema() {
+            true => format!("!!{}", tag.suffix),
+            false => format!("{}{}", tag.handle, tag.suffix),
+        };
+        let message = format!("the tag {} is not used here", quoted(&name));
+        Err(self.problem(place, &message, Some("remove it".into())))
+    }
+
+    fn problem(&self, place: Place, message: &str, help: Option<String>) -> Problem {
+        place.problem(self.file, format!("{}{message}", self.path()), help)
+    }
+
+    fn syntax(&self, text: &str, error: &ScanError) -> Problem {
+        let mark = error.marker();
+        let line = text.lines().nth(mark.line().saturating_sub(1)).unwrap_or_default();
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let help = indent.contains('\t').then(|| "indent with spaces, not with tabs".to_string());
+        let message = format!("this is not YAML: {}", error.info());
+        place(mark.line().max(1), mark.col() + 1).problem(self.file, message, help)
+    }
+
+    /// The keys that lead here, as `services.web: `; nothing at the top.
+    fn path(&self) -> String {
+        let keys = self.open.iter().filter_map(|frame| match &frame.part {
+            Part::Mapping(mapping) => mapping.key.as_ref().map(|key| &*key.text),
+            Part::Sequence(_) => None,
+        });
+        let keys: Vec<&str> = keys.collect();
+        let keys = match keys.as_slice() {
+            ["supervisor", rest @ ..] if rest.first() == Some(&"services") => rest,
+            all => all,
+        };
+        if keys.is_empty() { String::new() } else { format!("{}: ", keys.join(".")) }
+    }
+}

@@ -1,0 +1,103 @@
+//! Values of keys: what they are once read, and how they look to a person.
+
+use super::keys::{Duration, Kind, Unit};
+use super::secret::shown_words;
+use super::signal;
+use serde_json::{Value as Json, json};
+
+/// A value that fits its key's [`Kind`].
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Bool(bool),
+    Number(i64),
+    Float(f64),
+    Millis(u64),
+    Bytes(u64),
+    Signal(i32),
+    Umask(u32),
+    /// `unlimited` where a number is usual, `none` where a duration is.
+    Without,
+    /// The name in the key's list of choices.
+    Choice(&'static str),
+    Text(Word),
+    /// `command` as a text; whether it is split depends on `shell`.
+    Line(Word),
+    Words(Vec<Word>),
+    ExitCodes(Vec<i32>),
+    User {
+        user: String,
+        group: Option<String>,
+    },
+    Limit {
+        soft: Option<u64>,
+        hard: Option<u64>,
+    },
+    Variables(Vec<Variable>),
+}
+
+/// A text, and what of it may be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Word {
+    pub text: String,
+    pub shown: String,
+}
+
+/// One environment variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Variable {
+    pub name: String,
+    pub text: String,
+    pub shown: String,
+    /// `proctor.yaml:12:7` or `/srv/app/.env:3`
+    pub origin: String,
+}
+
+impl Value {
+    /// The effective value as JSON, in the unit of its key; secrets hidden.
+    pub(super) fn json(&self, kind: &Kind) -> Json {
+        match self {
+            Value::Bool(value) => json!(value),
+            Value::Number(value) => json!(value),
+            Value::Float(value) => json!(value),
+            Value::Millis(value) => duration_json(*value, kind),
+            Value::Bytes(value) => json!(value),
+            Value::Signal(number) => {
+                signal::name(*number).map_or(json!(number), |name| json!(name))
+            }
+            Value::Umask(value) => json!(format!("{value:03o}")),
+            Value::Without if matches!(kind, Kind::Duration(_)) => json!("none"),
+            Value::Without => json!("unlimited"),
+            Value::Choice(name) => json!(name),
+            Value::Text(word) => json!(word.shown),
+            Value::Line(word) => json!(shown_words(word.shown.split(' ')).join(" ")),
+            Value::Words(words) => json!(shown_words(words.iter().map(|word| word.shown.as_str()))),
+            Value::ExitCodes(codes) => json!(codes),
+            Value::User { user, group: None } => json!(user),
+            Value::User { user, group: Some(group) } => json!(format!("{user}:{group}")),
+            Value::Limit { soft, hard } if soft == hard => limit_json(*soft),
+            Value::Limit { soft, hard } => {
+                json!(format!("{}:{}", limit_text(*soft), limit_text(*hard)))
+            }
+            Value::Variables(variables) => {
+                variables.iter().map(|it| (it.name.clone(), json!(it.shown))).collect()
+            }
+        }
+    }
+}
+
+fn duration_json(millis: u64, kind: &Kind) -> Json {
+    let in_seconds = matches!(kind, Kind::Duration(Duration { unit: Unit::Seconds, .. }));
+    match in_seconds {
+        true if millis.is_multiple_of(1000) => json!(millis / 1000),
+        true => json!(format!("{millis}ms")),
+        false => json!(millis),
+    }
+}
+
+fn limit_json(limit: Option<u64>) -> Json {
+    limit.map_or_else(|| json!("unlimited"), |number| json!(number))
+}
+
+fn limit_text(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "unlimited".into(), |number| number.to_string())
+}

@@ -1,0 +1,184 @@
+//! A configuration becomes the services it names, all or nothing: anything wrong in it, and nothing has changed.
+
+use crate::api::{Applied, ConfigRequest};
+use crate::definition::{Definition, Origin};
+use crate::environment::Environment;
+use crate::error::EngineError;
+use crate::owner::Owner;
+use crate::source::{self, Current, Source};
+use crate::store::Stored;
+use proctor_core::config::{Problem, Setting};
+use proctor_core::name::ServiceName;
+use proctor_core::wire::{PhaseView, ServiceState};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A configuration that was read and found good.
+pub(crate) struct Prepared {
+    pub(crate) definitions: Vec<Arc<Definition>>,
+    pub(crate) settings: Vec<Setting>,
+}
+
+/// Read a configuration and resolve what it says. Blocks, changes nothing.
+pub(crate) fn prepare(
+    source: &Source,
+    environment: &Arc<Environment>,
+    args: &BTreeMap<ServiceName, Vec<String>>,
+) -> Result<Prepared, EngineError> {
+    let config = source::load(source, environment)?;
+    let define = |def: proctor_core::config::ServiceDef| {
+        let args = args.get(&def.name).filter(|_| Definition::takes_arguments(&def));
+        let args = args.map(Vec::as_slice);
+        Definition::new(def, Origin::File, environment, args).map(Arc::new)
+    };
+    let definitions = config.services.into_iter().map(define).collect::<Result<_, _>>()?;
+    Ok(Prepared { definitions, settings: config.settings })
+}
+
+/// A name that was added at run time cannot be the file's too.
+pub(crate) fn refuse_clashes(
+    source: &Source,
+    definitions: &[Arc<Definition>],
+    stored: &Stored,
+) -> Result<(), EngineError> {
+    let known = stored.added.iter().filter(|(_, added)| added.definition.is_some());
+    let added: BTreeSet<&str> = known.map(|(name, _)| name.base()).collect();
+    let bases: BTreeSet<&str> = definitions.iter().map(|d| d.name().base()).collect();
+    let problem = |base: &&str| Problem {
+        file: source.to_string(),
+        line: 0,
+        column: 0,
+        message: format!("services.{base}: a service of this name was added at run time"),
+        help: Some(format!("remove that one first: proctor remove {base}")),
+    };
+    let problems: Vec<Problem> = bases.intersection(&added).map(problem).collect();
+    if problems.is_empty() { Ok(()) } else { Err(EngineError::BadConfig(problems)) }
+}
+
+/// What a new configuration changes.
+#[derive(Default)]
+struct Difference {
+    /// New or different: the keeper is to hear of them.
+    defines: Vec<Arc<Definition>>,
+    removes: Vec<ServiceName>,
+    applied: Applied,
+}
+
+impl Owner {
+    pub(crate) async fn apply(&mut self, request: ConfigRequest) -> Result<Applied, EngineError> {
+        let current = self.registry.current();
+        let asked = source::choose(request, current.as_deref())?;
+        if let Some(current) = &current {
+            self.refuse_second(&current.source, &asked.source)?;
+        }
+        let prepared = self.prepare(&asked).await?;
+        refuse_clashes(&asked.source, &prepared.definitions, &self.stored)?;
+        let difference = self.difference(&prepared.definitions);
+
+        let mut stored = self.stored.clone();
+        stored.set_source(&asked.source);
+        stored.environment.clone_from(&asked.given);
+        for name in &difference.removes {
+            stored.forget(name);
+        }
+        for definition in &prepared.definitions {
+            // One whose definition was lost and that the file has now is the file's.
+            stored.added.remove(definition.name());
+        }
+        self.note_execs(&mut stored, &prepared.definitions);
+        self.save(stored).await?;
+
+        let source = asked.source.to_string();
+        let Difference { defines, removes, applied } = difference;
+        let counts = (applied.added.len(), applied.changed.len(), applied.removed.len());
+        tracing::info!(source, added = counts.0, changed = counts.1, removed = counts.2, "applied");
+        self.registry.define(&defines);
+        self.registry.removing(&removes);
+        self.registry.set_current(Some(Arc::new(asked)), prepared.settings);
+        self.troubles.config = None;
+        for definition in &prepared.definitions {
+            self.troubles.services.remove(definition.name());
+        }
+        self.registry.set_problems(self.troubles.texts());
+        self.tell(&defines, &removes).await?;
+        Ok(Applied { source, ..applied })
+    }
+
+    async fn prepare(&mut self, asked: &Current) -> Result<Prepared, EngineError> {
+        let environment = self.environments.share(asked.given.as_ref())?;
+        let (source, args) = (asked.source.clone(), self.stored.args.clone());
+        crate::blocking(move || prepare(&source, &environment, &args)).await?
+    }
+
+    /// One Proctor runs one configuration: another is refused while services of the first are at work. The example
+    /// may always be replaced; it is there to be.
+    fn refuse_second(&self, current: &Source, asked: &Source) -> Result<(), EngineError> {
+        if current.same_as(asked) || *current == Source::Example || !self.file_services_at_work() {
+            return Ok(());
+        }
+        let running = PathBuf::from(current.to_string());
+        Err(EngineError::HomeInUse { running, asked: PathBuf::from(asked.to_string()) })
+    }
+
+    fn file_services_at_work(&self) -> bool {
+        let of_file = self.of_file();
+        self.registry.read(|view| {
+            let states = of_file.keys().filter_map(|name| view.services.get(name)?.state.as_ref());
+            states.into_iter().any(at_work)
+        })
+    }
+
+    /// The services that the configuration in force has, or had when it could be read.
+    fn of_file(&self) -> BTreeMap<ServiceName, Option<Arc<Definition>>> {
+        let mut all = self.registry.defined();
+        all.retain(|name, definition| match definition {
+            Some(definition) => definition.origin == Origin::File,
+            None => self.stored.added_key(name).is_none(),
+        });
+        all
+    }
+
+    fn difference(&self, definitions: &[Arc<Definition>]) -> Difference {
+        let mut before = self.of_file();
+        let everything = self.registry.defined();
+        let Difference { mut defines, mut applied, .. } = Difference::default();
+        for definition in definitions {
+            let name = definition.name().clone();
+            before.remove(&name);
+            match everything.get(&name) {
+                Some(Some(old)) if old.same_as(definition) => {
+                    // What the keeper has refused or never answered is tried again.
+                    if !self.registry.is_settled(&name) {
+                        defines.push(Arc::clone(definition));
+                    }
+                    applied.unchanged.push(name);
+                }
+                Some(_) => {
+                    defines.push(Arc::clone(definition));
+                    applied.changed.push(name);
+                }
+                None => {
+                    defines.push(Arc::clone(definition));
+                    applied.added.push(name);
+                }
+            }
+        }
+        let removes: Vec<ServiceName> = before.into_keys().collect();
+        applied.removed.clone_from(&removes);
+        Difference { defines, removes, applied }
+    }
+}
+
+/// It runs, or will by itself.
+fn at_work(state: &ServiceState) -> bool {
+    match &state.phase {
+        PhaseView::Down | PhaseView::Failed { .. } => false,
+        PhaseView::Held
+        | PhaseView::Backoff { .. }
+        | PhaseView::Starting { .. }
+        | PhaseView::Up { .. }
+        | PhaseView::Stopping { .. }
+        | PhaseView::Cooling { .. } => true,
+    }
+}

@@ -1,0 +1,222 @@
+//! What the registry keeps, and how a piece of news changes it. Plain data: no lock, no task, no clock.
+
+use crate::api::{Health, KeeperView, ServiceView, View};
+use crate::definition::{Definition, Origin};
+use crate::link::News;
+use crate::source::Current;
+use proctor_core::name::{RunId, ServiceName};
+use proctor_core::wire::{PhaseView, RunView, ServiceState};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(crate) struct Board {
+    pub(crate) view: View,
+    pub(crate) records: BTreeMap<ServiceName, Record>,
+    pub(crate) current: Option<Arc<Current>>,
+    /// Health checks to look at again: a run or a definition changed.
+    pub(crate) probe: BTreeSet<ServiceName>,
+    /// Defined, but the keeper has dropped them.
+    pub(crate) vanished: BTreeSet<ServiceName>,
+}
+
+/// What the engine keeps of a service beside its view.
+#[derive(Default)]
+pub(crate) struct Record {
+    /// `None`: the keeper has the service and nobody here knows what it is.
+    pub(crate) definition: Option<Arc<Definition>>,
+    /// The exec part that the keeper makes runs with.
+    confirmed: Option<u64>,
+    /// The keeper has taken exactly this definition.
+    pub(crate) settled: bool,
+    /// The exec part that the latest run was made with.
+    pub(crate) began: Option<(RunId, u64)>,
+    /// On its way out: stays visible until the keeper has stopped it.
+    pub(crate) removing: bool,
+}
+
+/// The run that exists in a phase, if one does.
+pub(crate) fn run_of(phase: &PhaseView) -> Option<&RunView> {
+    match phase {
+        PhaseView::Starting { run } | PhaseView::Up { run } | PhaseView::Stopping { run, .. } => {
+            Some(run)
+        }
+        PhaseView::Down
+        | PhaseView::Held
+        | PhaseView::Backoff { .. }
+        | PhaseView::Failed { .. }
+        | PhaseView::Cooling { .. } => None,
+    }
+}
+
+impl Board {
+    pub(crate) fn observe(&mut self, news: News) {
+        match news {
+            News::Hello { protocol: _, pid, started, tracking } => {
+                self.view.keeper = Some(KeeperView { pid, started, tracking });
+            }
+            News::State(state) => self.state(*state),
+            News::Removed(name) => self.removed(name),
+            News::Defined { name, exec } => {
+                if let Some(record) = self.records.get_mut(&name) {
+                    record.confirmed = Some(exec);
+                    record.settled = record.definition.as_ref().is_some_and(|d| d.exec() == exec);
+                }
+            }
+            News::SnapshotEnd | News::Ending { .. } => {}
+        }
+    }
+
+    fn state(&mut self, state: ServiceState) {
+        let name = state.name.clone();
+        let record = self.records.entry(name.clone()).or_default();
+        let run = run_of(&state.phase).map(|run| run.id);
+        let service = self.view.services.entry(name.clone()).or_insert_with(|| unknown(&name));
+        let before = service.state.as_ref().and_then(|old| run_of(&old.phase)).map(|run| run.id);
+        if let Some(run) = run
+            && before != Some(run)
+        {
+            record.began = record.confirmed.map(|exec| (run, exec));
+        }
+        let checked = record.definition.as_ref().is_some_and(|d| d.health().is_some());
+        if checked && before != run {
+            service.health = run.map(|_| Health::Unknown);
+        }
+        if checked {
+            self.probe.insert(name.clone());
+        }
+        service.state = Some(state);
+        self.vanished.remove(&name);
+        self.refresh_stale(&name);
+    }
+
+    fn removed(&mut self, name: ServiceName) {
+        let Some(record) = self.records.get_mut(&name) else { return };
+        if record.removing || record.definition.is_none() {
+            return self.forget(&name);
+        }
+        // Defined anew while its removal was under way: the owner will define it once more.
+        (record.confirmed, record.settled, record.began) = (None, false, None);
+        if let Some(service) = self.view.services.get_mut(&name) {
+            (service.state, service.health, service.stale) = (None, None, false);
+        }
+        self.probe.insert(name.clone());
+        self.vanished.insert(name);
+    }
+
+    pub(crate) fn define(&mut self, definition: &Arc<Definition>) {
+        let name = definition.name();
+        self.leave_groups(name);
+        let record = self.records.entry(name.clone()).or_default();
+        record.definition = Some(Arc::clone(definition));
+        (record.settled, record.removing) = (false, false);
+        let old = self.view.services.remove(name);
+        let service = describe(definition, old);
+        self.view.services.insert(name.clone(), service);
+        for group in &definition.def().groups {
+            let members = self.view.groups.entry(group.clone()).or_default();
+            if let Err(at) = members.binary_search(name) {
+                members.insert(at, name.clone());
+            }
+        }
+        self.probe.insert(name.clone());
+        self.refresh_stale(name);
+    }
+
+    pub(crate) fn removing(&mut self, name: &ServiceName) {
+        self.leave_groups(name);
+        if let Some(record) = self.records.get_mut(name) {
+            record.removing = true;
+        }
+    }
+
+    pub(crate) fn forget(&mut self, name: &ServiceName) {
+        self.leave_groups(name);
+        self.records.remove(name);
+        self.view.services.remove(name);
+        self.vanished.remove(name);
+        self.probe.insert(name.clone());
+    }
+
+    fn leave_groups(&mut self, name: &ServiceName) {
+        let definition = self.records.get(name).and_then(|record| record.definition.clone());
+        for group in definition.iter().flat_map(|definition| &definition.def().groups) {
+            let Some(members) = self.view.groups.get_mut(group) else { continue };
+            if let Ok(at) = members.binary_search(name) {
+                members.remove(at);
+            }
+            if members.is_empty() {
+                self.view.groups.remove(group);
+            }
+        }
+    }
+
+    /// Stale: it runs, and a new run would be made differently.
+    pub(crate) fn refresh_stale(&mut self, name: &ServiceName) {
+        let (Some(service), Some(record)) =
+            (self.view.services.get_mut(name), self.records.get(name))
+        else {
+            return;
+        };
+        let state = service.state.as_ref();
+        let run = state.and_then(|state| run_of(&state.phase)).map(|run| run.id);
+        service.stale = match (run, record.began, &record.definition) {
+            (Some(run), Some((began, exec)), Some(definition)) => {
+                run == began && exec != definition.exec()
+            }
+            _ => false,
+        };
+    }
+}
+
+/// The run that is up in this state.
+pub(crate) fn up(state: &ServiceState) -> Option<RunId> {
+    match &state.phase {
+        PhaseView::Up { run } => Some(run.id),
+        PhaseView::Down
+        | PhaseView::Held
+        | PhaseView::Backoff { .. }
+        | PhaseView::Starting { .. }
+        | PhaseView::Stopping { .. }
+        | PhaseView::Failed { .. }
+        | PhaseView::Cooling { .. } => None,
+    }
+}
+
+/// The view of a service, with what was observed of it so far.
+fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
+    let def = definition.def();
+    let (state, health) = old.map_or((None, None), |old| (old.state, old.health));
+    let runs = state.as_ref().is_some_and(|state| run_of(&state.phase).is_some());
+    let checked = def.health.is_some() && runs;
+    ServiceView {
+        name: def.name.clone(),
+        added: definition.origin == Origin::Added,
+        description: def.description.clone(),
+        groups: def.groups.clone(),
+        argv: definition.spec().exec.argv.clone(),
+        working_dir: def.working_dir.clone(),
+        autostart: def.autostart,
+        port: def.port,
+        state,
+        health: checked.then(|| health.unwrap_or(Health::Unknown)),
+        stale: false,
+    }
+}
+
+/// A service of which only the keeper knows something.
+pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
+    ServiceView {
+        name: name.clone(),
+        added: false,
+        description: None,
+        groups: Vec::new(),
+        argv: Vec::new(),
+        working_dir: String::new(),
+        autostart: false,
+        port: None,
+        state: None,
+        health: None,
+        stale: false,
+    }
+}

@@ -1,0 +1,222 @@
+//! The daemon from its first word to the keeper to its end.
+//!
+//! Clients are served as soon as the snapshot has arrived and the stored state has been read: what is then still
+//! to be said to the keeper is said in the background, before anything a client asks for.
+
+use crate::api::Engine;
+use crate::link::{self, Closed, Incoming, Link, News};
+use crate::owner::{Command, INBOX, Owner};
+use crate::probes;
+use crate::registry::Registry;
+use crate::startup::Startup;
+use crate::store::{Found, Store};
+use crate::witness::Witnesses;
+use proctor_core::home::Home;
+use proctor_core::wire::{PROTOCOL, ToKeeper};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+/// A keeper that does not send its snapshot within this time hangs; it will start another daemon.
+const SNAPSHOT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time for clients to get their last answers after the keeper said that it ends.
+const FAREWELL: Duration = Duration::from_millis(250);
+
+/// How a daemon's work ended, and so what its process does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The keeper is gone without a word: take over its role.
+    KeeperGone,
+    /// Proctor ends in order: leave.
+    ForGood,
+    /// The keeper goes on and will start another daemon: leave.
+    Replaced,
+}
+
+/// Be the daemon on this socket until the connection or Proctor ends. `serve` gets the engine and serves clients; it
+/// is dropped at the end, shortly after an end in order and at once when the keeper is gone.
+pub async fn run(home: Home, keeper: UnixStream, serve: impl AsyncFnOnce(Engine)) -> Ending {
+    match begin(home, keeper).await {
+        Ok(daemon) => daemon.serve(serve).await,
+        Err(ending) => ending,
+    }
+}
+
+struct Daemon {
+    engine: Engine,
+    pump: JoinHandle<Ending>,
+    /// Aborted when the daemon is dropped.
+    _tasks: JoinSet<()>,
+}
+
+async fn begin(home: Home, keeper: UnixStream) -> Result<Daemon, Ending> {
+    let mut tasks = JoinSet::new();
+    let (link, mut incoming, writer) = link::open(keeper).map_err(|error| {
+        tracing::error!(%error, "the keeper's socket cannot be used");
+        Ending::KeeperGone
+    })?;
+    tasks.spawn(writer);
+    let registry = Arc::new(Registry::new());
+    // That it failed shows when the snapshot does not come.
+    link.tell(&ToKeeper::Hello { protocol: PROTOCOL, pid: std::process::id() }).await.ok();
+    let mut witnesses = Witnesses::new(home.clone());
+    match timeout(SNAPSHOT_WITHIN, snapshot(&mut incoming, &registry, &mut witnesses)).await {
+        Ok(result) => result?,
+        Err(_) => {
+            tracing::error!("the keeper sent no snapshot");
+            return Err(Ending::Replaced);
+        }
+    }
+    let (store, startup) = plan(&home, &registry).await?;
+    startup.show(&registry);
+
+    let pump = tokio::spawn(pump(incoming, Arc::clone(&registry), witnesses));
+    tasks.spawn(probes::run(Arc::clone(&registry), link.clone()));
+    let (sender, inbox) = mpsc::channel::<Command>(INBOX);
+    tasks.spawn(own(store, startup, Arc::clone(&registry), link.clone(), inbox));
+    Ok(Daemon { engine: Engine::new(home, registry, link, sender), pump, _tasks: tasks })
+}
+
+impl Daemon {
+    async fn serve(mut self, serve: impl AsyncFnOnce(Engine)) -> Ending {
+        let mut serving = pin!(serve(self.engine.clone()));
+        let ending = tokio::select! {
+            ended = &mut self.pump => ended,
+            () = &mut serving => return ended((&mut self.pump).await),
+        };
+        let ending = ended(ending);
+        match ending {
+            Ending::KeeperGone => {}
+            Ending::ForGood | Ending::Replaced => drop(timeout(FAREWELL, serving).await),
+        }
+        ending
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.pump.abort();
+    }
+}
+
+/// A pump that panicked leaves a keeper that is well: let it start another daemon.
+fn ended(pump: Result<Ending, tokio::task::JoinError>) -> Ending {
+    pump.unwrap_or_else(|error| {
+        tracing::error!(%error, "the link to the keeper failed");
+        Ending::Replaced
+    })
+}
+
+/// Read the store and decide what is to be done, where blocking is allowed.
+async fn plan(home: &Home, registry: &Registry) -> Result<(Store, Startup), Ending> {
+    let states = registry.read(|view| {
+        let state = |service: &crate::api::ServiceView| service.state.clone();
+        let known = view.services.iter().filter_map(|(name, s)| Some((name.clone(), state(s)?)));
+        known.collect::<BTreeMap<_, _>>()
+    });
+    let path = home.services_json();
+    let planned = crate::blocking(move || {
+        let (store, found): (Store, Found) = Store::open(path);
+        (store, Startup::plan(found, &states))
+    });
+    planned.await.map_err(|error| {
+        tracing::error!(%error, "the start could not be planned");
+        Ending::Replaced
+    })
+}
+
+async fn own(
+    store: Store,
+    mut startup: Startup,
+    registry: Arc<Registry>,
+    link: Link,
+    inbox: mpsc::Receiver<Command>,
+) {
+    let owner = Owner {
+        registry,
+        link,
+        store,
+        stored: std::mem::take(&mut startup.before),
+        environments: std::mem::take(&mut startup.environments),
+        sent: BTreeSet::new(),
+        troubles: std::mem::take(&mut startup.troubles),
+    };
+    owner.run(startup, inbox).await;
+}
+
+/// Take in messages until the snapshot is complete.
+async fn snapshot(
+    incoming: &mut Incoming,
+    registry: &Registry,
+    witnesses: &mut Witnesses,
+) -> Result<(), Ending> {
+    loop {
+        let batch = incoming.next().await.map_err(|closed| ending_of(&closed))?;
+        let mut complete = false;
+        for news in &batch.news {
+            match news {
+                News::Hello { protocol, .. } if *protocol != PROTOCOL => {
+                    tracing::error!(protocol, ours = PROTOCOL, "the keeper has another version");
+                    return Err(Ending::Replaced);
+                }
+                News::Ending { for_good } => return Err(ending_said(*for_good)),
+                News::SnapshotEnd => complete = true,
+                News::Hello { .. } | News::State(_) | News::Removed(_) | News::Defined { .. } => {}
+            }
+        }
+        witnesses.see(&batch.news);
+        registry.observe(batch.news);
+        if complete {
+            return Ok(());
+        }
+    }
+}
+
+/// Bring what the keeper says into the registry, then answers to who waits for them, until there is no more.
+async fn pump(mut incoming: Incoming, registry: Arc<Registry>, mut witnesses: Witnesses) -> Ending {
+    loop {
+        let mut batch = match incoming.next().await {
+            Ok(batch) => batch,
+            Err(closed) => {
+                witnesses.pass_on();
+                return ending_of(&closed);
+            }
+        };
+        witnesses.see(&batch.news);
+        let ending = batch.news.iter().find_map(|news| match news {
+            News::Ending { for_good } => Some(ending_said(*for_good)),
+            News::Hello { .. }
+            | News::State(_)
+            | News::SnapshotEnd
+            | News::Removed(_)
+            | News::Defined { .. } => None,
+        });
+        let news = std::mem::take(&mut batch.news);
+        if !news.is_empty() {
+            registry.observe(news);
+        }
+        batch.answer();
+        if let Some(ending) = ending {
+            return ending;
+        }
+    }
+}
+
+fn ending_said(for_good: bool) -> Ending {
+    if for_good { Ending::ForGood } else { Ending::Replaced }
+}
+
+fn ending_of(closed: &Closed) -> Ending {
+    tracing::warn!(%closed, "no more from the keeper");
+    match closed {
+        Closed::Gone => Ending::KeeperGone,
+        // It lives and is of another version; it replaces us.
+        Closed::Garbled(_) => Ending::Replaced,
+    }
+}

@@ -1,0 +1,263 @@
+//! A service as it is defined now: what the configuration says, resolved into what the keeper needs.
+//!
+//! Users are looked up here, which may run a program of the directory service: call it where blocking is allowed.
+
+use crate::environment::{Environment, hash_bytes};
+use crate::error::EngineError;
+use proctor_core::config::{HealthCheck, ServiceDef, UserRef};
+use proctor_core::name::ServiceName;
+use proctor_core::spec::{Credentials, ExecSpec, ServiceSpec};
+use proctor_sys::user::{self, Unknown};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(crate) struct Definition {
+    pub(crate) origin: Origin,
+    /// As configured; its `argv` is without the override that `spec` has.
+    def: ServiceDef,
+    spec: ServiceSpec,
+    environment: Arc<Environment>,
+    exec: u64,
+}
+
+/// Who defined it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The configuration that was applied last.
+    File,
+    /// Somebody, at run time.
+    Added,
+}
+
+impl Definition {
+    /// `arguments` replaces what follows the program.
+    pub(crate) fn new(
+        def: ServiceDef,
+        origin: Origin,
+        environment: &Arc<Environment>,
+        arguments: Option<&[String]>,
+    ) -> Result<Definition, EngineError> {
+        let argv = match arguments {
+            None => def.argv.clone(),
+            Some(arguments) => with_arguments(&def, arguments)?,
+        };
+        let exec = ExecSpec {
+            argv,
+            env: def.env.clone(),
+            base_env: environment.id(),
+            working_dir: def.working_dir.clone(),
+            credentials: credentials(&def)?,
+            umask: def.umask,
+            limits: def.limits.clone(),
+            nice: def.nice,
+            oom_score_adj: def.oom_score_adj,
+        };
+        let spec = ServiceSpec {
+            name: def.name.clone(),
+            exec,
+            stop: def.stop.clone(),
+            restart: def.restart.clone(),
+            logs: def.logs.clone(),
+        };
+        let exec = exec_hash(&spec.exec)?;
+        Ok(Definition { origin, def, spec, environment: Arc::clone(environment), exec })
+    }
+
+    pub(crate) fn with_arguments(&self, arguments: &[String]) -> Result<Definition, EngineError> {
+        Definition::new(self.def.clone(), self.origin, &self.environment, Some(arguments))
+    }
+
+    /// May what follows its program be replaced? What a shell runs is one text; words appended to it would be lost
+    /// without a trace.
+    pub(crate) fn takes_arguments(def: &ServiceDef) -> bool {
+        !matches!(def.argv.as_slice(), [program, flag, ..]
+            if flag == "-c" && matches!(program.as_str(), "/bin/sh" | "sh"))
+    }
+
+    pub(crate) fn name(&self) -> &ServiceName {
+        &self.def.name
+    }
+
+    pub(crate) fn def(&self) -> &ServiceDef {
+        &self.def
+    }
+
+    pub(crate) fn spec(&self) -> &ServiceSpec {
+        &self.spec
+    }
+
+    pub(crate) fn environment(&self) -> &Arc<Environment> {
+        &self.environment
+    }
+
+    pub(crate) fn health(&self) -> Option<&HealthCheck> {
+        self.def.health.as_ref()
+    }
+
+    /// Of the part that a running process cannot take over: equal hashes, equal processes.
+    pub(crate) fn exec(&self) -> u64 {
+        self.exec
+    }
+
+    /// Would anything be different?
+    pub(crate) fn same_as(&self, other: &Definition) -> bool {
+        self.def == other.def && self.spec == other.spec
+    }
+
+    /// A variable as the service's process will see it.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        let find = |vars: &'_ [(String, String)]| vars.iter().rposition(|(key, _)| key == name);
+        if let Some(at) = find(&self.spec.exec.env) {
+            return Some(&self.spec.exec.env[at].1);
+        }
+        let shared = self.environment.shared();
+        find(shared).map(|at| shared[at].1.as_str())
+    }
+}
+
+fn exec_hash(exec: &ExecSpec) -> Result<u64, EngineError> {
+    let bytes = postcard::to_allocvec(exec)
+        .map_err(|error| EngineError::Failed(format!("a spec cannot be encoded: {error}")))?;
+    Ok(hash_bytes(bytes.into_iter()))
+}
+
+fn with_arguments(def: &ServiceDef, arguments: &[String]) -> Result<Vec<String>, EngineError> {
+    if !Definition::takes_arguments(def) {
+        let name = &def.name;
+        let message = format!("{name} runs through a shell: its arguments are part of its command");
+        return Err(EngineError::Failed(message));
+    }
+    Ok(def.argv.iter().take(1).chain(arguments).cloned().collect())
+}
+
+/// `None` where the service runs as who we are: only root can change that, and nobody else needs to.
+fn credentials(def: &ServiceDef) -> Result<Option<Credentials>, EngineError> {
+    let Some(UserRef { user, group, supplementary }) = &def.user else { return Ok(None) };
+    let service = def.name.clone();
+    let found =
+        user::credentials(user, group.as_deref(), supplementary).map_err(
+            |unknown| match unknown {
+                Unknown::User(user) | Unknown::Group(user) => {
+                    EngineError::UnknownUser { service, user }
+                }
+                Unknown::NoGroup(_) => EngineError::Failed(format!("{service}: {unknown}")),
+            },
+        )?;
+    let ourselves = user::effective();
+    let already =
+        ourselves.0 != 0 && ourselves == (found.uid, found.gid) && supplementary.is_empty();
+    Ok((!already).then_some(found))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopSpec};
+    use proctor_core::time::Millis;
+    use std::collections::BTreeMap;
+
+    /// A plain service as the tests of this crate need it.
+    pub(crate) fn plain(name: &str, argv: &[&str]) -> ServiceDef {
+        ServiceDef {
+            name: ServiceName::parse(name).unwrap(),
+            description: None,
+            groups: Vec::new(),
+            argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+            env: Vec::new(),
+            working_dir: "/".into(),
+            user: None,
+            umask: None,
+            limits: Vec::new(),
+            nice: None,
+            oom_score_adj: None,
+            port: None,
+            autostart: true,
+            stop: StopSpec {
+                signal: 15,
+                grace: Millis::seconds(10),
+                on_shutdown: OnShutdown::Stop,
+            },
+            restart: RestartSpec {
+                policy: Policy::OnFailure,
+                success_codes: vec![0],
+                max_restarts: Some(10),
+                window: Millis::seconds(600),
+                delay: None,
+                max_delay: Millis::seconds(60),
+                backoff: 2.0,
+                jitter: 0.1,
+                stable_after: Millis::seconds(10),
+                cool_off: None,
+            },
+            logs: LogSpec {
+                segment_bytes: 1 << 24,
+                max_age: None,
+                max_segments: 8,
+                max_total_bytes: 1 << 27,
+                on_full: OnFull::Drop,
+            },
+            health: None,
+        }
+    }
+
+    pub(crate) fn environment(pairs: &[(&str, &str)]) -> Arc<Environment> {
+        let all: BTreeMap<String, String> =
+            pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        Arc::new(Environment::new(all).unwrap())
+    }
+
+    pub(crate) fn definition(def: ServiceDef, origin: Origin) -> Arc<Definition> {
+        Arc::new(Definition::new(def, origin, &environment(&[("PATH", "/bin")]), None).unwrap())
+    }
+
+    #[test]
+    fn new_arguments_follow_the_program_and_make_another_process() {
+        let first = definition(plain("web", &["node", "a.js"]), Origin::File);
+        let second = first.with_arguments(&["b.js".into(), "-v".into()]).unwrap();
+        assert_eq!(second.spec().exec.argv, ["node", "b.js", "-v"]);
+        assert_ne!(first.exec(), second.exec());
+        assert!(!first.same_as(&second));
+        let back = second.with_arguments(&["a.js".into()]).unwrap();
+        assert!(first.same_as(&back) && first.exec() == back.exec());
+        let shell = definition(plain("web", &["/bin/sh", "-c", "node $FLAGS"]), Origin::File);
+        assert!(shell.with_arguments(&["x".into()]).is_err());
+    }
+
+    #[test]
+    fn a_service_that_changes_only_its_policy_stays_the_same_process() {
+        let first = definition(plain("web", &["node"]), Origin::File);
+        let mut def = plain("web", &["node"]);
+        def.restart.policy = Policy::Always;
+        let second = definition(def, Origin::File);
+        assert!(!first.same_as(&second));
+        assert_eq!(first.exec(), second.exec());
+    }
+
+    #[test]
+    fn a_services_own_variable_wins_over_the_inherited_one() {
+        let mut def = plain("web", &["node"]);
+        assert_eq!(definition(def.clone(), Origin::File).variable("PATH"), Some("/bin"));
+        def.env = vec![("PATH".into(), "/mine".into())];
+        assert_eq!(definition(def.clone(), Origin::File).variable("PATH"), Some("/mine"));
+        assert_eq!(definition(def, Origin::File).variable("NONE"), None);
+    }
+
+    #[test]
+    fn an_unknown_user_is_named_with_its_service() {
+        let mut def = plain("web", &["node"]);
+        let who = |user: &str, group: Option<&str>| {
+            Some(UserRef { user: user.into(), group: group.map(Into::into), supplementary: vec![] })
+        };
+        for (user, group, unknown) in
+            [("no-such-user", None, "no-such-user"), ("0", Some("no-such-group"), "no-such-group")]
+        {
+            def.user = who(user, group);
+            let error = Definition::new(def.clone(), Origin::File, &environment(&[]), None);
+            let text = error.unwrap_err().to_string();
+            assert_eq!(text, format!("web: no user or group '{unknown}' on this machine"));
+        }
+        def.user = who("4294967000", None);
+        let error = Definition::new(def, Origin::File, &environment(&[]), None).unwrap_err();
+        assert!(error.to_string().contains("4294967000:GROUP"), "{error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Environments that services inherit: what of a caller's variables is passed on, and under which name.
+//!
+//! A thousand services started from one shell share one environment, sent to the keeper once and named by a hash of
+//! its content. What a service sets for itself is not here but in its spec.
+
+use crate::error::EngineError;
+use proctor_core::spec::EnvId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+/// Variables of the caller's shell session or of a service's own run; passing them on would be a lie.
+const NOT_INHERITED: [&str; 8] = [
+    "_",
+    "SHLVL",
+    "OLDPWD",
+    "PWD",
+    "PROCTOR_HOME",
+    "PROCTOR_SERVICE",
+    "PROCTOR_RUN",
+    "PROCTOR_INSTANCE",
+];
+
+/// The kernel starts nothing with more than about six megabytes of arguments and environment, and a frame to the
+/// keeper must hold it.
+const MAX_BYTES: usize = 6 << 20;
+
+/// One environment, read once and shared by all services that were defined with it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Environment {
+    /// All of it, for `${VAR}` in configurations.
+    all: BTreeMap<String, String>,
+    /// What services inherit, sorted.
+    shared: Vec<(String, String)>,
+    id: EnvId,
+}
+
+impl Environment {
+    pub(crate) fn new(all: BTreeMap<String, String>) -> Result<Environment, EngineError> {
+        let size: usize = all.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+        if size > MAX_BYTES {
+            let message = format!(
+                "the environment has {size} bytes; nothing starts with more than {MAX_BYTES}"
+            );
+            return Err(EngineError::Failed(message));
+        }
+        let inherited = |name: &str| {
+            let legal = !name.is_empty() && !name.contains(['=', '\0']);
+            legal && !NOT_INHERITED.contains(&name)
+        };
+        let shared: Vec<(String, String)> = all
+            .iter()
+            .filter(|(name, value)| inherited(name) && !value.contains('\0'))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let id =
+            EnvId(hash(shared.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()])));
+        Ok(Environment { all, shared, id })
+    }
+
+    /// The daemon's own. What is not UTF-8 cannot travel in our messages and is left out.
+    pub(crate) fn own() -> BTreeMap<String, String> {
+        let mut all = BTreeMap::new();
+        for (name, value) in std::env::vars_os() {
+            match (name.into_string(), value.into_string()) {
+                (Ok(name), Ok(value)) => {
+                    all.insert(name, value);
+                }
+                (Ok(name), Err(_)) => {
+                    tracing::warn!(variable = name, "left out of the environment: not UTF-8");
+                }
+                (Err(_), _) => tracing::warn!("a variable whose name is not UTF-8 was left out"),
+            }
+        }
+        all
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.all.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn shared(&self) -> &[(String, String)] {
+        &self.shared
+    }
+
+    pub(crate) fn id(&self) -> EnvId {
+        self.id
+    }
+}
+
+/// Environments in use, so that equal ones are one.
+#[derive(Debug, Default)]
+pub(crate) struct Environments {
+    known: BTreeMap<u64, Weak<Environment>>,
+}
+
+impl Environments {
+    /// The shared copy of this environment; `None` is the daemon's own.
+    pub(crate) fn share(
+        &mut self,
+        given: Option<&BTreeMap<String, String>>,
+    ) -> Result<Arc<Environment>, EngineError> {
+        let all = given.cloned().unwrap_or_else(Environment::own);
+        let key = hash(all.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
+        let known = self.known.get(&key).and_then(Weak::upgrade).filter(|known| known.all == all);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let fresh = Arc::new(Environment::new(all)?);
+        self.known.retain(|_, environment| environment.strong_count() > 0);
+        self.known.insert(key, Arc::downgrade(&fresh));
+        Ok(fresh)
+    }
+}
+
+/// FNV-1a over texts, each ended by a byte that no variable holds. Stable: it is written to disk and compared
+/// across versions of this program.
+pub(crate) fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
+    let bytes = texts.flat_map(|text| text.bytes().chain([0]));
+    hash_bytes(bytes)
+}
+
+pub(crate) fn hash_bytes(bytes: impl Iterator<Item = u8>) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+
+    #[test]
+    fn the_session_of_the_caller_is_not_inherited_but_can_be_looked_up() {
+        let all = map(&[
+            ("PATH", "/bin"),
+            ("PWD", "/here"),
+            ("_", "x"),
+            ("SHLVL", "3"),
+            ("PROCTOR_RUN", "9"),
+            ("PROCTOR_TOKEN", "kept"),
+            ("", "nameless"),
+            ("NUL", "a\0b"),
+        ]);
+        let environment = Environment::new(all).unwrap();
+        let names: Vec<&str> = environment.shared().iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["PATH", "PROCTOR_TOKEN"]);
+        assert_eq!(environment.get("PWD"), Some("/here"));
+    }
+
+    #[test]
+    fn the_id_depends_on_what_is_inherited_and_on_nothing_else() {
+        let id = |pairs: &[(&str, &str)]| Environment::new(map(pairs)).unwrap().id();
+        assert_eq!(id(&[("A", "1"), ("PWD", "/x")]), id(&[("PWD", "/y"), ("A", "1")]));
+        assert_ne!(id(&[("A", "1")]), id(&[("A", "2")]));
+        assert_ne!(id(&[("A", "1B")]), id(&[("A1", "B")]));
+        // The value is a promise: it names files of the keeper.
+        assert_eq!(id(&[("A", "1")]), EnvId(0xac7c_528c_d594_f67d));
+    }
+
+    #[test]
+    fn equal_environments_are_one_and_huge_ones_are_refused() {
+        let mut environments = Environments::default();
+        let first = environments.share(Some(&map(&[("A", "1")]))).unwrap();
+        let second = environments.share(Some(&map(&[("A", "1")]))).unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        let huge = map(&[("A", &"x".repeat(MAX_BYTES))]);
+        assert!(environments.share(Some(&huge)).is_err());
+    }
+}

@@ -1,1 +1,0 @@
-//! Reading logs (contract; to be filled).

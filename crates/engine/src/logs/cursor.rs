@@ -1,0 +1,118 @@
+//! The cursor: how far each stream of each service was delivered, as short text that callers keep and do not
+//! understand.
+//!
+//! Its bytes are a version, the positions and a checksum, in base64 that may stand in a URL. A position
+//! names a segment by number, so rotation, restarts and new segments do not change what it means.
+
+use super::folder::Seen;
+use crate::error::EngineError;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use proctor_core::logindex::Stream;
+use proctor_core::name::ServiceName;
+use serde::{Deserialize, Serialize};
+
+/// First byte of every cursor; a change of the layout changes it.
+const VERSION: u8 = 1;
+
+/// Longest text that is looked at: the positions of ten thousand services with long names.
+const MAX_TEXT: usize = 2 * 1024 * 1024;
+
+/// Longest part of a refused cursor that is repeated to the caller.
+const SHOWN: usize = 40;
+
+/// Between two items of one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Place {
+    pub(super) segment: u64,
+    pub(super) offset: u64,
+    /// Number of the next index record.
+    pub(super) entry: u64,
+    pub(super) line: Line,
+}
+
+/// What became of the line in which a place lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) enum Line {
+    /// The place is at the beginning of a line.
+    #[default]
+    Start,
+    /// Pieces of it were shown; the rest will be.
+    Shown,
+    /// No piece of it matched the search so far.
+    Searched,
+    /// It is left out as a whole.
+    Skipped,
+}
+
+impl Place {
+    pub(super) fn start_of(segment: u64) -> Place {
+        Place { segment, ..Place::default() }
+    }
+
+    /// Orders the places of one stream.
+    pub(super) fn order(&self) -> (u64, u64, u64) {
+        (self.segment, self.offset, self.entry)
+    }
+
+    fn as_seen(&self) -> Seen {
+        Seen { segment: self.segment, len: self.offset, records: self.entry }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Position {
+    pub(super) place: Place,
+    /// How far the stream was written at that time; `None`: exactly to the place.
+    seen: Option<Seen>,
+}
+
+impl Position {
+    pub(super) fn new(place: Place, seen: Seen) -> Position {
+        Position { place, seen: (place.as_seen() != seen).then_some(seen) }
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        self.seen.unwrap_or(self.place.as_seen())
+    }
+
+    /// Nothing is left to say about a stream that is still written to just here.
+    pub(super) fn is_all_of(&self, seen: Seen) -> bool {
+        self.place.line == Line::Start && self.place.as_seen() == seen
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Cursor {
+    pub(super) services: Vec<(ServiceName, [Position; 2])>,
+}
+
+impl Cursor {
+    pub(super) fn position(&self, service: &ServiceName, stream: Stream) -> Option<Position> {
+        let (_, positions) = self.services.iter().find(|(name, _)| name == service)?;
+        Some(positions[stream as usize])
+    }
+
+    pub(super) fn encode(&self) -> String {
+        let mut bytes = postcard::to_extend(self, vec![VERSION])
+            .expect("numbers and names always have a form, and a vector always has room");
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    pub(super) fn decode(text: &str) -> Result<Cursor, EngineError> {
+        let known = (text.len() <= MAX_TEXT).then(|| parse(text)).flatten();
+        known.ok_or_else(|| EngineError::BadCursor(text.chars().take(SHOWN).collect()))
+    }
+}
+
+fn parse(text: &str) -> Option<Cursor> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let (bytes, sum) = bytes.split_last_chunk::<4>()?;
+    if crc32fast::hash(bytes) != u32::from_le_bytes(*sum) {
+        return None;
+    }
+    let (version, rest) = bytes.split_first()?;
+    let (cursor, left) = postcard::take_from_bytes::<Cursor>(rest).ok()?;
+    (*version == VERSION && left.is_empty()).then_some(cursor)
+}

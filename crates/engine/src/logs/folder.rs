@@ -1,0 +1,181 @@
+//! The log folder of one service: which segments there are, how long the newest is, opening them.
+//!
+//! The writer deletes and creates files at any moment, and a person may put anything there. Whatever
+//! is not (or no longer) a regular file is left out and never an error.
+
+use super::Scan;
+use super::index::Index;
+use super::segment::Segment;
+use crate::error::EngineError;
+use proctor_core::logindex::{Mark, RECORD, Stream, index_file, log_file, parse_log_file};
+use proctor_core::name::{RunId, ServiceName};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Records at the end of an index among which the end of a run is looked for: behind an exit there are a few
+/// stray writes of grandchildren at most.
+const LAST_RECORDS: u64 = 128;
+
+pub(super) struct Folder {
+    path: PathBuf,
+    segments: [Vec<u64>; 2],
+}
+
+/// How far a stream had been written when somebody looked. All zero: it had no segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Seen {
+    pub(super) segment: u64,
+    pub(super) len: u64,
+    pub(super) records: u64,
+}
+
+impl Folder {
+    pub(super) fn list(logs: &Path, service: &ServiceName) -> Result<Folder, EngineError> {
+        let path = logs.join(service.as_str());
+        let mut segments = [Vec::new(), Vec::new()];
+        match std::fs::read_dir(&path) {
+            Ok(entries) => {
+                for entry in entries {
+                    let entry = entry.map_err(|error| unreadable(&path, &error))?;
+                    if let Some((stream, number)) = segment_of(&entry) {
+                        segments[stream as usize].push(number);
+                    }
+                }
+            }
+            Err(error) if is_absence(error.kind()) => {}
+            Err(error) => return Err(unreadable(&path, &error)),
+        }
+        segments.iter_mut().for_each(|numbers| numbers.sort_unstable());
+        Ok(Folder { path, segments })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.iter().all(Vec::is_empty)
+    }
+
+    /// Numbers of the segments of a stream, oldest first.
+    pub(super) fn segments(&self, stream: Stream) -> &[u64] {
+        &self.segments[stream as usize]
+    }
+
+    /// How far the stream is written. The log is measured before the index: a record is older than
+    /// its bytes, so the index then explains all of them.
+    pub(super) fn seen(&self, stream: Stream) -> Seen {
+        let size = |name: String| {
+            let found = std::fs::symlink_metadata(self.path.join(name));
+            found.ok().filter(std::fs::Metadata::is_file).map_or(0, |found| found.len())
+        };
+        let Some(&segment) = self.segments(stream).last() else { return Seen::default() };
+        let len = size(log_file(stream, segment));
+        Seen { segment, len, records: size(index_file(stream, segment)) / RECORD as u64 }
+    }
+
+    /// Open a segment as far as it is written now, or as `seen` knows it. `None`: it is gone.
+    pub(super) fn open(
+        &self,
+        stream: Stream,
+        number: u64,
+        seen: Option<Seen>,
+    ) -> Result<Option<Segment>, EngineError> {
+        let path = self.path.join(log_file(stream, number));
+        let Some((log, found)) = open_regular(&path)? else { return Ok(None) };
+        let index = open_regular(&self.path.join(index_file(stream, number)))?;
+        let records = index.as_ref().map_or(0, |(_, found)| found.len() / RECORD as u64);
+        let seen = seen.unwrap_or(Seen { segment: number, len: found.len(), records });
+        let index = Index::new(index.map(|(file, _)| file), records.min(seen.records));
+        Ok(Some(Segment::new(path, number, log, &found, seen.len, index)))
+    }
+
+    /// Does the segment after `number` exist by now?
+    pub(super) fn has_next(&self, stream: Stream, number: u64) -> bool {
+        self.path.join(log_file(stream, number + 1)).exists()
+    }
+
+    /// Is it on record, in whichever stream, that `run` has ended or that a later one began?
+    pub(super) fn is_over(&self, run: RunId, scan: &mut Scan) -> Result<bool, EngineError> {
+        for stream in Stream::BOTH {
+            for &number in self.segments(stream).iter().rev() {
+                let Some(mut segment) = self.open(stream, number, None)? else { continue };
+                let last = segment.records();
+                for at in (last.saturating_sub(LAST_RECORDS)..last).rev() {
+                    let entry = segment.record(at, scan)?.and_then(|record| record.entry);
+                    if entry.is_some_and(|entry| {
+                        entry.run > run || ends(entry.mark) && entry.run == run
+                    }) {
+                        return Ok(true);
+                    }
+                }
+                if last > 0 {
+                    break;
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Does the index of `stream` hold a mark of the same kind for `run`? Runs grow, so it is bisected.
+    pub(super) fn has_mark(
+        &self,
+        stream: Stream,
+        run: RunId,
+        mark: Mark,
+        scan: &mut Scan,
+    ) -> Result<bool, EngineError> {
+        let same = std::mem::discriminant(&mark);
+        for &number in self.segments(stream).iter().rev() {
+            let Some(mut segment) = self.open(stream, number, None)? else { continue };
+            let first = segment.partition_point(|entry| entry.run < run, scan)?;
+            for at in first..segment.records() {
+                match segment.record(at, scan)?.and_then(|record| record.entry) {
+                    Some(entry) if entry.run != run => break,
+                    Some(entry) if std::mem::discriminant(&entry.mark) == same => return Ok(true),
+                    Some(_) | None => {}
+                }
+            }
+            if first > 0 {
+                break;
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn ends(mark: Mark) -> bool {
+    match mark {
+        Mark::RunExited(_) => true,
+        Mark::Bytes | Mark::RunStarted | Mark::Dropped(_) => false,
+    }
+}
+
+/// Stream and number, if this is a regular file with exactly the name the writer would give it.
+fn segment_of(entry: &std::fs::DirEntry) -> Option<(Stream, u64)> {
+    let name = entry.file_name();
+    let name = name.to_str()?;
+    let (stream, number) = parse_log_file(name)?;
+    let regular = entry.file_type().is_ok_and(|kind| kind.is_file());
+    (regular && number < u64::MAX && log_file(stream, number) == name).then_some((stream, number))
+}
+
+fn is_absence(kind: ErrorKind) -> bool {
+    kind == ErrorKind::NotFound || kind == ErrorKind::NotADirectory
+}
+
+/// Open without following a link or waiting for a FIFO's writer.
+fn open_regular(path: &Path) -> Result<Option<(File, std::fs::Metadata)>, EngineError> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => return Ok(None),
+        Err(error) => return Err(unreadable(path, &error.into())),
+    };
+    let found = file.metadata().map_err(|error| unreadable(path, &error))?;
+    Ok(found.is_file().then_some((file, found)))
+}
+
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> EngineError {
+    EngineError::Unreadable { path: path.to_path_buf(), why: error.to_string() }
+}

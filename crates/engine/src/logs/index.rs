@@ -1,0 +1,148 @@
+//! A window on the index of one segment: records by number, a block at a time.
+//!
+//! Offsets handed out are *effective*: no record lies behind the ones that follow it. After a power failure
+//! the index may know bytes that the log lost; the writer then goes on at a smaller offset,
+//! and everything promised beyond it belongs there.
+
+use super::Scan;
+use super::text::read_at;
+use proctor_core::logindex::{Entry, Mark, RECORD};
+use proctor_core::name::RunId;
+use std::fs::File;
+use std::io;
+
+/// Records served by one read; as many again are read to see promises that were taken back. A block of the
+/// file system each.
+const BATCH: u64 = 128;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record {
+    /// Effective position in the segment.
+    pub(super) offset: u64,
+    /// `None`: of a kind this version does not know.
+    pub(super) entry: Option<Entry>,
+}
+
+impl Record {
+    /// Does a line of `run` end here?
+    pub(super) fn ends_line_of(&self, run: RunId) -> bool {
+        self.entry.is_some_and(|entry| match entry.mark {
+            Mark::Bytes => run != RunId::NONE && entry.run != RunId::NONE && entry.run != run,
+            Mark::RunStarted | Mark::RunExited(_) | Mark::Dropped(_) => true,
+        })
+    }
+
+    /// The entry, if it says when and by which run the following bytes were written.
+    pub(super) fn stamp(&self) -> Option<Entry> {
+        self.entry.filter(|entry| match entry.mark {
+            Mark::Bytes | Mark::RunStarted => true,
+            Mark::RunExited(_) | Mark::Dropped(_) => false,
+        })
+    }
+}
+
+pub(super) struct Index {
+    /// `None`: the segment has no index.
+    file: Option<File>,
+    records: u64,
+    /// Number of the first cached record.
+    first: u64,
+    cached: Vec<Record>,
+    /// How many of the cached ones may be handed out; the others were read to look ahead.
+    served: u64,
+}
+
+impl Index {
+    pub(super) fn new(file: Option<File>, records: u64) -> Index {
+        Index { file, records, first: 0, cached: Vec::new(), served: 0 }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.records
+    }
+
+    pub(super) fn get(&mut self, number: u64, scan: &mut Scan) -> io::Result<Option<Record>> {
+        if number >= self.records {
+            return Ok(None);
+        }
+        if !(self.first..self.first + self.served).contains(&number) {
+            self.load(number - number % BATCH, scan)?;
+        }
+        let at = usize::try_from(number - self.first).unwrap_or(usize::MAX);
+        Ok(self.cached.get(at).copied())
+    }
+
+    fn load(&mut self, first: u64, scan: &mut Scan) -> io::Result<()> {
+        let wanted = (self.records - first).min(2 * BATCH);
+        let mut bytes = [0; 2 * BATCH as usize * RECORD];
+        let mut count = 0;
+        if let Some(file) = &self.file {
+            let buffer = &mut bytes[..wanted as usize * RECORD];
+            count = read_at(file, buffer, first * RECORD as u64, scan)? / RECORD;
+        }
+        let (records, _torn) = bytes[..count * RECORD].as_chunks::<RECORD>();
+        self.cached = records.iter().map(decode).collect();
+        let mut lowest = u64::MAX;
+        for record in self.cached.iter_mut().rev() {
+            lowest = lowest.min(record.offset);
+            record.offset = lowest;
+        }
+        if (count as u64) < wanted {
+            self.records = first + count as u64;
+        }
+        self.first = first;
+        self.served = if first + count as u64 == self.records { count as u64 } else { BATCH };
+        Ok(())
+    }
+
+    /// The first record from `number` on that is of a known kind.
+    fn known(&mut self, number: u64, scan: &mut Scan) -> io::Result<Option<(u64, Entry)>> {
+        for at in number..self.records {
+            let Some(record) = self.get(at, scan)? else { break };
+            if let Some(entry) = record.entry {
+                return Ok(Some((at, Entry { offset: record.offset, ..entry })));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn first_known(&mut self, scan: &mut Scan) -> io::Result<Option<Entry>> {
+        Ok(self.known(0, scan)?.map(|(_, entry)| entry))
+    }
+
+    /// How many leading records satisfy `before`, if those that do come first.
+    pub(super) fn partition_point(
+        &mut self,
+        before: impl Fn(&Entry) -> bool,
+        scan: &mut Scan,
+    ) -> io::Result<u64> {
+        let (mut low, mut high) = (0, self.records);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.known(middle, scan)?.filter(|(at, _)| *at < high) {
+                Some((at, entry)) if before(&entry) => low = at + 1,
+                Some(_) | None => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
+    /// The entry that tells time and run of what follows record `number - 1`.
+    pub(super) fn stamp_before(
+        &mut self,
+        number: u64,
+        scan: &mut Scan,
+    ) -> io::Result<Option<Entry>> {
+        for at in (0..number.min(self.records)).rev() {
+            if let Some(entry) = self.get(at, scan)?.and_then(|record| record.stamp()) {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn decode(bytes: &[u8; RECORD]) -> Record {
+    let entry = Entry::decode(bytes);
+    Record { offset: entry.map_or(u64::MAX, |entry| entry.offset), entry }
+}

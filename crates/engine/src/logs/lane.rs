@@ -1,0 +1,451 @@
+//! One stream of one service, read forward: lines and marks in the order of the file.
+//!
+//! Lines are looked at where they lie in the buffer; only what is shown is copied. A lane works on
+//! the length its stream had when it was made and leaves what comes later to a later page.
+
+use super::cursor::{Line, Place, Position};
+use super::filter::Filter;
+use super::folder::{Folder, Seen};
+use super::index::Record;
+use super::segment::{Segment, Stamp};
+use super::{HELD_BACK, MAX_LINE, Scan};
+use crate::api::LogWhat;
+use crate::error::EngineError;
+use proctor_core::logindex::{Mark, Stream};
+use proctor_core::name::RunId;
+use proctor_core::time::Wall;
+use std::rc::Rc;
+
+pub(super) struct Lane {
+    pub(super) service: usize,
+    pub(super) stream: Stream,
+    pub(super) folder: Rc<Folder>,
+    pub(super) seen: Seen,
+    /// Nothing is read from here on (`until`).
+    pub(super) end: Option<Place>,
+    /// Everything before this was delivered or passed over.
+    place: Place,
+    /// Everything before this was read: behind `place` by the item that waits for its turn.
+    at: Place,
+    open: Option<Segment>,
+    /// What the records before `at` say, within its segment.
+    stamp: Option<Stamp>,
+    /// The run of the line at `at`, where its segment has no record of it yet.
+    carried: RunId,
+    /// The line at `at` lost its continuation with a segment; only while a step is made.
+    torn: bool,
+}
+
+/// The next item of a lane, and where the lane is once it is delivered.
+pub(super) struct Head {
+    pub(super) stamp: Stamp,
+    pub(super) what: LogWhat,
+    after: Place,
+}
+
+/// The order of the merged log: time, run, stream, and the order in which services were asked for.
+pub(super) type Key = (Wall, RunId, Stream, usize);
+
+impl Head {
+    pub(super) fn is_line(&self) -> bool {
+        matches!(self.what, LogWhat::Line { .. })
+    }
+}
+
+pub(super) enum Step {
+    Item(Head),
+    /// Nothing (more) is there to be delivered now.
+    End,
+    /// The page has read all it may.
+    Spent,
+}
+
+pub(super) enum Found {
+    Item(Head),
+    /// Went on by something that is not shown.
+    Passed,
+    End,
+}
+
+/// How the part of a line that lies in one segment ends.
+enum Reach {
+    Newline,
+    /// At the record of another run, or of dropped bytes.
+    Mark,
+    /// The line is longer than a piece.
+    Full,
+    /// With the segment.
+    Bottom,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Crossing {
+    /// This was the last segment.
+    Last,
+    /// A line goes on in the next segment.
+    Joined,
+    /// The next segment begins with something else.
+    Broken,
+}
+
+impl Lane {
+    pub(super) fn new(service: usize, stream: Stream, folder: Rc<Folder>) -> Lane {
+        let seen = folder.seen(stream);
+        let place = Place::default();
+        Lane {
+            service,
+            stream,
+            folder,
+            seen,
+            end: None,
+            place,
+            at: place,
+            open: None,
+            stamp: None,
+            carried: RunId::NONE,
+            torn: false,
+        }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.place
+    }
+
+    pub(super) fn at(&self) -> Place {
+        self.at
+    }
+
+    /// The order of an item of this lane among all lanes.
+    pub(super) fn key(&self, head: &Head) -> Key {
+        (head.stamp.wall, head.stamp.run, self.stream, self.service)
+    }
+
+    pub(super) fn position(&self) -> Position {
+        Position::new(self.place, self.seen)
+    }
+
+    /// Go on from `place`.
+    pub(super) fn jump(&mut self, place: Place) {
+        (self.place, self.at, self.torn) = (place, place, false);
+        self.open = None;
+    }
+
+    /// The item that [`Lane::next`] returned was delivered.
+    pub(super) fn delivered(&mut self, head: &Head) {
+        self.place = head.after;
+    }
+
+    pub(super) fn next(&mut self, filter: &Filter, scan: &mut Scan) -> Result<Step, EngineError> {
+        loop {
+            if scan.spent() {
+                return Ok(Step::Spent);
+            }
+            match self.advance(filter, scan)? {
+                Found::Item(head) => return Ok(Step::Item(head)),
+                Found::Passed => self.place = self.at,
+                Found::End => return Ok(Step::End),
+            }
+        }
+    }
+
+    /// One step: a record, a line, or into the next segment.
+    pub(super) fn advance(
+        &mut self,
+        filter: &Filter,
+        scan: &mut Scan,
+    ) -> Result<Found, EngineError> {
+        if !self.enter(scan)? || self.end.is_some_and(|end| self.at.order() >= end.order()) {
+            return Ok(Found::End);
+        }
+        if std::mem::take(&mut self.torn) {
+            return self.close(scan);
+        }
+        let entry = self.at.entry;
+        let record = self.segment().record(entry, scan)?;
+        match record.filter(|record| record.offset <= self.at.offset) {
+            Some(record) => self.pass_record(record, filter, scan),
+            None if self.at.offset >= self.segment().len() => self.leave(scan),
+            None => self.line(filter, scan),
+        }
+    }
+
+    pub(super) fn segment(&mut self) -> &mut Segment {
+        self.open.as_mut().expect("a segment is entered before it is read")
+    }
+
+    /// Open the segment of `at`, or the next that exists. False: there is none.
+    fn enter(&mut self, scan: &mut Scan) -> Result<bool, EngineError> {
+        if self.open.as_ref().is_some_and(|open| open.number == self.at.segment) {
+            return Ok(true);
+        }
+        if let Some(segment) = self.open_segment(self.at.segment)? {
+            self.take_up(segment, scan)?;
+            return Ok(true);
+        }
+        for number in self.instead_of(self.at.segment) {
+            if let Some(segment) = self.open_segment(number)? {
+                self.torn = self.at.line != Line::Start;
+                self.at = Place { line: self.at.line, ..Place::start_of(number) };
+                self.take_up(segment, scan)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Where to go on when segment `wanted` cannot be read: the later ones. If it is unknown and there are only
+    /// smaller numbers, the log was begun anew, and that is read from its beginning.
+    fn instead_of(&self, wanted: u64) -> Vec<u64> {
+        let numbers = self.folder.segments(self.stream);
+        let later: Vec<u64> = numbers.iter().copied().filter(|number| *number > wanted).collect();
+        if later.is_empty() && !numbers.contains(&wanted) { numbers.to_vec() } else { later }
+    }
+
+    fn take_up(&mut self, mut segment: Segment, scan: &mut Scan) -> Result<(), EngineError> {
+        if self.at.offset > segment.len() && self.at.entry > segment.records() {
+            // Shorter than what was read of it, and so is its index: another log with the same number.
+            self.torn = self.at.line != Line::Start;
+            self.at = Place { line: self.at.line, ..Place::start_of(segment.number) };
+        }
+        self.at.offset = self.at.offset.min(segment.len());
+        self.at.entry = self.at.entry.min(segment.records());
+        self.stamp = segment.stamp_before(self.at.entry, scan)?;
+        self.carried = match self.at.line {
+            Line::Start => RunId::NONE,
+            Line::Shown | Line::Searched | Line::Skipped => {
+                self.run_before(segment.number, scan)?
+            }
+        };
+        self.open = Some(segment);
+        if !self.torn {
+            self.place = self.at;
+        }
+        Ok(())
+    }
+
+    /// A segment as far as this lane may read it.
+    pub(super) fn open_segment(&self, number: u64) -> Result<Option<Segment>, EngineError> {
+        if !self.folder.segments(self.stream).contains(&number) {
+            return Ok(None);
+        }
+        self.folder.open(self.stream, number, (number == self.seen.segment).then_some(self.seen))
+    }
+
+    /// The line at `at` has no more bytes: let go of it.
+    fn close(&mut self, scan: &mut Scan) -> Result<Found, EngineError> {
+        let after = Place { line: Line::Start, ..self.at };
+        let shown = self.at.line == Line::Shown;
+        self.at = after;
+        if !shown {
+            return Ok(Found::Passed);
+        }
+        let what = LogWhat::Line { bytes: Vec::new(), cut: false };
+        Ok(Found::Item(Head { stamp: self.stamp(scan)?, what, after }))
+    }
+
+    fn pass_record(
+        &mut self,
+        record: Record,
+        filter: &Filter,
+        scan: &mut Scan,
+    ) -> Result<Found, EngineError> {
+        if self.at.line != Line::Start && record.ends_line_of(self.run()) {
+            return self.close(scan);
+        }
+        self.at.entry += 1;
+        self.stamp = record.stamp().map(Stamp::from).or(self.stamp);
+        let Some(entry) = record.entry else { return Ok(Found::Passed) };
+        let (what, of_run) = match entry.mark {
+            Mark::Bytes => return Ok(Found::Passed),
+            Mark::RunStarted => (LogWhat::Started, true),
+            Mark::RunExited(exit) => (LogWhat::Exited(exit), true),
+            Mark::Dropped(bytes) => (LogWhat::Dropped(bytes), false),
+        };
+        let shown = filter.marks && filter.in_time(entry.wall);
+        let twin = shown && of_run && self.stream == Stream::Stderr;
+        if !shown || twin && self.folder.has_mark(Stream::Stdout, entry.run, entry.mark, scan)? {
+            return Ok(Found::Passed);
+        }
+        Ok(Found::Item(Head { stamp: entry.into(), what, after: self.at }))
+    }
+
+    /// At the end of the segment's bytes.
+    fn leave(&mut self, scan: &mut Scan) -> Result<Found, EngineError> {
+        let run = self.run();
+        match self.cross(scan)? {
+            Crossing::Last if self.at.line != Line::Start && self.is_finished(run, scan)? => {
+                self.close(scan)
+            }
+            Crossing::Last => Ok(Found::End),
+            crossing @ (Crossing::Joined | Crossing::Broken) => {
+                self.at = Place { line: self.at.line, ..Place::start_of(self.segment().number) };
+                if crossing == Crossing::Broken { self.close(scan) } else { Ok(Found::Passed) }
+            }
+        }
+    }
+
+    /// Open the next segment in place of the open one.
+    fn cross(&mut self, scan: &mut Scan) -> Result<Crossing, EngineError> {
+        let (from, run) = (self.segment().number, self.run());
+        let numbers = self.folder.segments(self.stream);
+        let later: Vec<u64> = numbers.iter().copied().filter(|number| *number > from).collect();
+        for number in later {
+            if let Some(mut segment) = self.open_segment(number)? {
+                let joined = number == from + 1 && !segment.begins_anew(run, scan)?;
+                (self.open, self.stamp, self.carried) = (Some(segment), None, run);
+                return Ok(if joined { Crossing::Joined } else { Crossing::Broken });
+            }
+        }
+        Ok(Crossing::Last)
+    }
+
+    /// The line, or a piece of it, that begins at `at`.
+    fn line(&mut self, filter: &Filter, scan: &mut Scan) -> Result<Found, EngineError> {
+        let (begin, stamp) = (self.at, self.stamp(scan)?);
+        let mut run = stamp.run;
+        let mut from = begin;
+        let mut carried = Vec::new();
+        loop {
+            let (count, reach) = self.reach(from, MAX_LINE - carried.len(), run, scan)?;
+            let here = &self.segment().text.buffered(from.offset)[..count];
+            if !matches!(reach, Reach::Bottom) {
+                let whole = if carried.is_empty() {
+                    here
+                } else {
+                    carried.extend_from_slice(here);
+                    &carried
+                };
+                let cut = matches!(reach, Reach::Full);
+                let (line, what) = judge(filter, begin.line, stamp, whole, cut);
+                let skip = count as u64 + u64::from(matches!(reach, Reach::Newline));
+                let after = self.walk(Place { offset: from.offset + skip, line, ..from }, scan)?;
+                return Ok(self.found(stamp, what, after));
+            }
+            carried.extend_from_slice(here);
+            from = self.walk(Place { offset: from.offset + count as u64, ..from }, scan)?;
+            run = self.stamp.map_or(run, |stamp| stamp.run);
+            match self.cross(scan)? {
+                Crossing::Joined => from = Place::start_of(self.segment().number),
+                Crossing::Broken => {
+                    let (line, what) = judge(filter, begin.line, stamp, &carried, false);
+                    let after = Place { line, ..Place::start_of(self.segment().number) };
+                    return Ok(self.found(stamp, what, after));
+                }
+                Crossing::Last => {
+                    return self.unfinished(filter, (stamp, run), &carried, from, scan);
+                }
+            }
+        }
+    }
+
+    /// Text at the very end without a newline, up to `after`.
+    fn unfinished(
+        &mut self,
+        filter: &Filter,
+        (stamp, run): (Stamp, RunId),
+        text: &[u8],
+        after: Place,
+        scan: &mut Scan,
+    ) -> Result<Found, EngineError> {
+        let cut = !self.is_finished(run, scan)?;
+        let (line, what) = judge(filter, self.at.line, stamp, text, cut);
+        let held = if filter.following { text.len() < HELD_BACK } else { what.is_none() };
+        if cut && held {
+            return Ok(Found::End);
+        }
+        Ok(self.found(stamp, what, Place { line, ..after }))
+    }
+
+    fn found(&mut self, stamp: Stamp, what: Option<LogWhat>, after: Place) -> Found {
+        self.at = after;
+        match what {
+            Some(what) => Found::Item(Head { stamp, what, after }),
+            None => Found::Passed,
+        }
+    }
+
+    /// How many of the bytes from `from` on belong to its line, at most `room`, and what ends them.
+    fn reach(
+        &mut self,
+        from: Place,
+        room: usize,
+        mut run: RunId,
+        scan: &mut Scan,
+    ) -> Result<(usize, Reach), EngineError> {
+        let segment = self.segment();
+        let mut searched = 0;
+        let newline = loop {
+            let here = segment.text.buffered(from.offset);
+            let upto = here.len().min(room + 1);
+            if let Some(found) = memchr::memchr(b'\n', &here[searched..upto]) {
+                break Some(searched + found);
+            }
+            searched = upto;
+            if searched > room || !segment.grow(from.offset, scan)? {
+                break None;
+            }
+        };
+        let limit = newline.unwrap_or(searched.min(room));
+        for at in from.entry.. {
+            let Some(record) = segment.record(at, scan)? else { break };
+            if record.offset > from.offset + limit as u64 {
+                break;
+            }
+            if record.ends_line_of(run) {
+                let count =
+                    usize::try_from(record.offset.saturating_sub(from.offset)).unwrap_or(limit);
+                return Ok((count, Reach::Mark));
+            }
+            run = record.stamp().map_or(run, |entry| entry.run);
+        }
+        Ok(match newline {
+            Some(count) => (count, Reach::Newline),
+            None if searched > room => (room, Reach::Full),
+            None => (searched, Reach::Bottom),
+        })
+    }
+
+    /// `place`, with the records before its offset behind it.
+    fn walk(&mut self, mut place: Place, scan: &mut Scan) -> Result<Place, EngineError> {
+        while let Some(record) = self.segment().record(place.entry, scan)? {
+            if record.offset >= place.offset {
+                break;
+            }
+            self.stamp = record.stamp().map(Stamp::from).or(self.stamp);
+            place.entry += 1;
+        }
+        Ok(place)
+    }
+
+    fn run(&self) -> RunId {
+        self.stamp.map_or(self.carried, |stamp| stamp.run)
+    }
+
+    fn stamp(&mut self, scan: &mut Scan) -> Result<Stamp, EngineError> {
+        match self.stamp {
+            Some(stamp) => Ok(stamp),
+            None => Ok(Stamp { wall: self.segment().earliest(scan)?, run: RunId::NONE }),
+        }
+    }
+
+    /// Will nothing follow the unfinished text at the end? Its run must be over, and then, looking
+    /// again, nothing may have been added: all of a run is stored before its end is.
+    fn is_finished(&mut self, run: RunId, scan: &mut Scan) -> Result<bool, EngineError> {
+        let over = run != RunId::NONE && self.folder.is_over(run, scan)?;
+        let number = self.segment().number;
+        Ok(over && self.segment().is_unchanged()? && !self.folder.has_next(self.stream, number))
+    }
+}
+
+/// What to show of a piece, and what becomes of the rest of its line.
+fn judge(
+    filter: &Filter,
+    line: Line,
+    stamp: Stamp,
+    piece: &[u8],
+    cut: bool,
+) -> (Line, Option<LogWhat>) {
+    let rest = filter.judge(line, stamp.wall, piece);
+    let what = (rest == Line::Shown).then(|| LogWhat::Line { bytes: piece.to_vec(), cut });
+    (if cut { rest } else { Line::Start }, what)
+}

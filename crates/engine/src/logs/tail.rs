@@ -1,0 +1,237 @@
+//! Where each lane begins so that the last lines of all of them together are read.
+//!
+//! From its end backwards, each lane is searched in growing windows until the lines found reach far enough back in
+//! time, so the cost depends on how many lines are wanted, not on how long the log is.
+
+use super::cursor::{Line, Place};
+use super::filter::Filter;
+use super::lane::{Found, Key, Lane, Step};
+use super::{MAX_LINE, PAGE_ITEMS, Scan};
+use crate::error::EngineError;
+use proctor_core::logindex::RECORD;
+use std::collections::VecDeque;
+
+/// More than anybody reads; bounds what is remembered while looking for the first line.
+const MAX_TAIL: usize = 1_000_000;
+
+/// First window for each wanted line: a usual line, so that one window is mostly enough.
+const BYTES_PER_LINE: u64 = 128;
+
+/// The smallest window worth a read, and by how much the next one is larger.
+const FIRST_WINDOW: u64 = 8 * 1024;
+const GROWTH: u64 = 4;
+
+/// What to leave out at the beginning of the merged lanes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Lead {
+    pub(super) lines: usize,
+    /// Also the marks before the first line.
+    pub(super) marks: bool,
+}
+
+impl Lead {
+    /// Is this item still before the first that is wanted?
+    pub(super) fn drops(&mut self, is_line: bool) -> bool {
+        if !is_line {
+            return self.marks;
+        }
+        self.marks &= self.lines > 0;
+        let drops = self.lines > 0;
+        self.lines = self.lines.saturating_sub(1);
+        drops
+    }
+}
+
+/// What was found of one lane so far.
+struct Window {
+    lane: usize,
+    /// The oldest place looked at, and the newest.
+    start: Place,
+    ceiling: Option<Place>,
+    /// Nothing older is to be read.
+    floor: Place,
+    complete: bool,
+    /// Order of the oldest item, line or mark.
+    first: Option<Key>,
+    /// The last lines, each with the place behind it.
+    lines: VecDeque<(Key, Place)>,
+    marks: usize,
+    /// Of the next window.
+    size: u64,
+    /// Nothing was looked at yet.
+    untouched: bool,
+}
+
+/// Place the active lanes at the last `wanted` lines. `floors`: where each lane may begin at the earliest.
+pub(super) fn place(
+    lanes: &mut [Lane],
+    floors: &[Option<Place>],
+    wanted: usize,
+    filter: &Filter,
+    scan: &mut Scan,
+) -> Result<Lead, EngineError> {
+    let wanted = wanted.min(MAX_TAIL);
+    let mut windows = Vec::new();
+    for (at, (lane, floor)) in lanes.iter_mut().zip(floors).enumerate() {
+        if let Some(floor) = floor {
+            windows.push(Window::new(at, lane, *floor, wanted, scan)?);
+        }
+    }
+    if wanted > 0 {
+        loop {
+            let threshold = threshold(&windows, wanted);
+            let mut grown = false;
+            for window in windows.iter_mut().filter(|window| window.is_short(wanted, threshold)) {
+                window.extend(&mut lanes[window.lane], wanted, filter, scan)?;
+                grown = true;
+            }
+            if !grown {
+                break;
+            }
+        }
+    }
+    let threshold = threshold(&windows, wanted);
+    let mut found = 0;
+    for window in &mut windows {
+        window.drop_before(threshold);
+        found += window.lines.len();
+        let lane = &mut lanes[window.lane];
+        lane.end = window.ceiling;
+        lane.jump(window.start);
+    }
+    Ok(Lead { lines: found.saturating_sub(wanted), marks: found >= wanted })
+}
+
+/// The order of the `wanted`-th line from the end; `None`: fewer were found.
+fn threshold(windows: &[Window], wanted: usize) -> Option<Key> {
+    let mut keys: Vec<Key> =
+        windows.iter().flat_map(|window| window.lines.iter().map(|line| line.0)).collect();
+    let at = keys.len().checked_sub(wanted).filter(|at| *at < keys.len())?;
+    Some(*keys.select_nth_unstable(at).1)
+}
+
+impl Window {
+    fn new(
+        at: usize,
+        lane: &Lane,
+        floor: Place,
+        wanted: usize,
+        scan: &mut Scan,
+    ) -> Result<Window, EngineError> {
+        let ceiling = lane.end;
+        let start = match ceiling {
+            Some(ceiling) => ceiling,
+            None => lane.end_place(scan)?,
+        };
+        Ok(Window {
+            lane: at,
+            start,
+            ceiling,
+            floor,
+            complete: start.order() <= floor.order(),
+            first: None,
+            lines: VecDeque::new(),
+            marks: 0,
+            size: (wanted as u64 * BYTES_PER_LINE).max(FIRST_WINDOW),
+            untouched: true,
+        })
+    }
+
+    /// Could there be older lines or marks that belong to the last `wanted` of all lanes?
+    fn is_short(&self, wanted: usize, threshold: Option<Key>) -> bool {
+        let reaches =
+            threshold.is_some_and(|threshold| self.first.is_some_and(|first| first <= threshold));
+        !self.complete && self.lines.len() < wanted && self.marks < PAGE_ITEMS && !reaches
+    }
+
+    /// Look at the next, larger window before the ones looked at.
+    fn extend(
+        &mut self,
+        lane: &mut Lane,
+        wanted: usize,
+        filter: &Filter,
+        scan: &mut Scan,
+    ) -> Result<(), EngineError> {
+        let records = (self.size / RECORD as u64).max(1);
+        let (mut from, oldest) = lane.before(self.start, self.size, records, scan)?;
+        self.complete = oldest;
+        if from.order() <= self.floor.order() {
+            (from, self.complete) = (self.floor, true);
+        }
+        let enough = (wanted as u64 + 1) * MAX_LINE as u64;
+        if filter.grep.is_none()
+            && from.line == Line::Skipped
+            && self.size >= enough
+            && !self.complete
+        {
+            // As many bytes as the wanted pieces can have: begin in the middle of a line.
+            from.line = Line::Shown;
+        }
+        self.size = self.size.saturating_mul(GROWTH);
+        lane.jump(from);
+        lane.end = if self.untouched { self.ceiling } else { Some(self.start) };
+        if let Some(start) = skip_rest(lane, filter, scan)? {
+            self.untouched = false;
+            self.collect(lane, start, wanted, filter, scan)?;
+        }
+        Ok(())
+    }
+
+    /// Remember the last lines that the lane finds from `start` to its end.
+    fn collect(
+        &mut self,
+        lane: &mut Lane,
+        start: Place,
+        wanted: usize,
+        filter: &Filter,
+        scan: &mut Scan,
+    ) -> Result<(), EngineError> {
+        let room = wanted.saturating_sub(self.lines.len());
+        let mut older = VecDeque::new();
+        let mut first = None;
+        self.start = start;
+        while let Step::Item(head) = lane.next(filter, scan)? {
+            lane.delivered(&head);
+            let key = lane.key(&head);
+            first = first.or(Some(key));
+            if !head.is_line() {
+                self.marks += 1;
+                continue;
+            }
+            older.push_back((key, lane.place()));
+            if older.len() > room
+                && let Some((_, after)) = older.pop_front()
+            {
+                self.start = after;
+            }
+        }
+        self.first = first.or(self.first);
+        older.append(&mut self.lines);
+        self.lines = older;
+        Ok(())
+    }
+
+    /// Leave out the lines that come before the first that is wanted.
+    fn drop_before(&mut self, threshold: Option<Key>) {
+        let is_early =
+            |line: &mut (Key, Place)| threshold.is_some_and(|threshold| line.0 < threshold);
+        while let Some((_, after)) = self.lines.pop_front_if(is_early) {
+            self.start = after;
+        }
+    }
+}
+
+/// Go to the end of a line that is left out; `None` if it has none yet.
+fn skip_rest(
+    lane: &mut Lane,
+    filter: &Filter,
+    scan: &mut Scan,
+) -> Result<Option<Place>, EngineError> {
+    while lane.at().line == Line::Skipped {
+        match lane.advance(filter, scan)? {
+            Found::Passed | Found::Item(_) => {}
+            Found::End => return Ok(None),
+        }
+    }
+    Ok(Some(lane.at()))
+}

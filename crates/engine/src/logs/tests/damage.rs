@@ -1,0 +1,143 @@
+//! Logs as crashes, people and other programs leave them.
+
+use super::*;
+use Do::*;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, UNIX_EPOCH};
+
+#[test]
+fn without_an_index_the_time_is_that_of_the_file() {
+    let mut writer = Writer::after(&[Bare(OUT, "a\nb\n")]);
+    let file = fs::File::options().write(true).open(writer.log(OUT, 1)).unwrap();
+    file.set_modified(UNIX_EPOCH + Duration::from_micros(500)).unwrap();
+    assert_eq!(show(&writer.read(&everything()).items), ["500 out0 a", "500 out0 b"]);
+    assert_eq!(
+        show(&writer.read(&LogQuery { tail: Some(1), ..everything() }).items),
+        ["500 out0 b"]
+    );
+    let late = LogQuery { since: Some(Wall(501)), ..everything() };
+    assert_eq!(show(&writer.read(&late).items), [""; 0]);
+    // Bytes before the first record are no later than it.
+    writer.perform(Write(OUT, 400, 3, "c\n"));
+    file.set_modified(UNIX_EPOCH + Duration::from_micros(900)).unwrap();
+    assert_eq!(show(&writer.read(&everything()).items), ["400 out0 a", "400 out0 b", "400 out3 c"]);
+}
+
+#[test]
+fn promises_that_were_not_kept_are_skipped() {
+    let mut writer = Writer::after(&[Start(OUT, 1, 1), Write(OUT, 2, 1, "kept\nhalf")]);
+    // The machine lost power: bytes up to 300 were announced and did not reach the disk.
+    writer.record_at(OUT, 100, 3, 1, Mark::Bytes);
+    writer.record_at(OUT, 300, 4, 1, Mark::Bytes);
+    let before = ["1 out1 [started]", "2 out1 kept", "2 out1 half~"];
+    let page = writer.read(&everything());
+    assert_eq!(show(&page.items), before);
+    // After the boot the writer goes on at the true end, and past what was promised.
+    writer.perform(Start(OUT, 10, 2));
+    writer.write(OUT, 11, 2, &[b"line\n".repeat(100), b"end\n".to_vec()].concat());
+    let (items, _) = writer.read_all(&everything());
+    let mut expected = vec!["1 out1 [started]", "2 out1 kept", "2 out1 half", "10 out2 [started]"];
+    expected.extend(["11 out2 line"; 100]);
+    expected.push("11 out2 end");
+    assert_eq!(show(&items), expected);
+    // The piece that was shown is closed, then the new run follows.
+    assert_eq!(
+        show(&writer.read(&from(&page.cursor)).items[..2]),
+        ["4 out1 ", "10 out2 [started]"]
+    );
+}
+
+#[test]
+fn unknown_and_torn_records_are_skipped() {
+    let mut writer = Writer::after(&[Start(OUT, 1, 1), Write(OUT, 2, 1, "a\n")]);
+    let mut unknown = Entry { offset: 2, wall: Wall(9), run: RunId(9), mark: Mark::Bytes }.encode();
+    unknown[24] = 200;
+    append(writer.index(OUT, 1), &unknown);
+    writer.perform(Write(OUT, 3, 1, "b\n"));
+    append(writer.index(OUT, 1), &unknown[..11]);
+    let expected = ["1 out1 [started]", "2 out1 a", "3 out1 b"];
+    assert_eq!(show(&writer.read(&everything()).items), expected);
+    let late = LogQuery { since: Some(Wall(3)), ..everything() };
+    assert_eq!(show(&writer.read(&late).items), expected[2..]);
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    let mut writer = Writer::after(&[Write(OUT, 1, 1, "real\n")]);
+    let secret = writer.folder.path().join("secret");
+    fs::write(&secret, "secret\n").unwrap();
+    symlink(&secret, writer.log(OUT, 2)).unwrap();
+    fs::create_dir(writer.log(OUT, 3)).unwrap();
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, writer.log(OUT, 4), fifo, 0o600.into(), 0).unwrap();
+    fs::write(writer.logs().join("web/stdout.9.log"), "no segment's name\n").unwrap();
+    fs::write(writer.logs().join("web/notes.txt"), "notes\n").unwrap();
+    assert_eq!(show(&writer.read(&everything()).items), ["1 out1 real"]);
+    // An index that is not a file is no index.
+    fs::remove_file(writer.index(OUT, 1)).unwrap();
+    symlink(&secret, writer.index(OUT, 1)).unwrap();
+    assert_eq!(lines_of(&writer.read(&everything()).items, OUT), [b"real"]);
+    for _ in 0..4 {
+        writer.perform(Rotate(OUT));
+    }
+    writer.perform(Write(OUT, 2, 1, "more\n"));
+    assert_eq!(
+        lines_of(&writer.read(&LogQuery { tail: Some(2), ..everything() }).items, OUT),
+        [b"real", b"more"]
+    );
+}
+
+#[test]
+fn a_log_that_is_cut_off_is_read_from_where_it_is() {
+    let mut writer = Writer::after(&[Start(OUT, 1, 1), Write(OUT, 2, 1, "aaaa\nbbbb\n")]);
+    let page = writer.read(&everything());
+    let file = fs::File::options().write(true).open(writer.log(OUT, 1)).unwrap();
+    file.set_len(0).unwrap();
+    assert_eq!(show(&writer.read(&everything()).items), ["1 out1 [started]"]);
+    let page = writer.read(&from(&page.cursor));
+    assert_eq!(show(&page.items), [""; 0]);
+    writer.perform(Write(OUT, 3, 1, "cc\n"));
+    assert_eq!(show(&writer.read(&from(&page.cursor)).items), ["3 out1 cc"]);
+}
+
+#[test]
+fn a_log_that_was_purged_is_read_from_its_new_beginning() {
+    let lines = &[Start(OUT, 1, 1), Write(OUT, 2, 1, "a\n"), Write(OUT, 3, 1, "b\n"), Rotate(OUT)];
+    for rotations in [0, 1] {
+        let mut writer = Writer::after(&lines[..3 + rotations]);
+        writer.perform(Write(OUT, 4, 1, "c\n"));
+        let page = writer.read(&everything());
+        super::super::delete(&writer.logs(), &name("web")).unwrap();
+        let page = writer.read(&from(&page.cursor));
+        assert_eq!((page.items.len(), page.more), (0, false));
+        writer.perform(Service("web"));
+        writer.perform(Write(OUT, 9, 2, "n\n"));
+        let page = writer.read(&from(&page.cursor));
+        assert_eq!(show(&page.items), ["9 out2 n"], "{rotations} rotations");
+    }
+}
+
+#[test]
+fn logs_are_listed_and_deleted_by_service() {
+    let writer =
+        Writer::after(&[Write(OUT, 1, 1, "x\n"), Service("db@2"), Write(ERR, 1, 1, "y\n")]);
+    let logs = writer.logs();
+    fs::create_dir(logs.join("empty")).unwrap();
+    fs::create_dir(logs.join("not a name")).unwrap();
+    fs::write(logs.join("file"), "").unwrap();
+    assert_eq!(super::super::list(&logs), [name("db@2"), name("web")]);
+    super::super::delete(&logs, &name("web")).unwrap();
+    super::super::delete(&logs, &name("web")).unwrap();
+    assert_eq!(super::super::list(&logs), [name("db@2")]);
+    assert_eq!(super::super::list(&logs.join("nowhere")), []);
+}
+
+#[test]
+fn a_folder_that_may_not_be_read_is_an_error_with_its_name() {
+    let writer = Writer::new();
+    let logs = writer.logs();
+    fs::create_dir_all(&logs).unwrap();
+    symlink("web", logs.join("web")).unwrap();
+    let answer = super::super::read(&logs, &everything()).unwrap_err();
+    assert!(answer.to_string().contains("web"), "{answer}");
+}

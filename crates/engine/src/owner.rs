@@ -1,0 +1,262 @@
+//! The one owner of the state: every change of what is defined and wanted passes through here, one after the other.
+//!
+//! The order is always the same: decide, write `services.json`, show it in the registry, tell the keeper. A daemon
+//! that dies in between does the rest at its next start, because what is on disk is what is wanted.
+//! Commands wait in a bounded queue; wishes that wait together are written together.
+
+use crate::api::{Applied, ConfigRequest, NewService};
+use crate::definition::Definition;
+use crate::environment::Environments;
+use crate::error::EngineError;
+use crate::link::{Ask, Link};
+use crate::registry::Registry;
+use crate::startup::{Startup, Troubles};
+use crate::store::{Execs, Store, Stored, StoredRun, StoredWish};
+use proctor_core::lifecycle::Wish;
+use proctor_core::name::ServiceName;
+use proctor_core::spec::EnvId;
+use proctor_core::wire::{Refusal, ToKeeper};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// Commands that may wait; more callers than this wait for room.
+pub(crate) const INBOX: usize = 256;
+
+pub(crate) type Answer<R> = oneshot::Sender<Result<R, EngineError>>;
+
+pub(crate) enum Command {
+    Apply { request: ConfigRequest, answer: Answer<Applied> },
+    Add { service: NewService, answer: Answer<Vec<ServiceName>> },
+    Remove { names: Vec<ServiceName>, answer: Answer<()> },
+    SetWish { names: Vec<ServiceName>, wish: Wish, answer: Answer<()> },
+    Restart { names: Vec<ServiceName>, args: Option<Vec<String>>, answer: Answer<()> },
+}
+
+struct WishCommand {
+    names: Vec<ServiceName>,
+    wish: Wish,
+    answer: Answer<()>,
+}
+
+pub(crate) struct Owner {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) link: Link,
+    pub(crate) store: Store,
+    /// What `services.json` holds.
+    pub(crate) stored: Stored,
+    pub(crate) environments: Environments,
+    /// Environments that the keeper has been sent on this connection.
+    pub(crate) sent: BTreeSet<EnvId>,
+    pub(crate) troubles: Troubles,
+}
+
+impl Owner {
+    pub(crate) async fn run(mut self, startup: Startup, mut inbox: mpsc::Receiver<Command>) {
+        self.start(startup).await;
+        let registry = Arc::clone(&self.registry);
+        let mut commands = Vec::new();
+        loop {
+            tokio::select! {
+                count = inbox.recv_many(&mut commands, INBOX) => {
+                    if count == 0 {
+                        return;
+                    }
+                    self.handle(std::mem::take(&mut commands)).await;
+                }
+                names = registry.vanished() => self.define_again(names).await,
+            }
+        }
+    }
+
+    async fn handle(&mut self, commands: Vec<Command>) {
+        let mut wishes = Vec::new();
+        for command in commands {
+            match command {
+                Command::SetWish { names, wish, answer } => {
+                    wishes.push(WishCommand { names, wish, answer });
+                }
+                Command::Apply { request, answer } => {
+                    self.set_wishes(std::mem::take(&mut wishes)).await;
+                    answer.send(self.apply(request).await).ok();
+                }
+                Command::Add { service, answer } => {
+                    self.set_wishes(std::mem::take(&mut wishes)).await;
+                    answer.send(self.add(service).await).ok();
+                }
+                Command::Remove { names, answer } => {
+                    self.set_wishes(std::mem::take(&mut wishes)).await;
+                    answer.send(self.remove(names).await).ok();
+                }
+                Command::Restart { names, args, answer } => {
+                    self.set_wishes(std::mem::take(&mut wishes)).await;
+                    answer.send(self.restart(names, args).await).ok();
+                }
+            }
+        }
+        self.set_wishes(wishes).await;
+    }
+
+    /// Several wishes, written once.
+    async fn set_wishes(&mut self, commands: Vec<WishCommand>) {
+        if commands.is_empty() {
+            return;
+        }
+        let mut stored = self.stored.clone();
+        let mut valid = Vec::new();
+        for command in commands {
+            match self.must_exist(&command.names) {
+                Ok(()) => {
+                    let wish = StoredWish::of(command.wish);
+                    stored.wishes.extend(command.names.iter().map(|name| (name.clone(), wish)));
+                    valid.push(command);
+                }
+                Err(error) => drop(command.answer.send(Err(error))),
+            }
+        }
+        if let Err(unwritable) = self.save(stored).await {
+            for command in valid {
+                command.answer.send(Err(unwritable.clone().into())).ok();
+            }
+            return;
+        }
+        let ask = |command: &WishCommand| {
+            let wish = command.wish;
+            command.names.iter().map(move |name| Ask::Wish(name.clone(), wish)).collect::<Vec<_>>()
+        };
+        let asks: Vec<Ask> = valid.iter().flat_map(ask).collect();
+        let mut answers = self.link.ask_all(asks).await.into_iter();
+        for command in valid {
+            let own: Vec<_> = answers.by_ref().take(command.names.len()).collect();
+            command.answer.send(own.into_iter().collect()).ok();
+        }
+    }
+
+    async fn restart(
+        &mut self,
+        names: Vec<ServiceName>,
+        args: Option<Vec<String>>,
+    ) -> Result<(), EngineError> {
+        self.must_exist(&names)?;
+        let mut stored = self.stored.clone();
+        let changed = match &args {
+            Some(args) => self.with_arguments(&names, args).await?,
+            None => Vec::new(),
+        };
+        for name in &names {
+            stored.args.extend(args.clone().map(|args| (name.clone(), args)));
+            // A restart of what is not wanted makes it wanted.
+            let wish =
+                self.registry.read(|view| Some(view.services.get(name)?.state.as_ref()?.wish));
+            if matches!(wish, None | Some(Wish::Down)) {
+                stored.wishes.insert(name.clone(), StoredWish::Up);
+            }
+        }
+        self.note_execs(&mut stored, &changed);
+        self.save(stored).await?;
+        self.registry.define(&changed);
+        self.tell(&changed, &[]).await?;
+        let asks = names.into_iter().map(Ask::Restart).collect();
+        self.link.ask_all(asks).await.into_iter().collect()
+    }
+
+    async fn with_arguments(
+        &self,
+        names: &[ServiceName],
+        args: &[String],
+    ) -> Result<Vec<Arc<Definition>>, EngineError> {
+        let mut definitions = Vec::new();
+        for name in names {
+            let known = self.registry.definition(name);
+            definitions.push(known.ok_or_else(|| lost(name))?);
+        }
+        let args = args.to_vec();
+        crate::blocking(move || {
+            definitions.iter().map(|old| old.with_arguments(&args).map(Arc::new)).collect()
+        })
+        .await?
+    }
+
+    /// Make definitions known to the keeper and let it drop services. The first refusal is the result, but everything
+    /// is tried.
+    pub(crate) async fn tell(
+        &mut self,
+        defines: &[Arc<Definition>],
+        removes: &[ServiceName],
+    ) -> Result<(), EngineError> {
+        self.send_environments(defines).await?;
+        let define = defines.iter().map(|definition| Ask::Define(Arc::clone(definition)));
+        let remove = removes.iter().cloned().map(Ask::Remove);
+        let mut answers = self.link.ask_all(define.chain(remove).collect()).await;
+        let mut result: Result<(), EngineError> = Ok(());
+        for (name, answer) in removes.iter().zip(answers.split_off(defines.len())) {
+            match answer {
+                // What the keeper does not have is removed already.
+                Err(EngineError::Refused(Refusal::UnknownService(_))) => self.registry.forget(name),
+                other => result = result.and(other),
+            }
+        }
+        answers.into_iter().collect::<Result<(), EngineError>>().and(result)
+    }
+
+    async fn send_environments(&mut self, defines: &[Arc<Definition>]) -> Result<(), EngineError> {
+        for definition in defines {
+            let environment = definition.environment();
+            if self.sent.contains(&environment.id()) {
+                continue;
+            }
+            let vars = environment.shared().to_vec();
+            self.link.tell(&ToKeeper::Environment { id: environment.id(), vars }).await?;
+            self.sent.insert(environment.id());
+        }
+        Ok(())
+    }
+
+    /// The keeper finished an old removal after the service was defined anew.
+    async fn define_again(&mut self, names: BTreeSet<ServiceName>) {
+        let definitions: Vec<_> =
+            names.iter().filter_map(|name| self.registry.definition(name)).collect();
+        if let Err(error) = self.tell(&definitions, &[]).await {
+            tracing::error!(%error, "services that the keeper dropped could not be defined again");
+        }
+        let wanted = |name: &&ServiceName| self.stored.wishes.get(*name) == Some(&StoredWish::Up);
+        let up = names.iter().filter(wanted).map(|name| Ask::Wish(name.clone(), Wish::Up));
+        for error in self.link.ask_all(up.collect()).await.into_iter().filter_map(Result::err) {
+            tracing::error!(%error, "a service that the keeper dropped could not be started again");
+        }
+    }
+
+    /// Write the state, if it is another than what is written already.
+    pub(crate) async fn save(&mut self, stored: Stored) -> Result<(), crate::store::Unwritable> {
+        if stored != self.stored {
+            self.store.save(&stored).await?;
+            self.stored = stored;
+        }
+        Ok(())
+    }
+
+    /// Note for the next daemon which settings processes were made with, and will be.
+    pub(crate) fn note_execs(&self, stored: &mut Stored, definitions: &[Arc<Definition>]) {
+        let began: BTreeMap<_, _> = self.registry.began();
+        for definition in definitions {
+            let run =
+                began.get(definition.name()).map(|(id, exec)| StoredRun { id: *id, exec: *exec });
+            let execs = Execs { defined: definition.exec(), run };
+            stored.execs.insert(definition.name().clone(), execs);
+        }
+    }
+
+    fn must_exist(&self, names: &[ServiceName]) -> Result<(), EngineError> {
+        match names.iter().find(|name| !self.registry.exists(name)) {
+            Some(name) => {
+                Err(self.registry.read(|view| crate::select::unknown(view, name.as_str())))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The error about a service of which only the keeper has the settings.
+pub(crate) fn lost(name: &ServiceName) -> EngineError {
+    EngineError::Failed(format!("the definition of '{name}' was lost; remove it and add it again"))
+}

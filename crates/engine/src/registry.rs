@@ -1,0 +1,223 @@
+//! Everything known now, in one place: the view that readers see and, beside it, what only the engine needs.
+//!
+//! The lock is held for the time of a few map operations, never across an await. Two tasks write: the pump, with
+//! what the keeper says, and the owner of the state, with what is defined. Every change of the view is one more
+//! generation, however many services it touched: a thousand starts are a few hundred changes, not a million.
+
+use crate::api::{Health, View};
+use crate::board::{Board, run_of, unknown, up};
+use crate::definition::{Definition, Origin};
+use crate::link::News;
+use crate::source::Current;
+use proctor_core::config::{HealthCheck, Setting};
+use proctor_core::name::{RunId, ServiceName};
+use proctor_core::wire::RunView;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, RwLock};
+use tokio::sync::{Notify, watch};
+
+pub(crate) struct Registry {
+    board: RwLock<Board>,
+    generation: watch::Sender<u64>,
+    probing: Notify,
+    vanishing: Notify,
+}
+
+impl Registry {
+    pub(crate) fn new() -> Registry {
+        Registry {
+            board: RwLock::default(),
+            generation: watch::Sender::new(0),
+            probing: Notify::new(),
+            vanishing: Notify::new(),
+        }
+    }
+
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&View) -> R) -> R {
+        look(&self.look().view)
+    }
+
+    pub(crate) async fn changed(&self, seen: u64) -> u64 {
+        let mut generation = self.generation.subscribe();
+        let newer = generation.wait_for(|now| *now > seen).await;
+        *newer.expect("the sender lives in this registry")
+    }
+
+    /// Take in what the keeper said, in its order.
+    pub(crate) fn observe(&self, news: Vec<News>) {
+        self.change(|board| {
+            for news in news {
+                board.observe(news);
+            }
+        });
+    }
+
+    /// Define services or replace their definitions.
+    pub(crate) fn define(&self, definitions: &[Arc<Definition>]) {
+        self.change(|board| {
+            for definition in definitions {
+                board.define(definition);
+            }
+        });
+    }
+
+    /// These are to go; they stay visible until the keeper has stopped them.
+    pub(crate) fn removing(&self, names: &[ServiceName]) {
+        self.change(|board| {
+            for name in names {
+                board.removing(name);
+            }
+        });
+    }
+
+    /// The keeper does not have it (any more).
+    pub(crate) fn forget(&self, name: &ServiceName) {
+        self.change(|board| board.forget(name));
+    }
+
+    /// A service of the keeper that nobody defines and everybody keeps.
+    pub(crate) fn keep_unknown(&self, name: &ServiceName, origin: Origin) {
+        self.change(|board| {
+            board.records.entry(name.clone()).or_default();
+            let view = &mut board.view.services;
+            view.entry(name.clone()).or_insert_with(|| unknown(name)).added =
+                origin == Origin::Added;
+        });
+    }
+
+    /// What is known from before about the run that exists now: the exec part it was made with.
+    pub(crate) fn recall_run(&self, name: &ServiceName, exec: u64) {
+        self.change(|board| {
+            let state = board.view.services.get(name).and_then(|service| service.state.as_ref());
+            let run = state.and_then(|state| run_of(&state.phase)).map(|run| run.id);
+            if let (Some(run), Some(record)) = (run, board.records.get_mut(name)) {
+                record.began = Some((run, exec));
+                board.refresh_stale(name);
+            }
+        });
+    }
+
+    /// The configuration in force and its settings.
+    pub(crate) fn set_current(&self, current: Option<Arc<Current>>, settings: Vec<Setting>) {
+        self.change(|board| {
+            board.view.config = current.as_ref().and_then(|current| current.source.file());
+            board.view.settings = settings;
+            board.current = current;
+        });
+    }
+
+    pub(crate) fn set_problems(&self, problems: Vec<String>) {
+        self.change(|board| board.view.problems = problems);
+    }
+
+    /// The result of a health check, if it is about the run that exists now.
+    pub(crate) fn set_health(&self, name: &ServiceName, run: RunId, health: Health) {
+        self.change(|board| {
+            if let Some(service) = board.view.services.get_mut(name)
+                && service.state.as_ref().is_some_and(|state| up(state) == Some(run))
+            {
+                service.health = Some(health);
+            }
+        });
+    }
+
+    pub(crate) fn current(&self) -> Option<Arc<Current>> {
+        self.look().current.clone()
+    }
+
+    /// Known, and not on its way out.
+    pub(crate) fn exists(&self, name: &ServiceName) -> bool {
+        self.look().records.get(name).is_some_and(|record| !record.removing)
+    }
+
+    pub(crate) fn definition(&self, name: &ServiceName) -> Option<Arc<Definition>> {
+        let board = self.look();
+        let record = board.records.get(name).filter(|record| !record.removing)?;
+        record.definition.clone()
+    }
+
+    /// Every service that is not on its way out, with its definition if it has one.
+    pub(crate) fn defined(&self) -> BTreeMap<ServiceName, Option<Arc<Definition>>> {
+        let board = self.look();
+        let staying = board.records.iter().filter(|(_, record)| !record.removing);
+        staying.map(|(name, record)| (name.clone(), record.definition.clone())).collect()
+    }
+
+    /// Has the keeper taken the definition of this service?
+    pub(crate) fn is_settled(&self, name: &ServiceName) -> bool {
+        self.look().records.get(name).is_some_and(|record| record.settled)
+    }
+
+    /// The exec parts that the latest runs were made with.
+    pub(crate) fn began(&self) -> BTreeMap<ServiceName, (RunId, u64)> {
+        let board = self.look();
+        let began = |(name, record): (&ServiceName, &crate::board::Record)| {
+            Some((name.clone(), record.began?))
+        };
+        board.records.iter().filter_map(began).collect()
+    }
+
+    /// The runs of these services that exist now.
+    pub(crate) fn runs(&self, names: &[ServiceName]) -> Vec<(ServiceName, RunView)> {
+        let board = self.look();
+        let run = |name: &ServiceName| {
+            let state = board.view.services.get(name)?.state.as_ref()?;
+            Some((name.clone(), run_of(&state.phase)?.clone()))
+        };
+        names.iter().filter_map(run).collect()
+    }
+
+    /// Wait for health checks that need a look, and take them.
+    pub(crate) async fn probes_to_look_at(&self) -> BTreeSet<ServiceName> {
+        loop {
+            let names = std::mem::take(&mut self.modify().probe);
+            if !names.is_empty() {
+                return names;
+            }
+            self.probing.notified().await;
+        }
+    }
+
+    /// The run of this service that is to be checked, and how.
+    pub(crate) fn probe_of(&self, name: &ServiceName) -> Option<(RunId, HealthCheck)> {
+        let board = self.look();
+        let state = board.view.services.get(name)?.state.as_ref()?;
+        let check = board.records.get(name)?.definition.as_ref()?.health()?;
+        Some((up(state)?, check.clone()))
+    }
+
+    /// Wait for services that the keeper dropped though they are defined, and take them.
+    pub(crate) async fn vanished(&self) -> BTreeSet<ServiceName> {
+        loop {
+            let names = std::mem::take(&mut self.modify().vanished);
+            if !names.is_empty() {
+                return names;
+            }
+            self.vanishing.notified().await;
+        }
+    }
+
+    fn look(&self) -> std::sync::RwLockReadGuard<'_, Board> {
+        self.board.read().expect("nothing panics while it changes the board")
+    }
+
+    fn modify(&self) -> std::sync::RwLockWriteGuard<'_, Board> {
+        self.board.write().expect("nothing panics while it changes the board")
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Board)) {
+        let mut board = self.modify();
+        change(&mut board);
+        board.view.generation += 1;
+        let generation = board.view.generation;
+        let (probes, vanished) = (!board.probe.is_empty(), !board.vanished.is_empty());
+        drop(board);
+        self.generation.send_replace(generation);
+        if probes {
+            self.probing.notify_one();
+        }
+        if vanished {
+            self.vanishing.notify_one();
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Words of a command line to services: a name, all instances of one, a group, or `all`.
+
+use crate::api::View;
+use crate::error::EngineError;
+use proctor_core::name::ServiceName;
+use std::collections::BTreeSet;
+
+/// The word for every service there is.
+const ALL: &str = "all";
+
+/// How alike two words must be for one to be offered instead of the other.
+const ALIKE: f64 = 0.75;
+
+/// Each service once, in the order in which the words name it.
+pub(crate) fn select(view: &View, words: &[String]) -> Result<Vec<ServiceName>, EngineError> {
+    let mut seen = BTreeSet::new();
+    let mut names = Vec::new();
+    for word in words {
+        let meant = meant(view, word);
+        if meant.is_empty() && word != ALL {
+            return Err(unknown(view, word));
+        }
+        names.extend(meant.into_iter().filter(|name| seen.insert(name.clone())));
+    }
+    Ok(names)
+}
+
+/// The error about a word that means nothing, with the name that looks most like it.
+pub(crate) fn unknown(view: &View, word: &str) -> EngineError {
+    let names = view.services.keys().flat_map(|name| [name.as_str(), name.base()]);
+    let known = names.chain(view.groups.keys().map(String::as_str));
+    let alike = |known: &str| strsim::jaro_winkler(&word.to_lowercase(), &known.to_lowercase());
+    let nearest = known
+        .map(|known| (alike(known), known))
+        .filter(|(alike, _)| *alike >= ALIKE)
+        .max_by(|one, two| one.0.total_cmp(&two.0))
+        .map(|(_, known)| known.to_owned());
+    EngineError::UnknownService { name: word.to_owned(), nearest }
+}
+
+fn meant(view: &View, word: &str) -> Vec<ServiceName> {
+    if word == ALL {
+        return view.services.keys().cloned().collect();
+    }
+    if let Ok(name) = ServiceName::parse(word)
+        && view.services.contains_key(&name)
+    {
+        return vec![name];
+    }
+    let mut instances: Vec<ServiceName> =
+        view.services.keys().filter(|name| name.base() == word).cloned().collect();
+    instances.sort_by_key(ServiceName::instance);
+    if !instances.is_empty() {
+        return instances;
+    }
+    view.groups.get(word).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::Board;
+    use crate::definition::Origin;
+    use crate::definition::tests::{definition, plain};
+
+    fn view() -> View {
+        let mut board = Board::default();
+        for name in ["api", "web@1", "web@2", "web@10", "database"] {
+            let mut def = plain(name, &["true"]);
+            if name.starts_with("web") || name == "api" {
+                def.groups = vec!["front".into()];
+            }
+            board.define(&definition(def, Origin::File));
+        }
+        board.view
+    }
+
+    fn check(words: &[&str], expected: Result<&[&str], Option<&str>>) {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        match (select(&view(), &words), expected) {
+            (Ok(names), Ok(expected)) => {
+                let names: Vec<&str> = names.iter().map(ServiceName::as_str).collect();
+                assert_eq!(names, expected, "{words:?}");
+            }
+            (Err(EngineError::UnknownService { nearest, .. }), Err(expected)) => {
+                assert_eq!(nearest.as_deref(), expected, "{words:?}");
+            }
+            (result, _) => panic!("{words:?} gave {result:?}"),
+        }
+    }
+
+    #[test]
+    fn words_name_services_instances_groups_or_all() {
+        check(&["api"], Ok(&["api"]));
+        check(&["web@2"], Ok(&["web@2"]));
+        check(&["web"], Ok(&["web@1", "web@2", "web@10"]));
+        check(&["front"], Ok(&["api", "web@1", "web@10", "web@2"]));
+        check(&["all"], Ok(&["api", "database", "web@1", "web@10", "web@2"]));
+        check(&["web@2", "web", "api", "api"], Ok(&["web@2", "web@1", "web@10", "api"]));
+        check(&[], Ok(&[]));
+    }
+
+    #[test]
+    fn an_unknown_word_gets_the_nearest_name() {
+        check(&["databse"], Err(Some("database")));
+        check(&["API2"], Err(Some("api")));
+        check(&["fornt"], Err(Some("front")));
+        check(&["web@3"], Err(Some("web@2")));
+        check(&["../etc"], Err(None));
+        check(&["zzz"], Err(None));
+    }
+}

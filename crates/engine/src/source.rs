@@ -1,0 +1,306 @@
+//! Where a configuration comes from: a file, `SUPERVISOR_TARGET_CMD`, or the built-in example; and reading it.
+//!
+//! Everything here blocks. What a configuration means is `proctor_core::config`'s business, what becomes of it
+//! `apply`'s.
+
+use crate::api::ConfigRequest;
+use crate::environment::Environment;
+use crate::error::EngineError;
+use proctor_core::config::envfile;
+use proctor_core::config::{self, Config, Problem, Setting, Surroundings};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The configuration a newcomer gets who has none.
+pub(crate) const EXAMPLE: &str = include_str!("example.yaml");
+
+/// One more byte than the parser takes, so that it can say that there is too much.
+const MAX_TEXT: u64 = (1 << 20) + 1;
+
+const TARGET_COMMAND: &str = "SUPERVISOR_TARGET_CMD";
+const TARGET_FOLDER: &str = "SUPERVISOR_WORKING_DIR";
+/// The name of the one service that a target command makes.
+const TARGET: &str = "target";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Absolute, as it was given: relative paths in it start from the folder of this name, not of a link's target.
+    File(PathBuf),
+    Target,
+    Example,
+}
+
+/// The configuration in force, and the environment that came with it (`None`: the daemon's own).
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Current {
+    pub(crate) source: Source,
+    pub(crate) given: Option<BTreeMap<String, String>>,
+}
+
+impl Source {
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        match self {
+            Source::File(path) => Some(path.clone()),
+            Source::Target | Source::Example => None,
+        }
+    }
+
+    /// The same configuration, whatever way the path took to the file?
+    pub(crate) fn same_as(&self, other: &Source) -> bool {
+        match (self, other) {
+            (Source::File(one), Source::File(two)) => {
+                let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+                one == two || real(one) == real(two)
+            }
+            (Source::Target, Source::Target) | (Source::Example, Source::Example) => true,
+            (Source::File(_) | Source::Target | Source::Example, _) => false,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::File(path) => write!(f, "{}", path.display()),
+            Source::Target => f.write_str(TARGET_COMMAND),
+            Source::Example => f.write_str(crate::api::EXAMPLE_SOURCE),
+        }
+    }
+}
+
+/// Which configuration is asked for, and with which environment: the file that is named, else the one in force, else
+/// the target command, else the example. A request without an environment keeps the one of the configuration in force.
+pub(crate) fn choose(
+    request: ConfigRequest,
+    current: Option<&Current>,
+) -> Result<Current, EngineError> {
+    let given: Option<BTreeMap<String, String>> =
+        request.environment.map(|pairs| pairs.into_iter().collect());
+    let kept = |current: &Current| given.clone().or_else(|| current.given.clone());
+    let targets = match &given {
+        Some(given) => given.contains_key(TARGET_COMMAND),
+        None => std::env::var_os(TARGET_COMMAND).is_some(),
+    };
+    match (request.path, current) {
+        (Some(path), current) => {
+            let path = std::path::absolute(&path)
+                .map_err(|error| EngineError::Unreadable { path, why: error.to_string() })?;
+            let source = Source::File(path);
+            let again = current.filter(|current| current.source.same_as(&source));
+            let given = again.map_or_else(|| given.clone(), kept);
+            Ok(Current { source, given })
+        }
+        (None, Some(current @ Current { source: Source::File(_), .. })) => {
+            Ok(Current { source: current.source.clone(), given: kept(current) })
+        }
+        (None, _) if targets => Ok(Current { source: Source::Target, given }),
+        // The command is not in this caller's environment, but it is in the one of before.
+        (None, Some(Current { source: Source::Target, given })) => {
+            Ok(Current { source: Source::Target, given: given.clone() })
+        }
+        (None, Some(current @ Current { source: Source::Example, .. })) => {
+            Ok(Current { source: Source::Example, given: kept(current) })
+        }
+        (None, None) if request.example => Ok(Current { source: Source::Example, given }),
+        (None, None) => Err(EngineError::Failed(format!(
+            "there is no configuration: write a proctor.yaml, name one, or set {TARGET_COMMAND}"
+        ))),
+    }
+}
+
+/// Read a configuration.
+pub(crate) fn load(source: &Source, environment: &Environment) -> Result<Config, EngineError> {
+    match source {
+        Source::File(path) => load_file(path, environment),
+        Source::Target => load_target(environment),
+        Source::Example => parse("example.yaml", EXAMPLE, "/", &|name| variable(environment, name)),
+    }
+}
+
+/// The text of a regular file, bounded; `Err` is why not.
+pub(crate) fn read_text(path: &Path) -> Result<String, String> {
+    let found = std::fs::metadata(path).map_err(|error| plain(&error))?;
+    if !found.is_file() {
+        // A pipe would block for ever, a folder fails with a riddle.
+        return Err("it is not a regular file".into());
+    }
+    let file = std::fs::File::open(path).map_err(|error| plain(&error))?;
+    let mut text = String::new();
+    match file.take(MAX_TEXT).read_to_string(&mut text) {
+        Ok(_) => Ok(text),
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            Err("it is not UTF-8 text".into())
+        }
+        Err(error) => Err(plain(&error)),
+    }
+}
+
+fn load_file(path: &Path, environment: &Environment) -> Result<Config, EngineError> {
+    let text =
+        read_text(path).map_err(|why| EngineError::Unreadable { path: path.to_owned(), why })?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let beside = dotenv(&folder.join(".env"))?;
+    let var = |name: &str| variable(environment, name).or_else(|| beside.get(name).cloned());
+    let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    parse(&file, &text, &folder.to_string_lossy(), &var)
+}
+
+/// `.env` beside the configuration; that there is none is fine.
+fn dotenv(path: &Path) -> Result<BTreeMap<String, String>, EngineError> {
+    if !path.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let text =
+        read_text(path).map_err(|why| EngineError::Unreadable { path: path.to_owned(), why })?;
+    let variables = envfile::parse(".env", &text).map_err(EngineError::BadConfig)?;
+    Ok(variables.into_iter().map(|variable| (variable.name, variable.value)).collect())
+}
+
+fn load_target(environment: &Environment) -> Result<Config, EngineError> {
+    let Some(command) = environment.get(TARGET_COMMAND) else {
+        return Err(EngineError::Failed(format!("{TARGET_COMMAND} is not set any more")));
+    };
+    let folder = environment.get(TARGET_FOLDER);
+    let mut definition = serde_json::json!({ "command": command });
+    if let Some(folder) = folder {
+        definition["working_dir"] = folder.into();
+    }
+    let base = environment.get("PWD").filter(|folder| folder.starts_with('/')).unwrap_or("/");
+    let file = format!("environment {TARGET_COMMAND}");
+    let services = parse_service(&file, TARGET, &definition.to_string(), base, environment)?;
+    let setting = |key: &str, value: &str, variable: &str| Setting {
+        key: format!("services.{TARGET}.{key}"),
+        value: serde_json::Value::from(value).to_string(),
+        origin: format!("environment {variable}"),
+    };
+    let mut settings = vec![setting("command", command, TARGET_COMMAND)];
+    settings.extend(folder.map(|folder| setting("working_dir", folder, TARGET_FOLDER)));
+    Ok(Config { services, groups: BTreeMap::new(), settings })
+}
+
+/// One service's block, as it is added at run time.
+pub(crate) fn parse_service(
+    file: &str,
+    name: &str,
+    text: &str,
+    base_dir: &str,
+    environment: &Environment,
+) -> Result<Vec<config::ServiceDef>, EngineError> {
+    let var = |name: &str| variable(environment, name);
+    let around = Surroundings { base_dir, var: &var, read: &|path| read_text(Path::new(path)) };
+    config::parse_service(file, name, text, &around).map_err(EngineError::BadConfig)
+}
+
+fn parse(
+    file: &str,
+    text: &str,
+    base_dir: &str,
+    var: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, EngineError> {
+    let around = Surroundings { base_dir, var, read: &|path| read_text(Path::new(path)) };
+    config::parse(file, text, &around).map_err(EngineError::BadConfig)
+}
+
+fn variable(environment: &Environment, name: &str) -> Option<String> {
+    environment.get(name).map(str::to_owned)
+}
+
+/// Without the number that the standard library appends.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// The problems of a configuration as people read them, one line for each.
+pub(crate) fn describe(problems: &[Problem]) -> String {
+    let line = |problem: &Problem| {
+        let Problem { file, line, column, message, help } = problem;
+        let place = if *line == 0 { file.clone() } else { format!("{file}:{line}:{column}") };
+        let help = help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+        format!("{place}: {message}{help}")
+    };
+    problems.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn current(source: Source, mark: &str) -> Current {
+        Current { source, given: Some([("MARK".to_owned(), mark.to_owned())].into()) }
+    }
+
+    fn request(path: Option<&str>, example: bool, variables: Option<&[&str]>) -> ConfigRequest {
+        let pair = |name: &&str| ((*name).to_owned(), "asked".to_owned());
+        let environment = variables.map(|names| names.iter().map(pair).collect());
+        ConfigRequest { path: path.map(PathBuf::from), example, environment }
+    }
+
+    /// The source that is chosen, and whose environment it gets.
+    fn chosen(request: ConfigRequest, current: Option<&Current>) -> String {
+        match choose(request, current) {
+            Ok(Current { source, given: None }) => format!("{source}, own"),
+            Ok(Current { source, given: Some(given) }) => {
+                format!("{source}, {}", given.get("MARK").map_or("none", String::as_str))
+            }
+            Err(_) => "nothing".into(),
+        }
+    }
+
+    #[test]
+    fn the_named_file_comes_first_then_what_is_in_force_then_the_target_then_the_example() {
+        let (file, target) = (Source::File("/a.yaml".into()), Source::Target);
+        let file = current(file, "before");
+        let target = current(target, "before");
+        let example = current(Source::Example, "before");
+        let mark: Option<&[&str]> = Some(&["MARK"]);
+        let command: Option<&[&str]> = Some(&["MARK", TARGET_COMMAND]);
+        let rows = [
+            (request(Some("/b.yaml"), true, mark), Some(&file), "/b.yaml, asked"),
+            (request(Some("/b.yaml"), true, None), Some(&file), "/b.yaml, own"),
+            (request(Some("/a.yaml"), true, None), Some(&file), "/a.yaml, before"),
+            (request(None, true, command), Some(&file), "/a.yaml, asked"),
+            (request(None, false, None), Some(&file), "/a.yaml, before"),
+            (request(None, true, command), None, "SUPERVISOR_TARGET_CMD, asked"),
+            (request(None, true, command), Some(&example), "SUPERVISOR_TARGET_CMD, asked"),
+            (request(None, true, command), Some(&target), "SUPERVISOR_TARGET_CMD, asked"),
+            (request(None, true, mark), Some(&target), "SUPERVISOR_TARGET_CMD, before"),
+            (request(None, false, None), Some(&example), "the built-in example, before"),
+            (request(None, true, mark), None, "the built-in example, asked"),
+            (request(None, false, mark), None, "nothing"),
+        ];
+        for (request, current, expected) in rows {
+            let asked = format!("{request:?} with {current:?}");
+            assert_eq!(chosen(request, current), expected, "{asked}");
+        }
+    }
+
+    #[test]
+    fn only_regular_text_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        assert_eq!(read_text(&file).unwrap_err(), "No such file or directory");
+        assert_eq!(read_text(folder.path()).unwrap_err(), "it is not a regular file");
+        std::fs::write(&file, [0xff, 0xfe]).unwrap();
+        assert_eq!(read_text(&file).unwrap_err(), "it is not UTF-8 text");
+        std::fs::write(&file, "text").unwrap();
+        assert_eq!(read_text(&file).unwrap(), "text");
+    }
+
+    #[test]
+    fn problems_are_described_with_their_place_and_what_to_do() {
+        let problem = |line, help: Option<&str>| Problem {
+            file: "proctor.yaml".into(),
+            line,
+            column: 5,
+            message: "unknown key".into(),
+            help: help.map(Into::into),
+        };
+        let text = describe(&[problem(7, Some("did you mean 'x'?")), problem(0, None)]);
+        let expected =
+            "proctor.yaml:7:5: unknown key; did you mean 'x'?\nproctor.yaml: unknown key";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,116 @@
+//! Before a start: would it have a chance? A missing program or a taken port is said now, with nothing changed,
+//! instead of after the first crash.
+
+use crate::board::run_of;
+use crate::definition::Definition;
+use crate::error::EngineError;
+use crate::registry::Registry;
+use proctor_core::name::ServiceName;
+use proctor_sys::{port, program};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Services that have a run are not looked at: they are started, and the port is theirs.
+pub(crate) fn check(registry: &Registry, names: &[ServiceName]) -> Result<(), EngineError> {
+    let idle = |name: &&ServiceName| {
+        registry.read(|view| {
+            let state = view.services.get(*name).and_then(|service| service.state.as_ref());
+            state.and_then(|state| run_of(&state.phase)).is_none()
+        })
+    };
+    let definitions: Vec<Arc<Definition>> =
+        names.iter().filter(idle).filter_map(|name| registry.definition(name)).collect();
+    definitions.iter().try_for_each(|definition| check_one(definition))
+}
+
+fn check_one(definition: &Definition) -> Result<(), EngineError> {
+    let exec = &definition.spec().exec;
+    let service = definition.name();
+    let folder = Path::new(&exec.working_dir);
+    if !folder.is_dir() {
+        let why = format!("it is the working directory of '{service}' and not a folder");
+        return Err(EngineError::Unreadable { path: PathBuf::from(folder), why });
+    }
+    let name = exec.argv.first().map_or("", String::as_str);
+    if let Err(missing) = program::resolve(name, folder, definition.variable("PATH")) {
+        return Err(EngineError::ProgramMissing {
+            service: service.clone(),
+            program: name.to_owned(),
+            searched: missing.to_string(),
+        });
+    }
+    match definition.def().port {
+        Some(port) if !port::is_free(port) => Err(EngineError::PortInUse {
+            service: service.clone(),
+            port,
+            holder: port::holder(port),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::Origin;
+    use crate::definition::tests::{definition, plain};
+    use proctor_core::config::ServiceDef;
+    use std::net::TcpListener;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn check(change: impl FnOnce(&mut ServiceDef)) -> String {
+        let mut def = plain("web", &["/bin/sh"]);
+        change(&mut def);
+        let registry = Registry::new();
+        registry.define(&[definition(def, Origin::File)]);
+        match super::check(&registry, &[ServiceName::parse("web").unwrap()]) {
+            Ok(()) => "fine".into(),
+            Err(EngineError::ProgramMissing { program, searched, .. }) => {
+                format!("{program}: {searched}")
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn programs_and_folders_are_looked_for_where_the_service_would() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().display().to_string();
+        let tool = folder.path().join("tool");
+        std::fs::write(&tool, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+
+        assert_eq!(check(|_| {}), "fine");
+        assert_eq!(check(|def| def.argv = vec!["tool".into()]), "tool: not in PATH (/bin)");
+        assert_eq!(
+            check(|def| {
+                def.argv = vec!["tool".into()];
+                def.env = vec![("PATH".into(), base.clone())];
+            }),
+            "fine"
+        );
+        assert_eq!(
+            check(|def| {
+                def.argv = vec!["./tool".into()];
+                def.working_dir.clone_from(&base);
+            }),
+            "fine"
+        );
+        assert_eq!(check(|def| def.argv = vec!["./tool".into()]), "./tool: there is no /./tool");
+        let gone = format!("{base}/gone");
+        assert_eq!(
+            check(|def| def.working_dir.clone_from(&gone)),
+            format!("cannot read {gone}: it is the working directory of 'web' and not a folder")
+        );
+    }
+
+    #[test]
+    fn a_taken_port_is_refused_with_its_holder() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let text = check(|def| def.port = Some(port));
+        let me = format!("(pid {})", std::process::id());
+        assert!(text.starts_with(&format!("web: port {port} is in use by ")), "{text}");
+        assert!(text.ends_with(&me), "{text}");
+    }
+}

@@ -1,0 +1,371 @@
+//! A new daemon takes up the work: what is stored, what the keeper has, and what has to be said to make them one.
+//!
+//! The plan is made before anything is sent. The rule about wishes: the keeper hears one only where it wants
+//! something else or has never heard of the service. Wishing again what is wished already would restart a service
+//! that has failed or finished. And a service that the keeper has but no stored wish speaks of was defined without
+//! being started; a daemon that comes back is no reason to start it.
+
+use crate::added;
+use crate::apply::{self, refuse_clashes};
+use crate::board::run_of;
+use crate::definition::{Definition, Origin};
+use crate::environment::Environments;
+use crate::error::EngineError;
+use crate::link::Ask;
+use crate::owner::Owner;
+use crate::registry::Registry;
+use crate::source::{Current, describe};
+use crate::store::{Added, Execs, Found, Stored, StoredRun, StoredWish};
+use proctor_core::config::Setting;
+use proctor_core::lifecycle::Wish;
+use proctor_core::name::ServiceName;
+use proctor_core::wire::ServiceState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What is wrong and stays wrong until somebody does something, for `daemon status`.
+#[derive(Debug, Default)]
+pub(crate) struct Troubles {
+    pub(crate) store: Option<String>,
+    pub(crate) config: Option<String>,
+    /// By the name they were added under.
+    pub(crate) services: BTreeMap<ServiceName, String>,
+}
+
+impl Troubles {
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let services = self.services.iter().map(|(name, text)| format!("{name}: {text}"));
+        self.store.iter().chain(&self.config).cloned().chain(services).collect()
+    }
+}
+
+/// What the owner does first.
+#[derive(Debug, Default)]
+pub(crate) struct Startup {
+    /// As `services.json` was found; empty if it was not.
+    pub(crate) before: Stored,
+    /// As it is to be from now on.
+    stored: Stored,
+    definitions: Vec<Arc<Definition>>,
+    removes: Vec<ServiceName>,
+    wishes: Vec<(ServiceName, Wish)>,
+    /// The keeper has them, nobody here knows what they are, and they stay.
+    kept: BTreeMap<ServiceName, Origin>,
+    /// The exec parts that living runs were made with.
+    began: BTreeMap<ServiceName, u64>,
+    current: Option<Arc<Current>>,
+    settings: Vec<Setting>,
+    pub(crate) troubles: Troubles,
+    pub(crate) environments: Environments,
+}
+
+type Snapshot = BTreeMap<ServiceName, ServiceState>;
+
+impl Startup {
+    /// Decide. Blocks: configurations are read and users looked up.
+    pub(crate) fn plan(found: Found, snapshot: &Snapshot) -> Startup {
+        let mut plan = Startup::default();
+        plan.take_stored(found, snapshot);
+        plan.read_configuration();
+        plan.read_added(snapshot);
+        plan.sort_out_rest(snapshot);
+        plan.recall_runs(snapshot);
+        plan.decide_wishes(snapshot);
+        plan
+    }
+
+    /// Show it to readers; the keeper hears of it from [`Owner::start`].
+    pub(crate) fn show(&self, registry: &Registry) {
+        registry.define(&self.definitions);
+        for (name, origin) in &self.kept {
+            registry.keep_unknown(name, *origin);
+        }
+        for (name, exec) in &self.began {
+            registry.recall_run(name, *exec);
+        }
+        registry.set_current(self.current.clone(), self.settings.clone());
+        registry.set_problems(self.troubles.texts());
+    }
+
+    /// Without a readable file the keeper's services are all there is: none of them is forgotten.
+    fn take_stored(&mut self, found: Found, snapshot: &Snapshot) {
+        let problem = match found {
+            Found::Stored(stored) => {
+                self.before.clone_from(&stored);
+                self.stored = *stored;
+                return;
+            }
+            Found::Nothing if snapshot.is_empty() => return,
+            Found::Nothing => "services.json is gone".to_owned(),
+            Found::Damaged { problem } => problem,
+        };
+        for (name, state) in snapshot {
+            let lost = Added { definition: None, base_dir: "/".into(), environment: None };
+            self.stored.added.insert(name.clone(), lost);
+            self.stored.wishes.insert(name.clone(), StoredWish::of(state.wish));
+        }
+        let advice = "what the keeper runs is kept; apply the configuration and add services again";
+        self.troubles.store = Some(format!("{problem}; {advice}"));
+    }
+
+    fn read_configuration(&mut self) {
+        let Some(source) = self.stored.source() else { return };
+        let given = self.stored.environment.clone();
+        let prepared = self.environments.share(given.as_ref()).and_then(|environment| {
+            let prepared = apply::prepare(&source, &environment, &self.stored.args)?;
+            refuse_clashes(&source, &prepared.definitions, &self.stored)?;
+            Ok(prepared)
+        });
+        match prepared {
+            Ok(prepared) => {
+                for definition in &prepared.definitions {
+                    self.stored.added.remove(definition.name());
+                }
+                self.definitions = prepared.definitions;
+                self.settings = prepared.settings;
+            }
+            Err(error) => {
+                tracing::error!(%source, %error, "the configuration cannot be applied again");
+                let text = format!("{source} cannot be applied, its services stay as they were");
+                self.troubles.config = Some(format!("{text}: {}", in_full(&error)));
+            }
+        }
+        self.current = Some(Arc::new(Current { source, given }));
+    }
+
+    fn read_added(&mut self, snapshot: &Snapshot) {
+        for (name, added) in self.stored.added.clone() {
+            let prepared = self
+                .environments
+                .share(added.environment.as_ref())
+                .and_then(|env| added::prepare(&name, &added, &env, &self.stored.args));
+            match prepared {
+                Ok(definitions) => self.definitions.extend(definitions),
+                Err(error) => {
+                    tracing::error!(service = %name, %error, "an added service cannot be defined");
+                    self.keep_added(&name, snapshot);
+                    self.troubles.services.insert(name, in_full(&error));
+                }
+            }
+        }
+    }
+
+    /// Its instances in the keeper, or at least its name, so that it can be seen and removed.
+    fn keep_added(&mut self, key: &ServiceName, snapshot: &Snapshot) {
+        let of_key = |name: &&ServiceName| self.stored.added_key(name).as_ref() == Some(key);
+        let mut names: Vec<ServiceName> = snapshot.keys().filter(of_key).cloned().collect();
+        if names.is_empty() {
+            names.push(key.clone());
+        }
+        self.kept.extend(names.into_iter().map(|name| (name, Origin::Added)));
+    }
+
+    /// What the keeper has and nobody defines: the file's, if the file cannot be read now; else it was removed just
+    /// before the last daemon died.
+    fn sort_out_rest(&mut self, snapshot: &Snapshot) {
+        let defined: BTreeSet<&ServiceName> = self.definitions.iter().map(|d| d.name()).collect();
+        for name in snapshot.keys() {
+            if defined.contains(name) || self.kept.contains_key(name) {
+                continue;
+            }
+            if self.troubles.config.is_some() {
+                self.kept.insert(name.clone(), Origin::File);
+            } else {
+                self.removes.push(name.clone());
+                self.stored.forget(name);
+            }
+        }
+    }
+
+    fn recall_runs(&mut self, snapshot: &Snapshot) {
+        for definition in &self.definitions {
+            let name = definition.name();
+            let run = snapshot.get(name).and_then(|state| run_of(&state.phase)).map(|run| run.id);
+            let before = self.stored.execs.get(name);
+            let made_with = |execs: &Execs| match execs.run {
+                Some(stored) if Some(stored.id) == run => stored.exec,
+                // It began after the file was written, with what was defined then.
+                Some(_) | None => execs.defined,
+            };
+            let began = run.map(|id| (id, before.map_or(definition.exec(), made_with)));
+            self.began.extend(began.map(|(_, exec)| (name.clone(), exec)));
+            let run = began.map(|(id, exec)| StoredRun { id, exec });
+            self.stored.execs.insert(name.clone(), Execs { defined: definition.exec(), run });
+        }
+    }
+
+    fn decide_wishes(&mut self, snapshot: &Snapshot) {
+        for definition in &self.definitions {
+            let name = definition.name();
+            let keeper = snapshot.get(name).map(|state| state.wish);
+            let stored = self.stored.wishes.get(name).copied();
+            let wish = decide_wish(stored, keeper, definition.def().autostart);
+            if stored.is_none() && wish == Some(Wish::Up) {
+                // So that a daemon that dies now does not forget to start it.
+                self.stored.wishes.insert(name.clone(), StoredWish::Up);
+            }
+            self.wishes.extend(wish.map(|wish| (name.clone(), wish)));
+        }
+        for name in self.kept.keys() {
+            let Some(keeper) = snapshot.get(name).map(|state| state.wish) else { continue };
+            let wish = decide_wish(self.stored.wishes.get(name).copied(), Some(keeper), false);
+            self.wishes.extend(wish.map(|wish| (name.clone(), wish)));
+        }
+    }
+}
+
+/// The wish to send, if one is to be sent.
+fn decide_wish(stored: Option<StoredWish>, keeper: Option<Wish>, autostart: bool) -> Option<Wish> {
+    match (stored, keeper) {
+        (Some(stored), Some(keeper)) => (StoredWish::of(keeper) != stored).then(|| stored.wish()),
+        (Some(StoredWish::Up), None) => Some(Wish::Up),
+        (Some(StoredWish::Down), None) | (None, Some(_)) => None,
+        (None, None) => autostart.then_some(Wish::Up),
+    }
+}
+
+impl Owner {
+    /// Carry out the plan. What fails is said; a daemon that gave up here would help nobody.
+    pub(crate) async fn start(&mut self, startup: Startup) {
+        let Startup { stored, definitions, removes, wishes, .. } = startup;
+        if let Err(error) = self.save(stored).await {
+            tracing::error!(%error, "the state cannot be written");
+            self.troubles.store.get_or_insert(error.to_string());
+        }
+        tracing::info!(
+            services = definitions.len(),
+            removed = removes.len(),
+            wishes = wishes.len(),
+            "taking up the work"
+        );
+        if let Err(error) = self.tell(&definitions, &removes).await {
+            tracing::error!(%error, "the keeper did not take every definition");
+            self.troubles.config.get_or_insert(format!("not every service is defined: {error}"));
+        }
+        let asks = wishes.into_iter().map(|(name, wish)| Ask::Wish(name, wish)).collect();
+        for error in self.link.ask_all(asks).await.into_iter().filter_map(Result::err) {
+            tracing::error!(%error, "the keeper did not take a wish");
+        }
+        self.registry.set_problems(self.troubles.texts());
+    }
+}
+
+/// With every problem of a configuration, not only their number.
+fn in_full(error: &EngineError) -> String {
+    if let EngineError::BadConfig(problems) = error {
+        describe(problems)
+    } else {
+        error.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::tests::{definition, plain};
+    use proctor_core::name::RunId;
+    use proctor_core::time::Wall;
+    use proctor_core::wire::{PhaseView, RunView};
+
+    fn name(text: &str) -> ServiceName {
+        ServiceName::parse(text).unwrap()
+    }
+
+    fn state(service: &str, wish: Wish, run: Option<u64>) -> ServiceState {
+        let view = |id| RunView { id: RunId(id), pid: 1, started: Wall(0), cgroup: None };
+        let phase = run.map_or(PhaseView::Down, |id| PhaseView::Up { run: view(id) });
+        ServiceState {
+            name: name(service),
+            wish,
+            phase,
+            since: Wall(0),
+            restarts: 0,
+            last_exit: None,
+        }
+    }
+
+    #[test]
+    fn a_wish_is_sent_only_where_the_keeper_wants_something_else_or_is_new_to_the_service() {
+        use StoredWish::{Down, Up};
+        let rows = [
+            // stored, keeper, autostart → sent
+            (Some(Up), Some(Wish::Up), true, None),
+            (Some(Up), Some(Wish::Down), true, Some(Wish::Up)),
+            (Some(Up), Some(Wish::Once), false, Some(Wish::Up)),
+            (Some(Down), Some(Wish::Up), true, Some(Wish::Down)),
+            (Some(Down), Some(Wish::Down), true, None),
+            (Some(Down), Some(Wish::Once), true, None),
+            (Some(Up), None, false, Some(Wish::Up)),
+            (Some(Down), None, true, None),
+            (None, None, true, Some(Wish::Up)),
+            (None, None, false, None),
+            (None, Some(Wish::Up), false, None),
+            (None, Some(Wish::Down), true, None),
+            (None, Some(Wish::Once), true, None),
+        ];
+        for (stored, keeper, autostart, expected) in rows {
+            let sent = decide_wish(stored, keeper, autostart);
+            assert_eq!(sent, expected, "stored {stored:?}, keeper {keeper:?}, {autostart}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_damaged_or_gone_forgets_no_service() {
+        let snapshot: Snapshot =
+            [("a", Wish::Up, Some(1)), ("b@1", Wish::Once, Some(2)), ("c", Wish::Down, None)]
+                .map(|(service, wish, run)| (name(service), state(service, wish, run)))
+                .into();
+        for found in [Found::Nothing, Found::Damaged { problem: "x is damaged".into() }] {
+            let plan = Startup::plan(found, &snapshot);
+            assert_eq!(plan.removes, []);
+            assert_eq!(plan.wishes, []);
+            assert!(plan.kept.values().all(|origin| *origin == Origin::Added));
+            assert_eq!(plan.kept.keys().collect::<Vec<_>>(), snapshot.keys().collect::<Vec<_>>());
+            assert_eq!(plan.stored.wishes[&name("a")], StoredWish::Up);
+            assert_eq!(plan.stored.wishes[&name("b@1")], StoredWish::Down);
+            assert_eq!(plan.troubles.texts().len(), 1 + snapshot.len());
+            // The next daemon reads what this one wrote, and forgets nothing either.
+            let again = Startup::plan(Found::Stored(Box::new(plan.stored)), &snapshot);
+            assert_eq!((again.removes.len(), again.kept.len()), (0, 3));
+            assert_eq!(again.troubles.texts().len(), snapshot.len());
+        }
+        let fresh = Startup::plan(Found::Nothing, &Snapshot::new());
+        assert_eq!(fresh.troubles.texts(), [""; 0]);
+    }
+
+    #[test]
+    fn what_nobody_defines_is_removed_unless_the_file_that_may_define_it_cannot_be_read() {
+        let snapshot: Snapshot = [(name("old"), state("old", Wish::Up, Some(1)))].into();
+        let plan = Startup::plan(Found::Stored(Box::default()), &snapshot);
+        assert_eq!(plan.removes, [name("old")]);
+        let mut stored = Stored::default();
+        stored.set_source(&crate::source::Source::File("/nowhere/proctor.yaml".into()));
+        let plan = Startup::plan(Found::Stored(Box::new(stored)), &snapshot);
+        assert_eq!(plan.removes, []);
+        assert_eq!(plan.kept[&name("old")], Origin::File);
+        assert!(plan.troubles.texts()[0].starts_with("/nowhere/proctor.yaml cannot be applied"));
+    }
+
+    #[test]
+    fn a_run_made_with_other_settings_is_known_to_be_so_by_the_next_daemon() {
+        let new = definition(plain("web", &["new"]), Origin::File);
+        let (old, now) = (77, new.exec());
+        let rows = [
+            // defined when stored, run when stored, run now → exec part of the run now
+            (old, None, Some(5), Some(old)),
+            (now, None, Some(5), Some(now)),
+            (now, Some((5, old)), Some(5), Some(old)),
+            (now, Some((4, old)), Some(5), Some(now)),
+            (now, Some((5, old)), None, None),
+        ];
+        for (defined, stored_run, run, expected) in rows {
+            let mut plan = Startup { definitions: vec![Arc::clone(&new)], ..Startup::default() };
+            let stored_run = stored_run.map(|(id, exec)| StoredRun { id: RunId(id), exec });
+            plan.stored.execs.insert(name("web"), Execs { defined, run: stored_run });
+            let snapshot: Snapshot = [(name("web"), state("web", Wish::Up, run))].into();
+            plan.recall_runs(&snapshot);
+            assert_eq!(plan.began.get(&name("web")).copied(), expected, "{defined} {stored_run:?}");
+            assert_eq!(plan.stored.execs[&name("web")].defined, now);
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! `services.json`: what must survive a reboot — which configuration is in force, wishes, arguments that replaced
+//! the configured ones, and services added at run time.
+//!
+//! Written whole by the one owner of the state, before the keeper is told. A file that cannot be understood is set
+//! aside, never overwritten, and the services that run are kept.
+
+use crate::error::EngineError;
+use crate::source::Source;
+use proctor_core::lifecycle::Wish;
+use proctor_core::name::{RunId, ServiceName};
+use proctor_sys::atomic;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const VERSION: u32 = 1;
+
+/// A thousand added services, each with an environment of its own, stay below; more than this was not written by us.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The content of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stored {
+    version: u32,
+    /// The configuration file in force.
+    #[serde(default)]
+    config: Option<PathBuf>,
+    /// ... or the built-in example is.
+    #[serde(default)]
+    example: bool,
+    /// ... or `SUPERVISOR_TARGET_CMD` is.
+    #[serde(default)]
+    target: bool,
+    /// The environment it was applied with; `None`: the daemon's own.
+    #[serde(default)]
+    pub(crate) environment: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    pub(crate) wishes: BTreeMap<ServiceName, StoredWish>,
+    /// Arguments given with a restart; they hold until others are given.
+    #[serde(default)]
+    pub(crate) args: BTreeMap<ServiceName, Vec<String>>,
+    #[serde(default)]
+    pub(crate) added: BTreeMap<ServiceName, Added>,
+    /// Which settings the services' processes were made with, so that a new daemon knows whose are out of date.
+    #[serde(default)]
+    pub(crate) execs: BTreeMap<ServiceName, Execs>,
+}
+
+/// `Once` is not kept: what ran one time does not run again because of a reboot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StoredWish {
+    Up,
+    Down,
+}
+
+/// A service added at run time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Added {
+    /// `None`: lost with a damaged file; the keeper may still have the service.
+    pub(crate) definition: Option<serde_json::Value>,
+    pub(crate) base_dir: String,
+    /// `None`: the daemon's own.
+    pub(crate) environment: Option<BTreeMap<String, String>>,
+}
+
+/// Hashes of the exec parts of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Execs {
+    /// As defined: runs after `run` are made with it.
+    pub(crate) defined: u64,
+    /// The latest run when the file was written.
+    pub(crate) run: Option<StoredRun>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredRun {
+    pub(crate) id: RunId,
+    pub(crate) exec: u64,
+}
+
+impl Default for Stored {
+    fn default() -> Stored {
+        Stored {
+            version: VERSION,
+            config: None,
+            example: false,
+            target: false,
+            environment: None,
+            wishes: BTreeMap::new(),
+            args: BTreeMap::new(),
+            added: BTreeMap::new(),
+            execs: BTreeMap::new(),
+        }
+    }
+}
+
+impl Stored {
+    pub(crate) fn source(&self) -> Option<Source> {
+        match &self.config {
+            Some(path) => Some(Source::File(path.clone())),
+            None if self.target => Some(Source::Target),
+            None if self.example => Some(Source::Example),
+            None => None,
+        }
+    }
+
+    pub(crate) fn set_source(&mut self, source: &Source) {
+        self.config = source.file();
+        self.target = *source == Source::Target;
+        self.example = *source == Source::Example;
+    }
+
+    /// The entry that an added service comes from: its own name, or that of all its instances.
+    pub(crate) fn added_key(&self, name: &ServiceName) -> Option<ServiceName> {
+        if self.added.contains_key(name) {
+            return Some(name.clone());
+        }
+        let base = ServiceName::parse(name.base()).ok()?;
+        self.added.contains_key(&base).then_some(base)
+    }
+
+    /// Forget what is kept under this name beside its definition.
+    pub(crate) fn forget(&mut self, name: &ServiceName) {
+        self.wishes.remove(name);
+        self.args.remove(name);
+        self.execs.remove(name);
+    }
+}
+
+impl StoredWish {
+    pub(crate) fn of(wish: Wish) -> StoredWish {
+        match wish {
+            Wish::Up => StoredWish::Up,
+            Wish::Once | Wish::Down => StoredWish::Down,
+        }
+    }
+
+    pub(crate) fn wish(self) -> Wish {
+        match self {
+            StoredWish::Up => Wish::Up,
+            StoredWish::Down => Wish::Down,
+        }
+    }
+}
+
+/// What was found at the start.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Stored(Box<Stored>),
+    Nothing,
+    /// Set aside; `problem` says why and where to.
+    Damaged {
+        problem: String,
+    },
+}
+
+/// Where the file is.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    path: PathBuf,
+    /// A file that could be neither read nor set aside: nothing is written over it.
+    blocked: Option<String>,
+}
+
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("cannot write {path}: {why}", path = .path.display())]
+pub(crate) struct Unwritable {
+    path: PathBuf,
+    why: String,
+}
+
+impl From<Unwritable> for EngineError {
+    fn from(Unwritable { path, why }: Unwritable) -> EngineError {
+        EngineError::Unwritable { path, why }
+    }
+}
+
+impl Store {
+    /// Read the file and clear away what a killed writer left. Blocks.
+    pub(crate) fn open(path: PathBuf) -> (Store, Found) {
+        let mut store = Store { path, blocked: None };
+        store.sweep();
+        let found = match read(&store.path) {
+            Ok(None) => Found::Nothing,
+            Ok(Some(stored)) => Found::Stored(Box::new(stored)),
+            Err(why) => Found::Damaged { problem: store.set_aside(&why) },
+        };
+        (store, found)
+    }
+
+    /// Write the file. Nothing else writes it.
+    pub(crate) async fn save(&self, stored: &Stored) -> Result<(), Unwritable> {
+        let path = self.path.clone();
+        let unwritable = move |why: String| Unwritable { path, why };
+        if let Some(why) = &self.blocked {
+            return Err(unwritable(why.clone()));
+        }
+        let bytes = match serde_json::to_vec_pretty(stored) {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(unwritable(error.to_string())),
+        };
+        let path = self.path.clone();
+        let written = tokio::task::spawn_blocking(move || atomic::write(&path, &bytes)).await;
+        match written {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(unwritable(error.to_string())),
+            Err(error) => Err(unwritable(error.to_string())),
+        }
+    }
+
+    fn set_aside(&mut self, why: &str) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut aside = self.path.clone().into_os_string();
+        aside.push(format!(".damaged-{now}"));
+        let (file, aside) = (self.path.display(), PathBuf::from(aside));
+        let problem = match std::fs::rename(&self.path, &aside) {
+            Ok(()) => format!("{file} {why}; it was moved to {}", aside.display()),
+            Err(error) => {
+                let problem = format!("{file} {why}, and it cannot be moved aside: {error}");
+                self.blocked = Some(problem.clone());
+                problem
+            }
+        };
+        tracing::error!(problem, "the stored state is damaged");
+        problem
+    }
+
+    fn sweep(&self) {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        for leftover in atomic::leftovers(folder).unwrap_or_default() {
+            tracing::info!(file = %leftover.display(), "removing what a killed writer left");
+            if let Err(error) = std::fs::remove_file(&leftover) {
+                tracing::warn!(file = %leftover.display(), %error, "cannot remove it");
+            }
+        }
+    }
+}
+
+/// `Err` says what is wrong with the file, as the rest of a sentence.
+fn read(path: &Path) -> Result<Option<Stored>, String> {
+    let found = match std::fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot be read: {error}")),
+    };
+    if !found.is_file() || found.len() > MAX_BYTES {
+        return Err("is not a file of ours".into());
+    }
+    let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let version =
+        serde_json::from_slice::<Version>(&bytes).map_err(|e| format!("is damaged: {e}"))?;
+    if version.version != VERSION {
+        let found = version.version;
+        return Err(format!("has version {found}; this program knows version {VERSION}"));
+    }
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("is damaged: {error}"))
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shape that version 1 promises; written by hand, never regenerated.
+    const RELEASED: &str = r#"{
+        "version": 1, "config": "/srv/proctor.yaml", "example": false, "environment": {"A": "1"},
+        "wishes": {"web": "up", "db@2": "down"}, "args": {"web": ["--port", "80"]},
+        "added": {"job": {"definition": {"command": "true"}, "base_dir": "/srv", "environment": null}}
+    }"#;
+
+    #[test]
+    fn a_file_of_version_one_is_understood() {
+        let stored: Stored = serde_json::from_str(RELEASED).unwrap();
+        assert_eq!(stored.source(), Some(Source::File("/srv/proctor.yaml".into())));
+        let web = ServiceName::parse("web").unwrap();
+        assert_eq!(stored.wishes[&web], StoredWish::Up);
+        assert_eq!(stored.args[&web], ["--port", "80"]);
+        let job = &stored.added[&ServiceName::parse("job").unwrap()];
+        assert_eq!(job.definition, Some(serde_json::json!({"command": "true"})));
+        let again: Stored = serde_json::from_slice(&serde_json::to_vec(&stored).unwrap()).unwrap();
+        assert_eq!(again, stored);
+    }
+
+    #[tokio::test]
+    async fn what_was_saved_comes_back_and_leftovers_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("services.json");
+        let (store, found) = Store::open(path.clone());
+        assert!(matches!(found, Found::Nothing));
+        let mut stored = Stored::default();
+        stored.set_source(&Source::Example);
+        store.save(&stored).await.unwrap();
+        std::fs::write(folder.path().join(".services.json.4294967295-1-0.tmp"), "{").unwrap();
+        let (_, found) = Store::open(path);
+        assert!(matches!(found, Found::Stored(back) if *back == stored));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_understood_is_set_aside_and_kept() {
+        let good = r#"{"version":1}"#;
+        let bad =
+            ["", "{", "[]", "{}", r#"{"version":2}"#, r#"{"version":1,"wishes":{"../x":"up"}}"#];
+        for text in bad {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("services.json");
+            std::fs::write(&path, text).unwrap();
+            let (store, found) = Store::open(path.clone());
+            assert!(matches!(found, Found::Damaged { .. }), "{text:?} was taken");
+            assert!(!path.exists());
+            let entry = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap();
+            let aside = entry.file_name().into_string().unwrap();
+            assert!(aside.starts_with("services.json.damaged-"), "{aside}");
+            assert_eq!(std::fs::read_to_string(entry.path()).unwrap(), text);
+            store.save(&Stored::default()).await.unwrap();
+            assert!(path.exists());
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("services.json");
+        std::fs::write(&path, good).unwrap();
+        assert!(matches!(Store::open(path).1, Found::Stored(_)));
+    }
+
+    #[tokio::test]
+    async fn a_state_folder_that_is_gone_is_an_error_that_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gone/services.json");
+        let (store, _) = Store::open(path.clone());
+        let error = store.save(&Stored::default()).await.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot write {}: ", path.display())), "{error}");
+    }
+}

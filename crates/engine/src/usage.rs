@@ -1,0 +1,190 @@
+//! CPU and memory of services, measured when somebody asks.
+//!
+//! Nothing is sampled while nobody looks. A percentage is about the time since the last look at that run, or since
+//! the run began. One measurement at a time: looks that come together share it.
+
+use crate::api::Usage;
+use crate::registry::Registry;
+use proctor_core::name::{RunId, ServiceName};
+use proctor_core::time::Wall;
+use proctor_core::wire::RunView;
+use proctor_sys::{clock, proc, tree};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// Looks that are closer together get the same answer: over a few ticks of the clock a percentage is noise.
+const SAME_LOOK: Duration = Duration::from_millis(200);
+
+/// More services than this are measured away from the tasks that serve clients.
+const FEW: usize = 4;
+
+pub(crate) struct Meter {
+    samples: Arc<Mutex<BTreeMap<ServiceName, Sample>>>,
+    one_at_a_time: Semaphore,
+}
+
+struct Sample {
+    run: RunId,
+    at: Instant,
+    cpu_seconds: f64,
+    usage: Usage,
+}
+
+/// What can be read of a tree at one moment.
+struct Reading {
+    cpu_seconds: f64,
+    memory_bytes: u64,
+    processes: u32,
+}
+
+impl Meter {
+    pub(crate) fn new() -> Meter {
+        Meter { samples: Arc::default(), one_at_a_time: Semaphore::new(1) }
+    }
+
+    pub(crate) async fn usage(
+        &self,
+        registry: &Registry,
+        names: &[ServiceName],
+    ) -> BTreeMap<ServiceName, Usage> {
+        let Ok(_permit) = self.one_at_a_time.acquire().await else { return BTreeMap::new() };
+        let known = registry.read(|view| view.services.keys().cloned().collect::<Vec<_>>());
+        let runs = registry.runs(names);
+        let samples = Arc::clone(&self.samples);
+        let measure = move || {
+            let mut samples = samples.lock().expect("nothing panics while it measures");
+            samples.retain(|name, _| known.binary_search(name).is_ok());
+            let measured = runs.into_iter().filter_map(|(name, run)| {
+                let usage = measure(&mut samples, &name, &run)?;
+                Some((name, usage))
+            });
+            measured.collect()
+        };
+        if names.len() <= FEW {
+            return measure();
+        }
+        crate::blocking(measure).await.unwrap_or_default()
+    }
+}
+
+fn measure(
+    samples: &mut BTreeMap<ServiceName, Sample>,
+    name: &ServiceName,
+    run: &RunView,
+) -> Option<Usage> {
+    let now = Instant::now();
+    let last = samples.get(name).filter(|sample| sample.run == run.id);
+    if let Some(last) = last
+        && now.duration_since(last.at) < SAME_LOOK
+    {
+        return Some(last.usage);
+    }
+    let reading = read(run)?;
+    let (since, before) = match last {
+        Some(last) => (now.duration_since(last.at).as_secs_f64(), last.cpu_seconds),
+        None => (age(run.started, clock::now().wall), 0.0),
+    };
+    let Reading { cpu_seconds, memory_bytes, processes } = reading;
+    let cpu_percent = percent(cpu_seconds - before, since);
+    let usage = Usage { cpu_percent, cpu_seconds, memory_bytes, processes };
+    samples.insert(name.clone(), Sample { run: run.id, at: now, cpu_seconds, usage });
+    Some(usage)
+}
+
+/// Processes that ended take their time with them, so the sum may shrink; nothing has used less than nothing.
+fn percent(cpu_seconds: f64, since_seconds: f64) -> f64 {
+    if since_seconds <= 0.0 { 0.0 } else { (100.0 * cpu_seconds / since_seconds).max(0.0) }
+}
+
+fn age(started: Wall, now: Wall) -> f64 {
+    now.0.saturating_sub(started.0).max(0) as f64 / 1e6
+}
+
+/// `None` if nothing of the run is left.
+fn read(run: &RunView) -> Option<Reading> {
+    let cgroup = run.cgroup.as_deref().map(Path::new);
+    let mut ticks = 0;
+    let mut reading = Reading { cpu_seconds: 0.0, memory_bytes: 0, processes: 0 };
+    for pid in tree::members(run.pid, cgroup) {
+        let Some(stat) = proc::stat(pid) else { continue };
+        ticks += stat.user_ticks + stat.system_ticks;
+        reading.memory_bytes += proc::pss_bytes(pid).or_else(|| resident_bytes(pid)).unwrap_or(0);
+        reading.processes += 1;
+    }
+    let summed = ticks as f64 / proc::ticks_per_second() as f64;
+    reading.cpu_seconds = cgroup.and_then(cgroup_seconds).unwrap_or(summed);
+    (reading.processes > 0).then_some(reading)
+}
+
+/// Readable where the proportional set size is not; in bytes, because pages have many sizes.
+fn resident_bytes(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// The cgroup's own account, which also has the time of processes that ended.
+fn cgroup_seconds(cgroup: &Path) -> Option<f64> {
+    let text = std::fs::read_to_string(cgroup.join("cpu.stat")).ok()?;
+    let micros: u64 =
+        text.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse().ok()?;
+    Some(micros as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn this_process(id: u64) -> RunView {
+        let started = Wall(clock::now().wall.0 - 1_000_000);
+        RunView { id: RunId(id), pid: std::process::id(), started, cgroup: None }
+    }
+
+    #[test]
+    fn a_run_is_measured_against_its_last_look_and_a_new_run_against_its_beginning() {
+        let name = ServiceName::parse("web").unwrap();
+        let mut samples = BTreeMap::new();
+        let first = measure(&mut samples, &name, &this_process(1)).unwrap();
+        assert!(first.processes >= 1 && first.memory_bytes > 0, "{first:?}");
+        let at_once = measure(&mut samples, &name, &this_process(1)).unwrap();
+        assert_eq!(at_once, first, "looks that come together share a measurement");
+
+        let earlier = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
+        let sample = samples.get_mut(&name).unwrap();
+        (sample.at, sample.cpu_seconds) = (earlier, first.cpu_seconds - 5.0);
+        let later = measure(&mut samples, &name, &this_process(1)).unwrap();
+        assert!((45.0..=90.0).contains(&later.cpu_percent), "{later:?}");
+
+        measure(&mut samples, &name, &this_process(2)).unwrap();
+        assert_eq!(samples[&name].run, RunId(2));
+    }
+
+    #[test]
+    fn what_is_gone_has_no_usage() {
+        assert!(resident_bytes(std::process::id()).unwrap() > 0);
+        assert_eq!(resident_bytes(u32::MAX), None);
+        let gone = RunView { pid: u32::MAX, ..this_process(1) };
+        assert!(read(&gone).is_none());
+    }
+
+    #[test]
+    fn percentages_are_of_one_core_and_never_negative() {
+        for (cpu, since, expected) in
+            [(2.0, 1.0, 200.0), (0.5, 1.0, 50.0), (-1.0, 1.0, 0.0), (1.0, 0.0, 0.0)]
+        {
+            assert_eq!(percent(cpu, since), expected);
+        }
+    }
+
+    #[test]
+    fn the_cgroups_account_is_taken_where_there_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(cgroup_seconds(folder.path()), None);
+        std::fs::write(folder.path().join("cpu.stat"), "usage_usec 2500000\nuser_usec 1\n")
+            .unwrap();
+        assert_eq!(cgroup_seconds(folder.path()), Some(2.5));
+    }
+}

@@ -1,0 +1,124 @@
+//! Beginning and end of a daemon.
+
+use crate::fake::{Manners, Place, name, names, state, until, up};
+use proctor_core::lifecycle::Wish;
+use proctor_core::wire::{FromKeeper, PhaseView, Refusal, Whom};
+use proctor_engine::daemon::Ending;
+use proctor_engine::error::EngineError;
+
+#[tokio::test]
+async fn each_end_of_the_keeper_is_told_from_the_others() {
+    let place = Place::new();
+    let plain = Manners::default;
+    let ending = place.ending(plain(), async |_, fake| fake.die()).await;
+    assert_eq!(ending, Ending::KeeperGone);
+    let say = |for_good| FromKeeper::Ending { for_good };
+    let ending = place.ending(plain(), async |_, fake| fake.say(say(true))).await;
+    assert_eq!(ending, Ending::ForGood);
+    let ending = place.ending(plain(), async |_, fake| fake.say(say(false))).await;
+    assert_eq!(ending, Ending::Replaced);
+    let ending = place.ending(plain(), async |engine, _| engine.shutdown().await.unwrap()).await;
+    assert_eq!(ending, Ending::ForGood);
+    let upgrade = async |engine: proctor_engine::api::Engine, _| {
+        engine.upgrade("/new/proctor".into()).await.unwrap();
+    };
+    assert_eq!(place.ending(plain(), upgrade).await, Ending::Replaced);
+}
+
+#[tokio::test]
+async fn a_keeper_of_another_version_is_left_to_start_its_own_daemon() {
+    let manners = Manners { protocol: Some(u32::MAX), ..Manners::default() };
+    let body = async |_, _| panic!("nobody is served");
+    assert_eq!(Place::new().ending(manners, body).await, Ending::Replaced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_does_not_answer_fails_the_request_and_not_the_daemon() {
+    let services = vec![state("web", Wish::Up, up(1))];
+    let manners = Manners { services, mute: true, ..Manners::default() };
+    Place::new()
+        .daemon(manners, async |engine, fake| {
+            let error = engine.signal(&name("web"), 1, Whom::Main).await.unwrap_err();
+            assert!(matches!(error, EngineError::KeeperGone), "{error:?}");
+            // Many questions to a silent keeper take as long as one.
+            let before = tokio::time::Instant::now();
+            let many: Vec<_> = (0..50).map(|_| name("web")).collect();
+            let error = engine.set_wish(&many, Wish::Down).await.unwrap_err();
+            assert!(matches!(error, EngineError::KeeperGone), "{error:?}");
+            assert!(
+                before.elapsed() < std::time::Duration::from_secs(11),
+                "{:?}",
+                before.elapsed()
+            );
+            let moved = state("web", Wish::Up, PhaseView::Held);
+            fake.say(FromKeeper::State(Box::new(moved)));
+            until(&engine, "news still arrives", |view| {
+                let state = view.services[&name("web")].state.as_ref().unwrap();
+                state.phase == PhaseView::Held
+            })
+            .await;
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn who_waits_for_a_keeper_that_dies_hears_it_at_once() {
+    let services = vec![state("web", Wish::Up, up(1))];
+    let manners = Manners { services, mute: true, ..Manners::default() };
+    let ending = Place::new()
+        .ending(manners, async |engine, mut fake| {
+            let web = name("web");
+            let (waiting, ()) = tokio::join!(engine.signal(&web, 1, Whom::Tree), async {
+                fake.until("the signal arrives", |asked| asked == ["signal web 1"]).await;
+                fake.die();
+            });
+            assert!(matches!(waiting, Err(EngineError::KeeperGone)), "{waiting:?}");
+        })
+        .await;
+    assert_eq!(ending, Ending::KeeperGone);
+}
+
+#[tokio::test]
+async fn the_view_shows_the_keeper_and_grows_with_what_it_says() {
+    let services = vec![state("web", Wish::Up, up(1))];
+    Place::new()
+        .daemon(Manners { services, ..Manners::default() }, async |engine, fake| {
+            assert_eq!(engine.read(|view| view.keeper.as_ref().map(|keeper| keeper.pid)), Some(1));
+            let before = engine.read(|view| view.generation);
+            fake.say(FromKeeper::State(Box::new(state("web", Wish::Up, up(2)))));
+            assert!(engine.changed(before).await > before);
+            until(&engine, "the new run is seen", |view| {
+                view.services[&name("web")].state.as_ref().unwrap().phase == up(2)
+            })
+            .await;
+            let known = engine.select(&["web".into()]).unwrap();
+            assert_eq!(known, names(&["web"]));
+            let unknown = engine.select(&["wep".into()]).unwrap_err();
+            let nearest = "web".to_owned();
+            assert!(
+                matches!(&unknown, EngineError::UnknownService { nearest: Some(found), .. } if *found == nearest),
+                "{unknown:?}"
+            );
+            let refused = engine.set_wish(&names(&["nope"]), Wish::Up).await.unwrap_err();
+            assert!(matches!(refused, EngineError::UnknownService { .. }), "{refused:?}");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_keeper_comes_back_as_it_is() {
+    Place::new()
+        .daemon(Manners::default(), async |engine, fake| {
+            // Seen once, and gone in the keeper since.
+            fake.say(FromKeeper::State(Box::new(state("ghost", Wish::Up, up(1)))));
+            until(&engine, "ghost is seen", |view| view.services.contains_key(&name("ghost")))
+                .await;
+            let error = engine.set_wish(&names(&["ghost"]), Wish::Down).await.unwrap_err();
+            let expected = Refusal::UnknownService(name("ghost"));
+            assert!(
+                matches!(&error, EngineError::Refused(refusal) if *refusal == expected),
+                "{error:?}"
+            );
+        })
+        .await;
+}

@@ -1,0 +1,9 @@
+//! The daemon's side against a keeper that is played: real socket, real messages, real files.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod fake;
+mod lifetime;
+mod recovery;
+mod wishes;
+mod with_config;

@@ -1,0 +1,67 @@
+//! The daemon's role: the keeper's socket at 3, the clients' at 4, tokio in between.
+
+use crate::keeper::{self, Arguments, SELF};
+use anyhow::{Context, Result, anyhow};
+use proctor_core::home::Home;
+use proctor_engine::daemon::{Ending, run};
+use proctor_ops::operation;
+use proctor_sys::inherit;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+pub(crate) const ROLE: &str = "__daemon";
+
+/// Where the keeper leaves the sockets.
+const KEEPER: i32 = 3;
+const CLIENTS: i32 = 4;
+
+pub(crate) fn main() -> Result<()> {
+    let home = Arguments::parse(std::env::args_os().skip(2))?.home;
+    let keeper =
+        inherit::take(KEEPER).map(UnixStream::from).context("the keeper's socket is missing")?;
+    let clients =
+        inherit::take(CLIENTS).map(UnixListener::from).context("the clients' socket is missing")?;
+    start_tracing();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ending = runtime.block_on(serve(&home, keeper, clients));
+    runtime.shutdown_background();
+    match ending {
+        Ending::ForGood | Ending::Replaced => Ok(()),
+        Ending::KeeperGone => become_keeper(&home),
+    }
+}
+
+async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener) -> Ending {
+    let context_home = home.clone();
+    run(home.clone(), keeper, async move |engine| {
+        let binary = std::env::current_exe().unwrap_or_else(|_| SELF.into());
+        let principal = operation::Principal::Local { uid: rustix::process::getuid().as_raw() };
+        let context = operation::Context::new(engine, context_home, binary, principal);
+        let Err(error) = proctor_front::local::serve(clients, context).await;
+        tracing::error!(%error, "clients cannot be served");
+    })
+    .await
+}
+
+/// The keeper died: this process takes its role, with everything that the daemon held open as a witness.
+fn become_keeper(home: &Home) -> Result<()> {
+    tracing::warn!("the keeper is gone: taking over");
+    let words = keeper::command(SELF, keeper::ROLE, home);
+    let error = Command::new(&words[0]).args(&words[1..]).exec();
+    Err(anyhow!(error).context("cannot become the keeper"))
+}
+
+/// To standard error, which the keeper has made the own log. `SUPERVISOR_LOG_LEVEL` and `RUST_LOG` choose how much.
+fn start_tracing() {
+    let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let filter =
+        var("RUST_LOG").or_else(|| var("SUPERVISOR_LOG_LEVEL")).unwrap_or_else(|| "info".into());
+    let filter = tracing_subscriber::EnvFilter::try_new(&filter)
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+}

@@ -1,0 +1,155 @@
+//! Files that must survive a crash: written beside their place, synced, renamed, and the folder synced.
+//!
+//! A reader sees the old content or the new one, never a part, also after a power cut. A writer that dies in the
+//! middle leaves its temporary file; the name says which process wrote it, so the next start can tell a leftover
+//! from a file somebody is writing just now. Content and versions are the caller's business.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Only we may read what we keep: it may hold environments, and environments hold secrets.
+const MODE: u32 = 0o600;
+const SUFFIX: &str = ".tmp";
+
+/// Put `bytes` at `path`, whole or not at all.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = parent(path)?;
+    let temporary = folder.join(temporary_name(path)?);
+    let result = write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    if let Err(error) = result {
+        // Best effort: the first error is the one to report, and a leftover is swept at the next start.
+        fs::remove_file(&temporary).ok();
+        return Err(error);
+    }
+    File::open(folder)?.sync_all()
+}
+
+/// Temporary files in `folder` whose writers are dead.
+pub fn leftovers(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let abandoned = entry.file_name().to_str().and_then(writer_of).is_some_and(|w| !w.lives());
+        if abandoned {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).mode(MODE).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn parent(path: &Path) -> io::Result<&Path> {
+    match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Ok(Path::new(".")),
+        Some(folder) => Ok(folder),
+        None => Err(io::Error::new(io::ErrorKind::InvalidInput, "is not the name of a file")),
+    }
+}
+
+/// `.services.json.4711-998877-3.tmp`: hidden, of process 4711 that began at tick 998877, its third.
+fn temporary_name(path: &Path) -> io::Result<String> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, "is not the name of a file in UTF-8")
+    })?;
+    let pid = std::process::id();
+    let began = began(pid).unwrap_or(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    Ok(format!(".{name}.{pid}-{began}-{number}{SUFFIX}"))
+}
+
+/// The process that a temporary file's name names.
+struct Writer {
+    pid: u32,
+    began: u64,
+}
+
+impl Writer {
+    /// A process with this number that began at another time is another process.
+    fn lives(&self) -> bool {
+        began(self.pid) == Some(self.began)
+    }
+}
+
+fn writer_of(name: &str) -> Option<Writer> {
+    let rest = name.strip_prefix('.')?.strip_suffix(SUFFIX)?;
+    let (_, mark) = rest.rsplit_once('.')?;
+    let mut parts = mark.split('-');
+    let (pid, began, number) = (parts.next()?, parts.next()?, parts.next()?);
+    number.parse::<u64>().ok()?;
+    if parts.next().is_some() {
+        return None;
+    }
+    Some(Writer { pid: pid.parse().ok()?, began: began.parse().ok()? })
+}
+
+/// Clock ticks since boot at which a living process began: field 22 of its stat, counted after the name's `)`.
+fn began(pid: u32) -> Option<u64> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let after = text.iter().rposition(|byte| *byte == b')')? + 1;
+    let rest = std::str::from_utf8(&text[after..]).ok()?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_write_replaces_the_whole_content_and_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("services.json");
+        for content in ["a long first content", "short", ""] {
+            write(&path, content.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert_eq!(names(folder.path()), ["services.json"]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+    }
+
+    #[test]
+    fn a_failed_write_keeps_the_old_content_and_no_temporary_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("taken");
+        fs::create_dir_all(path.join("not-empty")).unwrap();
+        assert!(write(&path, b"new").is_err(), "a folder cannot be replaced by a file");
+        assert_eq!(names(folder.path()), ["taken"]);
+        assert!(write(&folder.path().join("missing/file"), b"new").is_err());
+    }
+
+    #[test]
+    fn a_dead_writers_leftover_is_told_from_a_living_ones_and_from_strangers() {
+        let folder = tempfile::tempdir().unwrap();
+        let me = std::process::id();
+        let mine = format!(".x.{me}-{}-0.tmp", began(me).unwrap());
+        let reused = format!(".x.{me}-1-0.tmp");
+        let dead = format!(".x.{}-5-0.tmp", u32::MAX);
+        let strangers = ["services.json", ".x.tmp", ".x.1-2.tmp", ".x.a-b-c.tmp", ".x.1-2-3-4.tmp"];
+        for name in [mine.as_str(), &reused, &dead].into_iter().chain(strangers) {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let mut found = leftovers(folder.path()).unwrap();
+        found.sort();
+        let mut expected = vec![folder.path().join(&reused), folder.path().join(&dead)];
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+}

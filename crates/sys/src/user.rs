@@ -1,0 +1,262 @@
+//! Users and groups by name or number.
+//!
+//! The files come first; a name they do not know is asked of `getent` and `id`, child processes that speak to
+//! whatever directory the machine is joined to. The C library's lookups are left out on purpose: they load modules
+//! at run time, which a static binary cannot.
+
+use proctor_core::spec::Credentials;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::Read;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A directory service that takes longer than this is down; a configuration must not hang with it.
+const DIRECTORY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A group of ten thousand members fits; an endless answer does not.
+const DIRECTORY_ANSWER: usize = 1 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unknown {
+    #[error("there is no user '{0}'")]
+    User(String),
+    #[error("there is no group '{0}'")]
+    Group(String),
+    #[error("user {0} has no entry that names a group: write '{0}:GROUP'")]
+    NoGroup(u32),
+}
+
+/// Who a process becomes that runs as `user`: its group (or `group` instead), and the groups it is a member of
+/// with `supplementary` added.
+pub fn credentials(
+    user: &str,
+    group: Option<&str>,
+    supplementary: &[String],
+) -> Result<Credentials, Unknown> {
+    Database::of_this_machine().credentials(user, group, supplementary)
+}
+
+/// The user and group this process acts as.
+pub fn effective() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// Where names are looked up; tests bring their own.
+struct Database<'a> {
+    passwd: String,
+    group: String,
+    /// Runs a program of the directory service and returns its output if it succeeds.
+    ask: &'a dyn Fn(&str, &[&str]) -> Option<String>,
+}
+
+struct User {
+    name: String,
+    uid: u32,
+    gid: u32,
+}
+
+impl Database<'_> {
+    fn of_this_machine() -> Database<'static> {
+        let read = |path| {
+            let bytes = std::fs::read(path).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        Database { passwd: read("/etc/passwd"), group: read("/etc/group"), ask: &ask_directory }
+    }
+
+    fn credentials(
+        &self,
+        user: &str,
+        group: Option<&str>,
+        supplementary: &[String],
+    ) -> Result<Credentials, Unknown> {
+        let entry = self.user(user);
+        let uid = match (&entry, user.parse()) {
+            (Some(entry), _) => entry.uid,
+            (None, Ok(number)) => number,
+            (None, Err(_)) => return Err(Unknown::User(user.into())),
+        };
+        let gid = match (group, &entry) {
+            (Some(group), _) => self.group(group)?,
+            (None, Some(entry)) => entry.gid,
+            (None, None) => return Err(Unknown::NoGroup(uid)),
+        };
+        let mut groups = entry.map(|entry| self.memberships(&entry)).unwrap_or_default();
+        groups.push(gid);
+        for name in supplementary {
+            groups.push(self.group(name)?);
+        }
+        groups.sort_unstable();
+        groups.dedup();
+        Ok(Credentials { uid, gid, groups })
+    }
+
+    fn user(&self, name: &str) -> Option<User> {
+        let matches =
+            |user: &User| user.name == name || name.parse().is_ok_and(|uid: u32| uid == user.uid);
+        self.passwd.lines().filter_map(user_entry).find(matches).or_else(|| {
+            let answer = (self.ask)("getent", &["passwd", "--", name])?;
+            answer.lines().find_map(user_entry)
+        })
+    }
+
+    /// A group's number; a number need not have a name.
+    fn group(&self, name: &str) -> Result<u32, Unknown> {
+        let find = |text: &str| {
+            text.lines().filter_map(group_entry).find(|group| group.name == name).map(|g| g.gid)
+        };
+        if let Some(gid) = find(&self.group).or_else(|| name.parse().ok()) {
+            return Ok(gid);
+        }
+        let answer = (self.ask)("getent", &["group", "--", name]);
+        answer.and_then(|text| find(&text)).ok_or_else(|| Unknown::Group(name.into()))
+    }
+
+    /// The groups that list the user, from the file for a user of the file, else from the directory.
+    fn memberships(&self, user: &User) -> Vec<u32> {
+        let local = self.passwd.lines().filter_map(user_entry).any(|entry| entry.name == user.name);
+        if !local && let Some(answer) = (self.ask)("id", &["-G", "--", &user.name]) {
+            return answer.split_ascii_whitespace().filter_map(|gid| gid.parse().ok()).collect();
+        }
+        let lists = |group: &Group<'_>| group.members.split(',').any(|member| member == user.name);
+        self.group.lines().filter_map(group_entry).filter(lists).map(|group| group.gid).collect()
+    }
+}
+
+struct Group<'a> {
+    name: &'a str,
+    gid: u32,
+    members: &'a str,
+}
+
+/// `name:password:uid:gid:comment:home:shell`
+fn user_entry(line: &str) -> Option<User> {
+    let mut fields = line.split(':');
+    let name = fields.next().filter(|name| !name.is_empty() && !name.starts_with('#'))?;
+    let uid = fields.nth(1)?.parse().ok()?;
+    let gid = fields.next()?.parse().ok()?;
+    Some(User { name: name.to_owned(), uid, gid })
+}
+
+/// `name:password:gid:member,member`
+fn group_entry(line: &str) -> Option<Group<'_>> {
+    let mut fields = line.split(':');
+    let name = fields.next().filter(|name| !name.is_empty() && !name.starts_with('#'))?;
+    let gid = fields.nth(1)?.parse().ok()?;
+    Some(Group { name, gid, members: fields.next().unwrap_or("") })
+}
+
+/// Run a lookup program; `None` if it is missing, fails, says too much or takes too long.
+fn ask_directory(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let answer = child.stdout.take().and_then(|out| read_until(out, DIRECTORY_PATIENCE));
+    let success = finish(&mut child, answer.is_some());
+    let text = String::from_utf8(answer.filter(|_| success)?).ok()?;
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// Everything until the end of the stream, or `None` when time or room runs out.
+fn read_until(mut out: ChildStdout, patience: Duration) -> Option<Vec<u8>> {
+    let deadline = Instant::now() + patience;
+    let mut answer = Vec::new();
+    let mut chunk = [0; 4096];
+    while answer.len() < DIRECTORY_ANSWER {
+        let left = deadline.checked_duration_since(Instant::now())?;
+        let left = Timespec::try_from(left).ok()?;
+        let ready = poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&left)).ok()?;
+        if ready == 0 {
+            return None;
+        }
+        match out.read(&mut chunk).ok()? {
+            0 => return Some(answer),
+            length => answer.extend_from_slice(&chunk[..length]),
+        }
+    }
+    None
+}
+
+/// Reap the child; one that did not close its output in time is killed first.
+fn finish(child: &mut Child, answered: bool) -> bool {
+    if !answered {
+        child.kill().ok();
+    }
+    child.wait().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n# comment:x:5:5\nbroken\n\
+                          ann:x:1000:100:Ann:/home/ann:/bin/sh\n1000x:x:7:8::/:/bin/sh\n";
+    const GROUP: &str = "root:x:0:\nusers:x:100:\ndocker:x:50:bob,ann\naudio:x:60:annette\n";
+
+    fn directory(program: &str, arguments: &[&str]) -> Option<String> {
+        match (program, arguments) {
+            ("getent", ["passwd", "--", "dora"]) => Some("dora:*:7000:7001::/:/bin/sh\n".into()),
+            ("getent", ["group", "--", "remote"]) => Some("remote:*:7002:dora\n".into()),
+            ("id", ["-G", "--", "dora"]) => Some("7001 7002\n".into()),
+            _ => None,
+        }
+    }
+
+    fn check(
+        user: &str,
+        group: Option<&str>,
+        supplementary: &[&str],
+        expected: Result<(u32, u32, &[u32]), Unknown>,
+    ) {
+        let database = Database { passwd: PASSWD.into(), group: GROUP.into(), ask: &directory };
+        let names: Vec<String> = supplementary.iter().map(|name| (*name).to_owned()).collect();
+        let found = database.credentials(user, group, &names);
+        let expected =
+            expected.map(|(uid, gid, groups)| Credentials { uid, gid, groups: groups.to_vec() });
+        assert_eq!(found, expected, "{user}:{group:?} with {supplementary:?}");
+    }
+
+    #[test]
+    fn names_and_numbers_become_credentials() {
+        check("ann", None, &[], Ok((1000, 100, &[50, 100])));
+        check("1000", None, &[], Ok((1000, 100, &[50, 100])));
+        check("ann", Some("audio"), &[], Ok((1000, 60, &[50, 60])));
+        check("ann", Some("4242"), &["audio", "9"], Ok((1000, 4242, &[9, 50, 60, 4242])));
+        check("root", None, &[], Ok((0, 0, &[0])));
+        check("12345", Some("users"), &[], Ok((12345, 100, &[100])));
+        check("1000x", None, &[], Ok((7, 8, &[8])));
+    }
+
+    #[test]
+    fn a_directory_knows_what_the_files_do_not() {
+        check("dora", None, &[], Ok((7000, 7001, &[7001, 7002])));
+        check("ann", Some("remote"), &[], Ok((1000, 7002, &[50, 7002])));
+    }
+
+    #[test]
+    fn what_nobody_knows_is_named() {
+        check("nobody-here", None, &[], Err(Unknown::User("nobody-here".into())));
+        check("# comment", None, &[], Err(Unknown::User("# comment".into())));
+        check("ann", Some("nogroup-here"), &[], Err(Unknown::Group("nogroup-here".into())));
+        check("ann", None, &["no"], Err(Unknown::Group("no".into())));
+        check("12345", None, &[], Err(Unknown::NoGroup(12345)));
+        check("-1", None, &[], Err(Unknown::User("-1".into())));
+    }
+
+    #[test]
+    fn a_program_that_fails_is_missing_or_hangs_gives_no_answer() {
+        assert_eq!(ask_directory("sh", &["-c", "echo yes"]), Some("yes\n".into()));
+        assert_eq!(ask_directory("sh", &["-c", "echo yes; exit 2"]), None);
+        assert_eq!(ask_directory("sh", &["-c", "exit 0"]), None);
+        assert_eq!(ask_directory("surely-not-a-program", &[]), None);
+        let mut child =
+            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let out = child.stdout.take().unwrap();
+        assert_eq!(read_until(out, Duration::from_millis(20)), None);
+        assert!(!finish(&mut child, false));
+    }
+}
