@@ -58,7 +58,7 @@ impl Dispatch for Context {
 pub async fn serve(
     listener: std::os::unix::net::UnixListener,
     context: Context,
-) -> io::Result<()> {
+) -> io::Result<std::convert::Infallible> {
     serve_with(listener, Arc::new(context)).await
 }
 
@@ -66,7 +66,7 @@ pub async fn serve(
 pub async fn serve_with(
     listener: std::os::unix::net::UnixListener,
     dispatch: Arc<dyn Dispatch>,
-) -> io::Result<()> {
+) -> io::Result<std::convert::Infallible> {
     listener.set_nonblocking(true)?;
     let listener = UnixListener::from_std(listener)?;
     // Dropped with the future that serves: every connection ends with it.
