@@ -82,10 +82,12 @@ Examples:
             environment: input.caller.environment(),
         };
         let applied = context.engine.apply(request).await?;
-        let names = match input.names.as_slice() {
+        let mut names = match input.names.as_slice() {
             [] => context.engine.read(autostarted),
             words => context.engine.select(words)?,
         };
+        // What was removed is still seen while it stops.
+        names.retain(|name| !applied.removed.contains(name));
         let changed = begin(context, &names, wait).await?;
         let words = |names: &[ServiceName]| names.iter().map(ToString::to_string).collect();
         Ok(Output {
