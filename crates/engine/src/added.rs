@@ -75,16 +75,19 @@ impl Owner {
         let mut keys = BTreeSet::new();
         for name in &names {
             let key = self.added_key(name)?;
-            let instances = self.of_base(name);
-            if let Some(left) = instances.keys().find(|instance| !names.contains(instance)) {
-                let base = name.base();
-                let message =
-                    format!("'{base}' has more instances ({left}): remove all of '{base}'");
-                return Err(EngineError::Failed(message));
-            }
             stored.added.remove(&key);
             stored.forget(name);
             keys.insert(key);
+        }
+        // One definition makes all its instances: they go together.
+        let left = |name: &&ServiceName| {
+            let key = self.stored.added_key(name);
+            !names.contains(*name) && key.is_some_and(|key| keys.contains(&key))
+        };
+        if let Some(left) = self.registry.defined().keys().find(left) {
+            let base = left.base();
+            let message = format!("'{base}' has more instances ({left}): remove all of '{base}'");
+            return Err(EngineError::Failed(message));
         }
         self.save(stored).await?;
         let names: Vec<ServiceName> = names.into_iter().collect();

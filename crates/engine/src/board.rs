@@ -31,6 +31,8 @@ pub(crate) struct Record {
     pub(crate) settled: bool,
     /// The exec part that the latest run was made with.
     pub(crate) began: Option<(RunId, u64)>,
+    /// States that the keeper has sent of it.
+    pub(crate) states: u64,
     /// On its way out: stays visible until the keeper has stopped it.
     pub(crate) removing: bool,
 }
@@ -70,6 +72,7 @@ impl Board {
     fn state(&mut self, state: ServiceState) {
         let name = state.name.clone();
         let record = self.records.entry(name.clone()).or_default();
+        record.states += 1;
         let run = run_of(&state.phase).map(|run| run.id);
         let service = self.view.services.entry(name.clone()).or_insert_with(|| unknown(&name));
         let before = service.state.as_ref().and_then(|old| run_of(&old.phase)).map(|run| run.id);

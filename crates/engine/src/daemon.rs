@@ -28,6 +28,9 @@ const SNAPSHOT_WITHIN: Duration = Duration::from_secs(10);
 /// Time for clients to get their last answers after the keeper said that it ends.
 const FAREWELL: Duration = Duration::from_millis(250);
 
+/// What the keeper still has to say once it has said that it ends is under way already.
+const LAST_WORDS: Duration = Duration::from_millis(20);
+
 /// How a daemon's work ended, and so what its process does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
@@ -203,9 +206,21 @@ async fn pump(mut incoming: Incoming, registry: Arc<Registry>, mut witnesses: Wi
         }
         batch.answer();
         if let Some(ending) = ending {
+            last_words(&mut incoming, &registry).await;
             return ending;
         }
     }
+}
+
+/// The answer to the request that ended it all may come after the news of the end.
+async fn last_words(incoming: &mut Incoming, registry: &Registry) {
+    let rest = async {
+        while let Ok(mut batch) = incoming.next().await {
+            registry.observe(std::mem::take(&mut batch.news));
+            batch.answer();
+        }
+    };
+    timeout(LAST_WORDS, rest).await.ok();
 }
 
 fn ending_said(for_good: bool) -> Ending {

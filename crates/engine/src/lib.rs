@@ -1,6 +1,6 @@
 //! The daemon's side of Proctor: what is defined and wanted, the link to the keeper, health, usage and logs.
 //!
-//! Reading goes to the [registry], which never waits. Changing goes through the one [owner] of the state, which
+//! Reading goes to the `registry`, which never waits. Changing goes through the one `owner` of the state, which
 //! writes `services.json`, shows the change and tells the keeper, in this order. [`daemon::run`] puts it together.
 //! Left out on purpose: who may do what (the operations decide) and how clients speak (the fronts).
 

@@ -1,8 +1,7 @@
 //! The daemon's end of the socket to the keeper: frames out, frames in, and each answer to who asked.
 //!
 //! Messages are taken strictly in the order in which the keeper sent them: the news of a batch is in the registry
-//! before anybody hears of an answer in it. So whoever has an answer sees its effects, because the keeper sends the
-//! states that a request changed before its answer.
+//! before anybody hears of an answer in it.
 //! What the news means is the registry's business.
 
 use crate::definition::Definition;

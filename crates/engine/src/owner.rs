@@ -5,6 +5,7 @@
 //! Commands wait in a bounded queue; wishes that wait together are written together.
 
 use crate::api::{Applied, ConfigRequest, NewService};
+use crate::board::run_of;
 use crate::definition::Definition;
 use crate::environment::Environments;
 use crate::error::EngineError;
@@ -15,13 +16,18 @@ use crate::store::{Execs, Store, Stored, StoredRun, StoredWish};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_core::spec::EnvId;
-use proctor_core::wire::{Refusal, ToKeeper};
+use proctor_core::wire::{PhaseView, Refusal, ServiceState, ToKeeper};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 /// Commands that may wait; more callers than this wait for room.
 pub(crate) const INBOX: usize = 256;
+
+/// The keeper sends a state with its answer or right after it; longer than this nobody is kept waiting for it.
+const SEEN_WITHIN: Duration = Duration::from_secs(1);
 
 pub(crate) type Answer<R> = oneshot::Sender<Result<R, EngineError>>;
 
@@ -125,7 +131,7 @@ impl Owner {
             command.names.iter().map(move |name| Ask::Wish(name.clone(), wish)).collect::<Vec<_>>()
         };
         let asks: Vec<Ask> = valid.iter().flat_map(ask).collect();
-        let mut answers = self.link.ask_all(asks).await.into_iter();
+        let mut answers = self.ask_and_see(asks).await.into_iter();
         for command in valid {
             let own: Vec<_> = answers.by_ref().take(command.names.len()).collect();
             command.answer.send(own.into_iter().collect()).ok();
@@ -157,7 +163,39 @@ impl Owner {
         self.registry.define(&changed);
         self.tell(&changed, &[]).await?;
         let asks = names.into_iter().map(Ask::Restart).collect();
-        self.link.ask_all(asks).await.into_iter().collect()
+        self.ask_and_see(asks).await.into_iter().collect()
+    }
+
+    /// Ask, and give the answers when what they brought about can be seen: who starts a service that has failed must
+    /// not look at it and see that it has failed.
+    async fn ask_and_see(&self, asks: Vec<Ask>) -> Vec<Result<(), EngineError>> {
+        let effects: Vec<Option<ServiceName>> = asks.iter().map(|ask| self.affected(ask)).collect();
+        let count = |name: &ServiceName| (name.clone(), self.registry.states_of(name));
+        let mut counted: BTreeMap<_, _> = effects.iter().flatten().map(count).collect();
+        let answers = self.link.ask_all(asks).await;
+        for (name, answer) in effects.iter().zip(&answers) {
+            if let (Some(name), Err(_)) = (name, answer) {
+                counted.remove(name);
+            }
+        }
+        if timeout(SEEN_WITHIN, self.registry.newer_states(&counted)).await.is_err() {
+            tracing::debug!("the keeper took a wish and showed no effect of it");
+        }
+        answers
+    }
+
+    /// The service whose state a request changes, if it changes one.
+    fn affected(&self, ask: &Ask) -> Option<ServiceName> {
+        match ask {
+            Ask::Wish(name, wish) => {
+                let state = self.registry.read(|view| view.services.get(name)?.state.clone());
+                state.is_none_or(|state| changes(&state, *wish)).then(|| name.clone())
+            }
+            Ask::Restart(name) => Some(name.clone()),
+            Ask::Define(_) | Ask::Remove(_) | Ask::Signal(..) | Ask::Shutdown | Ask::Upgrade(_) => {
+                None
+            }
+        }
     }
 
     async fn with_arguments(
@@ -193,6 +231,7 @@ impl Owner {
             match answer {
                 // What the keeper does not have is removed already.
                 Err(EngineError::Refused(Refusal::UnknownService(_))) => self.registry.forget(name),
+                Ok(()) if self.registry.states_of(name) == 0 => self.registry.forget(name),
                 other => result = result.and(other),
             }
         }
@@ -254,6 +293,15 @@ impl Owner {
             None => Ok(()),
         }
     }
+}
+
+/// Does this wish change anything? Starting what runs and stopping what is stopped do not.
+fn changes(state: &ServiceState, wish: Wish) -> bool {
+    let fulfilled = match wish {
+        Wish::Up | Wish::Once => run_of(&state.phase).is_some(),
+        Wish::Down => matches!(state.phase, PhaseView::Down | PhaseView::Stopping { .. }),
+    };
+    state.wish != wish || !fulfilled
 }
 
 /// The error about a service of which only the keeper has the settings.

@@ -157,6 +157,29 @@ impl Registry {
         board.records.iter().filter_map(began).collect()
     }
 
+    /// How many states the keeper has sent of a service.
+    pub(crate) fn states_of(&self, name: &ServiceName) -> u64 {
+        self.look().records.get(name).map_or(0, |record| record.states)
+    }
+
+    /// Wait until the keeper has sent a newer state of each of these than those counted before.
+    pub(crate) async fn newer_states(&self, counted: &BTreeMap<ServiceName, u64>) {
+        let newer = |(name, before): &(&ServiceName, &u64)| {
+            // One that is gone has nothing more to say.
+            self.look().records.get(*name).is_none_or(|record| record.states > **before)
+        };
+        // Each is looked at until it has come, and not again.
+        let mut missing: Vec<(&ServiceName, &u64)> = counted.iter().collect();
+        loop {
+            let seen = self.read(|view| view.generation);
+            while missing.pop_if(|last| newer(last)).is_some() {}
+            if missing.is_empty() {
+                return;
+            }
+            self.changed(seen).await;
+        }
+    }
+
     /// The runs of these services that exist now.
     pub(crate) fn runs(&self, names: &[ServiceName]) -> Vec<(ServiceName, RunView)> {
         let board = self.look();

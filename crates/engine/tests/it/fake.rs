@@ -68,6 +68,10 @@ pub(crate) struct Manners {
     pub(crate) protocol: Option<u32>,
     /// Read this file at every message.
     pub(crate) disk: Option<PathBuf>,
+    /// Sends a state after the answer, in another write.
+    pub(crate) answers_first: bool,
+    /// Sends no state after a wish.
+    pub(crate) silent_states: bool,
     /// Finishes a removal only when told to with [`Fake::say`].
     pub(crate) slow_removal: bool,
 }
@@ -172,7 +176,14 @@ impl Played {
                     }
                     while let Some(message) = decode::<ToKeeper>(&mut buffer).unwrap() {
                         let answers = self.take(message);
-                        self.send(&answers).await;
+                        if !self.manners.answers_first {
+                            self.send(&answers).await;
+                            continue;
+                        }
+                        for answer in answers {
+                            self.send(&[answer]).await;
+                            tokio::task::yield_now().await;
+                        }
                     }
                 }
             }
@@ -249,7 +260,14 @@ impl Played {
             Wish::Up | Wish::Once => up(self.next_run),
             Wish::Down => PhaseView::Down,
         };
-        vec![FromKeeper::State(Box::new(state.clone())), reply(request)]
+        let state = FromKeeper::State(Box::new(state.clone()));
+        if self.manners.silent_states {
+            return vec![reply(request)];
+        }
+        if self.manners.answers_first {
+            return vec![reply(request), state];
+        }
+        vec![state, reply(request)]
     }
 }
 

@@ -1,6 +1,6 @@
 //! Wishes: written before the keeper hears of them, written together when they come together.
 
-use crate::fake::{Manners, Place, names, state, up};
+use crate::fake::{Manners, Place, failed, names, state, up};
 use proctor_core::lifecycle::Wish;
 use proctor_core::wire::{PhaseView, ToKeeper};
 use proctor_engine::error::EngineError;
@@ -97,15 +97,44 @@ async fn a_wish_that_cannot_be_written_is_not_told() {
 #[tokio::test]
 async fn an_answer_is_given_when_its_effect_can_be_seen() {
     let services = ["a"];
+    for answers_first in [false, true] {
+        let place = Place::new().stored(&lost(&services));
+        let services = vec![state("a", Wish::Up, failed())];
+        let manners = Manners { services, answers_first, ..Manners::default() };
+        place
+            .daemon(manners, async |engine, _| {
+                let phase = || {
+                    engine.read(|view| {
+                        let service = view.services.values().next().unwrap();
+                        service.state.as_ref().unwrap().phase.clone()
+                    })
+                };
+                engine.set_wish(&names(&["a"]), Wish::Up).await.unwrap();
+                assert_eq!(phase(), up(1001));
+                engine.restart(&names(&["a"]), None).await.unwrap();
+                assert_eq!(phase(), up(1002));
+                engine.set_wish(&names(&["a"]), Wish::Down).await.unwrap();
+                assert_eq!(phase(), PhaseView::Down);
+            })
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_that_is_fulfilled_already_is_not_waited_for() {
+    let services = ["a", "b"];
     let place = Place::new().stored(&lost(&services));
+    let services = vec![state("a", Wish::Up, up(1)), state("b", Wish::Down, PhaseView::Down)];
+    let manners = Manners { services, silent_states: true, ..Manners::default() };
     place
-        .daemon(manners(&place, &services), async |engine, _| {
+        .daemon(manners, async |engine, _| {
+            let before = tokio::time::Instant::now();
             engine.set_wish(&names(&["a"]), Wish::Up).await.unwrap();
-            let phase = engine.read(|view| {
-                let service = view.services.values().next().unwrap();
-                service.state.as_ref().unwrap().phase.clone()
-            });
-            assert_eq!(phase, up(1001));
+            engine.set_wish(&names(&["b"]), Wish::Down).await.unwrap();
+            assert_eq!(before.elapsed().as_millis(), 0);
+            // A keeper that shows no effect is not waited for either, beyond a moment.
+            engine.set_wish(&names(&["a"]), Wish::Down).await.unwrap();
+            assert_eq!(before.elapsed().as_secs(), 1);
         })
         .await;
 }
