@@ -59,18 +59,14 @@ Examples:
         let names = context.engine.select(&named(&input.names, "remove")?)?;
         context.engine.remove(&names).await?;
         let stopping = gone(context, &names, wait).await;
-        let (purge, mut removed) = (input.purge && stopping.is_empty(), Vec::new());
-        for name in names.iter().filter(|name| !stopping.contains(name)) {
-            if purge {
-                context.engine.delete_logs(std::slice::from_ref(name)).await?;
-            }
-            removed.push(name.to_string());
+        let purged = input.purge && stopping.is_empty();
+        if purged {
+            context.engine.delete_logs(&names).await?;
         }
-        Ok(Output {
-            removed,
-            purged: purge,
-            stopping: stopping.iter().map(ToString::to_string).collect(),
-        })
+        let words = |names: &[ServiceName]| names.iter().map(ToString::to_string).collect();
+        let removed: Vec<ServiceName> =
+            names.into_iter().filter(|name| !stopping.contains(name)).collect();
+        Ok(Output { removed: words(&removed), purged, stopping: words(&stopping) })
     }
 }
 

@@ -8,10 +8,13 @@ use crate::settle::{Before, Changed, Goal, before, report, settle};
 use crate::show::{Page, Show};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
-use proctor_engine::api::{ConfigRequest, EXAMPLE_SOURCE, View};
+use proctor_engine::api::{ConfigRequest, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+/// What the engine calls the built-in example.
+const EXAMPLE_SOURCE: &str = "the built-in example";
 
 pub struct Up;
 
@@ -79,15 +82,12 @@ Examples:
             environment: input.caller.environment(),
         };
         let applied = context.engine.apply(request).await?;
-        let names = match input.names.as_slice() {
-            [] => {
-                // What was removed stays in view until it has stopped.
-                let mut names = context.engine.read(autostarted);
-                names.retain(|name| !applied.removed.contains(name));
-                names
-            }
+        let mut names = match input.names.as_slice() {
+            [] => context.engine.read(autostarted),
             words => context.engine.select(words)?,
         };
+        // What was removed is still seen while it stops.
+        names.retain(|name| !applied.removed.contains(name));
         let changed = begin(context, &names, wait).await?;
         let words = |names: &[ServiceName]| names.iter().map(ToString::to_string).collect();
         Ok(Output {
