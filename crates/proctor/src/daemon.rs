@@ -5,19 +5,24 @@ use anyhow::{Context, Result, anyhow};
 use proctor_core::home::Home;
 use proctor_engine::daemon::{Ending, run};
 use proctor_ops::operation;
+use proctor_sys::file::Lock;
 use proctor_sys::inherit;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 pub(crate) const ROLE: &str = "__daemon";
+
+/// How long whoever started a keeper in the foreground may take to start another; systemd waits 100 ms.
+const RESTART_ABOVE_US: Duration = Duration::from_secs(3);
 
 /// Where the keeper leaves the sockets.
 const KEEPER: i32 = 3;
 const CLIENTS: i32 = 4;
 
 pub(crate) fn main() -> Result<()> {
-    let home = Arguments::parse(std::env::args_os().skip(2))?.home;
+    let Arguments { home, foreground, .. } = Arguments::parse(std::env::args_os().skip(2))?;
     let keeper =
         inherit::take(KEEPER).map(UnixStream::from).context("the keeper's socket is missing")?;
     let clients =
@@ -28,7 +33,8 @@ pub(crate) fn main() -> Result<()> {
     runtime.shutdown_background();
     match ending {
         Ending::ForGood | Ending::Replaced => Ok(()),
-        Ending::KeeperGone => become_keeper(&home),
+        Ending::KeeperGone if foreground && another_keeper_comes(&home) => Ok(()),
+        Ending::KeeperGone => become_keeper(&home, foreground),
     }
 }
 
@@ -44,10 +50,24 @@ async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener) -> Ending
     .await
 }
 
+/// A keeper in the foreground has somebody who starts it again; two would only be in each other's way. What we hold as a
+/// witness stays open until the new one has taken over.
+fn another_keeper_comes(home: &Home) -> bool {
+    let give_up = Instant::now() + RESTART_ABOVE_US;
+    while Instant::now() < give_up {
+        if Lock::holder(&home.lock()).is_some() {
+            tracing::warn!("the keeper is gone and another has come: leaving");
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
 /// The keeper died: this process takes its role, with everything that the daemon held open as a witness.
-fn become_keeper(home: &Home) -> Result<()> {
+fn become_keeper(home: &Home, foreground: bool) -> Result<()> {
     tracing::warn!("the keeper is gone: taking over");
-    let words = keeper::command(SELF, keeper::ROLE, home);
+    let words = keeper::command(SELF, keeper::ROLE, home, foreground);
     let error = Command::new(&words[0]).args(&words[1..]).exec();
     Err(anyhow!(error).context("cannot become the keeper"))
 }

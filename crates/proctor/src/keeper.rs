@@ -26,7 +26,8 @@ pub(crate) struct Arguments {
     lock: Option<RawFd>,
     listener: Option<RawFd>,
     ready: Option<RawFd>,
-    foreground: bool,
+    /// Somebody above us (systemd, a container) restarts the keeper.
+    pub(crate) foreground: bool,
 }
 
 pub(crate) fn main() -> Result<()> {
@@ -44,7 +45,7 @@ pub(crate) fn run_in_foreground(home: Home) -> Result<()> {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { home, lock, listener, ready, .. } = arguments;
+    let Arguments { home, lock, listener, ready, foreground } = arguments;
     // Before anything is opened: what is open now was left to us.
     let take = |number: Option<RawFd>| number.and_then(inherit::take);
     let (lock, listener, ready) = (take(lock), take(listener), take(ready));
@@ -65,8 +66,8 @@ fn run(arguments: Arguments) -> Result<()> {
     proctor_keeper::run(proctor_keeper::Options {
         lock,
         listener: listener.map(UnixListener::from),
-        daemon: command(SELF, super::daemon::ROLE, &home),
-        keeper: command(SELF, ROLE, &home).split_off(1),
+        daemon: command(SELF, super::daemon::ROLE, &home, foreground),
+        keeper: command(SELF, ROLE, &home, foreground).split_off(1),
         ready,
         witnesses,
         home,
@@ -96,28 +97,31 @@ fn take_lock(path: &Path) -> Result<Lock> {
 }
 
 /// Program and arguments that make a process take a role in this home.
-pub(crate) fn command(program: &str, role: &str, home: &Home) -> Vec<String> {
+pub(crate) fn command(program: &str, role: &str, home: &Home, foreground: bool) -> Vec<String> {
     let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-    vec![
+    let mut words = vec![
         program.into(),
         role.into(),
         "--state".into(),
         text(&home.state),
         "--runtime".into(),
         text(&home.runtime),
-    ]
+    ];
+    words.extend(foreground.then(|| "--foreground".into()));
+    words
 }
 
 impl Arguments {
     pub(crate) fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Arguments> {
         let (mut state, mut runtime) = (None, None);
-        let (mut lock, mut listener, mut ready) = (None, None, None);
+        let (mut lock, mut listener, mut ready, mut foreground) = (None, None, None, false);
         while let Some(word) = words.next() {
             let mut value =
                 || words.next().with_context(|| format!("{} needs a value", word.display()));
             match word.to_str() {
                 Some("--state") => state = Some(PathBuf::from(value()?)),
                 Some("--runtime") => runtime = Some(PathBuf::from(value()?)),
+                Some("--foreground") => foreground = true,
                 Some("--lock-fd") => lock = Some(number(&value()?)?),
                 Some("--listener-fd") => listener = Some(number(&value()?)?),
                 Some("--ready-fd") => ready = Some(number(&value()?)?),
@@ -128,7 +132,7 @@ impl Arguments {
             state: state.context("--state is missing")?,
             runtime: runtime.context("--runtime is missing")?,
         };
-        Ok(Arguments { home, lock, listener, ready, foreground: false })
+        Ok(Arguments { home, lock, listener, ready, foreground })
     }
 }
 

@@ -46,7 +46,7 @@ fn in_background(home: &Home) -> Result<u32> {
         .with_context(|| format!("cannot write {}", home.own_log().display()))?;
     let (mut ready, theirs) = std::io::pipe().context("cannot make a pipe")?;
     inherit::set_inherited(&theirs, true).context("cannot pass a descriptor on")?;
-    let words = keeper::command(SELF, keeper::ROLE, home);
+    let words = keeper::command(SELF, keeper::ROLE, home, false);
     let mut child = Command::new(&words[0])
         .args(&words[1..])
         .args(["--ready-fd", &theirs.as_raw_fd().to_string()])

@@ -34,7 +34,9 @@ impl Hierarchy {
         }
         let tracking = match std::fs::read_to_string(mount.join("cgroup.controllers")) {
             // Beside v1 only leftovers are here; where v2 rules, memory is among them.
-            Ok(text) if text.split_whitespace().any(|controller| controller == "memory") => Tracking::CgroupV2,
+            Ok(text) if text.split_whitespace().any(|controller| controller == "memory") => {
+                Tracking::CgroupV2
+            }
             _ => Tracking::CgroupHybrid,
         };
         let usable = root.join("cgroup.procs").exists() && root.join("cgroup.events").exists();
