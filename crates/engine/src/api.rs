@@ -7,7 +7,7 @@ use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
 use crate::usage::Meter;
-use crate::{apply, logs, select, source, startable};
+use crate::{apply, logs, select, source, startable, upgrade};
 use proctor_core::config::{Problem, Setting};
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
@@ -314,12 +314,15 @@ impl Engine {
         self.inner.link.ask(Ask::Shutdown).await
     }
 
-    /// Replace keeper and daemon by this binary, in place.
-    pub async fn upgrade(&self, binary: PathBuf) -> Result<(), EngineError> {
+    /// Replace keeper and daemon by this binary, in place; returns its version. What does not say that it is a Proctor is
+    /// refused.
+    pub async fn upgrade(&self, binary: PathBuf) -> Result<String, EngineError> {
+        let version = upgrade::version(&binary).await?;
         let Ok(binary) = binary.into_os_string().into_string() else {
             return Err(EngineError::Failed("the name of the binary is not UTF-8".into()));
         };
-        self.inner.link.ask(Ask::Upgrade(binary)).await
+        self.inner.link.ask(Ask::Upgrade(binary)).await?;
+        Ok(version)
     }
 
     /// The problems of a configuration, for people: one line for each.

@@ -37,6 +37,8 @@ pub enum EngineError {
     BadPattern(String),
     #[error("bad log cursor '{0}'")]
     BadCursor(String),
+    #[error("{path} is not a Proctor: {why}", path = .path.display())]
+    NoProctor { path: PathBuf, why: String },
     #[error("{0}")]
     Failed(String),
 }

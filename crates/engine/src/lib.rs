@@ -23,6 +23,7 @@ mod source;
 mod startable;
 mod startup;
 mod store;
+mod upgrade;
 mod usage;
 mod witness;
 

@@ -229,10 +229,16 @@ impl Keeper {
 
     /// Tell the daemon what has changed, as far as it can take it.
     pub(crate) fn publish(&mut self) {
+        self.stage_states();
+        self.write_to_daemon();
+    }
+
+    /// Put changed states into the outgoing buffer, while there is room.
+    pub(crate) fn stage_states(&mut self) {
         let Some(alive) = self.daemon.alive.as_mut().filter(|alive| alive.greeted) else { return };
         for (_, service) in self.services.iter_mut() {
             if alive.outgoing.len() >= ENOUGH {
-                break;
+                return;
             }
             if service.changed && service.quiet_until.is_none() {
                 service.changed = false;
@@ -242,7 +248,6 @@ impl Keeper {
                 }
             }
         }
-        self.write_to_daemon();
     }
 
     fn write_to_daemon(&mut self) {

@@ -68,16 +68,20 @@ impl Keeper {
         }
     }
 
-    /// Begin to be replaced. Services notice nothing.
-    pub(crate) fn upgrade(&mut self, binary: String) -> Result<(), Refusal> {
+    /// May this program take our place?
+    pub(crate) fn can_become(&self, binary: &str) -> Result<(), Refusal> {
         if self.ending.is_under_way() {
             return Err(Refusal::ShuttingDown);
         }
-        if !Path::new(&binary).is_absolute() || !Path::new(&binary).is_file() {
+        if !Path::new(binary).is_absolute() || !Path::new(binary).is_file() {
             return Err(Refusal::Failed(format!("{binary} is not the absolute path of a program")));
         }
-        self.leave(Then::Become(binary));
         Ok(())
+    }
+
+    /// Begin to be replaced. Services notice nothing.
+    pub(crate) fn upgrade(&mut self, binary: String) {
+        self.leave(Then::Become(binary));
     }
 
     fn leave(&mut self, then: Then) {

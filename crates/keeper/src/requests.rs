@@ -48,13 +48,19 @@ impl Keeper {
                 self.shut_down();
             }
             ToKeeper::Upgrade { request, binary } => {
-                let result = self.upgrade(binary);
+                let result = self.can_become(&binary);
+                let accepted = result.is_ok();
                 self.reply(request, result);
+                if accepted {
+                    self.upgrade(binary);
+                }
             }
         }
     }
 
+    /// Answer after the state that came of it: who reads the answer may look at once.
     fn reply(&mut self, request: u64, result: Result<(), Refusal>) {
+        self.stage_states();
         self.daemon.send(&FromKeeper::Reply { request, result });
     }
 
@@ -66,7 +72,10 @@ impl Keeper {
         let encoded: Box<[u8]> =
             postcard::to_allocvec(spec).map_err(|e| failed(e.to_string()))?.into();
         let known = self.services.find(&spec.name);
-        if known.and_then(|slot| self.services.get(slot)?.spec.as_ref()) == Some(&encoded) {
+        if let Some(service) = known.and_then(|slot| self.services.get_mut(slot))
+            && service.spec.as_ref() == Some(&encoded)
+        {
+            service.removing = false;
             return Ok(());
         }
         let folder = Folder::of(&self.home, &spec.name);

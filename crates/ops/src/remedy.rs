@@ -48,6 +48,7 @@ impl From<EngineError> for OpError {
             EngineError::BadCursor(_) => {
                 op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
             }
+            EngineError::NoProctor { .. } => op(Code::BadInput).help("nothing was changed; `--binary` names the new proctor"),
             EngineError::Failed(_) => op(Code::Failed),
         }
     }

@@ -24,8 +24,10 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub binary: String,
-    /// The version that was replaced
+    /// The version that is replaced
     pub from: String,
+    /// The version that replaces it
+    pub to: String,
 }
 
 impl Operation for DaemonUpgrade {
@@ -48,13 +50,17 @@ Examples:
             Some(path) => input.caller.resolve(path)?,
             None => context.binary.clone(),
         };
-        context.engine.upgrade(binary.clone()).await?;
-        Ok(Output { binary: binary.display().to_string(), from: env!("CARGO_PKG_VERSION").into() })
+        let to = context.engine.upgrade(binary.clone()).await?;
+        let from = env!("CARGO_PKG_VERSION").into();
+        Ok(Output { binary: binary.display().to_string(), from, to })
     }
 }
 
 impl Show for Output {
     fn show(&self, page: &mut Page) {
-        page.line().plain(format!("Proctor {} is being replaced by {}", self.from, self.binary));
+        page.line().plain(format!(
+            "Proctor {} is being replaced by {} ({})",
+            self.from, self.to, self.binary
+        ));
     }
 }

@@ -105,8 +105,7 @@ fn policies_decide_what_follows_an_exit() {
 fn an_ad_hoc_service_is_started_kept_and_removed() {
     let home = Home::new();
     let command = format!("{} --print-env --lines 1", victim().display());
-    let said =
-        home.run(["start", "--name", "job", "--command", &command, "--env", "PORT=3000"]);
+    let said = home.run(["start", "--name", "job", "--command", &command, "--env", "PORT=3000"]);
     let told = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.status.success(), "{told}");
     assert!(told.contains("started Proctor"), "the daemon's start is said: {told}");

@@ -78,7 +78,7 @@ fn a_kill_for_memory_is_told_apart_from_another_kill() {
     }
     std::fs::write(format!("{group}/memory.limit_in_bytes"), (64 << 20).to_string()).unwrap();
     let victim = proctor_testkit::victim();
-    let script = format!("echo $$ > {group}/cgroup.procs; exec {} --eat 500", victim.display());
+    let script = format!("echo $$$$ > {group}/cgroup.procs; exec {} --eat 500", victim.display());
     let home = Home::new();
     home.write("proctor.yaml", &format!("supervisor:\n  services:\n    web:\n      command: [/bin/sh, -c, {script:?}]\n      restart_policy: never\n"));
     home.run(["up", "-d"]);

@@ -83,7 +83,7 @@ fn candidates(program: &str, environment: &[String]) -> io::Result<Vec<CString>>
         return Ok(vec![CString::new(program)?]);
     }
     let path = environment.iter().find_map(|entry| entry.strip_prefix("PATH="));
-    let folders = path.unwrap_or("/usr/local/bin:/usr/bin:/bin").split(':').take(MAX_CANDIDATES);
+    let folders = path.unwrap_or(crate::program::DEFAULT_PATH).split(':').take(MAX_CANDIDATES);
     let join = |folder: &str| match folder {
         "" => format!("./{program}"),
         folder => format!("{folder}/{program}"),
