@@ -32,7 +32,7 @@ impl From<EngineError> for OpError {
                 ))
                 .details(json!({ "running": running, "asked": asked })),
             EngineError::ProgramMissing { searched, .. } => {
-                op(Code::ProgramMissing).help(format!("looked in {searched}"))
+                op(Code::ProgramMissing).help(searched)
             }
             EngineError::PortInUse { port, .. } => op(Code::PortInUse)
                 .help("stop what holds it, or give the service another port")

@@ -300,7 +300,7 @@ mod tests {
             false,
             false,
             &all,
-            "── web started, 14:05:03 ──\n── web exited: exit code 1, 14:05:03 ──\n── web lost 2.0 KiB of output, 14:05:03 ──\n",
+            "── web started, 14:05:03 ──\n── web exited with code 1, 14:05:03 ──\n── web lost 2.0 KiB of output, 14:05:03 ──\n",
         );
     }
 

@@ -49,12 +49,21 @@ enum Watcher {
 impl Progress {
     /// Show progress until this is dropped. `what` completes "waiting for web …".
     pub(crate) fn begin(session: &Session<'_>, what: &'static str, input: &Value) -> Progress {
+        Progress::with(session, what, input, session.terminal.live())
+    }
+
+    /// The same in plain lines, for a command that writes other lines meanwhile.
+    pub(crate) fn plain(session: &Session<'_>, what: &'static str, input: &Value) -> Progress {
+        Progress::with(session, what, input, false)
+    }
+
+    fn with(session: &Session<'_>, what: &'static str, input: &Value, live: bool) -> Progress {
         let (over, ended) = mpsc::channel();
         let watcher = Arc::new(Mutex::new(Watcher::Beginning));
         let quiet = session.terminal.quiet || session.terminal.json || what.is_empty();
         let thread = (!quiet).then(|| {
             let (home, words) = (session.home.clone(), words(input));
-            let (live, watcher) = (session.terminal.live(), watcher.clone());
+            let watcher = watcher.clone();
             std::thread::spawn(move || {
                 if ended.recv_timeout(MOMENT) == Err(RecvTimeoutError::Timeout) {
                     let mut line = LiveLine { live, shown: String::new() };

@@ -162,7 +162,7 @@ fn stop(
         .note(&format!("stopping {}; Ctrl-C again leaves that to Proctor", ours.join(", ")));
     let input = json!({ "names": ours });
     let (mut stopper, mut reader) = (session.another()?, session.another()?);
-    let progress = Progress::begin(session, "to stop", &input);
+    let progress = Progress::plain(session, "to stop", &input);
     stopper.send("service.stop", &input).map_err(OpError::from)?;
     loop {
         match interrupts.wait(&stopper, LAST_WORDS)? {

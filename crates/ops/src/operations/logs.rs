@@ -264,13 +264,22 @@ impl Item {
         match self.kind {
             Kind::Line => None,
             Kind::Started => Some("started".into()),
-            Kind::Exited => {
-                Some(format!("exited: {}", self.text.as_deref().unwrap_or("exit status unknown")))
-            }
+            Kind::Exited => Some(exit_event(self.text.as_deref().unwrap_or("exit status unknown"))),
             Kind::Dropped => {
                 Some(format!("lost {} of output", moment::bytes(self.dropped.unwrap_or(0).into())))
             }
         }
+    }
+}
+
+/// The text of an exit as a sentence about the service.
+fn exit_event(text: &str) -> String {
+    if let Some(code) = text.strip_prefix("exit code ") {
+        return format!("exited with code {code}");
+    }
+    match text.strip_prefix("signal ").and_then(|number| number.parse().ok()) {
+        Some(number) => format!("was ended by {}", proctor_sys::signal::name(number)),
+        None => format!("exited: {text}"),
     }
 }
 
@@ -287,6 +296,33 @@ impl Show for Output {
                     line.plain(harmless_line(&String::from_utf8_lossy(&text), Colours::Strip))
                 }
             };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proctor_core::lifecycle::Exit;
+    use proctor_core::logindex::ExitMark;
+    use proctor_core::name::RunId;
+
+    #[test]
+    fn an_exit_reads_as_a_sentence() {
+        for (exit, expected) in [
+            (Exit::Code(3), "exited with code 3"),
+            (Exit::Signal { signal: 15, oom: false, core: false }, "was ended by SIGTERM"),
+            (Exit::Signal { signal: 9, oom: true, core: false }, "exited: out of memory"),
+            (Exit::Unknown, "exited: exit status unknown"),
+        ] {
+            let item = LogItem {
+                service: ServiceName::parse("web").unwrap(),
+                stream: Stream::Stdout,
+                wall: Wall(0),
+                run: RunId(1),
+                what: LogWhat::Exited(ExitMark::of(&exit)),
+            };
+            assert_eq!(one(item, false).event().as_deref(), Some(expected));
         }
     }
 }

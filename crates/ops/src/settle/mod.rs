@@ -1,7 +1,7 @@
 //! Waiting until services have got where they were asked to go, and saying truly how it went.
 //!
-//! The decision ([`reached`]) is pure: what a service was before, what it is now. A start counts once a **new** run
-//! stays up for [`STEADY`], so that a program that dies at once is reported as that and not as started; and old news
+//! The decision (`reached`) is pure: what a service was before, what it is now. A start counts once a **new** run
+//! stays up for `STEADY`, so that a program that dies at once is reported as that and not as started; and old news
 //! (the `failed` of an earlier run) can never be taken for the result of this request.
 
 use crate::error::Code;
