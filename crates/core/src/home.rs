@@ -35,6 +35,11 @@ impl Home {
         Some(Home { state, runtime })
     }
 
+    /// The folder that `--home` would have to name for this home; `None` if it is the user's usual one.
+    pub fn explicit(&self) -> Option<&Path> {
+        (self.runtime == self.state.join("run")).then_some(self.state.as_path())
+    }
+
     /// Clients connect here.
     pub fn socket(&self) -> PathBuf {
         self.runtime.join("proctor.sock")

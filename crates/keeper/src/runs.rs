@@ -139,12 +139,10 @@ impl Keeper {
         };
         let record = new_record(folder, &header).map_err(|e| failure("record", name, &e))?;
         let id = self.mark_value(name, run);
-        let home = self.home.state.display().to_string();
-        let marks = [
-            ("PROCTOR_HOME", home.as_str()),
-            ("PROCTOR_SERVICE", name),
-            ("PROCTOR_RUN", id.as_str()),
-        ];
+        let home = self.home.explicit().map(|path| path.display().to_string());
+        let mut marks = vec![("PROCTOR_SERVICE", name), ("PROCTOR_RUN", id.as_str())];
+        // So that `proctor` called by a service speaks to the Proctor that runs it.
+        marks.extend(home.as_deref().map(|home| ("PROCTOR_HOME", home)));
         let environment = self.environments.of(exec, &marks);
         let spawned = spawn::spawn(&Plan {
             argv: &exec.argv,
@@ -284,6 +282,10 @@ impl Keeper {
         let Some(service) = self.services.get_mut(slot) else { return };
         if let Some(over) = service.run.take_if(|current| current.id == run) {
             self.children.remove(&over.pid);
+            // Linux 6.18, for one, kills what is forked into a group that was killed before: the next run gets a new one.
+            if let (true, Some(group)) = (over.killed, &over.cgroup) {
+                cgroup::remove(group);
+            }
         }
         service.quiet_until = Some(now.mono.plus(QUIET));
         self.pump.send(Command::End { slot, run, exit });

@@ -180,3 +180,14 @@ fn signals_reach_the_main_process_or_the_whole_tree() {
     let (code, said) = home.fail(["signal", "web", "TERM"]);
     assert_eq!(code, 4, "{said}");
 }
+
+#[test]
+fn a_service_that_had_to_be_killed_can_be_started_again() {
+    let home = up(&web(&["--ignore-term"], "stop: { grace: 100 }"));
+    for _ in 0..3 {
+        home.ok(["stop", "web"]);
+        assert_eq!(status(&home, "web")["last_exit"]["signal"], 9);
+        home.ok(["start", "web"]);
+    }
+    assert_eq!(status(&home, "web")["restarts"], 0);
+}
