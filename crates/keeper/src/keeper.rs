@@ -249,7 +249,10 @@ impl Keeper {
         while let Some(drained) = self.pump.drained() {
             let Some(service) = self.services.get_mut(drained.slot) else { continue };
             Folder::of(&self.home, &service.name).remove_run(drained.run);
-            service.quiet_until = None;
+            // The news that waits may be of a later run, whose last lines are not stored yet.
+            if service.machine.last_exit().is_none_or(|last| last.run == drained.run) {
+                service.quiet_until = None;
+            }
             service.changed = true;
             self.finish_removal(drained.slot);
         }
