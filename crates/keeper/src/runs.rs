@@ -25,7 +25,11 @@ impl Keeper {
     /// Give an event to a service's machine, store what changed and do what it says. What follows from that waits for
     /// the next round of the loop: a service that cannot be made must not keep the others waiting.
     pub(crate) fn handle(&mut self, slot: u32, event: Event) {
-        let now = clock::now();
+        self.handle_as_of(slot, event, clock::now());
+    }
+
+    /// The same for something that happened when nobody could take it in.
+    pub(crate) fn handle_as_of(&mut self, slot: u32, event: Event, now: Now) {
         let Some(service) = self.services.get_mut(slot) else { return };
         let was_started = matches!(event, Event::Started { .. });
         let machine_before = service.machine.clone();
