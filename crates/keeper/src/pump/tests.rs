@@ -207,3 +207,55 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
     });
     pump.stop();
 }
+
+/// One run writes `before`, somebody does something to its log, the next run writes `after`: what is stored then.
+#[track_caller]
+fn check_meddling(meddle: impl Fn(&Path), expected: &[u8], segments: &[u64]) {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = dir.path().join("logs");
+    let mut pump = Pump::start().unwrap();
+    for (run, text) in [(1, b"before\n" as &[u8]), (2, b"after\n")] {
+        if run == 2 {
+            meddle(&logs);
+        }
+        let mut out = begin(&pump, dir.path(), run, spec());
+        out.write_all(text).unwrap();
+        end(&pump, run);
+    }
+    pump.stop();
+    assert_eq!(stored(dir.path()), (expected.to_vec(), segments.to_vec()));
+    let newest = logindex::index_file(Stream::Stdout, *segments.last().unwrap());
+    let index = logindex::decode_all(&std::fs::read(logs.join(newest)).unwrap());
+    let exit = index.last().map(|entry| entry.mark);
+    assert_eq!(exit, Some(Mark::RunExited(ExitMark::of(&Exit::Code(7)))), "{index:?}");
+}
+
+#[test]
+fn a_log_that_is_deleted_goes_on_in_a_new_segment() {
+    let log = |logs: &Path| logs.join("stdout.00000001.log");
+    check_meddling(|_| {}, b"before\nafter\n", &[1]);
+    check_meddling(|logs| std::fs::remove_dir_all(logs).unwrap(), b"after\n", &[2]);
+    check_meddling(move |logs| std::fs::remove_file(log(logs)).unwrap(), b"after\n", &[2]);
+    check_meddling(
+        move |logs| std::fs::rename(log(logs), logs.join("aside")).unwrap(),
+        b"after\n",
+        &[2],
+    );
+    check_meddling(
+        move |logs| {
+            std::fs::remove_file(log(logs)).unwrap();
+            std::fs::write(log(logs), "theirs\n").unwrap();
+        },
+        b"theirs\nafter\n",
+        &[1, 2],
+    );
+}
+
+#[test]
+fn a_log_that_is_emptied_goes_on_at_its_beginning() {
+    check_meddling(
+        |logs| drop(File::create(logs.join("stdout.00000001.log")).unwrap()),
+        b"after\n",
+        &[1],
+    );
+}
