@@ -88,5 +88,7 @@ fn start_tracing() {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(false)
+        // It would say on standard error that standard error cannot be written, and panic: a full disk ended us.
+        .log_internal_errors(false)
         .init();
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod config;
+mod full_disk;
 mod health;
 mod lifecycle;
 mod logs;
