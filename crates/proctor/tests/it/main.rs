@@ -11,4 +11,5 @@ mod process;
 mod proctor_itself;
 mod support;
 mod survival;
+mod takeover;
 mod trees;

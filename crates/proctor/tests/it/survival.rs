@@ -87,7 +87,7 @@ fn the_keeper_restarts_a_crashed_service_while_the_daemon_is_down() {
     assert_ne!(pid(&home, "web"), first);
 }
 
-fn rustix_stop(pid: u32) {
+pub(crate) fn rustix_stop(pid: u32) {
     let status =
         std::process::Command::new("kill").args(["-STOP", &pid.to_string()]).status().unwrap();
     assert!(status.success());
