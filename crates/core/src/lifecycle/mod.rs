@@ -27,7 +27,7 @@ mod simulation;
 #[cfg(test)]
 mod tables;
 
-pub use budget::Budget;
+use budget::Budget;
 pub use machine::{Machine, Rules};
 
 use crate::name::RunId;
