@@ -16,7 +16,7 @@ mod runs;
 mod service;
 mod takeover;
 
-pub use keeper::{Ended, KeeperError, Options, run};
+pub use keeper::{KeeperError, Options, run};
 
 /// Write a line to the keeper's own log: standard error, which is a file when we run in the background.
 macro_rules! log {
