@@ -106,6 +106,15 @@ impl Home {
         self.own_pid("keeper")
     }
 
+    /// The same while keepers come and go: `None` if no daemon answers, or one that is about to notice.
+    #[track_caller]
+    pub fn living_keeper(&self) -> Option<u32> {
+        let output = self.run(["--json", "daemon", "status"]);
+        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+        let pid = u32::try_from(status["keeper"]["pid"].as_u64()?).ok()?;
+        process::alive(pid).then_some(pid)
+    }
+
     /// Of the running daemon, as it says itself.
     #[track_caller]
     pub fn daemon_pid(&self) -> u32 {
