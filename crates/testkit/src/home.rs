@@ -27,9 +27,14 @@ impl Home {
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "it makes a folder; that should be seen")]
     pub fn new() -> Home {
-        let folder =
-            tempfile::Builder::new().prefix("p-").tempdir_in("/tmp").expect("/tmp can be written");
-        Home { folder }
+        Home::named("p-")
+    }
+
+    /// A home whose folder's name begins like this: to see that every name works.
+    #[track_caller]
+    pub fn named(beginning: &str) -> Home {
+        let folder = tempfile::Builder::new().prefix(beginning).tempdir_in("/tmp");
+        Home { folder: folder.expect("/tmp can be written") }
     }
 
     /// Both the home of Proctor and the working directory of its commands.

@@ -48,7 +48,7 @@ fn running_copies(home: &Home) -> usize {
 }
 
 /// Kill keeper and daemon so that neither can take over from the other, and wait until both are gone.
-fn kill_proctor(home: &Home) {
+pub(crate) fn kill_proctor(home: &Home) {
     let (keeper, daemon) = (home.keeper_pid(), home.daemon_pid());
     // The keeper first and the daemon stopped: it must not see the keeper die and become one.
     signal(daemon, Signal::STOP);
