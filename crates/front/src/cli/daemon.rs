@@ -30,11 +30,11 @@ pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended 
         session.become_keeper()?;
         return Ok(0);
     }
-    if session.find()?.is_some() {
+    if session.find()?.is_none() {
+        session.launch()?;
+    } else {
         session.terminal.note("Proctor already runs");
     }
-    // It may have been dying when we looked.
-    session.connect(true)?;
     let answer = session.call("daemon.status", &json!({}))?;
     match (session.terminal.json, session.terminal.quiet) {
         (true, _) => session.terminal.document(&answer)?,

@@ -1,24 +1,10 @@
 //! What a new keeper makes of what the last one left: damaged files, missing files, exits that nobody saw.
 
 use crate::support::{LIMIT, lines, pid, service, status, up, wait_state, web};
+use crate::survival::kill_proctor;
 use proctor_testkit::{Home, alive, kill9, wait_until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-
-/// Kill everything of Proctor's; services run on.
-fn kill_proctor(home: &Home) {
-    let pids = [home.daemon_pid(), home.keeper_pid()];
-    // So that neither takes the other's place in between.
-    crate::survival::rustix_stop(pids[1]);
-    for pid in pids {
-        kill9(pid);
-    }
-    // A process that is dead to the eye may still have a thread that holds the lock.
-    wait_until("they are gone", LIMIT, || {
-        let said = home.run(["daemon", "status"]).stderr;
-        String::from_utf8_lossy(&said).contains("no Proctor runs")
-    });
-}
 
 /// The files in the service's runtime folder that end like this.
 fn files(home: &Home, end: &str) -> Vec<PathBuf> {
