@@ -70,7 +70,7 @@ fn refused(refusal: &Refusal) -> OpError {
 fn bad_config(problems: &[Problem]) -> OpError {
     let count = problems.len();
     let head = if count == 1 { "1 problem".into() } else { format!("{count} problems") };
-    let lines: Vec<String> = problems.iter().map(one_problem).collect();
+    let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
     let details: Vec<_> = problems
         .iter()
         .map(|p| {
@@ -80,15 +80,6 @@ fn bad_config(problems: &[Problem]) -> OpError {
     OpError::new(Code::BadConfig, format!("{head} in the configuration\n{}", lines.join("\n")))
         .help("nothing was changed; `proctor config --example` shows a configuration that works")
         .details(json!({ "problems": details }))
-}
-
-fn one_problem(problem: &Problem) -> String {
-    let place = match problem.line {
-        0 => problem.file.clone(),
-        line => format!("{}:{line}:{}", problem.file, problem.column),
-    };
-    let help = problem.help.as_ref().map(|h| format!("; {h}")).unwrap_or_default();
-    format!("  {place}: {}{help}", problem.message)
 }
 
 #[cfg(test)]
