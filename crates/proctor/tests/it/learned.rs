@@ -49,22 +49,26 @@ fn uptime_is_that_of_the_present_run() {
 fn following_misses_nothing_while_files_come_and_go() {
     // Faster than it can be looked at, in more files than are kept, and slow enough for a follower to keep up.
     let keys = "logs: { max_size: 4096, max_files: 1000 }\nrestart_policy: one_shot";
-    let go = "while [ ! -e go ]; do sleep 0.05; done";
-    let script = format!("{go}; i=1; while [ $i -le 3000 ]; do echo line $i; i=$((i+1)); done");
-    let home = up(&services(&[shell("web", &script, keys)]));
+    let script = "i=1; for part in first second; do while [ ! -e $part ]; do sleep 0.05; done; \
+                  n=0; while [ $n -lt 1500 ]; do echo line $i; i=$((i+1)); n=$((n+1)); done; done";
+    let home = up(&services(&[shell("web", script, keys)]));
     let mut follower = home.command(["logs", "web", "-f"]);
     let mut follower = follower.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut shown = BufReader::new(follower.stdout.take().unwrap()).lines();
     assert!(shown.next().unwrap().unwrap().contains("web started"));
-    home.write("go", "");
+    home.write("first", "");
     for number in 1..=3000 {
+        // More than a file's worth is stored by now: the rest comes after a rotation, however busy the machine is.
+        if number == 1000 {
+            home.write("second", "");
+        }
         assert_eq!(shown.next().unwrap().unwrap(), format!("line {number}"));
     }
     assert!(shown.next().unwrap().unwrap().contains("exited with code 0"));
     follower.kill().unwrap();
     follower.wait().unwrap();
     let files = std::fs::read_dir(home.path().join("logs/web")).unwrap().count();
-    assert!(files > 6, "there was something to rotate: {files}");
+    assert!(files >= 4, "there was something to rotate: {files}");
 }
 
 /// A process of ours, not Proctor's, with exactly this number; `None` where numbers cannot be chosen.
