@@ -61,21 +61,25 @@ fn follow(home: &Home) -> (Child, Receiver<String>) {
 #[test]
 fn following_misses_nothing_while_files_come_and_go() {
     let keys = "logs: { max_size: 4096, max_files: 1000 }\nrestart_policy: one_shot";
-    let go = "while [ ! -e go ]; do sleep 0.05; done";
-    let script = format!("{go}; i=1; while [ $i -le 3000 ]; do echo line $i; i=$((i+1)); done");
-    let home = up(&services(&[shell("web", &script, keys)]));
+    let script = "i=1; for part in first second; do while [ ! -e $part ]; do sleep 0.05; done; \
+                  n=0; while [ $n -lt 1500 ]; do echo line $i; i=$((i+1)); n=$((n+1)); done; done";
+    let home = up(&services(&[shell("web", script, keys)]));
     let (mut follower, shown) = follow(&home);
     let next = || shown.recv_timeout(LIMIT).unwrap();
     assert!(next().contains("web started"));
-    home.write("go", "");
+    home.write("first", "");
     for number in 1..=3000 {
+        // More than a file's worth is stored by now: the rest comes after a rotation, however busy the machine is.
+        if number == 1000 {
+            home.write("second", "");
+        }
         assert_eq!(next(), format!("line {number}"));
     }
     assert!(next().contains("exited with code 0"));
     follower.kill().unwrap();
     follower.wait().unwrap();
     let files = std::fs::read_dir(home.path().join("logs/web")).unwrap().count();
-    assert!(files > 6, "there was something to rotate: {files}");
+    assert!(files >= 4, "there was something to rotate: {files}");
 }
 
 /// A process of ours, not Proctor's; gone with the test, however that ends.

@@ -105,7 +105,9 @@ fn a_service_that_ends_while_no_keeper_lives_is_not_doubled_or_forgotten() {
     home.ok(["daemon", "start"]);
     let now = status(&home, "web");
     assert_eq!(now["state"], "failed", "{now:#}");
-    assert_eq!(now["last_exit"]["kind"], "unknown", "never invented: {now:#}");
+    // Whoever inherited it may not have reaped it yet; then the kernel still knows.
+    let exit = &now["last_exit"];
+    assert!(exit["kind"] == "unknown" || exit["signal"] == 9, "never invented: {now:#}");
     assert_eq!(running_copies(&home), 0);
 }
 
