@@ -88,6 +88,8 @@ fn one_problem(problem: &Problem) -> String {
         line => format!("{}:{line}:{}", problem.file, problem.column),
     };
     let help = problem.help.as_ref().map(|h| format!("; {h}")).unwrap_or_default();
+    // An example to write stays below its problem.
+    let help = help.replace('\n', "\n      ");
     format!("  {place}: {}{help}", problem.message)
 }
 
@@ -146,11 +148,13 @@ mod tests {
         check(
             EngineError::BadConfig(vec![
                 problem(7, Some("did you mean 'command'?")),
+                problem(8, Some("write, for example:\nsupervisor:")),
                 problem(0, None),
             ]),
             Code::BadConfig,
             &[
-                "2 problems",
+                "3 problems",
+                "write, for example:\n      supervisor:",
                 "proctor.yaml:7:5: unknown key 'comand'; did you mean 'command'?",
                 "\n  proctor.yaml: ",
             ],
