@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod config;
+mod docs;
 mod foreground;
 mod health;
 mod lifecycle;
