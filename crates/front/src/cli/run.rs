@@ -77,7 +77,7 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let mut output = Output { input, ended: false, unheard: false };
     let left = !output.follow(session, &interrupts, &name)?;
     if left {
-        session.terminal.note(&format!(
+        session.terminal.note_over(&format!(
             "left: Proctor goes on stopping {name}; `proctor remove {name}` forgets it"
         ));
         return Ok(Code::Timeout.exit());

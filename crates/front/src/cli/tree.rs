@@ -134,7 +134,7 @@ fn exit_codes() -> String {
     }
     text.push_str(
         "`proctor run` exits with the code of the program, or 128 and the number of the signal that \
-         ended it, or 126 if it could not be run.",
+         ended it, or 126 if it was there but could not be run.",
     );
     text
 }

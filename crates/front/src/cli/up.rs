@@ -190,7 +190,7 @@ fn stop(
             Came::Nothing => follow.catch_up(&mut reader)?,
             Came::Interrupt => {
                 drop(progress);
-                session.terminal.note(
+                session.terminal.note_over(
                     "left: Proctor goes on stopping them; `proctor list` shows how far it is",
                 );
                 return Ok(Code::Timeout.exit());
