@@ -108,7 +108,8 @@ impl Keeper {
             working_dir: "/",
             credentials: None,
             umask: None,
-            limits: &[],
+            // It may become the keeper, whose services get the limits that it has.
+            limits: &self.limits_for(&[]),
             nice: None,
             oom_score_adj: None,
             stdio: [self.null.as_raw_fd(), 2, 2],

@@ -108,7 +108,7 @@ pub(crate) struct Keeper {
     pub(crate) ending: Ending,
     pub(crate) null: File,
     pub(crate) oom_kills: u64,
-    open_files: (Option<u64>, Option<u64>),
+    pub(crate) open_files: (Option<u64>, Option<u64>),
     pub(crate) keeper_command: Vec<String>,
     pub(crate) witnesses: Vec<OwnedFd>,
 }
@@ -249,7 +249,10 @@ impl Keeper {
         while let Some(drained) = self.pump.drained() {
             let Some(service) = self.services.get_mut(drained.slot) else { continue };
             Folder::of(&self.home, &service.name).remove_run(drained.run);
-            service.quiet_until = None;
+            // The news that waits may be of a later run, whose last lines are not stored yet.
+            if service.machine.last_exit().is_none_or(|last| last.run == drained.run) {
+                service.quiet_until = None;
+            }
             service.changed = true;
             self.finish_removal(drained.slot);
         }
@@ -299,7 +302,8 @@ impl Keeper {
         }
     }
 
-    /// Services get the limit of open files that we were started with, not the one we raised for ourselves.
+    /// Services and the daemon get the limit of open files that we were started with, not the one we raised for
+    /// ourselves.
     pub(crate) fn limits_for(&self, configured: &[Limit]) -> Vec<Limit> {
         let mut limits = configured.to_vec();
         if !limits.iter().any(|limit| limit.resource == Resource::OpenFiles) {

@@ -28,13 +28,18 @@ pub(crate) fn main() -> Result<()> {
     let clients =
         inherit::take(CLIENTS).map(UnixListener::from).context("the clients' socket is missing")?;
     start_tracing();
+    // It holds three descriptors of every run.
+    let open_files = inherit::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(serve(&home, keeper, clients));
     runtime.shutdown_background();
     match ending {
         Ending::ForGood | Ending::Replaced => Ok(()),
         Ending::KeeperGone if foreground && another_keeper_comes(&home) => Ok(()),
-        Ending::KeeperGone => become_keeper(&home, foreground),
+        Ending::KeeperGone => {
+            inherit::restore_open_files(open_files);
+            become_keeper(&home, foreground)
+        }
     }
 }
 

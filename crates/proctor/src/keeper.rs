@@ -6,8 +6,8 @@ use proctor_sys::file::Lock;
 use proctor_sys::inherit;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -60,9 +60,13 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(fd) => Lock::from_inherited(File::from(fd)),
         None => take_lock(&home.lock())?,
     };
-    let pid_written =
-        lock.file().set_len(0).and_then(|()| writeln!(lock.file(), "{}", std::process::id()));
-    pid_written.with_context(|| format!("cannot write {}", home.lock().display()))?;
+    let pid = format!("{}\n", std::process::id());
+    // Over the old one, for a full disk has no room for more; and only people read it, so a failure is no reason to
+    // leave services without a keeper. After an upgrade the descriptor is where the last program left it.
+    let _ = lock
+        .file()
+        .write_all_at(pid.as_bytes(), 0)
+        .and_then(|()| lock.file().set_len(pid.len() as u64));
     proctor_keeper::run(proctor_keeper::Options {
         lock,
         listener: listener.map(UnixListener::from),

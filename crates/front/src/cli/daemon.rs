@@ -31,7 +31,7 @@ pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended 
         return Ok(0);
     }
     if session.find()?.is_none() {
-        session.connect(true)?;
+        session.launch()?;
     } else {
         session.terminal.note("Proctor already runs");
     }

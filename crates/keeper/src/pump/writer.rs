@@ -103,7 +103,9 @@ impl Writer {
     pub(super) fn mark(&mut self, run: RunId, mark: Mark) {
         let wall = proctor_sys::clock::now().wall;
         self.note_dropped(run, wall);
-        if let Ok(open) = self.opened(wall) {
+        if self.check_segment(wall).is_ok()
+            && let Ok(open) = self.opened(wall)
+        {
             let offset = open.length;
             let _ = open.note(&Entry { offset, wall, run, mark });
             self.entry = Some((wall, run));
@@ -128,12 +130,27 @@ impl Writer {
         }
     }
 
+    /// Files can be deleted under us; what comes then must not go where nobody finds it.
+    fn check_segment(&mut self, now: Wall) -> io::Result<()> {
+        let Some(open) = self.open.as_mut() else { return Ok(()) };
+        if let Some(next) = self.segments.check(open, now)? {
+            log!(
+                "the log in {} was deleted or moved: going on in segment {}",
+                self.folder.display(),
+                next.number
+            );
+            *open = next;
+        }
+        Ok(())
+    }
+
     fn note_time(&mut self, run: RunId, now: Wall) -> io::Result<()> {
         let recent =
             |(at, of): (Wall, RunId)| of == run && (0..ENTRY_APART).contains(&(now.0 - at.0));
         if self.entry.is_some_and(recent) {
             return Ok(());
         }
+        self.check_segment(now)?;
         let open = self.opened(now)?;
         let offset = open.length;
         open.note(&Entry { offset, wall: now, run, mark: Mark::Bytes })?;

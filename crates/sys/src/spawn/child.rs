@@ -141,7 +141,10 @@ fn become_service(prepared: &Prepared, report: RawFd, in_cgroup: bool) -> ! {
     bytes[0] = failed.step as u8;
     bytes[1] = failed.candidate;
     bytes[4..8].copy_from_slice(&failed.errno.to_le_bytes());
-    // SAFETY: `bytes` is valid for its length. If nobody reads, SIGPIPE is blocked and the exit below tells.
+    // The keeper may be dead by now: then the exit below has to tell, not a SIGPIPE.
+    // SAFETY: no memory is involved.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    // SAFETY: `bytes` is valid for its length.
     unsafe { libc::write(report, bytes.as_ptr().cast(), REPORT) };
     // SAFETY: ends the child without running anything of the parent's.
     unsafe { libc::_exit(127) }
@@ -172,6 +175,8 @@ enum Never {}
 fn prepare_and_run(p: &Prepared, in_cgroup: bool) -> Result<Never, Failed> {
     // SAFETY: no memory is involved.
     check(Step::Session, unsafe { libc::setsid() })?;
+    // As early as can be: what follows may hang on a dead disk or network, and must be known while it does.
+    record_identity(p)?;
     if !in_cgroup {
         enter_cgroup(p)?;
     }
@@ -180,7 +185,6 @@ fn prepare_and_run(p: &Prepared, in_cgroup: bool) -> Result<Never, Failed> {
     set_identity(p)?;
     // SAFETY: a zero-terminated string made before the fork.
     check(Step::WorkingDir, unsafe { libc::chdir(p.working_dir.as_ptr()) })?;
-    record_identity(p)?;
     reset_signals();
     execute(p)
 }

@@ -2,8 +2,10 @@
 
 use crate::support::LIMIT;
 use proctor_testkit::{
-    Home, alive, descendants_alive, finish, free_port, recorded, victim, wait_for, wait_until,
+    Home, alive, children, descendants_alive, finish, free_port, recorded, running, signal, victim,
+    wait_for, wait_until, with_variable,
 };
+use rustix::process::Signal;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -67,6 +69,21 @@ fn a_zombie_is_not_alive() {
     child.wait().unwrap();
     assert!(!alive(child.id()));
     assert!(alive(std::process::id()));
+}
+
+#[test]
+fn processes_are_found_by_their_words_variables_and_parents() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pids, mark) = (folder.path().join("pids"), folder.path().display().to_string());
+    let mut child = bystander(&pids, ("MARK", &mark), &[]);
+    let (word, entry) = (pids.display().to_string(), format!("MARK={mark}"));
+    assert_eq!(running(&["--pid-file", &word]), [child.id()]);
+    assert_eq!(running(&["--pid-file", &mark]), [0; 0], "part of a word is another word");
+    assert_eq!(with_variable(&entry), [child.id()]);
+    assert!(children(std::process::id()).contains(&child.id()));
+    signal(child.id(), Signal::TERM);
+    child.wait().unwrap();
+    assert_eq!((running(&[&word]), with_variable(&entry)), (vec![], vec![]));
 }
 
 #[test]
