@@ -7,7 +7,7 @@ use crate::owner::{Answer, Command};
 use crate::registry::Registry;
 use crate::usage::Meter;
 use crate::{apply, logs, select, source, startable, upgrade};
-use proctor_core::config::{Problem, Setting};
+use proctor_core::config::Setting;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::logindex::{ExitMark, Stream};
@@ -322,11 +322,6 @@ impl Engine {
         };
         self.inner.link.ask(Ask::Upgrade(binary)).await?;
         Ok(version)
-    }
-
-    /// The problems of a configuration, for people: one line for each.
-    pub fn describe(problems: &[Problem]) -> String {
-        source::describe(problems)
     }
 
     /// The text of the built-in example.

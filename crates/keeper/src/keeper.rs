@@ -46,13 +46,6 @@ pub struct Options {
     pub witnesses: Vec<OwnedFd>,
 }
 
-/// Why a keeper returned.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Asked to; everything that was to be stopped is stopped.
-    InOrder,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     #[error("cannot make {path}: {source}", path = .path.display())]
@@ -63,8 +56,8 @@ pub enum KeeperError {
     Kernel { what: &'static str, source: io::Error },
 }
 
-/// Run as the keeper until told to end.
-pub fn run(options: Options) -> Result<Ended, KeeperError> {
+/// Run as the keeper until told to end; then everything that was to be stopped is stopped.
+pub fn run(options: Options) -> Result<(), KeeperError> {
     let mut keeper = Keeper::new(options)?;
     keeper.take_over();
     keeper.start_daemon();
@@ -81,7 +74,7 @@ pub fn run(options: Options) -> Result<Ended, KeeperError> {
         keeper.on_time();
         keeper.publish();
         if keeper.has_ended() {
-            return Ok(Ended::InOrder);
+            return Ok(());
         }
     }
 }

@@ -17,6 +17,9 @@ pub(crate) const ROLE: &str = "__daemon";
 /// How long whoever started a keeper in the foreground may take to start another; systemd waits 100 ms.
 const RESTART_ABOVE_US: Duration = Duration::from_secs(3);
 
+/// From one look for it to the next: nobody tells when a lock is taken.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 /// Where the keeper leaves the sockets.
 const KEEPER: i32 = 3;
 const CLIENTS: i32 = 4;
@@ -64,7 +67,7 @@ fn another_keeper_comes(home: &Home) -> bool {
             tracing::warn!("the keeper is gone and another has come: leaving");
             return true;
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(LOOK_AGAIN);
     }
     false
 }

@@ -20,6 +20,9 @@ pub(crate) const SELF: &str = "/proc/self/exe";
 /// How long a new keeper waits for one that is dying. The kernel releases the lock with the process.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
+/// From one try to the next: waiting in the kernel would have no limit.
+const LOCK_AGAIN: Duration = Duration::from_millis(5);
+
 /// What the command line of a role says.
 pub(crate) struct Arguments {
     pub(crate) home: Home,
@@ -96,7 +99,7 @@ fn take_lock(path: &Path) -> Result<Lock> {
             let holder = Lock::holder(path).map_or_else(String::new, |pid| format!(" (pid {pid})"));
             bail!("another keeper{holder} runs in {}", path.parent().unwrap_or(path).display());
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(LOCK_AGAIN);
     }
 }
 

@@ -9,6 +9,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+/// Deeper nesting is not of our making, and the kernel's own limit may be unlimited.
+const DEPTH: u32 = 16;
+
 /// A place below which this Proctor may make cgroups.
 #[derive(Debug, Clone)]
 pub struct Hierarchy {
@@ -87,8 +90,6 @@ pub fn populated(folder: &Path) -> Option<bool> {
 
 /// All processes of the group and those below it, zombies included.
 pub fn members(folder: &Path) -> Vec<u32> {
-    /// Deeper nesting is not of our making, and the kernel's own limit may be unlimited.
-    const DEPTH: u32 = 16;
     let mut found = Vec::new();
     collect(folder, DEPTH, &mut found);
     found
@@ -120,7 +121,6 @@ pub fn oom_kills(folder: &Path) -> Option<u64> {
 
 /// Remove an empty group and the empty groups its processes may have made in it.
 pub fn remove(folder: &Path) {
-    const DEPTH: u32 = 16;
     remove_below(folder, DEPTH);
 }
 

@@ -1,6 +1,6 @@
 //! Making a service's process.
 //!
-//! Everything that allocates happens in [`Plan::new`], before the fork. Between fork and exec the child makes only
+//! Everything that allocates happens in `child::Prepared::new`, before the fork. Between fork and exec the child makes only
 //! system calls, because other threads of the keeper may hold any lock at that moment.
 //!
 //! The child writes its own identity into the run record before it executes the service's program, holding

@@ -13,9 +13,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the engine calls the built-in example.
-const EXAMPLE_SOURCE: &str = "the built-in example";
-
 pub struct Up;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
@@ -91,7 +88,7 @@ Examples:
         let changed = begin(context, &names, wait).await?;
         let words = |names: &[ServiceName]| names.iter().map(ToString::to_string).collect();
         Ok(Output {
-            example: applied.source == EXAMPLE_SOURCE,
+            example: applied.source == proctor_engine::api::EXAMPLE_SOURCE,
             added: words(&applied.added),
             changed: words(&applied.changed),
             removed: words(&applied.removed),
