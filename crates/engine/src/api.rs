@@ -1,7 +1,6 @@
 //! What the operations see of the engine. Reading never waits for anything; writing is a message to the one
 //! owner of the state.
 
-use crate::environment::Environments;
 use crate::error::EngineError;
 use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
@@ -219,12 +218,12 @@ impl Engine {
     /// Check a configuration without applying it: its effective settings, or all its problems.
     pub async fn check(&self, request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
         let current = self.inner.registry.current();
-        crate::blocking(move || {
-            let asked = source::choose(request, current.as_deref())?;
-            let environment = Environments::default().share(asked.given.as_ref())?;
-            Ok(apply::prepare(&asked.source, &environment, &BTreeMap::new())?.settings)
-        })
-        .await?
+        crate::blocking(move || apply::check(request, current.as_deref())).await?
+    }
+
+    /// The same without an engine, for a file that is named: it depends on nothing that runs. Blocks.
+    pub fn check_alone(request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
+        apply::check(request, None)
     }
 
     /// Define a service at run time and keep it in `services.json`.

@@ -2,7 +2,7 @@
 
 use crate::api::{Applied, ConfigRequest};
 use crate::definition::{Definition, Origin};
-use crate::environment::Environment;
+use crate::environment::{Environment, Environments};
 use crate::error::EngineError;
 use crate::owner::Owner;
 use crate::source::{self, Current, Source};
@@ -34,6 +34,16 @@ pub(crate) fn prepare(
     };
     let definitions = config.services.into_iter().map(define).collect::<Result<_, _>>()?;
     Ok(Prepared { definitions, settings: config.settings })
+}
+
+/// What a configuration would mean, or all its problems. Blocks, changes nothing.
+pub(crate) fn check(
+    request: ConfigRequest,
+    current: Option<&Current>,
+) -> Result<Vec<Setting>, EngineError> {
+    let asked = source::choose(request, current)?;
+    let environment = Environments::default().share(asked.given.as_ref())?;
+    Ok(prepare(&asked.source, &environment, &BTreeMap::new())?.settings)
 }
 
 /// A name that was added at run time cannot be the file's too.

@@ -61,7 +61,7 @@ impl Operation for Up {
         cli: &["up"],
         summary: "Run what the configuration says",
         details: "\
-Reads the file, starts the services that have autostart, restarts running ones whose settings changed, and
+Reads the file, starts the services that have autostart, restarts running ones whose settings changed, and \
 removes those that are no longer in it. If anything in the file is wrong, nothing changes.
 
 Examples:
