@@ -3,8 +3,10 @@
 use crate::fake::{Manners, Place, name, names, state, until, up};
 use proctor_core::lifecycle::Wish;
 use proctor_core::wire::{FromKeeper, PhaseView, Refusal, Whom};
+use proctor_engine::api::Engine;
 use proctor_engine::daemon::Ending;
 use proctor_engine::error::EngineError;
+use std::os::unix::fs::PermissionsExt;
 
 #[tokio::test]
 async fn each_end_of_the_keeper_is_told_from_the_others() {
@@ -19,8 +21,13 @@ async fn each_end_of_the_keeper_is_told_from_the_others() {
     assert_eq!(ending, Ending::Replaced);
     let ending = place.ending(plain(), async |engine, _| engine.shutdown().await.unwrap()).await;
     assert_eq!(ending, Ending::ForGood);
-    let upgrade = async |engine: proctor_engine::api::Engine, _| {
-        engine.upgrade("/new/proctor".into()).await.unwrap();
+    let binary = place.folder.path().join("proctor");
+    std::fs::write(&binary, "#!/bin/sh\necho proctor 9.9.9\n").unwrap();
+    std::fs::set_permissions(&binary, PermissionsExt::from_mode(0o755)).unwrap();
+    let upgrade = async |engine: Engine, _| {
+        let nothing = engine.upgrade("/new/proctor".into()).await.unwrap_err();
+        assert!(matches!(nothing, EngineError::NoProctor { .. }), "{nothing:?}");
+        assert_eq!(engine.upgrade(binary).await.unwrap(), "9.9.9");
     };
     assert_eq!(place.ending(plain(), upgrade).await, Ending::Replaced);
 }
