@@ -8,6 +8,7 @@ use crate::environment::Environment;
 use crate::error::EngineError;
 use proctor_core::config::envfile;
 use proctor_core::config::{self, Config, Problem, Setting, Surroundings};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
@@ -110,12 +111,52 @@ pub(crate) fn choose(
     }
 }
 
+/// The texts of files that make a configuration, by absolute path.
+pub(crate) type Texts = BTreeMap<PathBuf, String>;
+
+/// The files a configuration is read from: those on the disk, or what they said when it was applied.
+#[derive(Default)]
+pub(crate) struct Files {
+    kept: Option<Texts>,
+    read: RefCell<Texts>,
+}
+
+impl Files {
+    pub(crate) fn kept(texts: Texts) -> Files {
+        Files { kept: Some(texts), read: RefCell::default() }
+    }
+
+    /// What was read so far.
+    pub(crate) fn texts(self) -> Texts {
+        self.read.into_inner()
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.kept.as_ref().map_or_else(|| path.exists(), |kept| kept.contains_key(path))
+    }
+
+    fn text(&self, path: &Path) -> Result<String, String> {
+        let text = match &self.kept {
+            Some(kept) => kept.get(path).cloned().ok_or("it was not there when it was applied")?,
+            None => read_text(path)?,
+        };
+        self.read.borrow_mut().insert(path.to_owned(), text.clone());
+        Ok(text)
+    }
+}
+
 /// Read a configuration.
-pub(crate) fn load(source: &Source, environment: &Environment) -> Result<Config, EngineError> {
+pub(crate) fn load(
+    source: &Source,
+    environment: &Environment,
+    files: &Files,
+) -> Result<Config, EngineError> {
     match source {
-        Source::File(path) => load_file(path, environment),
+        Source::File(path) => load_file(path, environment, files),
         Source::Target => load_target(environment),
-        Source::Example => parse("example.yaml", EXAMPLE, "/", &|name| variable(environment, name)),
+        Source::Example => {
+            parse("example.yaml", EXAMPLE, "/", &|name| variable(environment, name), files)
+        }
     }
 }
 
@@ -137,23 +178,23 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     }
 }
 
-fn load_file(path: &Path, environment: &Environment) -> Result<Config, EngineError> {
-    let text =
-        read_text(path).map_err(|why| EngineError::Unreadable { path: path.to_owned(), why })?;
+fn load_file(path: &Path, environment: &Environment, files: &Files) -> Result<Config, EngineError> {
+    let unreadable = |why| EngineError::Unreadable { path: path.to_owned(), why };
+    let text = files.text(path).map_err(unreadable)?;
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let beside = dotenv(&folder.join(".env"))?;
+    let beside = dotenv(&folder.join(".env"), files)?;
     let var = |name: &str| variable(environment, name).or_else(|| beside.get(name).cloned());
     let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    parse(&file, &text, &folder.to_string_lossy(), &var)
+    parse(&file, &text, &folder.to_string_lossy(), &var, files)
 }
 
 /// `.env` beside the configuration; that there is none is fine.
-fn dotenv(path: &Path) -> Result<BTreeMap<String, String>, EngineError> {
-    if !path.exists() {
+fn dotenv(path: &Path, files: &Files) -> Result<BTreeMap<String, String>, EngineError> {
+    if !files.exists(path) {
         return Ok(BTreeMap::new());
     }
-    let text =
-        read_text(path).map_err(|why| EngineError::Unreadable { path: path.to_owned(), why })?;
+    let unreadable = |why| EngineError::Unreadable { path: path.to_owned(), why };
+    let text = files.text(path).map_err(unreadable)?;
     let variables = envfile::parse(".env", &text).map_err(EngineError::BadConfig)?;
     Ok(variables.into_iter().map(|variable| (variable.name, variable.value)).collect())
 }
@@ -198,8 +239,9 @@ fn parse(
     text: &str,
     base_dir: &str,
     var: &dyn Fn(&str) -> Option<String>,
+    files: &Files,
 ) -> Result<Config, EngineError> {
-    let around = Surroundings { base_dir, var, read: &|path| read_text(Path::new(path)) };
+    let around = Surroundings { base_dir, var, read: &|path| files.text(Path::new(path)) };
     config::parse(file, text, &around).map_err(EngineError::BadConfig)
 }
 
@@ -235,7 +277,7 @@ mod tests {
     fn request(path: Option<&str>, example: bool, variables: Option<&[&str]>) -> ConfigRequest {
         let pair = |name: &&str| ((*name).to_owned(), "asked".to_owned());
         let environment = variables.map(|names| names.iter().map(pair).collect());
-        ConfigRequest { path: path.map(PathBuf::from), example, environment }
+        ConfigRequest { path: path.map(PathBuf::from), example, environment, start: None }
     }
 
     /// The source that is chosen, and whose environment it gets.

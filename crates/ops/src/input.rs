@@ -212,6 +212,7 @@ impl Definition {
             base_dir,
             environment: caller.environment(),
             replace: self.replace,
+            start: None,
         })
     }
 }

@@ -77,7 +77,8 @@ Examples:
                 let path = input.caller.resolve(path)?;
                 let source = path.display().to_string();
                 let environment = input.caller.environment();
-                let request = ConfigRequest { path: Some(path), example: false, environment };
+                let request =
+                    ConfigRequest { path: Some(path), environment, ..ConfigRequest::default() };
                 (Some(source), context.engine.check(request).await?)
             }
             None => context.engine.read(|view| {

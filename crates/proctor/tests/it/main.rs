@@ -6,6 +6,7 @@ mod config;
 mod health;
 mod lifecycle;
 mod logs;
+mod nothing_changes;
 mod process;
 mod proctor_itself;
 mod support;
