@@ -78,6 +78,13 @@ fn header(text: &str) -> Option<String> {
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut begin, mut quote, mut in_space) = (0, None, false);
+    // A quote that nothing closes is a letter like any other.
+    let last = ['\'', '"'].map(|quote| text.rfind(quote).unwrap_or(0));
+    let opens = |at: usize, c: char| match c {
+        '\'' => at < last[0],
+        '"' => at < last[1],
+        _ => false,
+    };
     for (at, c) in text.char_indices() {
         let space = quote.is_none() && c.is_whitespace();
         if space != in_space && at > begin {
@@ -86,7 +93,7 @@ fn pieces(text: &str) -> Vec<&str> {
         }
         in_space = space;
         quote = match (quote, c) {
-            (None, '\'' | '"') => Some(c),
+            (None, c) if opens(at, c) => Some(c),
             (Some(open), _) if open == c => None,
             (quote, _) => quote,
         };
@@ -207,6 +214,7 @@ mod tests {
             ("Authorization: Bearer abc", "Authorization: ***"),
             ("curl -H 'X-Api-Key: abc' http://h", "curl -H 'X-Api-Key: ***' http://h"),
             ("sh -c \"app --token abc\"", "sh -c \"app --token ***\""),
+            ("app 'x --token abc", "app 'x --token ***"),
             ("echo 'a  b' \"c\" it's", "echo 'a  b' \"c\" it's"),
             ("while :; do date; sleep 2; done", "while :; do date; sleep 2; done"),
             ("", ""),
