@@ -96,7 +96,9 @@ impl<'a> Lines<'a> {
         self.rest = rest;
         match self.take_line().trim() {
             tail if tail.is_empty() || tail.starts_with('#') => Ok(value),
-            _ => Err(format!("expected the end of the line after the {quote} that closes the value")),
+            _ => {
+                Err(format!("expected the end of the line after the {quote} that closes the value"))
+            }
         }
     }
 
