@@ -7,7 +7,7 @@ use crate::api::ConfigRequest;
 use crate::environment::Environment;
 use crate::error::EngineError;
 use proctor_core::config::envfile;
-use proctor_core::config::{self, Config, Problem, Setting, Surroundings};
+use proctor_core::config::{self, Config, Problem, Surroundings};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +22,8 @@ const MAX_TEXT: u64 = (1 << 20) + 1;
 
 const TARGET_COMMAND: &str = "SUPERVISOR_TARGET_CMD";
 const TARGET_FOLDER: &str = "SUPERVISOR_WORKING_DIR";
+/// What the origin of a setting says where nobody said anything.
+const DEFAULT: &str = "default";
 /// The name of the one service that a target command makes.
 const TARGET: &str = "target";
 
@@ -81,8 +83,8 @@ pub(crate) fn choose(
         request.environment.map(|pairs| pairs.into_iter().collect());
     let kept = |current: &Current| given.clone().or_else(|| current.given.clone());
     let targets = match &given {
-        Some(given) => given.contains_key(TARGET_COMMAND),
-        None => std::env::var_os(TARGET_COMMAND).is_some(),
+        Some(given) => given.get(TARGET_COMMAND).is_some_and(|command| !command.is_empty()),
+        None => std::env::var_os(TARGET_COMMAND).is_some_and(|command| !command.is_empty()),
     };
     match (request.path, current) {
         (Some(path), current) => {
@@ -199,26 +201,30 @@ fn dotenv(path: &Path, files: &Files) -> Result<BTreeMap<String, String>, Engine
     Ok(variables.into_iter().map(|variable| (variable.name, variable.value)).collect())
 }
 
+/// A configuration with one service in it, whose values come from variables.
 fn load_target(environment: &Environment) -> Result<Config, EngineError> {
-    let Some(command) = environment.get(TARGET_COMMAND) else {
+    let given = |name: &str| environment.get(name).filter(|value| !value.is_empty());
+    let Some(command) = given(TARGET_COMMAND) else {
         return Err(EngineError::Failed(format!("{TARGET_COMMAND} is not set any more")));
     };
-    let folder = environment.get(TARGET_FOLDER);
     let mut definition = serde_json::json!({ "command": command });
-    if let Some(folder) = folder {
+    if let Some(folder) = given(TARGET_FOLDER) {
         definition["working_dir"] = folder.into();
     }
+    let text = serde_json::json!({ "supervisor": { "services": { TARGET: definition } } });
     let base = environment.get("PWD").filter(|folder| folder.starts_with('/')).unwrap_or("/");
     let file = format!("environment {TARGET_COMMAND}");
-    let services = parse_service(&file, TARGET, &definition.to_string(), base, environment)?;
-    let setting = |key: &str, value: &str, variable: &str| Setting {
-        key: format!("services.{TARGET}.{key}"),
-        value: serde_json::Value::from(value).to_string(),
-        origin: format!("environment {variable}"),
-    };
-    let mut settings = vec![setting("command", command, TARGET_COMMAND)];
-    settings.extend(folder.map(|folder| setting("working_dir", folder, TARGET_FOLDER)));
-    Ok(Config { services, groups: BTreeMap::new(), settings })
+    let var = |name: &str| variable(environment, name);
+    let mut config = parse(&file, &text.to_string(), base, &var, &Files::default())?;
+    // Places in a text that nobody wrote help nobody.
+    for (key, name) in [("command", TARGET_COMMAND), ("working_dir", TARGET_FOLDER)] {
+        let key = format!("services.{TARGET}.{key}");
+        let setting = config.settings.iter_mut().find(|setting| setting.key == key);
+        if let Some(setting) = setting.filter(|setting| setting.origin != DEFAULT) {
+            setting.origin = format!("environment {name}");
+        }
+    }
+    Ok(config)
 }
 
 /// One service's block, as it is added at run time.

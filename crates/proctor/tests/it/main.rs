@@ -10,5 +10,6 @@ mod nothing_changes;
 mod process;
 mod proctor_itself;
 mod support;
+mod surroundings;
 mod survival;
 mod trees;
