@@ -30,12 +30,10 @@ pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended 
         session.become_keeper()?;
         return Ok(0);
     }
-    if session.find()?.is_none() {
-        session.launch()?;
-    } else {
+    let answer = session.call_or_launch("daemon.status", &json!({}))?;
+    if !session.launched {
         session.terminal.note("Proctor already runs");
     }
-    let answer = session.call("daemon.status", &json!({}))?;
     match (session.terminal.json, session.terminal.quiet) {
         (true, _) => session.terminal.document(&answer)?,
         (false, true) => {}
