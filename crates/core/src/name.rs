@@ -44,7 +44,7 @@ impl ServiceName {
     }
 
     /// The name of instance `number` of this service.
-    pub fn instance_of(&self, number: u32) -> ServiceName {
+    pub(crate) fn instance_of(&self, number: u32) -> ServiceName {
         ServiceName(format!("{}@{number}", self.base()).into())
     }
 

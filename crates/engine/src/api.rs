@@ -1,14 +1,13 @@
 //! What the operations see of the engine. Reading never waits for anything; writing is a message to the one
 //! owner of the state.
 
-use crate::environment::Environments;
 use crate::error::EngineError;
 use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
 use crate::usage::Meter;
 use crate::{apply, logs, select, source, startable, upgrade};
-use proctor_core::config::{Problem, Setting};
+use proctor_core::config::Setting;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::logindex::{ExitMark, Stream};
@@ -226,13 +225,12 @@ impl Engine {
     /// Check a configuration without applying it: its effective settings, or all its problems.
     pub async fn check(&self, request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
         let current = self.inner.registry.current();
-        crate::blocking(move || {
-            let asked = source::choose(request, current.as_deref())?;
-            let environment = Environments::default().share(asked.given.as_ref())?;
-            let files = source::Files::default();
-            Ok(apply::prepare(&asked.source, &environment, &BTreeMap::new(), files)?.settings)
-        })
-        .await?
+        crate::blocking(move || apply::check(request, current.as_deref())).await?
+    }
+
+    /// The same without an engine, for a file that is named: it depends on nothing that runs. Blocks.
+    pub fn check_alone(request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
+        apply::check(request, None)
     }
 
     /// Define a service at run time and keep it in `services.json`.
@@ -337,11 +335,6 @@ impl Engine {
         };
         self.inner.link.ask(Ask::Upgrade(binary)).await?;
         Ok(version)
-    }
-
-    /// The problems of a configuration, for people: one line for each.
-    pub fn describe(problems: &[Problem]) -> String {
-        source::describe(problems)
     }
 
     /// The text of the built-in example.

@@ -3,7 +3,7 @@
 use crate::api::{Applied, ConfigRequest};
 use crate::board::{Board, unknown};
 use crate::definition::{Definition, Origin};
-use crate::environment::Environment;
+use crate::environment::{Environment, Environments};
 use crate::error::EngineError;
 use crate::owner::Owner;
 use crate::select::select;
@@ -40,6 +40,16 @@ pub(crate) fn prepare(
     };
     let definitions = config.services.into_iter().map(define).collect::<Result<_, _>>()?;
     Ok(Prepared { definitions, settings: config.settings, texts: files.texts() })
+}
+
+/// What a configuration would mean, or all its problems. Blocks, changes nothing.
+pub(crate) fn check(
+    request: ConfigRequest,
+    current: Option<&Current>,
+) -> Result<Vec<Setting>, EngineError> {
+    let asked = source::choose(request, current)?;
+    let environment = Environments::default().share(asked.given.as_ref())?;
+    Ok(prepare(&asked.source, &environment, &BTreeMap::new(), source::Files::default())?.settings)
 }
 
 /// A name that was added at run time cannot be the file's too.

@@ -13,7 +13,7 @@ mod definition;
 mod environment;
 pub mod error;
 mod link;
-pub mod logs;
+mod logs;
 mod owner;
 mod probe;
 mod probes;

@@ -261,13 +261,7 @@ fn plain(error: &std::io::Error) -> String {
 
 /// The problems of a configuration as people read them, one line for each.
 pub(crate) fn describe(problems: &[Problem]) -> String {
-    let line = |problem: &Problem| {
-        let Problem { file, line, column, message, help } = problem;
-        let place = if *line == 0 { file.clone() } else { format!("{file}:{line}:{column}") };
-        let help = help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
-        format!("{place}: {message}{help}")
-    };
-    problems.iter().map(line).collect::<Vec<_>>().join("\n")
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -18,14 +18,14 @@ const STARTING_LIMIT: Duration = Duration::from_secs(10);
 const STARTING_PAUSE: Duration = Duration::from_millis(10);
 
 /// A connection to the daemon.
-pub struct Client {
+pub(crate) struct Client {
     stream: UnixStream,
     buffer: Vec<u8>,
 }
 
 /// What became of a call.
 #[derive(Debug, thiserror::Error)]
-pub enum CallError {
+pub(crate) enum CallError {
     /// The connection ended before the answer.
     #[error("the connection was lost")]
     Lost,
@@ -48,7 +48,7 @@ impl From<CallError> for OpError {
 
 impl Client {
     /// Connect to the Proctor of a home; `None` if none runs there. One that is just starting is waited for.
-    pub fn connect(home: &Home) -> Result<Option<Client>, OpError> {
+    pub(crate) fn connect(home: &Home) -> Result<Option<Client>, OpError> {
         let deadline = Instant::now() + STARTING_LIMIT;
         loop {
             match proctor_sys::socket::connect(&home.socket()) {
@@ -78,13 +78,18 @@ impl Client {
     }
 
     /// Ask, and wait for the answer at most `limit`.
-    pub fn call(&mut self, op: &str, input: &Value, limit: Duration) -> Result<Value, CallError> {
+    pub(crate) fn call(
+        &mut self,
+        op: &str,
+        input: &Value,
+        limit: Duration,
+    ) -> Result<Value, CallError> {
         self.send(op, input)?;
         self.receive(limit)
     }
 
     /// Ask; [`Client::receive`] takes the answer.
-    pub fn send(&mut self, op: &str, input: &Value) -> Result<(), CallError> {
+    pub(crate) fn send(&mut self, op: &str, input: &Value) -> Result<(), CallError> {
         let request = Request { op: op.to_owned(), input: input.clone() };
         let mut line = serde_json::to_vec(&request).map_err(|error| {
             CallError::Refused(OpError::new(Code::Internal, format!("cannot encode: {error}")))
@@ -99,7 +104,7 @@ impl Client {
     }
 
     /// The answer to the last question.
-    pub fn receive(&mut self, limit: Duration) -> Result<Value, CallError> {
+    pub(crate) fn receive(&mut self, limit: Duration) -> Result<Value, CallError> {
         self.stream.set_read_timeout(Some(limit)).map_err(|_| CallError::Lost)?;
         let line = self.read_line()?;
         let answer = serde_json::from_slice(&line).map_err(|error| {
@@ -144,7 +149,7 @@ impl Client {
     }
 
     /// Wait until the other side has closed the connection.
-    pub fn wait_for_end(&mut self, limit: Duration) {
+    pub(crate) fn wait_for_end(&mut self, limit: Duration) {
         if self.stream.set_read_timeout(Some(limit)).is_err() {
             return;
         }
@@ -153,7 +158,7 @@ impl Client {
     }
 
     /// Something that can end this connection from another thread.
-    pub fn breaker(&self) -> io::Result<Breaker> {
+    pub(crate) fn breaker(&self) -> io::Result<Breaker> {
         Ok(Breaker(self.stream.try_clone()?))
     }
 }
@@ -165,10 +170,10 @@ impl AsFd for Client {
 }
 
 /// Ends a connection somebody else is waiting on.
-pub struct Breaker(UnixStream);
+pub(crate) struct Breaker(UnixStream);
 
 impl Breaker {
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         // Already ended is as good.
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }

@@ -1,9 +1,9 @@
 //! The fronts: adapters from the outside world to the operations, and nothing else.
 //!
-//! [`local`] serves the unix socket inside the daemon, [`client`] speaks to it, [`cli`] is the command line. What can be done
+//! [`local`] serves the unix socket inside the daemon, `client` speaks to it, [`cli`] is the command line. What can be done
 //! and whether it may be done is decided in `ops`; the engine cannot even be named from here.
 
 pub mod cli;
-pub mod client;
+mod client;
 pub mod local;
 mod protocol;

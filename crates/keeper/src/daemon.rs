@@ -21,6 +21,9 @@ const LONGEST_WAIT: Millis = Millis(5000);
 /// A daemon that lived this long was well: the waits begin anew.
 const WELL_AFTER: Millis = Millis(10_000);
 
+/// Read in one go: most messages fit, and a large one is put together from several.
+const READ: usize = 16 << 10;
+
 /// State is added to the outgoing buffer only while it is smaller than this.
 const ENOUGH: usize = 256 << 10;
 
@@ -108,7 +111,8 @@ impl Keeper {
             working_dir: "/",
             credentials: None,
             umask: None,
-            limits: &[],
+            // It may become the keeper, whose services get the limits that it has.
+            limits: &self.limits_for(&[]),
             nice: None,
             oom_score_adj: None,
             stdio: [self.null.as_raw_fd(), 2, 2],
@@ -170,7 +174,7 @@ impl Keeper {
 
     /// Take in what has arrived; false if the daemon has hung up or talks nonsense.
     fn read_from_daemon(&mut self) -> bool {
-        let mut buffer = [0; 16 << 10];
+        let mut buffer = [0; READ];
         loop {
             let Some(alive) = self.daemon.alive.as_mut() else { return true };
             match rustix::io::read(&alive.socket, &mut buffer) {

@@ -157,6 +157,7 @@ impl Keeper {
         let listener = self.listener.as_raw_fd().to_string();
         let passed = inherit::set_inherited(&self.listener, true)
             .and_then(|()| inherit::set_inherited(self.lock.file(), true));
+        inherit::restore_open_files(self.open_files);
         let error = match passed {
             Err(error) => error,
             Ok(()) => Command::new(binary)
@@ -165,6 +166,7 @@ impl Keeper {
                 .exec(),
         };
         log!("cannot become {binary}: {error}; going on as before");
+        inherit::raise_open_files();
         let _ = inherit::set_inherited(&self.listener, false);
         let _ = inherit::set_inherited(self.lock.file(), false);
         self.ending = Ending::No;

@@ -47,13 +47,6 @@ pub struct Options {
     pub witnesses: Vec<OwnedFd>,
 }
 
-/// Why a keeper returned.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Asked to; everything that was to be stopped is stopped.
-    InOrder,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     #[error("cannot make {path}: {source}", path = .path.display())]
@@ -64,8 +57,8 @@ pub enum KeeperError {
     Kernel { what: &'static str, source: io::Error },
 }
 
-/// Run as the keeper until told to end.
-pub fn run(options: Options) -> Result<Ended, KeeperError> {
+/// Run as the keeper until told to end; then everything that was to be stopped is stopped.
+pub fn run(options: Options) -> Result<(), KeeperError> {
     let mut keeper = Keeper::new(options)?;
     keeper.take_over();
     keeper.start_daemon();
@@ -82,7 +75,7 @@ pub fn run(options: Options) -> Result<Ended, KeeperError> {
         keeper.on_time();
         keeper.publish();
         if keeper.has_ended() {
-            return Ok(Ended::InOrder);
+            return Ok(());
         }
     }
 }
@@ -109,7 +102,7 @@ pub(crate) struct Keeper {
     pub(crate) ending: Ending,
     pub(crate) null: File,
     pub(crate) oom_kills: u64,
-    open_files: (Option<u64>, Option<u64>),
+    pub(crate) open_files: (Option<u64>, Option<u64>),
     pub(crate) keeper_command: Vec<String>,
     pub(crate) witnesses: Vec<OwnedFd>,
 }
@@ -250,7 +243,10 @@ impl Keeper {
         while let Some(drained) = self.pump.drained() {
             let Some(service) = self.services.get_mut(drained.slot) else { continue };
             Folder::of(&self.home, &service.name).remove_run(drained.run);
-            service.quiet_until = None;
+            // The news that waits may be of a later run, whose last lines are not stored yet.
+            if service.machine.last_exit().is_none_or(|last| last.run == drained.run) {
+                service.quiet_until = None;
+            }
             service.changed = true;
             self.finish_removal(drained.slot);
         }
@@ -300,7 +296,8 @@ impl Keeper {
         }
     }
 
-    /// Services get the limit of open files that we were started with, not the one we raised for ourselves.
+    /// Services and the daemon get the limit of open files that we were started with, not the one we raised for
+    /// ourselves.
     pub(crate) fn limits_for(&self, configured: &[Limit]) -> Vec<Limit> {
         let mut limits = configured.to_vec();
         if !limits.iter().any(|limit| limit.resource == Resource::OpenFiles) {

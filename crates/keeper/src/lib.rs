@@ -2,8 +2,8 @@
 //!
 //! It spawns, reaps, restarts, stops, and stores output. It parses no configuration and listens on no network: it
 //! gets resolved specs as messages and keeps what it needs to go on, in the runtime directory, so that a
-//! keeper that is killed is followed by one that knows everything ([`takeover`]). One thread decides
-//! ([`keeper`]), one moves log bytes ([`pump`]).
+//! keeper that is killed is followed by one that knows everything (`takeover`). One thread decides
+//! (`keeper`), one moves log bytes (`pump`).
 
 mod daemon;
 mod ending;
@@ -16,7 +16,7 @@ mod runs;
 mod service;
 mod takeover;
 
-pub use keeper::{Ended, KeeperError, Options, run};
+pub use keeper::{KeeperError, Options, run};
 
 /// Write a line to the keeper's own log: standard error, which is a file when we run in the background.
 macro_rules! log {

@@ -10,8 +10,9 @@ use proctor_core::name::RunId;
 use proctor_core::record::RunHeader;
 use proctor_core::spec::ServiceSpec;
 use proctor_core::time::{Millis, Now};
+use proctor_sys::cgroup::Hierarchy;
 use proctor_sys::poll::Interest;
-use proctor_sys::spawn::{self, Outcome, Plan};
+use proctor_sys::spawn::{self, Group, Outcome, Plan};
 use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
 use std::fs::File;
 use std::io::{self, Write};
@@ -25,7 +26,11 @@ impl Keeper {
     /// Give an event to a service's machine, store what changed and do what it says. What follows from that waits for
     /// the next round of the loop: a service that cannot be made must not keep the others waiting.
     pub(crate) fn handle(&mut self, slot: u32, event: Event) {
-        let now = clock::now();
+        self.handle_as_of(slot, event, clock::now());
+    }
+
+    /// The same for something that happened when nobody could take it in.
+    pub(crate) fn handle_as_of(&mut self, slot: u32, event: Event, now: Now) {
         let Some(service) = self.services.get_mut(slot) else { return };
         let was_started = matches!(event, Event::Started { .. });
         let machine_before = service.machine.clone();
@@ -131,6 +136,7 @@ impl Keeper {
         let out = fifo::create(&out, owner).map_err(|e| failure("make the output of", name, &e))?;
         let err = fifo::create(&err, owner).map_err(|e| failure("make the output of", name, &e))?;
         let group = self.cgroup_of(name);
+        let walks_in = self.hierarchy.as_ref().is_some_and(Hierarchy::walk_in);
         let cgroup = group.as_ref().map(|(path, _)| path.clone());
         let header = RunHeader {
             run,
@@ -156,7 +162,7 @@ impl Keeper {
             stdio: [self.null.as_raw_fd(), out.theirs.as_raw_fd(), err.theirs.as_raw_fd()],
             passed: &[],
             record: Some(&record),
-            cgroup: group.as_ref().map(|(_, fd)| fd),
+            cgroup: group.as_ref().map(|(_, folder)| Group { folder, walks_in }),
             boot: self.boot,
         })?;
         let run = Run {
@@ -223,16 +229,25 @@ impl Keeper {
         run.killed = true;
         let tree = run.tree(mark);
         tree.kill();
+        // It may have moved to another cgroup, where the kill of its own does not reach.
+        let _ = match &run.main {
+            Main::Child => process::signal_child_group(run.pid, signal::SIGKILL),
+            Main::Adopted(process) => process.signal(signal::SIGKILL).map(drop),
+            Main::Gone { .. } => Ok(()),
+        };
         run.left = u32::try_from(tree.members().len()).unwrap_or(u32::MAX);
         service.changed = true;
     }
 
     /// A run's main process has ended and, if it was our child, has been reaped.
     pub(crate) fn main_ended(&mut self, slot: u32, exit: Exit) {
+        let run = self.services.get(slot).and_then(|s| s.run.as_ref());
+        let Some(id) = run.map(|run| run.id) else { return };
         self.read_report(slot);
         let oom = self.oom_since_last_look(slot, &exit);
-        let Some(run) = self.services.get_mut(slot).and_then(|s| s.run.as_mut()) else { return };
-        let id = run.id;
+        // If the report was of a failure, that run is over, and the next one may be here already.
+        let run = self.services.get_mut(slot).and_then(|s| s.run.as_mut());
+        let Some(run) = run.filter(|run| run.id == id) else { return };
         if !matches!(run.main, Main::Gone { .. }) {
             run.main = Main::Gone { reaped_at: clock::ticks_since_boot() };
         }

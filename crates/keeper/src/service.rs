@@ -8,7 +8,7 @@ use proctor_core::wire::{PhaseView, RunView, ServiceState};
 use proctor_sys::process::Process;
 use proctor_sys::spawn::Spawned;
 use proctor_sys::tree::Tree;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 pub(crate) struct Service {
@@ -134,17 +134,19 @@ impl Run {
 /// All services, by a number that stays the same while they exist, and by name.
 #[derive(Default)]
 pub(crate) struct Services {
-    slots: Vec<Option<Service>>,
+    slots: BTreeMap<u32, Service>,
     names: HashMap<ServiceName, u32>,
+    /// Numbers are not used again: an event on its way for a forgotten service must not meet a new one.
+    next: u32,
 }
 
 impl Services {
     pub(crate) fn get(&self, slot: u32) -> Option<&Service> {
-        self.slots.get(slot as usize)?.as_ref()
+        self.slots.get(&slot)
     }
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Service> {
-        self.slots.get_mut(slot as usize)?.as_mut()
+        self.slots.get_mut(&slot)
     }
 
     pub(crate) fn find(&self, name: &ServiceName) -> Option<u32> {
@@ -152,26 +154,25 @@ impl Services {
     }
 
     pub(crate) fn add(&mut self, service: Service) -> u32 {
-        // Numbers are not used again: an event on its way for a forgotten service must not meet a new one.
-        let slot = u32::try_from(self.slots.len())
-            .expect("four thousand million services were never added");
+        let slot = self.next;
+        self.next = slot.checked_add(1).expect("four thousand million services were never added");
         self.names.insert(service.name.clone(), slot);
-        self.slots.push(Some(service));
+        self.slots.insert(slot, service);
         slot
     }
 
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Service> {
-        let service = self.slots.get_mut(slot as usize)?.take()?;
+        let service = self.slots.remove(&slot)?;
         self.names.remove(&service.name);
         Some(service)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Service)> {
-        (0u32..).zip(&self.slots).filter_map(|(slot, service)| Some((slot, service.as_ref()?)))
+        self.slots.iter().map(|(slot, service)| (*slot, service))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Service)> {
-        (0u32..).zip(&mut self.slots).filter_map(|(slot, service)| Some((slot, service.as_mut()?)))
+        self.slots.iter_mut().map(|(slot, service)| (*slot, service))
     }
 
     pub(crate) fn slots_where(&self, wanted: impl Fn(&Service) -> bool) -> Vec<u32> {

@@ -13,11 +13,11 @@ use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{self, BootId, Identity, RunHeader, StoredSpec, StoredState};
 use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopSpec};
-use proctor_core::time::Millis;
+use proctor_core::time::{Millis, Mono, Now, Wall};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
-use proctor_sys::tree::Tree;
-use proctor_sys::{clock, fifo, file, proc};
+use proctor_sys::tree::{Member, Tree};
+use proctor_sys::{cgroup, clock, fifo, file, proc};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -84,12 +84,8 @@ impl Keeper {
             folder.remove();
             return;
         }
-        let now = clock::now();
-        let current = state.as_ref().map_or_else(|| runs.last().copied(), Machine::run);
-        let machine = state.clone().unwrap_or_else(|| {
-            log!("{name}: its state was lost; what runs is kept");
-            current.map_or_else(|| Machine::new(now), |run| Machine::found_running(now, run))
-        });
+        let machine = believable(name, state, runs.last().copied());
+        let current = machine.run();
         let service = match spec {
             Some(spec) => {
                 let encoded = postcard::to_allocvec(&spec).unwrap_or_default().into();
@@ -103,6 +99,7 @@ impl Keeper {
             }
         };
         let slot = self.services.add(service);
+        self.renew_cgroup(name);
         for run in runs.into_iter().filter(|run| Some(*run) != current) {
             self.finish_old_run(slot, &folder, run);
         }
@@ -127,14 +124,12 @@ impl Keeper {
                 if let Err(error) = attached {
                     log!("cannot watch run {run}: {error}");
                 }
-                self.handle(slot, Event::Started { run });
+                self.handle_as_of(slot, Event::Started { run }, moment(header.started));
             }
             Found::Over(header, exit) => {
                 self.open_logs(slot, folder, run);
-                if let Some(service) = self.services.get_mut(slot) {
-                    service.run = Some(gone(&header));
-                }
-                self.handle(slot, Event::Started { run });
+                self.hold(slot, gone(&header));
+                self.handle_as_of(slot, Event::Started { run }, moment(header.started));
                 self.main_ended(slot, exit);
             }
             Found::Never => {
@@ -155,17 +150,16 @@ impl Keeper {
     }
 
     fn find_run(&self, slot: u32, folder: &Folder, run: RunId) -> Found {
-        match read_run(folder, run) {
+        match read_settled(folder, run) {
             // Its keeper died before it could make the record, or somebody tidied too much.
             Ok(None) => match self.search_run(slot, run) {
                 Found::Over(..) if !self.is_up(slot) => Found::Never,
                 found @ (Found::Alive(..) | Found::Over(..) | Found::Never) => found,
             },
             Ok(Some((header, Some(identity)))) => self.recognise(header, &identity),
-            Ok(Some((_, None))) => match wait_for_identity(folder, run) {
-                Some((header, identity)) => self.recognise(header, &identity),
-                None => Found::Never,
-            },
+            // It counts as up only because its state was lost: nobody else would end it.
+            Ok(Some((header, None))) if self.is_up(slot) => Found::Over(header, Exit::Unknown),
+            Ok(Some((_, None))) => Found::Never,
             Err(error) => {
                 log!("{error}; looking for run {run} by its mark");
                 self.search_run(slot, run)
@@ -178,10 +172,13 @@ impl Keeper {
     }
 
     fn recognise(&self, header: RunHeader, identity: &Identity) -> Found {
-        if let Some(process) = Process::recognise(identity)
-            && !process.is_gone()
-        {
-            return Found::Alive(header, process);
+        match Process::recognise(identity) {
+            // One that is ours to reap is not over before that: reaping tells how it ended.
+            Some(process) if !process.is_gone() || is_child(identity.pid) => {
+                return Found::Alive(header, process);
+            }
+            Some(process) => return Found::Over(header, process.exit()),
+            None => {}
         }
         // Its number may be anybody's; but somebody may have held it open all along.
         let witness =
@@ -192,44 +189,72 @@ impl Keeper {
         Found::Over(header, exit)
     }
 
-    /// The record cannot be read: the process that leads a session and carries the run's mark is the one.
+    /// The record cannot be read: the process that leads a session and carries the run's mark, or that is in the
+    /// service's cgroup, is the one.
     fn search_run(&self, slot: u32, run: RunId) -> Found {
         let Some(mark) = self.mark(slot, run) else { return Found::Never };
-        let tree = Tree { pid: 0, cgroup: None, mark, reaped_at: Some(0) };
-        let leader = tree
-            .members()
-            .into_iter()
-            .find(|member| proc::stat(member.pid).is_some_and(|stat| stat.session == member.pid));
-        let header = RunHeader { run, started: clock::now().wall, cgroup: None };
+        let cgroup = self.cgroup_path(slot);
+        let tree = |cgroup| Tree { pid: 0, cgroup, mark: mark.clone(), reaped_at: Some(0) };
+        let leads =
+            |member: &Member| proc::stat(member.pid).is_some_and(|stat| stat.session == member.pid);
+        let marked = tree(None).members();
+        let inside = cgroup.iter().flat_map(|path| tree(Some(path.clone())).members());
+        let leader = marked.into_iter().chain(inside).find(leads);
+        let cgroup = cgroup.map(|path| path.display().to_string());
+        let header = RunHeader { run, started: clock::now().wall, cgroup };
         match leader.and_then(|member| Process::open(member.pid)) {
             Some(process) => Found::Alive(header, process),
             None => Found::Over(header, Exit::Unknown),
         }
     }
 
+    /// The cgroup that runs of a service are made in, if there is one now.
+    fn cgroup_path(&self, slot: u32) -> Option<PathBuf> {
+        let name = self.services.get(slot)?.name.as_str();
+        let path = self.hierarchy.as_ref()?.group(name).ok()?;
+        cgroup::populated(&path)?.then_some(path)
+    }
+
     fn attach(&mut self, slot: u32, header: &RunHeader, process: Process) -> std::io::Result<()> {
         let pid = process.pid();
-        let ours = proc::stat(pid).is_some_and(|stat| stat.ppid == std::process::id());
         let mut watched = Ok(());
-        let main = if ours {
+        let main = if is_child(pid) {
             self.children.insert(pid, slot);
             Main::Child
         } else {
             watched = self.poller.add(process.as_fd(), Token::Exit(slot).encode(), Interest::Read);
             Main::Adopted(process)
         };
-        let run = Run { pid, main, ..gone(header) };
-        if let Some(service) = self.services.get_mut(slot) {
-            service.run = Some(run);
-            service.changed = true;
-        }
+        self.hold(slot, Run { pid, main, ..gone(header) });
         watched
     }
 
-    /// Hand a run's pipes to the pump. One that is missing has no more to say.
+    fn hold(&mut self, slot: u32, mut run: Run) {
+        let Some(service) = self.services.get_mut(slot) else { return };
+        run.killed =
+            matches!(service.machine.phase(), Phase::Stopping(stopping) if stopping.killed);
+        service.run = Some(run);
+        service.changed = true;
+    }
+
+    /// A keeper that died after a kill left the group that must not be used again. One with a run in it stays.
+    fn renew_cgroup(&self, name: &ServiceName) {
+        if let Some(hierarchy) = &self.hierarchy
+            && let Ok(group) = hierarchy.group(name.as_str())
+        {
+            cgroup::remove(&group);
+        }
+    }
+
+    /// Hand a run's pipes to the pump. One that is gone has no more to say; one that only lost its name has.
     fn open_logs(&self, slot: u32, folder: &Folder, run: RunId) {
         let Some(service) = self.services.get(slot) else { return };
-        let pipes = folder.fifos(run).map(|path| fifo::open(&path).ok());
+        let pid = service.run.as_ref().filter(|held| held.id == run).map_or(0, |held| held.pid);
+        let open = |path: &Path, number| {
+            fifo::open(path).or_else(|_| fifo::open_through(pid, number, path)).ok()
+        };
+        let [out, err] = folder.fifos(run);
+        let pipes = [open(&out, 1), open(&err, 2)];
         let log_dir = self.home.log_dir(&service.name);
         self.pump.send(Command::Begin {
             slot,
@@ -263,6 +288,31 @@ impl Keeper {
     }
 }
 
+/// What a service's state was, going by what is on disk: a state that could not be read, or that could not be written
+/// when the newest run began, is worth less than that run.
+fn believable(name: &ServiceName, state: Option<Machine>, newest: Option<RunId>) -> Machine {
+    match (state, newest) {
+        (Some(state), None) => state,
+        (Some(state), Some(newest)) if newest <= state.last_run() => state,
+        (_, newest) => {
+            log!("{name}: its state was lost; what runs is kept");
+            let now = clock::now();
+            newest.map_or_else(|| Machine::new(now), |run| Machine::found_running(now, run))
+        }
+    }
+}
+
+/// Both clocks at a moment of the past.
+fn moment(wall: Wall) -> Now {
+    let now = clock::now();
+    let ago = now.wall.0.saturating_sub(wall.0).max(0).unsigned_abs();
+    Now { wall, mono: Mono(now.mono.0.saturating_sub(ago)) }
+}
+
+fn is_child(pid: u32) -> bool {
+    proc::stat(pid).is_some_and(|stat| stat.ppid == std::process::id())
+}
+
 /// A run whose main process is gone, for what may be left of its tree. Its number may be anybody's by now, so nothing
 /// is found by it: tick 0 says so.
 fn gone(header: &RunHeader) -> Run {
@@ -287,29 +337,36 @@ fn said<T>(read: Result<Option<T>, StoreError>) -> Option<T> {
     })
 }
 
-fn read_run(folder: &Folder, run: RunId) -> Result<Option<(RunHeader, Option<Identity>)>, String> {
-    let path = folder.run(run);
-    let bytes = match file::read_small(&path, 64 << 10) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
-    };
-    record::decode_run(&bytes).map(Some).map_err(|error| format!("{} {error}", path.display()))
-}
+type Recorded = Option<(RunHeader, Option<Identity>)>;
 
-/// A child may be between fork and exec: it holds the record's lock until it executes or dies.
-fn wait_for_identity(folder: &Folder, run: RunId) -> Option<(RunHeader, Identity)> {
-    let free = lock_is_free(&folder.run(run));
-    if !free {
-        log!(
-            "run {run} is still being made after {} s; not waiting longer",
-            CHILD_ON_ITS_WAY.as_secs()
-        );
+/// A run's record when nobody writes it any more: a child between fork and exec may be about to.
+fn read_settled(folder: &Folder, run: RunId) -> Result<Recorded, String> {
+    match read_run(folder, run) {
+        settled @ Ok(None | Some((_, Some(_)))) => settled,
+        Ok(Some((_, None))) | Err(_) => {
+            if !lock_is_free(&folder.run(run)) {
+                let seconds = CHILD_ON_ITS_WAY.as_secs();
+                log!("run {run} is still being made after {seconds} s; not waiting longer");
+            }
+            read_run(folder, run)
+        }
     }
-    let (header, identity) = read_run(folder, run).ok()??;
-    Some((header, identity?))
 }
 
+fn read_run(folder: &Folder, run: RunId) -> Result<Recorded, String> {
+    let path = folder.run(run);
+    match file::read_small(&path, 64 << 10) {
+        // Made, but its keeper died before it could write.
+        Ok(bytes) if bytes.is_empty() => Ok(None),
+        Ok(bytes) => record::decode_run(&bytes)
+            .map(Some)
+            .map_err(|error| format!("{} {error}", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+    }
+}
+
+/// A child holds its record's lock until it executes or dies.
 fn lock_is_free(path: &Path) -> bool {
     let Ok(record) = File::open(path) else { return true };
     let give_up = std::time::Instant::now() + CHILD_ON_ITS_WAY;

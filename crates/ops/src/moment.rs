@@ -12,7 +12,7 @@ pub fn rfc3339(wall: Wall) -> String {
     timestamp(wall).to_string()
 }
 
-pub fn from_rfc3339(text: &str) -> Option<Wall> {
+pub(crate) fn from_rfc3339(text: &str) -> Option<Wall> {
     text.parse::<Timestamp>().ok().map(|t| Wall(t.as_microsecond()))
 }
 
@@ -130,7 +130,7 @@ fn timestamp(wall: Wall) -> Timestamp {
 }
 
 /// Seconds from `earlier` to `later`; zero if the clock jumped back.
-pub fn seconds_between(earlier: Wall, later: Wall) -> f64 {
+pub(crate) fn seconds_between(earlier: Wall, later: Wall) -> f64 {
     SignedDuration::from_micros(later.0.saturating_sub(earlier.0)).as_secs_f64().max(0.0)
 }
 

@@ -19,6 +19,9 @@ pub(crate) const ROLE: &str = "__daemon";
 /// How long whoever started a keeper in the foreground may take to start another; systemd waits 100 ms.
 const RESTART_ABOVE_US: Duration = Duration::from_secs(3);
 
+/// From one look for it to the next: nobody tells when a lock is taken.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 /// Where the keeper leaves the sockets.
 const KEEPER: i32 = 3;
 const CLIENTS: i32 = 4;
@@ -30,13 +33,18 @@ pub(crate) fn main() -> Result<()> {
     let clients =
         inherit::take(CLIENTS).map(UnixListener::from).context("the clients' socket is missing")?;
     start_tracing();
+    // It holds three descriptors of every run.
+    let open_files = inherit::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(serve(&home, keeper, clients));
     runtime.shutdown_background();
     match ending {
         Ending::ForGood | Ending::Replaced => Ok(()),
         Ending::KeeperGone if foreground && another_keeper_comes(&home) => Ok(()),
-        Ending::KeeperGone => become_keeper(&home, foreground),
+        Ending::KeeperGone => {
+            inherit::restore_open_files(open_files);
+            become_keeper(&home, foreground)
+        }
     }
 }
 
@@ -61,7 +69,7 @@ fn another_keeper_comes(home: &Home) -> bool {
             tracing::warn!("the keeper is gone and another has come: leaving");
             return true;
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(LOOK_AGAIN);
     }
     false
 }
@@ -91,6 +99,8 @@ fn start_tracing() {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(false)
+        // It would say on standard error that standard error cannot be written, and panic: a full disk ended us.
+        .log_internal_errors(false)
         .init();
     for (variable, value) in not_understood.into_iter().flatten() {
         tracing::warn!(variable, value, "not understood: error, warn, info, debug or trace");

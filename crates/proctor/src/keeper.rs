@@ -6,8 +6,8 @@ use proctor_sys::file::Lock;
 use proctor_sys::inherit;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,6 +19,9 @@ pub(crate) const SELF: &str = "/proc/self/exe";
 
 /// How long a new keeper waits for one that is dying. The kernel releases the lock with the process.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// From one try to the next: waiting in the kernel would have no limit.
+const LOCK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What the command line of a role says.
 pub(crate) struct Arguments {
@@ -60,9 +63,13 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(fd) => Lock::from_inherited(File::from(fd)),
         None => take_lock(&home.lock())?,
     };
-    let pid_written =
-        lock.file().set_len(0).and_then(|()| writeln!(lock.file(), "{}", std::process::id()));
-    pid_written.with_context(|| format!("cannot write {}", home.lock().display()))?;
+    let pid = format!("{}\n", std::process::id());
+    // Over the old one, for a full disk has no room for more; and only people read it, so a failure is no reason to
+    // leave services without a keeper. After an upgrade the descriptor is where the last program left it.
+    let _ = lock
+        .file()
+        .write_all_at(pid.as_bytes(), 0)
+        .and_then(|()| lock.file().set_len(pid.len() as u64));
     proctor_keeper::run(proctor_keeper::Options {
         lock,
         listener: listener.map(UnixListener::from),
@@ -92,7 +99,7 @@ fn take_lock(path: &Path) -> Result<Lock> {
             let holder = Lock::holder(path).map_or_else(String::new, |pid| format!(" (pid {pid})"));
             bail!("another keeper{holder} runs in {}", path.parent().unwrap_or(path).display());
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(LOCK_AGAIN);
     }
 }
 

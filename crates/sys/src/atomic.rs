@@ -91,12 +91,9 @@ fn writer_of(name: &str) -> Option<Writer> {
     Some(Writer { pid: pid.parse().ok()?, began: began.parse().ok()? })
 }
 
-/// Clock ticks since boot at which a living process began: field 22 of its stat, counted after the name's `)`.
+/// When a process that exists began.
 fn began(pid: u32) -> Option<u64> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let after = text.iter().rposition(|byte| *byte == b')')? + 1;
-    let rest = std::str::from_utf8(&text[after..]).ok()?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+    crate::proc::stat(pid).map(|stat| stat.start_ticks)
 }
 
 #[cfg(test)]

@@ -9,11 +9,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+/// Deeper nesting is not of our making, and the kernel's own limit may be unlimited.
+const DEPTH: u32 = 16;
+
 /// A place below which this Proctor may make cgroups.
 #[derive(Debug, Clone)]
 pub struct Hierarchy {
     root: PathBuf,
     tracking: Tracking,
+    walk_in: bool,
 }
 
 impl Hierarchy {
@@ -40,7 +44,13 @@ impl Hierarchy {
             _ => Tracking::CgroupHybrid,
         };
         let usable = root.join("cgroup.procs").exists() && root.join("cgroup.events").exists();
-        usable.then_some(Hierarchy { root, tracking })
+        let walk_in = open(&root).is_ok_and(|folder| !crate::spawn::can_be_born_in(&folder));
+        usable.then_some(Hierarchy { root, tracking, walk_in })
+    }
+
+    /// Must processes walk into their groups, because those forked straight into them do not live?
+    pub fn walk_in(&self) -> bool {
+        self.walk_in
     }
 
     pub fn tracking(&self) -> Tracking {
@@ -87,8 +97,6 @@ pub fn populated(folder: &Path) -> Option<bool> {
 
 /// All processes of the group and those below it, zombies included.
 pub fn members(folder: &Path) -> Vec<u32> {
-    /// Deeper nesting is not of our making, and the kernel's own limit may be unlimited.
-    const DEPTH: u32 = 16;
     let mut found = Vec::new();
     collect(folder, DEPTH, &mut found);
     found
@@ -120,7 +128,6 @@ pub fn oom_kills(folder: &Path) -> Option<u64> {
 
 /// Remove an empty group and the empty groups its processes may have made in it.
 pub fn remove(folder: &Path) {
-    const DEPTH: u32 = 16;
     remove_below(folder, DEPTH);
 }
 

@@ -36,11 +36,18 @@ pub fn set_inherited(fd: impl AsFd, inherited: bool) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, flags)?)
 }
 
-/// Raise the limit of open files to what is allowed; returns the soft and hard limits that were, for the services.
+/// Raise the limit of open files to what is allowed; returns the soft and hard limits that were, for the services and
+/// for [`restore_open_files`].
 pub fn raise_open_files() -> (Option<u64>, Option<u64>) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let before = getrlimit(Resource::Nofile);
     let _ =
         setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum });
     (before.current, before.maximum)
+}
+
+/// Before this process executes another program: that one finds the limit as we found it. What is open stays open.
+pub fn restore_open_files((current, maximum): (Option<u64>, Option<u64>)) {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
 }

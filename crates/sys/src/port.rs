@@ -3,6 +3,7 @@
 //! Asking means binding for a moment without listening, so nobody can connect to the question. The answer is about
 //! now: whether the service gets the port is decided when it binds.
 
+use crate::proc;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -34,9 +35,8 @@ pub fn holder(port: u16) -> Option<String> {
     if inodes.is_empty() {
         return None;
     }
-    let pid = processes().find(|pid| holds(*pid, &inodes))?;
-    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
-    Some(format!("{} (pid {pid})", String::from_utf8_lossy(&name).trim_end()))
+    let pid = proc::pids().into_iter().find(|pid| holds(*pid, &inodes))?;
+    Some(format!("{} (pid {pid})", proc::name(pid)?))
 }
 
 fn in_use(address: SocketAddr) -> bool {
@@ -59,11 +59,6 @@ fn listeners(table: &str, port: u16) -> Vec<u64> {
         ours.then(|| fields.nth(5)?.parse().ok()).flatten()
     };
     table.lines().skip(1).filter_map(inode).collect()
-}
-
-fn processes() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn holds(pid: u32, inodes: &[u64]) -> bool {

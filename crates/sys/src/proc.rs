@@ -14,20 +14,37 @@ pub struct Stat {
     pub system_ticks: u64,
     pub start_ticks: u64,
     pub rss_pages: u64,
+    threads: u64,
 }
 
 impl Stat {
-    /// Gone but not yet reaped: it holds nothing and can do nothing any more.
+    /// Gone but not yet reaped: it holds nothing and can do nothing any more. A process whose first thread has ended
+    /// looks the same while its other threads go on.
     pub fn is_dead(&self) -> bool {
-        matches!(self.state, b'Z' | b'X' | b'x')
+        matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
 }
 
 pub fn stat(pid: u32) -> Option<Stat> {
     let mut buffer = [0; 1024];
+    parse_stat(read_stat(pid, &mut buffer)?)
+}
+
+fn read_stat(pid: u32, buffer: &mut [u8; 1024]) -> Option<&[u8]> {
     let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
-    let length = file.read(&mut buffer).ok()?;
-    parse_stat(&buffer[..length])
+    let length = file.read(buffer).ok()?;
+    Some(&buffer[..length])
+}
+
+/// The wait status of a process that has ended and was not reaped; `None` for any other, or if we may not know.
+pub(crate) fn zombie_status(pid: u32) -> Option<i32> {
+    let mut buffer = [0; 1024];
+    let text = read_stat(pid, &mut buffer)?;
+    parse_stat(text).filter(Stat::is_dead)?;
+    // The kernel writes 0 there for those who may not know; this link may be read by the same people.
+    std::fs::read_link(format!("/proc/{pid}/ns/user")).ok()?;
+    let last = text.split(|b| b.is_ascii_whitespace()).rfind(|field| !field.is_empty())?;
+    std::str::from_utf8(last).ok()?.parse().ok()
 }
 
 /// The command's name is in parentheses and may itself hold parentheses and spaces: count from the last one.
@@ -48,6 +65,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat> {
         system_ticks: numbers[11],
         start_ticks: numbers[18],
         rss_pages: numbers[20],
+        threads: numbers[16],
     })
 }
 
@@ -108,6 +126,26 @@ mod tests {
             (stat.user_ticks, stat.system_ticks, stat.start_ticks, stat.rss_pages),
             (50, 60, 999, 55)
         );
+    }
+
+    #[test]
+    fn a_process_that_lost_its_first_thread_is_not_dead() {
+        let of = |threads: u32| {
+            let line = format!("42 (a) Z 7 42 42 0 -1 4 1 2 3 4 50 60 7 8 20 0 {threads} 0 9 0 0");
+            parse_stat(line.as_bytes()).unwrap().is_dead()
+        };
+        assert_eq!((of(0), of(1), of(2)), (true, true, false));
+    }
+
+    #[test]
+    fn how_a_process_ended_is_known_before_it_is_reaped() {
+        let mut child = std::process::Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        while !stat(child.id()).unwrap().is_dead() {
+            std::thread::yield_now();
+        }
+        assert_eq!(zombie_status(child.id()), Some(7 << 8));
+        assert_eq!(zombie_status(std::process::id()), None);
+        assert_eq!(child.wait().unwrap().code(), Some(7));
     }
 
     #[test]

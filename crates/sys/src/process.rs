@@ -81,9 +81,20 @@ impl Process {
         matches!(poll(&mut fds, Some(&now)), Ok(1))
     }
 
-    /// How it ended, if the kernel can still tell (Linux 6.15 and later for a process that is not our child).
+    /// How it ended, if the kernel can still tell: of one that nobody has reaped yet always, of one that somebody
+    /// else has reaped on Linux 6.15 and later.
     pub fn exit(&self) -> Exit {
-        exit_info(&self.pidfd).map_or(Exit::Unknown, exit_of)
+        let reaped_meanwhile = || exit_info(&self.pidfd);
+        let status =
+            exit_info(&self.pidfd).or_else(|| self.zombie_status()).or_else(reaped_meanwhile);
+        status.map_or(Exit::Unknown, exit_of)
+    }
+
+    /// The wait status that lies ready for whoever reaps it.
+    fn zombie_status(&self) -> Option<i32> {
+        let status = crate::proc::zombie_status(self.pid)?;
+        // Not reaped until now, so the number was still its own when it was read.
+        send(&self.pidfd, 0, 0).is_ok_and(|still_there| still_there).then_some(status)
     }
 }
 

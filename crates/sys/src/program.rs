@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Where a program without `/` is looked for when the environment has no `PATH`.
-pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(crate) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Why a program cannot be executed, and where it was looked for.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -193,7 +193,7 @@ fn finish(child: &mut Child, answered: bool) -> bool {
 mod tests {
     use super::*;
 
-    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n# comment:x:5:5\nbroken\n\
+    const PASSWD: &str = "root:x:0:0:root:/:/bin/sh\n# comment:x:5:5\nbroken\n\
                           ann:x:1000:100:Ann:/home/ann:/bin/sh\n1000x:x:7:8::/:/bin/sh\n";
     const GROUP: &str = "root:x:0:\nusers:x:100:\ndocker:x:50:bob,ann\naudio:x:60:annette\n";
 

@@ -27,9 +27,14 @@ impl Home {
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "it makes a folder; that should be seen")]
     pub fn new() -> Home {
-        let folder =
-            tempfile::Builder::new().prefix("p-").tempdir_in("/tmp").expect("/tmp can be written");
-        Home { folder }
+        Home::named("p-")
+    }
+
+    /// A home whose folder's name begins like this: to see that every name works.
+    #[track_caller]
+    pub fn named(beginning: &str) -> Home {
+        let folder = tempfile::Builder::new().prefix(beginning).tempdir_in("/tmp");
+        Home { folder: folder.expect("/tmp can be written") }
     }
 
     /// Both the home of Proctor and the working directory of its commands.
@@ -104,6 +109,15 @@ impl Home {
     #[track_caller]
     pub fn keeper_pid(&self) -> u32 {
         self.own_pid("keeper")
+    }
+
+    /// The same while keepers come and go: `None` if no daemon answers, or one that is about to notice.
+    #[track_caller]
+    pub fn living_keeper(&self) -> Option<u32> {
+        let output = self.run(["--json", "daemon", "status"]);
+        let status: Value = serde_json::from_slice(&output.stdout).ok()?;
+        let pid = u32::try_from(status["keeper"]["pid"].as_u64()?).ok()?;
+        process::alive(pid).then_some(pid)
     }
 
     /// Of the running daemon, as it says itself.

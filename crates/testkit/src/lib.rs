@@ -11,5 +11,8 @@ mod wait;
 
 pub use binary::{proctor, victim};
 pub use home::Home;
-pub use process::{Recorded, alive, descendants_alive, finish, free_port, kill9, recorded};
+pub use process::{
+    Recorded, alive, children, descendants_alive, finish, free_port, kill9, recorded, running,
+    signal, with_variable,
+};
 pub use wait::{wait_for, wait_until};

@@ -36,10 +36,51 @@ pub fn alive(pid: u32) -> bool {
 /// `kill -9`
 #[track_caller]
 pub fn kill9(pid: u32) {
+    signal(pid, Signal::KILL);
+}
+
+/// Send a signal to one process, which must be there.
+#[track_caller]
+pub fn signal(pid: u32, signal: Signal) {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
-    if let Err(why) = rustix::process::kill_process(number, Signal::KILL) {
-        panic!("cannot kill {pid}: {why}");
+    if let Err(why) = rustix::process::kill_process(number, signal) {
+        panic!("cannot send {signal:?} to {pid}: {why}");
     }
+}
+
+/// The living processes that have all of these words in their command line.
+pub fn running(words: &[&str]) -> Vec<u32> {
+    living(|pid| words.iter().all(|word| has_entry(pid, "cmdline", word.as_bytes())))
+}
+
+/// The living processes that were started with this `NAME=value` in their environment.
+pub fn with_variable(entry: &str) -> Vec<u32> {
+    living(|pid| has_entry(pid, "environ", entry.as_bytes()))
+}
+
+/// The living children of a process.
+pub fn children(of: u32) -> Vec<u32> {
+    living(|pid| parent(pid) == Some(of))
+}
+
+fn living(wanted: impl Fn(u32) -> bool) -> Vec<u32> {
+    pids().into_iter().filter(|&pid| wanted(pid) && alive(pid)).collect()
+}
+
+/// Is this one of the texts in `/proc/PID/<file>`, a list of texts ended by NUL?
+pub(crate) fn has_entry(pid: u32, file: &str, entry: &[u8]) -> bool {
+    let list = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    list.split(|&byte| byte == 0).any(|one| one == entry)
+}
+
+pub(crate) fn pids() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("/proc is mounted");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }
 
 /// Everyone a victim's pid file names, dead or alive; nobody if there is no such file yet.

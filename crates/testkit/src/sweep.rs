@@ -7,7 +7,7 @@
 //! changes hands in between hits nobody.
 
 use crate::binary;
-use crate::process::{alive, mentions, program};
+use crate::process::{alive, has_entry, mentions, parent, pids, program};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::path::{Path, PathBuf};
@@ -62,8 +62,7 @@ impl Sweep {
     /// `PROCTOR_HOME=<home>`, whole.
     fn has_home(&self, pid: u32) -> bool {
         let mark = [b"PROCTOR_HOME=", self.home.as_os_str().as_encoded_bytes()].concat();
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|entry| entry == mark)
+        has_entry(pid, "environ", &mark)
     }
 
     fn is_ours(&self, pid: u32) -> bool {
@@ -81,16 +80,6 @@ impl Sweep {
 fn open(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
-}
-
-fn pids() -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").expect("/proc is mounted");
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn parent(pid: u32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }
 
 /// Up the chain of parents, as far as it may reasonably reach.

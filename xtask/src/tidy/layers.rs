@@ -36,18 +36,26 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         package: "proctor-keeper",
-        never: &["tokio", "serde_json", "hyper", "tracing-subscriber"],
+        never: &[
+            "proctor-engine",
+            "proctor-ops",
+            "proctor-front",
+            "tokio",
+            "serde_json",
+            "hyper",
+            "tracing-subscriber",
+        ],
         why: "the keeper stays small enough never to fail: let the daemon do it",
     },
     Layer {
         package: "proctor-engine",
-        never: &["clap", "axum", "rmcp"],
-        why: "the engine knows no front: make it an operation in ops and an adapter in front",
+        never: &["proctor-keeper", "proctor-ops", "proctor-front", "clap", "axum", "rmcp"],
+        why: "the engine knows the keeper by messages and no front at all: use core::wire, or make it an operation",
     },
     Layer {
         package: "proctor-ops",
-        never: &["proctor-front"],
-        why: "operations know no front: give the front what it needs as output",
+        never: &["proctor-keeper", "proctor-front"],
+        why: "operations know the engine and no front: give the front what it needs as output",
     },
     Layer {
         package: "proctor-front",
@@ -165,9 +173,16 @@ mod tests {
         for never in ["tokio", "serde_json", "hyper", "tracing-subscriber"] {
             check_edge("proctor-keeper", never, false);
         }
+        for never in ["proctor-engine", "proctor-ops", "proctor-front"] {
+            check_edge("proctor-keeper", never, false);
+        }
+        for never in ["proctor-keeper", "proctor-ops", "proctor-front"] {
+            check_edge("proctor-engine", never, false);
+        }
         check_edge("proctor-engine", "tokio", true);
         check_edge("proctor-engine", "clap", false);
         check_edge("proctor-ops", "proctor-engine", true);
+        check_edge("proctor-ops", "proctor-keeper", false);
         check_edge("proctor-ops", "proctor-front", false);
         check_edge("proctor-front", "proctor-ops", true);
         check_edge("proctor-front", "proctor-engine", false);

@@ -10,26 +10,26 @@ const MAX_REMEMBERED: usize = RestartSpec::MOST_RESTARTS as usize;
 
 /// The crash restarts of a service: those in the window, and how many in a row without a stable run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Budget {
+pub(super) struct Budget {
     recent: Vec<Mono>,
     streak: u32,
 }
 
 impl Budget {
     /// A person asked for a start: the past is forgiven.
-    pub fn forgive(&mut self) {
+    pub(super) fn forgive(&mut self) {
         *self = Budget::default();
     }
 
     /// The last run was up long enough: the ladder of waits begins anew, the window remembers.
-    pub fn stable(&mut self) {
+    pub(super) fn stable(&mut self) {
         self.streak = 0;
     }
 
     /// Ask for one more restart at `now`: the wait before it, or `None` if the budget is spent.
     /// It is spent by [`Budget::made`], after the wait: a restart that is called off costs nothing, and
     /// long waits cannot carry more restarts into a window than it allows.
-    pub fn ask(&mut self, now: Mono, spec: &RestartSpec, seed: u64) -> Option<Millis> {
+    pub(super) fn ask(&mut self, now: Mono, spec: &RestartSpec, seed: u64) -> Option<Millis> {
         self.recent.retain(|at| now.since(*at) < spec.window);
         let allowed = spec.max_restarts.map_or(usize::MAX, |n| (n as usize).min(MAX_REMEMBERED));
         if self.recent.len() >= allowed {
@@ -41,14 +41,14 @@ impl Budget {
     }
 
     /// The restart that was asked for is made at `now`.
-    pub fn made(&mut self, now: Mono) {
+    pub(super) fn made(&mut self, now: Mono) {
         if self.recent.len() >= MAX_REMEMBERED {
             self.recent.remove(0);
         }
         self.recent.push(now);
     }
 
-    pub fn spent(&self) -> u32 {
+    pub(super) fn spent(&self) -> u32 {
         self.recent.len() as u32
     }
 }

@@ -105,6 +105,11 @@ impl Machine {
         }
     }
 
+    /// The newest run there has been.
+    pub fn last_run(&self) -> RunId {
+        self.last_run
+    }
+
     /// The run that was being made when a keeper died never came to be: make another if one is wanted.
     /// Does nothing where there is no run, or where it was seen to be up.
     pub fn run_was_never_made(&mut self, now: Now, out: &mut Vec<Action>) {

@@ -27,7 +27,7 @@ mod simulation;
 #[cfg(test)]
 mod tables;
 
-pub use budget::Budget;
+use budget::Budget;
 pub use machine::{Machine, Rules};
 
 use crate::name::RunId;
@@ -68,7 +68,7 @@ pub struct Stopping {
     pub killed: bool,
     /// The main process's exit, once it has been seen.
     pub exit: Option<Exit>,
-    /// How long the run had been up when it began to stop; decides whether it was stable.
+    /// It had been up long enough when it began to stop: the ladder of waits begins anew.
     pub stable: bool,
 }
 

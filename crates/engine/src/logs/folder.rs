@@ -53,10 +53,6 @@ impl Folder {
         Ok(Folder { path, segments })
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.segments.iter().all(Vec::is_empty)
-    }
-
     /// Numbers of the segments of a stream, oldest first.
     pub(super) fn segments(&self, stream: Stream) -> &[u64] {
         &self.segments[stream as usize]

@@ -42,7 +42,7 @@ mod tests;
 mod text;
 mod watch;
 
-pub use watch::Watch;
+pub(crate) use watch::Watch;
 
 use crate::api::{LogPage, LogQuery};
 use crate::error::EngineError;
@@ -70,24 +70,12 @@ const PURGE_ATTEMPTS: usize = 3;
 
 /// One page of what `query` asks for. `logs` holds one folder for each service; one that does
 /// not exist (yet, or any more) is an empty log.
-pub fn read(logs: &Path, query: &LogQuery) -> Result<LogPage, EngineError> {
+pub(crate) fn read(logs: &Path, query: &LogQuery) -> Result<LogPage, EngineError> {
     page::read(logs, query, &mut Scan::new(query.services.len() * 2))
 }
 
-/// The services that have logs, also those that no longer exist.
-pub fn list(logs: &Path) -> Vec<ServiceName> {
-    let Ok(entries) = std::fs::read_dir(logs) else { return Vec::new() };
-    let mut names: Vec<ServiceName> = entries
-        .flatten()
-        .filter_map(|entry| ServiceName::parse(entry.file_name().to_str()?).ok())
-        .filter(|name| folder::Folder::list(logs, name).is_ok_and(|folder| !folder.is_empty()))
-        .collect();
-    names.sort();
-    names
-}
-
 /// Remove the logs of a service; having none is success.
-pub fn delete(logs: &Path, name: &ServiceName) -> Result<(), EngineError> {
+pub(crate) fn delete(logs: &Path, name: &ServiceName) -> Result<(), EngineError> {
     let path = logs.join(name.as_str());
     for attempt in 1.. {
         match std::fs::remove_dir_all(&path) {

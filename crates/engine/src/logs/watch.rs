@@ -38,7 +38,7 @@ const EVENTS: usize = 8 * 1024;
 const MAX_EVENTS: usize = 4096;
 
 /// Tells when the logs of some services may have grown.
-pub struct Watch {
+pub(crate) struct Watch {
     logs: Arc<Path>,
     services: Arc<[ServiceName]>,
     /// What the one who waits has seen: stdout and stderr of each service.
@@ -73,21 +73,14 @@ struct News {
 const UNREADABLE: [Seen; 2] = [Seen { segment: u64::MAX, len: u64::MAX, records: u64::MAX }; 2];
 
 impl Watch {
-    /// From now on. Looks at the folders, so it may wait for a disk.
-    pub fn new(logs: &Path, services: &[ServiceName]) -> Result<Watch, EngineError> {
-        Watch::from(logs, services, &Cursor::default())
-    }
-
-    /// From where the page ended that `cursor` came with: growth since then is noticed at once.
-    pub fn after(
+    /// From where the page ended that `cursor` came with, growth since then is noticed at once; from now on for a
+    /// service that it does not know. Looks at the folders, so it may wait for a disk.
+    pub(crate) fn after(
         logs: &Path,
         services: &[ServiceName],
         cursor: &str,
     ) -> Result<Watch, EngineError> {
-        Watch::from(logs, services, &Cursor::decode(cursor)?)
-    }
-
-    fn from(logs: &Path, services: &[ServiceName], cursor: &Cursor) -> Result<Watch, EngineError> {
+        let cursor = Cursor::decode(cursor)?;
         // The watch comes before the look, so that nothing falls between them.
         let told = Told::new(logs, services);
         let mut seen = Vec::with_capacity(services.len());
@@ -101,7 +94,7 @@ impl Watch {
 
     /// Wait until a log may have more than was seen; then all that is there now counts as seen.
     /// Nothing is lost if the future is dropped.
-    pub async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         let all: BTreeSet<usize> = (0..self.services.len()).collect();
         let patience = LOOK_AGAIN
             .saturating_add(LOOK_LESS.saturating_mul(u32::try_from(all.len()).unwrap_or(u32::MAX)));

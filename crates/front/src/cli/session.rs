@@ -9,10 +9,19 @@ use proctor_ops::operation::{Effect, Meta};
 use proctor_ops::table::find;
 use serde_json::Value;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Beyond an operation's own deadline: its answer is the one that should be seen.
 const MARGIN: Duration = Duration::from_secs(10);
+
+/// A keeper that died is replaced within tens of milliseconds. Who comes in between is not told that none runs.
+const TAKEOVER: Duration = Duration::from_millis(500);
+
+/// Who has seen Proctor run can wait longer: a busy machine takes its time.
+const TAKEOVER_KNOWN: Duration = Duration::from_secs(5);
+
+/// From one look for the new keeper to the next.
+const TAKEOVER_PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) struct Session<'a> {
     pub(crate) home: Home,
@@ -58,22 +67,34 @@ impl<'a> Session<'a> {
     /// The connection; made, and Proctor started, if need be.
     pub(crate) fn connect(&mut self, launches: bool) -> Result<&mut Client, Failure> {
         if self.client.is_none() {
-            self.client = match self.find()? {
-                Some(client) => Some(client),
-                None if launches => Some(self.launch()?),
+            match self.find()? {
+                Some(client) => self.client = Some(client),
+                None if launches => self.launch()?,
                 None => return Err(none_runs(&self.home).into()),
-            };
+            }
         }
         self.client.as_mut().ok_or_else(|| none_runs(&self.home).into())
     }
 
     /// A connection of its own, to a Proctor that runs.
     pub(crate) fn another(&self) -> Result<Client, Failure> {
-        Ok(self.find()?.ok_or_else(|| none_runs(&self.home))?)
+        Ok(self.find_within(TAKEOVER_KNOWN)?.ok_or_else(|| none_runs(&self.home))?)
     }
 
     pub(crate) fn find(&self) -> Result<Option<Client>, OpError> {
-        Client::connect(&self.home)
+        self.find_within(TAKEOVER)
+    }
+
+    /// The Proctor that runs. Where a dead one left services behind, the one that takes them over is waited for.
+    fn find_within(&self, patience: Duration) -> Result<Option<Client>, OpError> {
+        let give_up = Instant::now() + patience;
+        loop {
+            let found = Client::connect(&self.home)?;
+            if found.is_some() || !self.left_behind() || Instant::now() >= give_up {
+                return Ok(found);
+            }
+            std::thread::park_timeout(TAKEOVER_PAUSE);
+        }
     }
 
     /// Give the connection away, to be waited on.
@@ -82,26 +103,31 @@ impl<'a> Session<'a> {
         self.client.take().ok_or_else(|| none_runs(&self.home).into())
     }
 
-    pub(crate) fn launch(&mut self) -> Result<Client, Failure> {
+    pub(crate) fn launch(&mut self) -> Result<(), Failure> {
         let home = self.home.state.display();
         let launched = self.launch.launch(&self.home, false);
         let pid = match launched {
             Ok(pid) => pid,
             // Somebody else may have been quicker: then all is well.
             Err(why) => match self.find()? {
-                Some(client) => return Ok(client),
+                Some(client) => {
+                    self.client = Some(client);
+                    return Ok(());
+                }
                 None => {
                     return Err(OpError::new(
                         Code::Unavailable,
                         format!("cannot start Proctor: {why}"),
                     )
+                    .help("--home DIR (or PROCTOR_HOME) keeps everything of Proctor in another folder")
                     .into());
                 }
             },
         };
         self.launched = true;
         self.terminal.note(&format!("started Proctor (keeper pid {pid}), home {home}"));
-        self.another()
+        self.client = Some(self.another()?);
+        Ok(())
     }
 
     /// Become Proctor; returns when it has ended.

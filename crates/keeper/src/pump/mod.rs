@@ -13,9 +13,11 @@ use proctor_core::lifecycle::Exit;
 use proctor_core::logindex::{ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::LogSpec;
+use proctor_core::time::{Millis, Mono};
+use proctor_sys::clock;
 use proctor_sys::fifo::{self, Moved};
 use proctor_sys::poll::{Bell, Interest, Poller, Ready};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,7 +35,7 @@ const TURN: u32 = 4;
 const MOVE: usize = fifo::CAPACITY;
 
 /// How long to wait before a pipe whose log could not be written is tried again.
-const RETRY: Duration = Duration::from_millis(500);
+const RETRY: Millis = Millis(500);
 
 const BELL: u64 = u64::MAX;
 
@@ -118,6 +120,8 @@ struct Pipe {
     slot: u32,
     stream: Stream,
     run: RunId,
+    /// It is in `busy`, where each has one place: more would be more turns than the others get.
+    queued: bool,
 }
 
 struct Worker {
@@ -132,8 +136,9 @@ struct Worker {
     writers: HashMap<(u32, Stream), Writer>,
     /// Pipes that may hold more than their last turn took.
     busy: VecDeque<u64>,
-    /// Pipes whose log cannot be written now.
-    stalled: Vec<u64>,
+    /// Pipes whose log cannot be written now, and when they are tried again.
+    stalled: BTreeSet<u64>,
+    retry_at: Option<Mono>,
 }
 
 impl Worker {
@@ -147,7 +152,7 @@ impl Worker {
         poller.add(wake.as_fd(), BELL, Interest::Read)?;
         let null = File::options().write(true).open("/dev/null")?;
         let (pipes, writers) = (HashMap::new(), HashMap::new());
-        let (busy, stalled) = (VecDeque::new(), Vec::new());
+        let (busy, stalled) = (VecDeque::new(), BTreeSet::new());
         Ok(Worker {
             inbox,
             wake,
@@ -160,6 +165,7 @@ impl Worker {
             writers,
             busy,
             stalled,
+            retry_at: None,
         })
     }
 
@@ -167,19 +173,11 @@ impl Worker {
         let mut ready: Vec<Ready> = Vec::new();
         loop {
             ready.clear();
-            let timeout = match (self.busy.is_empty(), self.stalled.is_empty()) {
-                (false, _) => Some(Duration::ZERO),
-                (true, false) => Some(RETRY),
-                (true, true) => None,
-            };
-            if let Err(error) = self.poller.wait(timeout, &mut ready) {
+            if let Err(error) = self.poller.wait(self.patience(), &mut ready) {
                 log!("the log pump cannot wait: {error}");
                 return;
             }
-            if ready.is_empty() && self.busy.is_empty() {
-                self.busy.extend(self.stalled.drain(..));
-            }
-            self.busy.extend(ready.iter().map(|r| r.token).filter(|token| *token != BELL));
+            self.see(&ready);
             if ready.iter().any(|r| r.token == BELL) {
                 self.wake.silence();
                 if !self.obey() {
@@ -187,6 +185,37 @@ impl Worker {
                 }
             }
             self.take_turns();
+        }
+    }
+
+    /// How long to wait for something to be ready.
+    fn patience(&self) -> Option<Duration> {
+        if !self.busy.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let left = |at: Mono| Duration::from_micros(at.0.saturating_sub(clock::now().mono.0));
+        self.retry_at.map(left)
+    }
+
+    /// Queue the pipes that have something to move, and those whose time to be tried again has come.
+    fn see(&mut self, ready: &[Ready]) {
+        for token in ready.iter().map(|ready| ready.token).filter(|token| *token != BELL) {
+            if !self.stalled.contains(&token) {
+                self.queue(token);
+            }
+        }
+        if self.retry_at.is_some_and(|at| at <= clock::now().mono) {
+            self.retry_at = None;
+            for token in std::mem::take(&mut self.stalled) {
+                self.queue(token);
+            }
+        }
+    }
+
+    fn queue(&mut self, token: u64) {
+        if let Some(pipe) = self.pipes.get_mut(&token).filter(|pipe| !pipe.queued) {
+            pipe.queued = true;
+            self.busy.push_back(token);
         }
     }
 
@@ -239,9 +268,9 @@ impl Worker {
                 log!("cannot watch the output of {}: {error}", folder.display());
                 continue;
             }
-            self.pipes.insert(token, Pipe { fd, slot, stream, run });
+            self.pipes.insert(token, Pipe { fd, slot, stream, run, queued: false });
             // A pipe taken over may hold output already; an edge may have passed.
-            self.busy.push_back(token);
+            self.queue(token);
         }
     }
 
@@ -260,7 +289,8 @@ impl Worker {
             let mut left = waiting;
             while left > 0 {
                 match self.store(&pipe) {
-                    Stored::Moved(bytes) => left = left.saturating_sub(bytes.max(1)),
+                    // Nothing moved means that something old was deleted to make room: that has an end.
+                    Stored::Moved(bytes) => left = left.saturating_sub(bytes),
                     Stored::Empty => break,
                     Stored::Stalled | Stored::Full => {
                         self.drop_rest(&pipe, left);
@@ -281,7 +311,7 @@ impl Worker {
     /// The run is over and its log cannot be written: what is left is lost, and said to be.
     fn drop_rest(&mut self, pipe: &Pipe, bytes: u64) {
         if let Some(writer) = self.writers.get_mut(&(pipe.slot, pipe.stream)) {
-            writer.dropped(pipe.run, bytes);
+            writer.lost(pipe.run, bytes);
         }
     }
 
@@ -289,13 +319,18 @@ impl Worker {
     fn take_turns(&mut self) {
         for _ in 0..self.busy.len() {
             let Some(token) = self.busy.pop_front() else { return };
-            let Some(pipe) = self.pipes.remove(&token) else { continue };
-            match self.turn(&pipe) {
-                Stored::Moved(_) => self.busy.push_back(token),
-                Stored::Empty => {}
-                Stored::Stalled | Stored::Full => self.stalled.push(token),
-            }
+            let Some(mut pipe) = self.pipes.remove(&token) else { continue };
+            let stored = self.turn(&pipe);
+            pipe.queued = false;
             self.pipes.insert(token, pipe);
+            match stored {
+                Stored::Moved(_) => self.queue(token),
+                Stored::Empty => {}
+                Stored::Stalled | Stored::Full => {
+                    self.stalled.insert(token);
+                    self.retry_at.get_or_insert_with(|| clock::now().mono.plus(RETRY));
+                }
+            }
         }
     }
 
@@ -325,13 +360,12 @@ impl Worker {
 
     /// A full disk: the oldest segments of this service go first, then the configured choice.
     fn make_room(&mut self, pipe: &Pipe) -> Stored {
-        for stream in Stream::BOTH {
-            if self.writers.get_mut(&(pipe.slot, stream)).is_some_and(Writer::give_up_oldest) {
-                return Stored::Moved(0);
-            }
-        }
+        let made = Stream::BOTH.into_iter().any(|stream| {
+            self.writers.get_mut(&(pipe.slot, stream)).is_some_and(Writer::give_up_oldest)
+        });
         match self.writers.get_mut(&(pipe.slot, pipe.stream)) {
-            Some(writer) => writer.overflow(&pipe.fd, pipe.run, &self.null),
+            Some(writer) if made => writer.try_again(),
+            Some(writer) => writer.overflow(&pipe.fd, &self.null),
             None => Stored::Empty,
         }
     }

@@ -5,7 +5,7 @@ use proctor_core::time::Wall;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The open segment. Its lengths are ours to keep: splice refuses files opened for appending.
@@ -16,6 +16,8 @@ pub(super) struct Open {
     pub(super) length: u64,
     index_length: u64,
     pub(super) opened: Wall,
+    /// Which file it is, whatever has its name by now.
+    file: (u64, u64),
 }
 
 impl Open {
@@ -23,6 +25,13 @@ impl Open {
         let bytes = entry.encode();
         self.index.write_all_at(&bytes, self.index_length)?;
         self.index_length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Somebody has emptied or shortened the file: go on at its end. What the index says of it holds no more.
+    fn shorten(&mut self, length: u64) -> io::Result<()> {
+        self.index.set_len(0)?;
+        (self.length, self.index_length) = (length, 0);
         Ok(())
     }
 
@@ -80,6 +89,26 @@ impl Segments {
         }
     }
 
+    /// Is the open segment still what has its name? Somebody may have deleted it, moved it away or emptied it. `Some` is
+    /// the segment to go on with instead.
+    pub(super) fn check(&mut self, open: &mut Open, now: Wall) -> io::Result<Option<Open>> {
+        match std::fs::symlink_metadata(self.path(&logindex::log_file(self.stream, open.number))) {
+            Ok(found) if (found.dev(), found.ino()) == open.file => {
+                if found.len() < open.length {
+                    open.shorten(found.len())?;
+                }
+                return Ok(None);
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        // More may be gone than this one. A number that was used is not used again: cursors name it.
+        *self = Segments::look(self.folder.clone(), self.stream);
+        let newest = self.closed.back().map_or(0, |(number, _)| *number);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        self.create(newest.max(open.number) + 1, now).map(Some)
+    }
+
     /// Bytes of the closed segments.
     pub(super) fn bytes(&self) -> u64 {
         self.closed.iter().map(|(_, size)| size).sum()
@@ -106,7 +135,8 @@ impl Segments {
         let index =
             File::options().write(true).create(true).truncate(true).mode(0o600).open(index_path)?;
         let log = options.open(self.path(&logindex::log_file(self.stream, number)))?;
-        Ok(Open { number, log, index, length: 0, index_length: 0, opened: now })
+        let file = identity(&log)?;
+        Ok(Open { number, log, index, length: 0, index_length: 0, opened: now, file })
     }
 
     fn open(&self, number: u64, now: Wall) -> io::Result<Open> {
@@ -117,7 +147,8 @@ impl Segments {
         let index_length =
             index.metadata()?.len() / logindex::RECORD as u64 * logindex::RECORD as u64;
         let opened = age_of(&log).unwrap_or(now);
-        Ok(Open { number, log, index, length, index_length, opened })
+        let file = identity(&log)?;
+        Ok(Open { number, log, index, length, index_length, opened, file })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -140,6 +171,11 @@ fn open_regular(path: &Path, create: bool) -> io::Result<File> {
     } else {
         Err(io::Error::other("is not a regular file"))
     }
+}
+
+fn identity(file: &File) -> io::Result<(u64, u64)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// When the segment was made, where the file system remembers.

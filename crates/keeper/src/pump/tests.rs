@@ -1,17 +1,23 @@
 //! The pump against real pipes and files.
 
-use super::{Command, Drained, Pump};
+use super::{Command, Drained, Pump, Worker};
 use proctor_core::lifecycle::Exit;
 use proctor_core::logindex::{self, ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::{LogSpec, OnFull};
 use proctor_sys::fifo;
+use proctor_sys::poll::{Bell, Ready};
+use proctor_testkit::wait_until;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 const SLOT: u32 = 3;
+const LIMIT: Duration = Duration::from_secs(20);
 
 fn spec() -> LogSpec {
     LogSpec {
@@ -78,8 +84,12 @@ fn what_a_run_wrote_is_stored_with_its_beginning_and_end() {
     pump.stop();
     assert_eq!(stored(dir.path()), (b"hello\nunfinished".to_vec(), vec![1]));
     let index = std::fs::read(dir.path().join("logs/stdout.00000001.idx")).unwrap();
-    let marks: Vec<(u64, Mark)> =
-        logindex::decode_all(&index).into_iter().map(|e| (e.offset, e.mark)).collect();
+    // The bytes have a time of their own if they came later than a moment after the start.
+    let marks: Vec<(u64, Mark)> = logindex::decode_all(&index)
+        .into_iter()
+        .map(|entry| (entry.offset, entry.mark))
+        .filter(|(_, mark)| *mark != Mark::Bytes)
+        .collect();
     let exited = Mark::RunExited(ExitMark::of(&Exit::Code(7)));
     assert_eq!(marks, [(0, Mark::RunStarted), (16, exited)]);
 }
@@ -151,4 +161,105 @@ fn a_log_that_cannot_be_written_loses_a_counted_number_of_bytes_when_its_run_end
     let index = logindex::decode_all(&std::fs::read(logs.join("stdout.00000001.idx")).unwrap());
     assert!(index.iter().any(|entry| entry.mark == Mark::Dropped(5)), "{index:?}");
     assert_eq!(std::fs::read(logs.join("stdout.00000001.log")).unwrap(), b"kept\n");
+}
+
+#[test]
+fn a_pipe_that_always_has_more_gets_one_turn_like_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_commands, inbox) = channel();
+    let (answers, _drained) = channel();
+    let bell = || Arc::new(Bell::new().unwrap());
+    let mut worker = Worker::new(inbox, bell(), answers, bell()).unwrap();
+    let ends = fifo::create(&dir.path().join("1.out"), None).unwrap();
+    let mut out = File::from(ends.theirs);
+    worker.begin(SLOT, dir.path().into(), &spec(), RunId(1), [Some(ends.ours), None], true);
+    for _ in 0..100 {
+        out.write_all(b"more\n").unwrap();
+        worker.see(&[Ready { token: 0, readable: true, writable: false }]);
+    }
+    assert_eq!(worker.busy, [0]);
+}
+
+#[test]
+fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pump = Pump::start().unwrap();
+    // A file where the folder should be.
+    std::fs::write(dir.path().join("logs"), "").unwrap();
+    let mut waiting = begin(&pump, dir.path(), 1, spec());
+    waiting.write_all(b"waited\n").unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let ends = fifo::create(&other.path().join("2.out"), None).unwrap();
+    let mut chatty = File::from(ends.theirs);
+    pump.send(Command::Begin {
+        slot: SLOT + 1,
+        folder: other.path().join("logs"),
+        spec: spec(),
+        run: RunId(2),
+        pipes: [Some(ends.ours), None],
+        fresh: true,
+    });
+    let log = other.path().join("logs/stdout.00000001.log");
+    wait_until("the other's log", LIMIT, || {
+        chatty.write_all(b"chat\n").unwrap();
+        log.exists()
+    });
+    std::fs::remove_file(dir.path().join("logs")).unwrap();
+    wait_until("what waited", LIMIT, || {
+        chatty.write_all(b"chat\n").unwrap();
+        dir.path().join("logs").is_dir() && stored(dir.path()).0 == b"waited\n"
+    });
+    pump.stop();
+}
+
+/// One run writes `before`, somebody does something to its log, the next run writes `after`: what is stored then.
+#[track_caller]
+fn check_meddling(meddle: impl Fn(&Path), expected: &[u8], segments: &[u64]) {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = dir.path().join("logs");
+    let mut pump = Pump::start().unwrap();
+    for (run, text) in [(1, b"before\n" as &[u8]), (2, b"after\n")] {
+        if run == 2 {
+            meddle(&logs);
+        }
+        let mut out = begin(&pump, dir.path(), run, spec());
+        out.write_all(text).unwrap();
+        end(&pump, run);
+    }
+    pump.stop();
+    assert_eq!(stored(dir.path()), (expected.to_vec(), segments.to_vec()));
+    let newest = logindex::index_file(Stream::Stdout, *segments.last().unwrap());
+    let index = logindex::decode_all(&std::fs::read(logs.join(newest)).unwrap());
+    let exit = index.last().map(|entry| entry.mark);
+    assert_eq!(exit, Some(Mark::RunExited(ExitMark::of(&Exit::Code(7)))), "{index:?}");
+}
+
+#[test]
+fn a_log_that_is_deleted_goes_on_in_a_new_segment() {
+    let log = |logs: &Path| logs.join("stdout.00000001.log");
+    check_meddling(|_| {}, b"before\nafter\n", &[1]);
+    check_meddling(|logs| std::fs::remove_dir_all(logs).unwrap(), b"after\n", &[2]);
+    check_meddling(move |logs| std::fs::remove_file(log(logs)).unwrap(), b"after\n", &[2]);
+    check_meddling(
+        move |logs| std::fs::rename(log(logs), logs.join("aside")).unwrap(),
+        b"after\n",
+        &[2],
+    );
+    check_meddling(
+        move |logs| {
+            std::fs::remove_file(log(logs)).unwrap();
+            std::fs::write(log(logs), "theirs\n").unwrap();
+        },
+        b"theirs\nafter\n",
+        &[1, 2],
+    );
+}
+
+#[test]
+fn a_log_that_is_emptied_goes_on_at_its_beginning() {
+    check_meddling(
+        |logs| drop(File::create(logs.join("stdout.00000001.log")).unwrap()),
+        b"after\n",
+        &[1],
+    );
 }

@@ -50,7 +50,7 @@ impl Operation for Start {
         cli: &["start"],
         summary: "Start services, or define a new one and start it",
         details: "\
-A service that already runs is left as it is. A program that does not exist or a port that is taken is
+A service that already runs is left as it is. A program that does not exist or a port that is taken is \
 refused before anything changes. The command waits until the services stay up, and says so if one does not.
 
 Examples:

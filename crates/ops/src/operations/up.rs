@@ -15,9 +15,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the engine calls the built-in example.
-const EXAMPLE_SOURCE: &str = "the built-in example";
-
 pub struct Up;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
@@ -66,8 +63,8 @@ impl Operation for Up {
         cli: &["up"],
         summary: "Run what the configuration says",
         details: "\
-Reads the file, starts the services that have autostart, restarts running ones whose settings changed, and
-removes those that are no longer in it. If anything in the file is wrong, a program is missing or a port is
+Reads the file, starts the services that have autostart, restarts running ones whose settings changed, and \
+removes those that are no longer in it. If anything in the file is wrong, a program is missing or a port is \
 taken, nothing changes.
 
 Examples:
@@ -90,7 +87,7 @@ Examples:
         let changed = begin(context, &applied.starting, wait).await?;
         let words = |names: &[ServiceName]| names.iter().map(ToString::to_string).collect();
         Ok(Output {
-            example: applied.source == EXAMPLE_SOURCE,
+            example: applied.source == proctor_engine::api::EXAMPLE_SOURCE,
             added: words(&applied.added),
             changed: words(&applied.changed),
             removed: words(&applied.removed),

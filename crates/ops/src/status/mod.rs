@@ -242,11 +242,20 @@ fn why(state: &ServiceState) -> Option<String> {
         }
         PhaseView::Cooling { .. } => Some("too many restarts".into()),
         PhaseView::Held => Some("something it needs is not running".into()),
-        PhaseView::Down
-        | PhaseView::Backoff { .. }
+        PhaseView::Down => done(state).map(|last| format!("done: {}", exit_text(&last.exit))),
+        PhaseView::Backoff { .. }
         | PhaseView::Starting { .. }
         | PhaseView::Up { .. }
         | PhaseView::Stopping { .. } => None,
+    }
+}
+
+/// The end of a service that nobody stopped: it came to its end, and is not to be restarted.
+fn done(state: &ServiceState) -> Option<&LastExit> {
+    match state.wish {
+        Wish::Up => state.last_exit.as_ref(),
+        // Asked for one run only, it looks like one that somebody stopped.
+        Wish::Once | Wish::Down => None,
     }
 }
 

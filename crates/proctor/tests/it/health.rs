@@ -37,3 +37,16 @@ fn a_service_that_stops_answering_well_is_restarted() {
         status(&home, "web")["pid"].as_u64().is_some_and(|pid| pid as u32 != first)
     });
 }
+
+#[test]
+fn a_service_that_hangs_is_restarted_within_the_budget() {
+    // It has opened its port, and then it stands still: the kernel takes the connection, nobody answers.
+    let keys = "max_restarts: 1\nrestart: { delay: 1 }\nstop: { grace: 200 }";
+    let home = checked("200", &["--stop-self"], keys);
+    wait_until("it is seen to fail", LIMIT, || status(&home, "web")["health"]["failures"] == 1);
+    let why = status(&home, "web")["health"]["why"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("no answer") || why.is_empty(), "{why}");
+    let failed = wait_state(&home, "web", "failed");
+    assert_eq!(failed["restarts"], 1, "{failed:#}");
+    assert_eq!(failed["processes"], serde_json::Value::Null, "nothing is left of it: {failed:#}");
+}

@@ -1,7 +1,7 @@
 //! Services start, stay up, restart, stop.
 
 use crate::support::{LIMIT, lines, pid, service, status, up, wait_state, web};
-use proctor_testkit::{Home, alive, kill9, victim, wait_until};
+use proctor_testkit::{Home, alive, free_port, kill9, victim, wait_until};
 
 #[test]
 fn a_service_starts_runs_and_stops() {
@@ -122,9 +122,11 @@ fn an_ad_hoc_service_is_started_kept_and_removed() {
 
 #[test]
 fn instances_and_groups_are_named_together() {
+    let port = free_port();
+    let keys = format!("instances: 3\nport: {port}\ngroups: [front]");
     let config = format!(
         "supervisor:\n  services:\n{}{}",
-        service("web", &["--print-env"], "instances: 3\nport: 4100\ngroups: [front]"),
+        service("web", &["--print-env"], &keys),
         service("db", &[], "groups: [back]"),
     );
     let home = up(&config);
@@ -136,7 +138,7 @@ fn instances_and_groups_are_named_together() {
     assert_eq!(status(&home, "db")["state"], "running");
     home.ok(["start", "web@2"]);
     wait_until("its output", LIMIT, || {
-        lines(&home, "web@2", &[]).contains(&"env PORT=4101".to_owned())
+        lines(&home, "web@2", &[]).contains(&format!("env PORT={}", port + 1))
     });
     assert!(lines(&home, "web@2", &[]).contains(&"env PROCTOR_INSTANCE=2".to_owned()));
     home.ok(["stop", "front", "back"]);

@@ -162,13 +162,7 @@ fn up_in_the_foreground_shows_output_and_stops_what_it_started() {
         assert!(shown.read_line(&mut line).unwrap() > 0, "it ended before the line came");
     }
     let service = crate::support::pid(&home, "web");
-    assert!(
-        std::process::Command::new("kill")
-            .args(["-INT", &child.id().to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
+    proctor_testkit::signal(child.id(), rustix::process::Signal::INT);
     let mut rest = String::new();
     child.stderr.take().unwrap().read_to_string(&mut rest).unwrap();
     assert!(child.wait().unwrap().success(), "{rest}");

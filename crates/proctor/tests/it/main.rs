@@ -2,14 +2,28 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod added;
+mod answers;
 mod config;
+mod deaths;
+mod docs;
+mod foreground;
+mod foreground_up;
+mod full_disk;
 mod health;
+mod homes;
+mod learned;
 mod lifecycle;
 mod logs;
 mod nothing_changes;
+mod origins;
 mod process;
 mod proctor_itself;
+mod restarts;
+mod settings;
+mod stored_bytes;
 mod support;
 mod surroundings;
 mod survival;
+mod takeover;
 mod trees;

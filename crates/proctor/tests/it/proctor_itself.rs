@@ -1,7 +1,8 @@
 //! Proctor's own processes: one for each home, replaced in place, ended in order, PID 1 if need be.
 
 use crate::support::{LIMIT, lines, pid, service, status, up, wait_state, web};
-use proctor_testkit::{Home, alive, kill9, proctor, wait_until};
+use proctor_testkit::{Home, alive, children, kill9, proctor, running, signal, wait_until};
+use rustix::process::Signal;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -30,11 +31,8 @@ fn fifty_clients_start_one_daemon() {
         let output = client.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    let keepers = Command::new("pgrep")
-        .args(["-f", &format!("__keeper.*{}", home.path().display())])
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&keepers.stdout).lines().count(), 1);
+    let keepers = running(&["__keeper", &home.path().display().to_string()]);
+    assert_eq!(keepers, [home.keeper_pid()]);
 }
 
 #[test]
@@ -130,8 +128,8 @@ fn as_pid_1_it_reaps_orphans_and_ends_on_term() {
     wait_state(&home, "web", "running");
     let keeper = home.json(["daemon", "status"])["keeper"]["pid"].as_u64();
     assert_eq!(keeper, Some(1), "the keeper is PID 1");
-    let inner = Command::new("pgrep").args(["-P", &child.id().to_string()]).output().unwrap();
-    let inner = String::from_utf8_lossy(&inner.stdout).trim().to_owned();
-    assert!(Command::new("kill").args(["-TERM", &inner]).status().unwrap().success());
+    for inner in children(child.id()) {
+        signal(inner, Signal::TERM);
+    }
     wait_until("it has ended", LIMIT, || ended(&mut child));
 }

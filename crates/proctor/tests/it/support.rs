@@ -1,6 +1,6 @@
 //! What the end-to-end tests share: a configuration around the victim, and questions about services.
 
-use proctor_testkit::{Home, victim, wait_until};
+use proctor_testkit::{Home, kill9, victim, wait_until};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -65,4 +65,36 @@ pub(crate) fn lines(home: &Home, name: &str, more: &[&str]) -> Vec<String> {
         .filter(|item| item["kind"] == "line")
         .map(|item| item["text"].as_str().unwrap().to_owned())
         .collect()
+}
+
+/// A `proctor.yaml` of these services, each made by [`service`] or [`shell`].
+pub(crate) fn services(all: &[String]) -> String {
+    format!("supervisor:\n  services:\n{}", all.concat())
+}
+
+/// One service of a configuration: a shell with this script, and more keys (one a line).
+pub(crate) fn shell(name: &str, script: &str, keys: &str) -> String {
+    let script = serde_json::to_string(&script.replace('$', "$$")).unwrap();
+    let mut text = format!("    {name}:\n      command: [/bin/sh, -c, {script}]\n");
+    for line in keys.lines() {
+        text.push_str(&format!("      {line}\n"));
+    }
+    text
+}
+
+/// The marks of a service's log: kind, moment and text, in order.
+#[track_caller]
+pub(crate) fn marks(home: &Home, name: &str) -> Vec<(String, String, String)> {
+    let answer = home.json(["logs", name, "-n", "1000000"]);
+    let word = |item: &Value, key: &str| item[key].as_str().unwrap_or_default().to_owned();
+    let items = answer["items"].as_array().unwrap().iter().filter(|item| item["kind"] != "line");
+    items.map(|item| (word(item, "kind"), word(item, "at"), word(item, "text"))).collect()
+}
+
+/// Kill the keeper and wait until another has taken over.
+#[track_caller]
+pub(crate) fn replace_keeper(home: &Home) {
+    let old = home.keeper_pid();
+    kill9(old);
+    wait_until("a new keeper", LIMIT, || home.living_keeper().is_some_and(|now| now != old));
 }

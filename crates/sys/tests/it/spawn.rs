@@ -148,3 +148,28 @@ fn the_record_names_the_process_before_its_program_runs() {
     let killed = Exit::Signal { signal: libc::SIGKILL, oom: false, core: false };
     assert!([killed, Exit::Unknown].contains(&process.exit()), "{:?}", process.exit());
 }
+
+#[test]
+fn a_child_whose_keeper_is_gone_says_by_its_exit_that_it_could_not_run() {
+    let null = File::options().read(true).write(true).open("/dev/null").unwrap();
+    let spawned = spawn(&Plan {
+        argv: &["/no/such/program".to_owned()],
+        environment: &[],
+        working_dir: "/",
+        credentials: None,
+        umask: None,
+        limits: &[],
+        nice: None,
+        oom_score_adj: None,
+        stdio: [null.as_raw_fd(); 3],
+        passed: &[],
+        record: None,
+        cgroup: None,
+        boot: proctor_sys::boot::id(),
+    })
+    .unwrap();
+    let pid = spawned.pid;
+    // Nobody is left to read the report.
+    drop(spawned);
+    assert_eq!(wait_for(pid), Exit::Code(127));
+}

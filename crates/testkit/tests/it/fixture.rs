@@ -2,8 +2,10 @@
 
 use crate::support::LIMIT;
 use proctor_testkit::{
-    Home, alive, descendants_alive, finish, free_port, recorded, victim, wait_for, wait_until,
+    Home, alive, children, descendants_alive, finish, free_port, recorded, running, signal, victim,
+    wait_for, wait_until, with_variable,
 };
+use rustix::process::Signal;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -31,20 +33,21 @@ fn waiting_in_vain_names_what_was_waited_for() {
 
 #[test]
 fn a_command_that_does_not_finish_is_ended_and_reported() {
-    for (args, why) in [
-        (vec![], "it is still running"),
-        (vec!["--hold-fd", "--exit", "0"], "keeps its stdout open"),
+    for (args, millis, why) in [
+        (vec![], 300, "it is still running"),
+        // Long enough for the victim to have ended on a busy machine.
+        (vec!["--hold-fd", "--exit", "0"], 2000, "keeps its stdout open"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let pids = folder.path().join("pids");
         let mut command = Command::new(victim());
         command.arg("--pid-file").arg(&pids).args(&args).stdin(Stdio::null());
-        let limit = Duration::from_millis(300);
+        let limit = Duration::from_millis(millis);
         let run = std::panic::AssertUnwindSafe(|| finish(&mut command, limit));
         let panic = std::panic::catch_unwind(run).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
         assert!(
-            message.contains("did not finish within 300ms") && message.contains(why),
+            message.contains(&format!("did not finish within {limit:?}")) && message.contains(why),
             "{message}"
         );
         descendants_alive(&pids).into_iter().for_each(|one| proctor_testkit::kill9(one.pid));
@@ -67,6 +70,21 @@ fn a_zombie_is_not_alive() {
     child.wait().unwrap();
     assert!(!alive(child.id()));
     assert!(alive(std::process::id()));
+}
+
+#[test]
+fn processes_are_found_by_their_words_variables_and_parents() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pids, mark) = (folder.path().join("pids"), folder.path().display().to_string());
+    let mut child = bystander(&pids, ("MARK", &mark), &[]);
+    let (word, entry) = (pids.display().to_string(), format!("MARK={mark}"));
+    assert_eq!(running(&["--pid-file", &word]), [child.id()]);
+    assert_eq!(running(&["--pid-file", &mark]), [0; 0], "part of a word is another word");
+    assert_eq!(with_variable(&entry), [child.id()]);
+    assert!(children(std::process::id()).contains(&child.id()));
+    signal(child.id(), Signal::TERM);
+    child.wait().unwrap();
+    assert_eq!((running(&[&word]), with_variable(&entry)), (vec![], vec![]));
 }
 
 #[test]

@@ -89,8 +89,14 @@ fn marks(items: &[LogItem]) -> Vec<(u64, bool)> {
     items.iter().filter_map(mark).collect()
 }
 
+/// A quarter of the usual number (`PROPTEST_CASES` says another): each case writes and reads dozens of files.
+fn few_cases() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: usual.cases / 4, failure_persistence: None, ..usual }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(few_cases())]
 
     #[test]
     fn every_line_is_delivered_once(events in prop::collection::vec(event(), 0..40), last in 0..60usize) {

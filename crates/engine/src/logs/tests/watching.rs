@@ -1,6 +1,7 @@
 //! Being told that a log has grown.
 
 use super::super::Watch;
+use super::super::cursor::Cursor;
 use super::*;
 use Do::*;
 use std::time::Duration;
@@ -10,6 +11,10 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Long enough to see a wake-up that should not come: the watch looks by itself within this time.
 const QUIET: Duration = Duration::from_millis(700);
+
+fn from_now_on(writer: &Writer, services: &[ServiceName]) -> Watch {
+    Watch::after(&writer.logs(), services, &Cursor::default().encode()).unwrap()
+}
 
 async fn wakes(watch: &mut Watch) -> bool {
     tokio::time::timeout(DEADLINE, watch.changed()).await.is_ok()
@@ -23,7 +28,7 @@ async fn stays_quiet(watch: &mut Watch) -> bool {
 async fn every_kind_of_growth_wakes_once() {
     let mut writer = Writer::after(&[Write(OUT, 1, 1, "a\n")]);
     let services = ["web", "later"].map(name);
-    let mut watch = Watch::new(&writer.logs(), &services).unwrap();
+    let mut watch = from_now_on(&writer, &services);
     assert!(stays_quiet(&mut watch).await);
     let steps = [
         Write(OUT, 2, 1, "b\n"),
@@ -50,7 +55,7 @@ async fn every_kind_of_growth_wakes_once() {
 #[tokio::test]
 async fn growth_while_it_waits_wakes() {
     let mut writer = Writer::after(&[Write(OUT, 1, 1, "a\n")]);
-    let mut watch = Watch::new(&writer.logs(), &[name("web")]).unwrap();
+    let mut watch = from_now_on(&writer, &[name("web")]);
     let mut waiting = std::pin::pin!(watch.changed());
     // Polled once: it waits now.
     assert!(tokio::time::timeout(Duration::ZERO, &mut waiting).await.is_err());
@@ -61,7 +66,7 @@ async fn growth_while_it_waits_wakes() {
 #[tokio::test]
 async fn a_folder_of_logs_that_comes_later_is_noticed() {
     let mut writer = Writer::new();
-    let mut watch = Watch::new(&writer.logs(), &[name("web")]).unwrap();
+    let mut watch = from_now_on(&writer, &[name("web")]);
     writer.perform(Write(OUT, 1, 1, "a\n"));
     assert!(wakes(&mut watch).await);
     writer.perform(Write(OUT, 2, 1, "b\n"));
@@ -90,7 +95,7 @@ async fn what_came_between_a_page_and_the_watch_is_not_missed() {
 #[tokio::test]
 async fn a_purged_log_can_be_followed_further() {
     let mut writer = Writer::after(&[Write(OUT, 1, 1, "a\n")]);
-    let mut watch = Watch::new(&writer.logs(), &[name("web")]).unwrap();
+    let mut watch = from_now_on(&writer, &[name("web")]);
     super::super::delete(&writer.logs(), &name("web")).unwrap();
     assert!(wakes(&mut watch).await);
     writer.perform(Write(OUT, 2, 1, "b\n"));

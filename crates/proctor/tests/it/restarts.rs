@@ -1,0 +1,188 @@
+//! Restarts: who asks for them, how long they wait, how many there are, and what comes after the last.
+
+use crate::support::{LIMIT, lines, marks, pid, service, services, shell, status, up, wait_state};
+use proctor_testkit::{Home, kill9, wait_until};
+
+/// A home with these services, of which some fail to start.
+fn crashing(all: &[String]) -> Home {
+    let home = Home::new();
+    home.write("proctor.yaml", &services(all));
+    home.fail(["up", "-d"]);
+    home
+}
+
+/// Milliseconds of the day, of a moment as answers write it.
+fn millis(moment: &str) -> i64 {
+    let time = moment.split_once('T').unwrap().1.trim_end_matches('Z');
+    let parts: Vec<f64> = time.split(':').map(|part| part.parse().unwrap()).collect();
+    ((parts[0] * 3600.0 + parts[1] * 60.0 + parts[2]) * 1000.0).round() as i64
+}
+
+/// The waits between the runs of a service, in milliseconds.
+fn waits(home: &Home, name: &str) -> Vec<i64> {
+    const DAY: i64 = 24 * 60 * 60 * 1000;
+    let marks = marks(home, name);
+    let pairs = marks.windows(2).filter(|two| two[0].0 == "exited" && two[1].0 == "started");
+    pairs.map(|two| (millis(&two[1].1) - millis(&two[0].1)).rem_euclid(DAY)).collect()
+}
+
+#[test]
+fn a_restart_with_arguments_uses_them_from_then_on() {
+    let home = up(&services(&[service("web", &["--lines", "1", "--line-prefix", "old "], "")]));
+    wait_until("a line", LIMIT, || lines(&home, "web", &[]) == ["old line 1"]);
+    home.ok(["restart", "web", "--args", "--lines 1 --line-prefix 'new and \"quoted\" '"]);
+    let expected = ["old line 1", "new and \"quoted\" line 1"];
+    wait_until("the new line", LIMIT, || lines(&home, "web", &[]) == expected);
+    // Also for the restart after a crash, and for the daemon that comes after this one.
+    kill9(home.daemon_pid());
+    kill9(pid(&home, "web"));
+    wait_until("a third line", LIMIT, || lines(&home, "web", &[]).len() == 3);
+    assert_eq!(lines(&home, "web", &[])[2], expected[1]);
+    home.ok(["restart", "web"]);
+    wait_until("a fourth line", LIMIT, || lines(&home, "web", &[]).len() == 4);
+    assert_eq!(lines(&home, "web", &[])[3], expected[1]);
+}
+
+#[test]
+fn what_a_person_stopped_stays_stopped_under_every_policy() {
+    let policies = ["always", "on_failure", "never", "one_shot"];
+    let all = policies.map(|policy| service(policy, &[], &format!("restart_policy: {policy}")));
+    let home = up(&services(&all));
+    let mut stop = vec!["stop"];
+    stop.extend(policies);
+    home.ok(stop);
+    let stopped = |when: &str| {
+        for policy in policies {
+            let now = status(&home, policy);
+            assert_eq!(
+                (&now["state"], &now["wish"]),
+                (&"stopped".into(), &"down".into()),
+                "{when}"
+            );
+            assert_eq!(now["restarts"], 0, "{when}: {now:#}");
+        }
+    };
+    stopped("at once");
+    crate::survival::kill_proctor(&home);
+    home.ok(["daemon", "start"]);
+    stopped("after both of Proctor's processes died");
+    home.ok(["daemon", "stop"]);
+    home.ok(["daemon", "start"]);
+    stopped("after an orderly end");
+}
+
+#[test]
+fn waits_grow_from_crash_to_crash_up_to_the_longest() {
+    let keys = "max_restarts: 5\nrestart: { delay: 100, backoff: 3, max_delay: 500, jitter: 0 }";
+    let home = crashing(&[service("web", &["--exit", "1"], keys)]);
+    wait_state(&home, "web", "failed");
+    let waits = waits(&home, "web");
+    // A busy machine makes a wait longer, never shorter. Marks are stored a moment after the fact.
+    const STORED: i64 = 20;
+    for (at_least, wait) in [100, 300, 500, 500, 500].into_iter().zip(&waits) {
+        assert!(*wait >= at_least - STORED, "{wait} instead of {at_least}: {waits:?}");
+    }
+    assert_eq!(waits.len(), 5, "{waits:?}");
+}
+
+#[test]
+fn status_says_what_comes_next_and_why() {
+    let crash = ["--exit", "7"];
+    let home = crashing(&[
+        service("patient", &crash, "restart: { delay: 60000, jitter: 0 }"),
+        service("cooling", &crash, "max_restarts: 0\nrestart: { cool_off: 90m }"),
+        service("finished", &crash, "max_restarts: 1\nrestart: { delay: 1 }"),
+    ]);
+    for (name, state, key, expected) in [
+        ("patient", "backoff", "next", &["restart in ", "s"][..]),
+        ("cooling", "cooling", "next", &["tries again in ", "h"]),
+        ("cooling", "cooling", "why", &["too many restarts"]),
+        ("finished", "failed", "why", &["gave up after 1 restart"]),
+    ] {
+        let now = wait_state(&home, name, state);
+        let text = now[key].as_str().unwrap_or_default();
+        for part in expected {
+            assert!(text.contains(part), "{name}: {key} is {text:?}");
+        }
+        let shown = home.ok(["status", name]);
+        assert!(shown.contains(expected[0]) && shown.contains("exit code 7"), "{shown}");
+    }
+}
+
+#[test]
+fn a_stable_run_begins_the_waits_anew() {
+    let brief = ["--exit-after", "60", "--exit", "1"];
+    let ladder = |stable| {
+        format!(
+            "max_restarts: 1000\nrestart: {{ delay: 20, backoff: 100, max_delay: 1h, jitter: 0, stable_after: {stable} }}"
+        )
+    };
+    let home = crashing(&[
+        service("stable", &brief, &ladder("10")),
+        service("shaky", &brief, &ladder("1h")),
+    ]);
+    wait_until("many restarts", LIMIT, || status(&home, "stable")["restarts"].as_u64() > Some(5));
+    // Its second wait is two seconds, its third more than three minutes.
+    let shaky = status(&home, "shaky");
+    assert!(shaky["restarts"].as_u64() <= Some(2), "{shaky:#}");
+}
+
+#[test]
+fn restarts_are_counted_within_the_window_only() {
+    let brief = ["--exit-after", "120", "--exit", "1"];
+    let window = |length| format!("max_restarts: 2\nrestart: {{ delay: 0, window: {length} }}");
+    let home = crashing(&[
+        service("forgiven", &brief, &window("100")),
+        service("counted", &brief, &window("1h")),
+    ]);
+    wait_until("many restarts", LIMIT, || status(&home, "forgiven")["restarts"].as_u64() > Some(4));
+    let counted = wait_state(&home, "counted", "failed");
+    assert_eq!(counted["restarts"], 2);
+}
+
+#[test]
+fn after_a_cool_off_it_is_tried_again_until_it_works() {
+    let home = Home::new();
+    let cure = home.path().join("cure");
+    let script = format!("test -e '{}' || exit 1; exec sleep 1000", cure.display());
+    let keys = "max_restarts: 1\nrestart: { delay: 1, cool_off: 50 }";
+    home.write("proctor.yaml", &services(&[shell("web", &script, keys)]));
+    home.fail(["up", "-d"]);
+    wait_until("more tries than the budget has", LIMIT, || {
+        status(&home, "web")["restarts"].as_u64() > Some(4)
+    });
+    std::fs::write(&cure, "").unwrap();
+    wait_state(&home, "web", "running");
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_told_with_its_path_and_the_reason() {
+    let home = Home::new();
+    // It is there and may be executed, so only the kernel can say that it is no program.
+    let program = home.write("bin/tool", "\u{7f}ELF, or so it says");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let text = program.display().to_string();
+    home.write(
+        "proctor.yaml",
+        &format!("supervisor:\n  services:\n    web:\n      command: [{text:?}]\n      restart_policy: never\n"),
+    );
+    let (_, said) = home.fail(["up", "-d"]);
+    let failed = wait_state(&home, "web", "failed");
+    let exit = &failed["last_exit"];
+    assert_eq!(exit["kind"], "spawn_failed", "{failed:#}");
+    let shown = home.ok(["status", "web"]);
+    for (who, text) in [
+        ("up", said.as_str()),
+        ("status", &shown),
+        ("--json status", exit["text"].as_str().unwrap()),
+    ] {
+        for expected in [program.display().to_string().as_str(), "Exec format error"] {
+            assert!(text.contains(expected), "{who}: {expected} is missing: {text}");
+        }
+    }
+    // The log has the moment and the number.
+    let ended = marks(&home, "web").pop().unwrap();
+    assert_eq!(ended.0, "exited");
+    assert!(ended.2.contains("could not be started") && ended.2.contains('8'), "{ended:?}");
+}
