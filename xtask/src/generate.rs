@@ -9,7 +9,15 @@ use std::path::Path;
 /// Path from the root; the section of it that is generated, or the whole file; what makes the text.
 type Generated = (&'static str, Option<&'static str>, fn() -> String);
 
-const GENERATED: &[Generated] = &[];
+const GENERATED: &[Generated] = &[
+    ("docs/cli.md", None, proctor_front::cli::reference),
+    ("docs/configuration.md", Some("reference"), proctor_core::config::reference),
+    ("docs/proctor.schema.json", None, schema),
+];
+
+fn schema() -> String {
+    serde_json::to_string_pretty(&proctor_core::config::schema()).expect("JSON has a text")
+}
 
 pub(crate) fn write_all() -> Result<()> {
     for path in write(&step::root()?, GENERATED)? {

@@ -1,7 +1,6 @@
 //! What the operations see of the engine. Reading never waits for anything; writing is a message to the one
 //! owner of the state.
 
-use crate::environment::Environments;
 use crate::error::EngineError;
 use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
@@ -111,11 +110,16 @@ pub struct ConfigRequest {
     pub example: bool,
     /// The caller's environment; `None`: the one this configuration was applied with before, else the daemon's own.
     pub environment: Option<Vec<(String, String)>>,
+    /// What is to be started afterwards, in words of a command line; none at all: what has autostart. Refused, with nothing
+    /// changed, where that has no chance. `None`: nothing is.
+    pub start: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Applied {
     pub source: String,
+    /// The services that [`ConfigRequest::start`] means; they are wanted from now on, but the keeper was not told yet.
+    pub starting: Vec<ServiceName>,
     pub added: Vec<ServiceName>,
     pub changed: Vec<ServiceName>,
     pub removed: Vec<ServiceName>,
@@ -132,6 +136,8 @@ pub struct NewService {
     pub environment: Option<Vec<(String, String)>>,
     /// Replace an added service of this name instead of refusing.
     pub replace: bool,
+    /// What will be wished of it next, kept with its definition. Refused, with nothing changed, if it cannot be started.
+    pub start: Option<Wish>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -219,12 +225,12 @@ impl Engine {
     /// Check a configuration without applying it: its effective settings, or all its problems.
     pub async fn check(&self, request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
         let current = self.inner.registry.current();
-        crate::blocking(move || {
-            let asked = source::choose(request, current.as_deref())?;
-            let environment = Environments::default().share(asked.given.as_ref())?;
-            Ok(apply::prepare(&asked.source, &environment, &BTreeMap::new())?.settings)
-        })
-        .await?
+        crate::blocking(move || apply::check(request, current.as_deref())).await?
+    }
+
+    /// The same without an engine, for a file that is named: it depends on nothing that runs. Blocks.
+    pub fn check_alone(request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
+        apply::check(request, None)
     }
 
     /// Define a service at run time and keep it in `services.json`.
@@ -238,9 +244,15 @@ impl Engine {
         self.command(|answer| Command::Remove { names, answer }).await
     }
 
-    /// Before a start: do all these programs exist, are their ports free? Changes nothing.
+    /// Before a start: do all these programs exist, are their ports free? Changes nothing. Services that have a run
+    /// are not looked at: they are started, and the port is theirs.
     pub fn check_startable(&self, names: &[ServiceName]) -> Result<(), EngineError> {
-        startable::check(&self.inner.registry, names)
+        startable::check_start(&self.inner.registry, names)
+    }
+
+    /// The same before a restart, which makes a new process of each.
+    pub fn check_restartable(&self, names: &[ServiceName]) -> Result<(), EngineError> {
+        startable::check_restart(&self.inner.registry, names)
     }
 
     /// Persist the wish, then tell the keeper. Returns when the keeper has it, not when it is fulfilled.

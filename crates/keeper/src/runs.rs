@@ -10,8 +10,9 @@ use proctor_core::name::RunId;
 use proctor_core::record::RunHeader;
 use proctor_core::spec::ServiceSpec;
 use proctor_core::time::{Millis, Now};
+use proctor_sys::cgroup::Hierarchy;
 use proctor_sys::poll::Interest;
-use proctor_sys::spawn::{self, Outcome, Plan};
+use proctor_sys::spawn::{self, Group, Outcome, Plan};
 use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
 use std::fs::File;
 use std::io::{self, Write};
@@ -135,6 +136,7 @@ impl Keeper {
         let out = fifo::create(&out, owner).map_err(|e| failure("make the output of", name, &e))?;
         let err = fifo::create(&err, owner).map_err(|e| failure("make the output of", name, &e))?;
         let group = self.cgroup_of(name);
+        let walks_in = self.hierarchy.as_ref().is_some_and(Hierarchy::walk_in);
         let cgroup = group.as_ref().map(|(path, _)| path.clone());
         let header = RunHeader {
             run,
@@ -160,7 +162,7 @@ impl Keeper {
             stdio: [self.null.as_raw_fd(), out.theirs.as_raw_fd(), err.theirs.as_raw_fd()],
             passed: &[],
             record: Some(&record),
-            cgroup: group.as_ref().map(|(_, fd)| fd),
+            cgroup: group.as_ref().map(|(_, folder)| Group { folder, walks_in }),
             boot: self.boot,
         })?;
         let run = Run {

@@ -16,7 +16,7 @@ use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopS
 use proctor_core::time::{Millis, Mono, Now, Wall};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
-use proctor_sys::tree::Tree;
+use proctor_sys::tree::{Member, Tree};
 use proctor_sys::{cgroup, clock, fifo, file, proc};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -189,19 +189,30 @@ impl Keeper {
         Found::Over(header, exit)
     }
 
-    /// The record cannot be read: the process that leads a session and carries the run's mark is the one.
+    /// The record cannot be read: the process that leads a session and carries the run's mark, or that is in the
+    /// service's cgroup, is the one.
     fn search_run(&self, slot: u32, run: RunId) -> Found {
         let Some(mark) = self.mark(slot, run) else { return Found::Never };
-        let tree = Tree { pid: 0, cgroup: None, mark, reaped_at: Some(0) };
-        let leader = tree
-            .members()
-            .into_iter()
-            .find(|member| proc::stat(member.pid).is_some_and(|stat| stat.session == member.pid));
-        let header = RunHeader { run, started: clock::now().wall, cgroup: None };
+        let cgroup = self.cgroup_path(slot);
+        let tree = |cgroup| Tree { pid: 0, cgroup, mark: mark.clone(), reaped_at: Some(0) };
+        let leads =
+            |member: &Member| proc::stat(member.pid).is_some_and(|stat| stat.session == member.pid);
+        let marked = tree(None).members();
+        let inside = cgroup.iter().flat_map(|path| tree(Some(path.clone())).members());
+        let leader = marked.into_iter().chain(inside).find(leads);
+        let cgroup = cgroup.map(|path| path.display().to_string());
+        let header = RunHeader { run, started: clock::now().wall, cgroup };
         match leader.and_then(|member| Process::open(member.pid)) {
             Some(process) => Found::Alive(header, process),
             None => Found::Over(header, Exit::Unknown),
         }
+    }
+
+    /// The cgroup that runs of a service are made in, if there is one now.
+    fn cgroup_path(&self, slot: u32) -> Option<PathBuf> {
+        let name = self.services.get(slot)?.name.as_str();
+        let path = self.hierarchy.as_ref()?.group(name).ok()?;
+        cgroup::populated(&path)?.then_some(path)
     }
 
     fn attach(&mut self, slot: u32, header: &RunHeader, process: Process) -> std::io::Result<()> {
@@ -235,10 +246,15 @@ impl Keeper {
         }
     }
 
-    /// Hand a run's pipes to the pump. One that is missing has no more to say.
+    /// Hand a run's pipes to the pump. One that is gone has no more to say; one that only lost its name has.
     fn open_logs(&self, slot: u32, folder: &Folder, run: RunId) {
         let Some(service) = self.services.get(slot) else { return };
-        let pipes = folder.fifos(run).map(|path| fifo::open(&path).ok());
+        let pid = service.run.as_ref().filter(|held| held.id == run).map_or(0, |held| held.pid);
+        let open = |path: &Path, number| {
+            fifo::open(path).or_else(|_| fifo::open_through(pid, number, path)).ok()
+        };
+        let [out, err] = folder.fifos(run);
+        let pipes = [open(&out, 1), open(&err, 2)];
         let log_dir = self.home.log_dir(&service.name);
         self.pump.send(Command::Begin {
             slot,

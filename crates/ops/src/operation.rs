@@ -27,7 +27,7 @@ pub trait Operation: 'static {
     ) -> impl Future<Output = Result<Self::Output, OpError>> + Send;
 
     /// The answer where none of it depends on a running Proctor.
-    fn without_daemon(input: &Self::Input) -> Option<Self::Output> {
+    fn without_daemon(input: &Self::Input) -> Option<Result<Self::Output, OpError>> {
         let _ = input;
         None
     }

@@ -70,7 +70,9 @@ fn refused(refusal: &Refusal) -> OpError {
 fn bad_config(problems: &[Problem]) -> OpError {
     let count = problems.len();
     let head = if count == 1 { "1 problem".into() } else { format!("{count} problems") };
-    let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
+    // An example to write stays below its problem.
+    let line = |problem: &Problem| format!("  {}", problem.to_string().replace('\n', "\n      "));
+    let lines: Vec<String> = problems.iter().map(line).collect();
     let details: Vec<_> = problems
         .iter()
         .map(|p| {
@@ -137,11 +139,13 @@ mod tests {
         check(
             EngineError::BadConfig(vec![
                 problem(7, Some("did you mean 'command'?")),
+                problem(8, Some("write, for example:\nsupervisor:")),
                 problem(0, None),
             ]),
             Code::BadConfig,
             &[
-                "2 problems",
+                "3 problems",
+                "write, for example:\n      supervisor:",
                 "proctor.yaml:7:5: unknown key 'comand'; did you mean 'command'?",
                 "\n  proctor.yaml: ",
             ],

@@ -42,7 +42,7 @@ pub struct Entry {
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
     pub(crate) call: for<'a> fn(&'a Context, Value) -> Answer<'a>,
-    without_daemon: fn(&Value) -> Option<Value>,
+    without_daemon: fn(&Value) -> Option<Result<Value, OpError>>,
     show: fn(&Value, &mut Page) -> Result<Option<crate::error::Code>, OpError>,
 }
 
@@ -50,7 +50,10 @@ impl Entry {
     const fn of<O: Operation>() -> Entry {
         Entry {
             meta: O::META,
-            augment: |command| <O::Input as Args>::augment_args(command),
+            augment: |command| {
+                // A flattened struct would put its own doc comment where the summary stands.
+                <O::Input as Args>::augment_args(command).about(O::META.summary).long_about(None)
+            },
             input: |matches| {
                 let input = O::Input::from_arg_matches(matches)
                     .map_err(|error| OpError::bad_input(error.to_string()))?;
@@ -65,7 +68,7 @@ impl Entry {
             },
             without_daemon: |input| {
                 let input = serde_json::from_value(input.clone()).ok()?;
-                O::without_daemon(&input).and_then(|output| to_json(&output).ok())
+                O::without_daemon(&input).map(|output| to_json(&output?))
             },
             show: |output, page| {
                 let output: O::Output = decode(output.clone())?;
@@ -94,7 +97,7 @@ impl Entry {
     }
 
     /// The answer where none of it depends on a running Proctor.
-    pub fn without_daemon(&self, input: &Value) -> Option<Value> {
+    pub fn without_daemon(&self, input: &Value) -> Option<Result<Value, OpError>> {
         (self.without_daemon)(input)
     }
 

@@ -17,6 +17,7 @@ const DEPTH: u32 = 16;
 pub struct Hierarchy {
     root: PathBuf,
     tracking: Tracking,
+    walk_in: bool,
 }
 
 impl Hierarchy {
@@ -43,7 +44,13 @@ impl Hierarchy {
             _ => Tracking::CgroupHybrid,
         };
         let usable = root.join("cgroup.procs").exists() && root.join("cgroup.events").exists();
-        usable.then_some(Hierarchy { root, tracking })
+        let walk_in = open(&root).is_ok_and(|folder| !crate::spawn::can_be_born_in(&folder));
+        usable.then_some(Hierarchy { root, tracking, walk_in })
+    }
+
+    /// Must processes walk into their groups, because those forked straight into them do not live?
+    pub fn walk_in(&self) -> bool {
+        self.walk_in
     }
 
     pub fn tracking(&self) -> Tracking {

@@ -9,7 +9,7 @@ use rustix::pipe::SpliceFlags;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a pipe may hold while no reader looks; the kernel's default limit for one pipe.
 pub const CAPACITY: usize = 1 << 20;
@@ -39,11 +39,27 @@ pub fn create(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Ends> {
 /// Open our end of a FIFO that exists: after a takeover, or as a witness that keeps its buffer alive.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    checked(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+fn checked(fd: OwnedFd) -> io::Result<OwnedFd> {
     if FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) != FileType::Fifo {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "is not a FIFO"));
     }
     Ok(fd)
+}
+
+/// Open our end of a FIFO whose name was removed, through the process that still has it as descriptor `number`.
+pub fn open_through(pid: u32, number: u32, path: &Path) -> io::Result<OwnedFd> {
+    let door = PathBuf::from(format!("/proc/{pid}/fd/{number}"));
+    // It may have put anything else there since; only the one that had this name is ours.
+    let mut removed = path.file_name().unwrap_or_default().to_owned();
+    removed.push(" (deleted)");
+    if std::fs::read_link(&door)?.file_name() != Some(removed.as_os_str()) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    checked(rustix::fs::open(&door, flags, Mode::empty())?)
 }
 
 /// Bytes waiting in the pipe.

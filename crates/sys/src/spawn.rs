@@ -34,9 +34,28 @@ pub struct Plan<'a> {
     pub passed: &'a [BorrowedFd<'a>],
     /// Where the child writes its identity; locked by the caller.
     pub record: Option<&'a File>,
-    /// Folder of the cgroup to start in.
-    pub cgroup: Option<&'a OwnedFd>,
+    /// The cgroup to start in.
+    pub cgroup: Option<Group<'a>>,
     pub boot: BootId,
+}
+
+/// A cgroup, and how a process gets into it.
+#[derive(Debug, Clone, Copy)]
+pub struct Group<'a> {
+    pub folder: &'a OwnedFd,
+    /// Forked outside and moved by itself, because one forked straight into it does not live: see [`can_be_born_in`].
+    pub walks_in: bool,
+}
+
+/// Does a process live that is forked straight into this cgroup?
+///
+/// Linux up to 6.18 at least compares how often the parent's own group was killed with how often the new one was, and kills
+/// the child if the numbers differ: in a keeper whose own group was killed once, before it came, no service would live.
+pub fn can_be_born_in(folder: &OwnedFd) -> bool {
+    let mask = crate::signal::block_all();
+    let lived = child::lives_in(folder.as_raw_fd());
+    crate::signal::restore_mask(&mask);
+    lived
 }
 
 /// A process that exists; whether its program could be executed is told by [`Spawned::outcome`].

@@ -7,7 +7,7 @@ use crate::client::CallError;
 use clap::{ArgMatches, FromArgMatches};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operations::daemon_status;
-use proctor_ops::table::{Entry, find};
+use proctor_ops::table::Entry;
 use proctor_sys::file::Lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -39,13 +39,15 @@ pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended 
     match (session.terminal.json, session.terminal.quiet) {
         (true, _) => session.terminal.document(&answer)?,
         (false, true) => {}
-        (false, false) => return session.terminal.answer(operation("daemon.status")?, &answer),
+        (false, false) => {
+            return session.terminal.answer(operate::entry("daemon.status")?, &answer);
+        }
     }
     Ok(0)
 }
 
 pub(crate) fn stop(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
-    let entry = operation("daemon.stop")?;
+    let entry = operate::entry("daemon.stop")?;
     let input = operate::input(entry, arguments)?;
     let answer = match nothing_there(session)? {
         true => json!({ "keeper_pid": null, "services": [] }),
@@ -55,17 +57,13 @@ pub(crate) fn stop(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
 }
 
 pub(crate) fn down(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
-    let entry = operation("service.down")?;
+    let entry = operate::entry("service.down")?;
     let input = operate::input(entry, arguments)?;
     let answer = match nothing_there(session)? {
         true => json!({ "settled": true, "services": [], "ending": true, "keeper_pid": null }),
         false => end(session, "service.down", &input)?,
     };
     ended(session, entry, &answer)
-}
-
-fn operation(name: &str) -> Result<&'static Entry, OpError> {
-    find(name).ok_or_else(|| OpError::new(Code::Internal, format!("no operation {name}")))
 }
 
 /// No Proctor runs, and none has left anything behind: then ending it is done already.
@@ -89,7 +87,7 @@ fn ended(session: &Session<'_>, entry: &Entry, answer: &Value) -> Ended {
 pub(crate) fn end(session: &mut Session<'_>, op: &str, input: &Value) -> Result<Value, Failure> {
     session.connect(true)?;
     let keeper = Lock::holder(&session.home.lock());
-    let progress = operation(op)?
+    let progress = operate::entry(op)?
         .meta
         .waits
         .map(|what| super::progress::Progress::begin(session, what, input));
@@ -139,7 +137,7 @@ fn wait_for_end(session: &Session<'_>, pid: u32) -> Result<(), Failure> {
 }
 
 pub(crate) fn upgrade(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
-    let entry = operation("daemon.upgrade")?;
+    let entry = operate::entry("daemon.upgrade")?;
     let mut input = operate::input(entry, arguments)?;
     if input.get("binary").is_none() {
         let binary = std::env::current_exe()?;

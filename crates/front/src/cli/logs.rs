@@ -7,15 +7,20 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use jiff::tz::TimeZone;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::moment;
+use proctor_ops::operations::list;
 use proctor_ops::operations::logs::{Item, Kind, Output, StreamWord};
 use proctor_ops::show::Style;
 use proctor_ops::show::harmless::{Colours, harmless_line};
+use proctor_ops::status::ServiceStatus;
 use proctor_ops::table::find;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// One long poll of a follower. It costs one message when it ends without news.
 pub(crate) const POLL_SECONDS: f64 = 60.0;
+
+/// A longer name stands out instead of moving all others to the right.
+const WIDEST: usize = 24;
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct Options {
@@ -33,10 +38,11 @@ pub(crate) fn logs(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let entry =
         find("log.read").ok_or_else(|| OpError::new(Code::Internal, "no operation log.read"))?;
     let mut input = operate::input(entry, arguments)?;
-    let mut view = View::asked(session.terminal, &input, options.timestamps);
     if session.terminal.json && !options.follow {
         return as_document(session, input);
     }
+    let mut view = View::asked(session.terminal, &input, options.timestamps);
+    view.align(meant(session, &input).iter().map(String::as_str));
     loop {
         let page = read(session, &input)?;
         view.show(&page.items)?;
@@ -59,6 +65,30 @@ pub(crate) fn page(answer: Value) -> Result<Output, Failure> {
     page.map_err(|error| {
         OpError::new(Code::Internal, format!("a page that cannot be read: {error}")).into()
     })
+}
+
+/// The services that will be shown, as far as they are known: their names decide how wide a prefix is.
+fn meant(session: &mut Session<'_>, input: &Value) -> Vec<String> {
+    let words: Vec<&str> = words(input).iter().filter_map(Value::as_str).collect();
+    let answer = session.call("service.list", &json!({ "no_usage": true }));
+    // Without it only the alignment suffers.
+    let Ok(Ok(list)) = answer.map(serde_json::from_value::<list::Output>) else {
+        return words.into_iter().map(ToOwned::to_owned).collect();
+    };
+    let is_meant = |service: &ServiceStatus| {
+        let base = service.name.split('@').next().unwrap_or_default();
+        let groups = || service.groups.iter().map(String::as_str);
+        let mut names = [service.name.as_str(), base, "all"].into_iter().chain(groups());
+        words.is_empty() || names.any(|name| words.contains(&name))
+    };
+    let names: Vec<String> =
+        list.services.into_iter().filter(is_meant).map(|service| service.name).collect();
+    // Services that were removed are not in the list, but their logs may be there.
+    if names.is_empty() { words.into_iter().map(ToOwned::to_owned).collect() } else { names }
+}
+
+fn words(input: &Value) -> &[Value] {
+    input.get("services").and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
 }
 
 /// The next page begins where this one ended.
@@ -101,7 +131,7 @@ pub(crate) struct View {
     only: Option<String>,
     timestamps: bool,
     colour: bool,
-    /// Of the longest name so far.
+    /// Of the longest name that is aligned with the others.
     width: usize,
     zone: Option<TimeZone>,
     /// The last piece of a line that is longer than a page has no line end yet.
@@ -134,12 +164,15 @@ impl View {
         if !terminal.json && input.get("raw") == Some(&Value::Bool(true)) {
             view.format = Format::Raw;
         }
-        let words = input.get("services").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        if let [Value::String(one)] = words {
+        if let [Value::String(one)] = words(input) {
             view.only = Some(one.clone());
         }
-        view.width = words.iter().filter_map(Value::as_str).map(str::len).max().unwrap_or(0);
         view
+    }
+
+    /// Make room for these names from the first line on.
+    pub(crate) fn align<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        self.width = names.map(str::len).filter(|length| *length <= WIDEST).max().unwrap_or(0);
     }
 
     pub(crate) fn show(&mut self, items: &[Item]) -> io::Result<()> {
@@ -197,7 +230,6 @@ impl View {
         if self.only.as_ref() == Some(&item.service) {
             return;
         }
-        self.width = self.width.max(item.service.len());
         let name = format!("{:width$}", item.service, width = self.width);
         if self.colour {
             line.push_str(&format!("\x1b[{}m{name}\x1b[0m", colour_of(&item.service)));

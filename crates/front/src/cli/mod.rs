@@ -10,6 +10,7 @@ mod interrupt;
 mod logs;
 mod operate;
 mod progress;
+mod reference;
 mod run;
 mod session;
 mod terminal;
@@ -21,6 +22,7 @@ use clap::error::ErrorKind;
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::table;
+pub use reference::reference;
 use session::Session;
 use std::ffi::OsString;
 use std::io;
@@ -90,6 +92,7 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &dyn Launch) -> Ended 
         ("up", _) => up::up(&mut session, arguments),
         ("logs", _) => logs::logs(&mut session, arguments),
         ("run", _) => run::run(&mut session, arguments),
+        ("config", _) => operate::config(&mut session, arguments),
         ("down", _) => daemon::down(&mut session, arguments),
         ("daemon", Some(("start", arguments))) => daemon::start(&mut session, arguments),
         ("daemon", Some(("stop", arguments))) => daemon::stop(&mut session, arguments),

@@ -5,16 +5,40 @@ use super::progress::Progress;
 use super::session::Session;
 use super::{Ended, Failure};
 use clap::ArgMatches;
-use proctor_ops::table::Entry;
-use serde_json::Value;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::table::{Entry, find};
+use serde_json::{Value, json};
 
 pub(crate) fn operate(session: &mut Session<'_>, entry: &Entry, arguments: &ArgMatches) -> Ended {
     let input = input(entry, arguments)?;
-    let answer = match entry.without_daemon(&input) {
-        Some(answer) => answer,
-        None => ask(session, entry, &input)?,
+    answer(session, entry, &input)
+}
+
+fn answer(session: &mut Session<'_>, entry: &Entry, input: &Value) -> Ended {
+    let answer = match entry.without_daemon(input) {
+        Some(answer) => answer?,
+        None => ask(session, entry, input)?,
     };
     session.terminal.answer(entry, &answer)
+}
+
+/// `config` without a Proctor that could be asked is about the file that `up` would run.
+pub(crate) fn config(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+    let entry = entry("config.show")?;
+    let mut input = input(entry, arguments)?;
+    let about_the_running = input.get("check").is_none() && input.get("example").is_none();
+    if about_the_running
+        && session.find()?.is_none()
+        && let Some(path) = caller::configuration()
+    {
+        input["check"] = json!(path.to_string_lossy());
+    }
+    answer(session, entry, &input)
+}
+
+/// The line of the table for an operation by its name.
+pub(crate) fn entry(name: &str) -> Result<&'static Entry, OpError> {
+    find(name).ok_or_else(|| OpError::new(Code::Internal, format!("no operation {name}")))
 }
 
 /// The input that a command line means, with what the operation wants to know of the caller.

@@ -10,6 +10,7 @@ use proctor_ops::operations::wait;
 use proctor_ops::status::{ServiceStatus, State};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -145,6 +146,8 @@ impl LiveLine {
         // Progress that cannot be shown is no reason to fail.
         let _ = if self.live {
             self.shown = text.clone();
+            // A line that wraps could not be rewritten: only its last row would be.
+            let text = cut(&text, columns(&err));
             write!(err, "\r\x1b[K{text}").and_then(|()| err.flush())
         } else {
             let key: String = text.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
@@ -164,6 +167,22 @@ impl LiveLine {
             let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
         }
     }
+}
+
+/// Columns of the terminal that progress is shown on.
+fn columns(terminal: impl AsFd) -> usize {
+    /// Where a terminal does not say.
+    const USUAL: usize = 80;
+    let size = rustix::termios::tcgetwinsize(terminal);
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(USUAL)
+}
+
+/// At most one less than the columns there are: some terminals wrap when the last one is written.
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() < columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns.saturating_sub(2)).chain(['…']).collect()
 }
 
 fn is_waited_for(what: &str, service: &ServiceStatus) -> bool {
@@ -214,6 +233,13 @@ mod tests {
             ("to start", vec![&db, &db, &db, &db, &db], "waiting for db, db, db, 2 more to start"),
         ] {
             assert_eq!(sentence(what, &waiting), expected);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_rewritten_fits_its_terminal() {
+        for (columns, expected) in [(8, "waiting"), (7, "waiti…"), (2, "…"), (0, "…")] {
+            assert_eq!(cut("waiting", columns), expected, "{columns} columns");
         }
     }
 

@@ -55,7 +55,7 @@ pub(crate) fn command() -> Command {
         .about("Run a program in the foreground, supervised")
         .after_help(
             "\
-Ctrl-C stops it with everything it started. It is not restarted, and nothing is left of it. Others see it in
+Ctrl-C stops it with everything it started. It is not restarted, and nothing is left of it. Others see it in \
 `proctor list` while it runs. It has no standard input.
 
 Examples:
@@ -73,11 +73,11 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let interrupts = Interrupts::catch()?;
     let since = rfc3339(proctor_sys::clock::now().wall);
     session.call("service.start", &definition(&options, &name))?;
-    let mut output =
-        Output { input: json!({ "services": [name], "since": since, "raw": true }), ended: false };
+    let input = json!({ "services": [name], "since": since, "raw": true });
+    let mut output = Output { input, ended: false, unheard: false };
     let left = !output.follow(session, &interrupts, &name)?;
     if left {
-        session.terminal.note(&format!(
+        session.terminal.note_over(&format!(
             "left: Proctor goes on stopping {name}; `proctor remove {name}` forgets it"
         ));
         return Ok(Code::Timeout.exit());
@@ -123,6 +123,8 @@ struct Output {
     input: Value,
     /// The mark of its exit was seen: nothing comes after it.
     ended: bool,
+    /// Nobody takes the output any more: the terminal or the pipe was closed.
+    unheard: bool,
 }
 
 /// How one connection's worth of following ended.
@@ -174,18 +176,18 @@ impl Output {
                 Came::Interrupt if *interrupted => return Ok(Stretch::Left),
                 Came::Interrupt => {
                     *interrupted = true;
-                    session
-                        .terminal
-                        .note(&format!("stopping {name}; Ctrl-C again leaves that to Proctor"));
-                    let stop = json!({ "names": [name], "no_wait": true });
-                    session
-                        .another()?
-                        .call("service.stop", &stop, PATIENCE)
-                        .map_err(OpError::from)?;
+                    session.terminal.note_over(&format!(
+                        "stopping {name}; Ctrl-C again leaves that to Proctor"
+                    ));
+                    stop(session, name)?;
                 }
                 Came::Answer => match client.receive(PATIENCE) {
                     Ok(answer) => {
                         self.pass_on(answer)?;
+                        if self.unheard && !*interrupted {
+                            *interrupted = true;
+                            stop(session, name)?;
+                        }
                         client.send("log.read", &self.input).map_err(OpError::from)?;
                     }
                     Err(CallError::Lost) if watch.saw_the_end() => return Ok(Stretch::Over),
@@ -214,11 +216,17 @@ impl Output {
         logs::go_on(&mut self.input, &page.cursor);
         for item in &page.items {
             self.ended |= item.kind == Kind::Exited;
-            write_line(item)?;
+            self.unheard = self.unheard || write_line(item).is_err();
         }
-        io::stdout().lock().flush()?;
+        self.unheard = self.unheard || io::stdout().lock().flush().is_err();
         Ok(())
     }
+}
+
+fn stop(session: &Session<'_>, name: &str) -> Result<(), Failure> {
+    let stop = json!({ "names": [name], "no_wait": true });
+    session.another()?.call("service.stop", &stop, PATIENCE).map_err(OpError::from)?;
+    Ok(())
 }
 
 /// Learns on a connection of its own that the program has ended, and then ends the wait for more output.

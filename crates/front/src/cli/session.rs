@@ -119,6 +119,7 @@ impl<'a> Session<'a> {
                         Code::Unavailable,
                         format!("cannot start Proctor: {why}"),
                     )
+                    .help("--home DIR (or PROCTOR_HOME) keeps everything of Proctor in another folder")
                     .into());
                 }
             },

@@ -75,6 +75,12 @@ impl Terminal {
         }
     }
 
+    /// A remark after Ctrl-C: over the `^C` that the terminal shows, not behind it.
+    pub(crate) fn note_over(&self, text: &str) {
+        let begin = if self.live() { "\r" } else { "" };
+        self.note(&format!("{begin}{text}"));
+    }
+
     fn note_always(&self, text: &str) {
         // Without a stderr there is nobody to tell.
         let _ = io::stderr().lock().write_all(text.as_bytes());

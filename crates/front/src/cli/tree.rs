@@ -9,6 +9,9 @@ use proctor_ops::table::{Entry, TABLE, find};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+/// More options than any command has.
+const AFTER_ALL_OTHERS: usize = 1000;
+
 /// All of it. Arguments of a command are added when that command is called.
 pub(crate) fn command() -> Command {
     let mut root = Command::new("proctor")
@@ -16,7 +19,8 @@ pub(crate) fn command() -> Command {
         .about("Keeps your services running, and lets people and assistants run them together")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .disable_help_subcommand(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
         .args(global());
     let mut daemon = Command::new("daemon")
         .about("Proctor itself: start, stop, status, upgrade")
@@ -55,23 +59,35 @@ fn augmented(command: Command, name: &str) -> Command {
     }
 }
 
-fn global() -> [Arg; 4] {
-    let flag =
-        |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).global(true);
-    [
-        Arg::new("home")
-            .long("home")
+/// What every command has; in its help after what only it has.
+fn global() -> [Arg; 6] {
+    let option = |name: &'static str| {
+        Arg::new(name).long(name).global(true).help_heading("Options of every command")
+    };
+    let flag = |name: &'static str| option(name).action(ArgAction::SetTrue);
+    let options = [
+        option("home")
             .value_name("DIR")
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::DirPath)
-            .global(true)
             .help("Keep everything of Proctor below this folder [env: PROCTOR_HOME]"),
         flag("json")
             .help("Answer as one JSON document (following: one a line); errors, too, on stderr"),
         flag("no-color")
             .help("No colours; they are left out without a terminal and with NO_COLOR, too"),
         flag("quiet").short('q').help("Say nothing but errors and what was asked for"),
-    ]
+        option("help").short('h').action(ArgAction::Help).help("Print help"),
+        option("version")
+            .short('V')
+            .global(false)
+            .action(ArgAction::Version)
+            .help("Print the version"),
+    ];
+    let mut order = AFTER_ALL_OTHERS;
+    options.map(|option| {
+        order += 1;
+        option.display_order(order)
+    })
 }
 
 #[derive(Args)]
@@ -104,17 +120,22 @@ pub(crate) fn completions(arguments: &ArgMatches, terminal: &Terminal) -> Ended 
     Ok(0)
 }
 
-/// Exit codes, once each, with the codes of errors that lead to them.
+/// Exit codes, and the codes of errors that lead to them.
 fn exit_codes() -> String {
-    let mut text = String::from("Exit codes:\n  0  it was done\n");
-    for exit in 1..=u8::MAX {
-        let rows: Vec<_> = CODES.iter().filter(|row| row.exit == exit).collect();
-        let Some(first) = rows.first() else { continue };
-        let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+    let width = CODES.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    let mut text =
+        String::from("Exit codes, and the codes of errors with --json:\n  0  it was done\n");
+    let mut last = 0;
+    for row in CODES {
+        let number = if row.exit == last { String::new() } else { row.exit.to_string() };
+        last = row.exit;
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {exit}  {} ({})", first.meaning, names.join(", "));
+        let _ = writeln!(text, "  {number:1}  {:width$}  {}", row.name, row.meaning);
     }
-    text.push_str("`proctor run` exits with the code of the program, or 128 and the number of the signal that ended it.");
+    text.push_str(
+        "`proctor run` exits with the code of the program, or 128 and the number of the signal that \
+         ended it, or 126 if it was there but could not be run.",
+    );
     text
 }
 
@@ -128,6 +149,7 @@ mod tests {
         root.build();
         root.clone().debug_assert();
         let mut commands: Vec<Command> = root.get_subcommands().cloned().collect();
+        commands.retain(|command| command.get_name() != "help");
         let nested: Vec<Command> =
             commands.iter().flat_map(|c| c.get_subcommands().cloned()).collect();
         commands.extend(nested);

@@ -12,7 +12,6 @@ use proctor_ops::moment::rfc3339;
 use proctor_ops::operations::{list, up};
 use proctor_ops::settle::{Changed, Outcome};
 use proctor_ops::status::State;
-use proctor_ops::table::{Entry, find};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -32,7 +31,7 @@ pub(crate) struct Options {
 pub(crate) fn up(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
-    let entry = operation("service.up")?;
+    let entry = operate::entry("service.up")?;
     let mut input = operate::input(entry, arguments)?;
     if input.get("config").is_none() {
         match caller::configuration() {
@@ -47,10 +46,6 @@ pub(crate) fn up(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
         return Ok(code);
     }
     in_foreground(session, &mut input)
-}
-
-fn operation(name: &str) -> Result<&'static Entry, OpError> {
-    find(name).ok_or_else(|| OpError::new(Code::Internal, format!("no operation {name}")))
 }
 
 fn output(answer: Value) -> Result<up::Output, OpError> {
@@ -74,13 +69,20 @@ fn in_foreground(session: &mut Session<'_>, input: &mut Value) -> Ended {
         return Ok(0);
     }
     let input = json!({ "services": names, "since": since });
-    let mut follow = Follow { input, view: View::new(session.terminal) };
+    let mut follow = Follow { input, view: View::new(session.terminal), unheard: false };
+    follow.view.align(names.iter().map(String::as_str));
     session.terminal.note(&format!(
         "running {} of {}; Ctrl-C stops",
         names.join(", "),
         begun.source
     ));
-    follow.until_interrupted(session, &interrupts)?;
+    match follow.until_interrupted(session, &interrupts)? {
+        Until::Interrupted => {}
+        Until::Ended => {
+            session.terminal.note("Proctor was ended by somebody else");
+            return Ok(0);
+        }
+    }
     let ours: Vec<String> = begun
         .services
         .iter()
@@ -94,6 +96,16 @@ fn in_foreground(session: &mut Session<'_>, input: &mut Value) -> Ended {
 struct Follow {
     input: Value,
     view: View,
+    /// Nobody takes the output any more: the terminal or the pipe was closed.
+    unheard: bool,
+}
+
+/// Why nothing more is shown.
+enum Until {
+    /// Ctrl-C, TERM, a closed terminal, or a closed pipe.
+    Interrupted,
+    /// Proctor has ended in order, and nothing of its services is left behind.
+    Ended,
 }
 
 impl Follow {
@@ -101,26 +113,33 @@ impl Follow {
         &mut self,
         session: &mut Session<'_>,
         interrupts: &Interrupts,
-    ) -> Result<(), Failure> {
+    ) -> Result<Until, Failure> {
         self.input["wait"] = json!(logs::POLL_SECONDS);
         let mut client = session.take(false)?;
         client.send("log.read", &self.input).map_err(OpError::from)?;
         loop {
             match interrupts.wait(&client, PATIENCE)? {
-                Came::Interrupt => return Ok(()),
+                Came::Interrupt => return Ok(Until::Interrupted),
                 Came::Nothing => {}
                 Came::Answer => {
                     let answer = match client.receive(PATIENCE) {
                         Ok(answer) => answer,
                         // Proctor was replaced meanwhile: its successor knows the same logs.
                         Err(crate::client::CallError::Lost) => {
-                            client = session.another()?;
+                            client = match session.find()? {
+                                Some(client) => client,
+                                None if !session.left_behind() => return Ok(Until::Ended),
+                                None => session.another()?,
+                            };
                             client.send("log.read", &self.input).map_err(OpError::from)?;
                             continue;
                         }
                         Err(error) => return Err(OpError::from(error).into()),
                     };
                     self.show(answer)?;
+                    if self.unheard {
+                        return Ok(Until::Interrupted);
+                    }
                     client.send("log.read", &self.input).map_err(OpError::from)?;
                 }
             }
@@ -141,7 +160,8 @@ impl Follow {
     /// Show a page; whether more is there already.
     fn show(&mut self, answer: Value) -> Result<bool, Failure> {
         let page = logs::page(answer)?;
-        self.view.show(&page.items)?;
+        // What was started is stopped all the same; only there is nobody to tell.
+        self.unheard = self.unheard || self.view.show(&page.items).is_err();
         logs::go_on(&mut self.input, &page.cursor);
         Ok(page.more)
     }
@@ -159,7 +179,7 @@ fn stop(
     }
     session
         .terminal
-        .note(&format!("stopping {}; Ctrl-C again leaves that to Proctor", ours.join(", ")));
+        .note_over(&format!("stopping {}; Ctrl-C again leaves that to Proctor", ours.join(", ")));
     let input = json!({ "names": ours });
     let (mut stopper, mut reader) = (session.another()?, session.another()?);
     let progress = Progress::plain(session, "to stop", &input);
@@ -170,7 +190,7 @@ fn stop(
             Came::Nothing => follow.catch_up(&mut reader)?,
             Came::Interrupt => {
                 drop(progress);
-                session.terminal.note(
+                session.terminal.note_over(
                     "left: Proctor goes on stopping them; `proctor list` shows how far it is",
                 );
                 return Ok(Code::Timeout.exit());
@@ -184,7 +204,7 @@ fn stop(
         OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
     })?;
     if !stopped.settled {
-        return session.terminal.answer(operation("service.stop")?, &answer);
+        return session.terminal.answer(operate::entry("service.stop")?, &answer);
     }
     session.terminal.note("stopped");
     if session.launched && nothing_runs(session)? {
@@ -210,9 +230,10 @@ fn welcome(session: &Session<'_>, begun: &up::Output) {
 }
 
 const WELCOME: &str = "
-There is no proctor.yaml here, so this is Proctor's built-in example: a few small services.
-`proctor list` shows them, `proctor logs -f` what they say, `proctor config --example` how they are written.
-To run your own, write this to a file named proctor.yaml and call `proctor up` again (after `proctor down`):
+There is no proctor.yaml here, so this is Proctor's built-in example: a few
+small services. In another terminal, `proctor list` shows them, `proctor
+logs -f` what they say, `proctor config --example` how they are written.
+To run your own, write a file named proctor.yaml and call `proctor up` again:
 
 supervisor:
   services:

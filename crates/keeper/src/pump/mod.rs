@@ -311,7 +311,7 @@ impl Worker {
     /// The run is over and its log cannot be written: what is left is lost, and said to be.
     fn drop_rest(&mut self, pipe: &Pipe, bytes: u64) {
         if let Some(writer) = self.writers.get_mut(&(pipe.slot, pipe.stream)) {
-            writer.dropped(pipe.run, bytes);
+            writer.lost(pipe.run, bytes);
         }
     }
 
@@ -360,13 +360,12 @@ impl Worker {
 
     /// A full disk: the oldest segments of this service go first, then the configured choice.
     fn make_room(&mut self, pipe: &Pipe) -> Stored {
-        for stream in Stream::BOTH {
-            if self.writers.get_mut(&(pipe.slot, stream)).is_some_and(Writer::give_up_oldest) {
-                return Stored::Moved(0);
-            }
-        }
+        let made = Stream::BOTH.into_iter().any(|stream| {
+            self.writers.get_mut(&(pipe.slot, stream)).is_some_and(Writer::give_up_oldest)
+        });
         match self.writers.get_mut(&(pipe.slot, pipe.stream)) {
-            Some(writer) => writer.overflow(&pipe.fd, pipe.run, &self.null),
+            Some(writer) if made => writer.try_again(),
+            Some(writer) => writer.overflow(&pipe.fd, &self.null),
             None => Stored::Empty,
         }
     }

@@ -1,11 +1,12 @@
 //! Writing one stream: index before bytes, rotation at line ends, and what to do when the disk is full.
 
+use super::RETRY;
 use super::segments::{Open, Segments};
 use crate::log;
 use proctor_core::logindex::{Entry, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::{LogSpec, OnFull};
-use proctor_core::time::{Millis, Wall};
+use proctor_core::time::{Millis, Mono, Wall};
 use proctor_sys::fifo::{self, Moved};
 use rustix::io::Errno;
 use std::fs::File;
@@ -38,6 +39,8 @@ pub(super) struct Writer {
     entry: Option<(Wall, RunId)>,
     /// Dropped and not yet marked.
     dropped: u64,
+    /// The disk was full: until then it is not tried again, so that a flood of output becomes no flood of marks.
+    full_until: Option<Mono>,
     /// The last failure, said once.
     failing: Option<Errno>,
 }
@@ -45,32 +48,44 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(folder: PathBuf, stream: Stream, spec: LogSpec) -> Writer {
         let segments = Segments::look(folder.clone(), stream);
-        Writer { spec, folder, segments, open: None, entry: None, dropped: 0, failing: None }
+        let (open, entry, full_until, failing) = (None, None, None, None);
+        Writer { spec, folder, segments, open, entry, dropped: 0, full_until, failing }
     }
 
     /// Move what waits in the pipe into the log.
     pub(super) fn store(&mut self, pipe: &OwnedFd, run: RunId, most: usize) -> Stored {
-        let now = proctor_sys::clock::now().wall;
-        match self.try_store(pipe, run, most, now) {
-            Ok(stored) => {
-                self.failing = None;
+        let now = proctor_sys::clock::now();
+        if self.full_until.is_some_and(|until| now.mono < until) {
+            return if fifo::waiting(pipe) > 0 { Stored::Full } else { Stored::Empty };
+        }
+        match self.try_store(pipe, run, most, now.wall) {
+            Ok(stored @ Stored::Moved(_)) => {
+                (self.failing, self.full_until) = (None, None);
                 stored
             }
+            // Nothing was written, so nothing is known to be well again.
+            Ok(stored @ (Stored::Empty | Stored::Stalled | Stored::Full)) => stored,
             Err(error) => self.failed(&error),
         }
     }
 
     /// The disk is full and nothing of this service can be deleted any more: do as configured.
-    pub(super) fn overflow(&mut self, pipe: &OwnedFd, run: RunId, null: &File) -> Stored {
+    pub(super) fn overflow(&mut self, pipe: &OwnedFd, null: &File) -> Stored {
         match self.spec.on_full {
             OnFull::Block => Stored::Stalled,
-            OnFull::Drop => match fifo::discard(pipe, null, fifo::CAPACITY) {
-                Ok(Moved::Bytes(bytes)) => {
-                    self.dropped(run, bytes);
-                    Stored::Moved(bytes)
+            OnFull::Drop => {
+                let now = proctor_sys::clock::now().mono;
+                self.full_until =
+                    self.full_until.filter(|until| now < *until).or(Some(now.plus(RETRY)));
+                match fifo::discard(pipe, null, fifo::CAPACITY) {
+                    Ok(Moved::Bytes(bytes)) => {
+                        // Marked when something can be written again, or the run ends.
+                        self.dropped = self.dropped.saturating_add(bytes);
+                        Stored::Moved(bytes)
+                    }
+                    Ok(Moved::Empty | Moved::Closed) | Err(_) => Stored::Empty,
                 }
-                Ok(Moved::Empty | Moved::Closed) | Err(_) => Stored::Empty,
-            },
+            }
         }
     }
 
@@ -112,8 +127,8 @@ impl Writer {
         }
     }
 
-    /// Count bytes that will never be stored.
-    pub(super) fn dropped(&mut self, run: RunId, bytes: u64) {
+    /// Count bytes of a run that is over; they will never be stored.
+    pub(super) fn lost(&mut self, run: RunId, bytes: u64) {
         self.dropped = self.dropped.saturating_add(bytes);
         self.note_dropped(run, proctor_sys::clock::now().wall);
     }
@@ -121,6 +136,12 @@ impl Writer {
     /// Delete the oldest closed segment, to make room; false if there is none.
     pub(super) fn give_up_oldest(&mut self) -> bool {
         self.segments.delete_oldest()
+    }
+
+    /// There is room again, perhaps.
+    pub(super) fn try_again(&mut self) -> Stored {
+        self.full_until = None;
+        Stored::Moved(0)
     }
 
     fn opened(&mut self, now: Wall) -> io::Result<&mut Open> {

@@ -37,6 +37,9 @@ pub struct Output {
     /// The file the values come from
     pub source: Option<String>,
     pub settings: Vec<Effective>,
+    /// With `check`: the file was found right
+    #[serde(default)]
+    pub checked: bool,
     /// With `example`: its text
     pub example: Option<String>,
 }
@@ -59,12 +62,14 @@ impl Operation for Config {
         cli: &["config"],
         summary: "Show every setting and where it came from, or check a file",
         details: "\
+Without a running Proctor it reads the file that `proctor up` would run. Neither starts anything.
+
 Examples:
   proctor config
   proctor config web
   proctor config --check proctor.yaml
   proctor config --example > proctor.yaml",
-        launches: true,
+        launches: false,
         ..Meta::of("config.show", Effect::Read).with_caller()
     };
 
@@ -72,30 +77,49 @@ Examples:
         if input.example {
             return Ok(example());
         }
-        let (source, settings) = match &input.check {
-            Some(path) => {
-                let path = input.caller.resolve(path)?;
-                let source = path.display().to_string();
-                let environment = input.caller.environment();
-                let request = ConfigRequest { path: Some(path), example: false, environment };
-                (Some(source), context.engine.check(request).await?)
-            }
-            None => context.engine.read(|view| {
-                (view.config.as_ref().map(|path| path.display().to_string()), view.settings.clone())
-            }),
-        };
-        let settings =
-            settings.into_iter().filter(|s| belongs(s, &input.names)).map(value_of).collect();
-        Ok(Output { source, settings, example: None })
+        if let Some(path) = &input.check {
+            let request = request(&input, path)?;
+            let source = request.path.as_ref().map(|path| path.display().to_string());
+            let settings = context.engine.check(request).await?;
+            return Ok(output(&input, source, settings));
+        }
+        let (source, settings) = context.engine.read(|view| {
+            (view.config.as_ref().map(|path| path.display().to_string()), view.settings.clone())
+        });
+        Ok(output(&input, source, settings))
     }
 
-    fn without_daemon(input: &Input) -> Option<Output> {
-        input.example.then(example)
+    fn without_daemon(input: &Input) -> Option<Result<Output, OpError>> {
+        if input.example {
+            return Some(Ok(example()));
+        }
+        let path = input.check.as_ref()?;
+        Some(check_alone(input, path))
     }
 }
 
+/// A file means the same whether a Proctor runs or not.
+fn check_alone(input: &Input, path: &str) -> Result<Output, OpError> {
+    let request = request(input, path)?;
+    let source = request.path.as_ref().map(|path| path.display().to_string());
+    Ok(output(input, source, Engine::check_alone(request)?))
+}
+
+fn request(input: &Input, path: &str) -> Result<ConfigRequest, OpError> {
+    let path = Some(input.caller.resolve(path)?);
+    let environment = input.caller.environment();
+    Ok(ConfigRequest { path, environment, ..ConfigRequest::default() })
+}
+
+fn output(input: &Input, source: Option<String>, settings: Vec<Setting>) -> Output {
+    let wanted = settings.into_iter().filter(|setting| belongs(setting, &input.names));
+    let settings = wanted.map(value_of).collect();
+    Output { source, settings, checked: input.check.is_some(), example: None }
+}
+
 fn example() -> Output {
-    Output { source: None, settings: Vec::new(), example: Some(Engine::example().to_owned()) }
+    let example = Some(Engine::example().to_owned());
+    Output { source: None, settings: Vec::new(), checked: false, example }
 }
 
 fn belongs(setting: &Setting, names: &[String]) -> bool {
@@ -137,6 +161,9 @@ impl Show for Output {
             ]);
         }
         page.table(table);
+        if let Some(source) = self.source.as_ref().filter(|_| self.checked) {
+            page.line().add(Style::Good, format!("{source} is right"));
+        }
     }
 }
 

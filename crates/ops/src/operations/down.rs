@@ -41,7 +41,7 @@ impl Operation for Down {
         cli: &["down"],
         summary: "Stop every service, then Proctor itself",
         details: "\
-The services stay stopped until `proctor up` or `proctor start`. To end Proctor and have it bring the services back
+The services stay stopped until `proctor up` or `proctor start`. To end Proctor and have it bring the services back \
 when it starts again, use `proctor daemon stop`.
 
 Examples:
@@ -82,6 +82,9 @@ impl Output {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         self.changes().show(page);
+        if self.ending && self.changes().services.is_empty() {
+            page.line().plain("no service was running; Proctor has ended");
+        }
         if !self.settled {
             page.line().plain("Proctor keeps running until they have stopped");
         }

@@ -45,7 +45,7 @@ impl Operation for Remove {
         aliases: &["rm"],
         summary: "Stop and forget services that were added",
         details: "\
-Their logs stay readable with `proctor logs NAME` unless they are purged. A service from proctor.yaml is removed by
+Their logs stay readable with `proctor logs NAME` unless they are purged. A service from proctor.yaml is removed by \
 taking it out of the file and running `proctor up`.
 
 Examples:
@@ -71,7 +71,11 @@ Examples:
 }
 
 /// Wait until they are forgotten; returns those that are not.
-async fn gone(context: &Context, names: &[ServiceName], wait: Duration) -> Vec<ServiceName> {
+pub(crate) async fn gone(
+    context: &Context,
+    names: &[ServiceName],
+    wait: Duration,
+) -> Vec<ServiceName> {
     let deadline = Instant::now() + wait;
     loop {
         let (generation, left) = context.engine.read(|view| {

@@ -32,7 +32,7 @@ impl Operation for Stop {
         cli: &["stop"],
         summary: "Stop services and everything they started",
         details: "\
-The stop signal goes to the whole process group; what is left after the grace is killed. The command
+The stop signal goes to the whole process group; what is left after the grace is killed. The command \
 returns when nothing of the service is left. It stays stopped, after a reboot, too, until it is started again.
 
 Examples:

@@ -40,7 +40,7 @@ fn row(service: &ServiceStatus) -> Vec<Span> {
     let plain = |text: Option<String>| Span::new(Style::Plain, text.unwrap_or_default());
     vec![
         Span::new(Style::Name, &service.name),
-        Span::new(style_of(service.state), service.state.as_str()),
+        Span::new(style_of(service.state), state_text(service)),
         plain(service.pid.map(|pid| pid.to_string())),
         plain(service.uptime_seconds.map(|seconds| span(seconds as f64))),
         plain(Some(service.restarts).filter(|n| *n > 0).map(|n| n.to_string())),
@@ -50,6 +50,12 @@ fn row(service: &ServiceStatus) -> Vec<Span> {
         service.health.as_ref().map_or_else(|| plain(None), health_cell),
         Span::new(Style::Dim, &service.command),
     ]
+}
+
+/// One that was stopped and one that came to its end are told apart.
+fn state_text(service: &ServiceStatus) -> String {
+    let done = service.state == State::Stopped && service.why.is_some();
+    format!("{}{}", service.state.as_str(), if done { ", done" } else { "" })
 }
 
 fn health_cell(health: &HealthStatus) -> Span {

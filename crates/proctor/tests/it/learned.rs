@@ -6,6 +6,7 @@ use proctor_testkit::{Home, alive, kill9, wait_until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 
 #[test]
 fn reading_never_waits_behind_a_change() {
@@ -45,47 +46,66 @@ fn uptime_is_that_of_the_present_run() {
     assert_eq!(status(&home, "web")["uptime_seconds"], Value::Null);
 }
 
+/// The lines that `logs web -f` shows, as they come.
+fn follow(home: &Home) -> (Child, Receiver<String>) {
+    let mut follower = home.command(["logs", "web", "-f"]);
+    let mut follower = follower.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let stdout = BufReader::new(follower.stdout.take().unwrap());
+    let (sender, shown) = channel();
+    std::thread::spawn(move || {
+        stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
+    (follower, shown)
+}
+
 #[test]
 fn following_misses_nothing_while_files_come_and_go() {
-    // Faster than it can be looked at, in more files than are kept, and slow enough for a follower to keep up.
     let keys = "logs: { max_size: 4096, max_files: 1000 }\nrestart_policy: one_shot";
     let script = "i=1; for part in first second; do while [ ! -e $part ]; do sleep 0.05; done; \
                   n=0; while [ $n -lt 1500 ]; do echo line $i; i=$((i+1)); n=$((n+1)); done; done";
     let home = up(&services(&[shell("web", script, keys)]));
-    let mut follower = home.command(["logs", "web", "-f"]);
-    let mut follower = follower.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut shown = BufReader::new(follower.stdout.take().unwrap()).lines();
-    assert!(shown.next().unwrap().unwrap().contains("web started"));
+    let (mut follower, shown) = follow(&home);
+    let next = || shown.recv_timeout(LIMIT).unwrap();
+    assert!(next().contains("web started"));
     home.write("first", "");
     for number in 1..=3000 {
         // More than a file's worth is stored by now: the rest comes after a rotation, however busy the machine is.
         if number == 1000 {
             home.write("second", "");
         }
-        assert_eq!(shown.next().unwrap().unwrap(), format!("line {number}"));
+        assert_eq!(next(), format!("line {number}"));
     }
-    assert!(shown.next().unwrap().unwrap().contains("exited with code 0"));
+    assert!(next().contains("exited with code 0"));
     follower.kill().unwrap();
     follower.wait().unwrap();
     let files = std::fs::read_dir(home.path().join("logs/web")).unwrap().count();
     assert!(files >= 4, "there was something to rotate: {files}");
 }
 
-/// A process of ours, not Proctor's, with exactly this number; `None` where numbers cannot be chosen.
-fn stranger(number: u32) -> Option<Child> {
+/// A process of ours, not Proctor's; gone with the test, however that ends.
+struct Stranger(Child);
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        // Already gone is what the test has complained about.
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+/// One with exactly this number; `None` where numbers cannot be chosen.
+fn stranger(number: u32) -> Option<Stranger> {
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
     const TRIES: usize = 50;
     for _ in 0..TRIES {
         let last = std::fs::read(LAST).ok()?;
         std::fs::write(LAST, (number - 1).to_string()).ok()?;
-        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let child = Stranger(Command::new("sleep").arg("1000").spawn().unwrap());
         // Others shall not get numbers that were in use a moment ago.
         std::fs::write(LAST, last).unwrap();
-        if child.id() == number {
+        if child.0.id() == number {
             return Some(child);
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
     None
 }
@@ -97,7 +117,7 @@ fn a_stranger_with_the_number_of_a_dead_service_is_left_alone() {
     kill_proctor(&home);
     kill9(web);
     wait_until("it is reaped", LIMIT, || !std::path::Path::new(&format!("/proc/{web}")).exists());
-    let Some(mut stranger) = stranger(web) else {
+    let Some(stranger) = stranger(web) else {
         // Not root, or a kernel that gives out numbers as it likes.
         return;
     };
@@ -108,9 +128,7 @@ fn a_stranger_with_the_number_of_a_dead_service_is_left_alone() {
     home.fail(["signal", "web", "KILL"]);
     home.ok(["start", "web"]);
     home.ok(["down"]);
-    assert!(alive(stranger.id()), "it was none of Proctor's");
-    stranger.kill().unwrap();
-    stranger.wait().unwrap();
+    assert!(alive(stranger.0.id()), "it was none of Proctor's");
 }
 
 #[test]

@@ -54,7 +54,11 @@ pub(crate) fn kill_proctor(home: &Home) {
     signal(daemon, Signal::STOP);
     kill9(keeper);
     kill9(daemon);
-    wait_until("Proctor is gone", LIMIT, || !alive(keeper) && !alive(daemon));
+    // Looking dead is not enough: another thread of it may still hold the lock.
+    wait_until("Proctor is gone", LIMIT, || {
+        let said = home.run(["daemon", "status"]).stderr;
+        String::from_utf8_lossy(&said).contains("no Proctor runs")
+    });
 }
 
 #[test]

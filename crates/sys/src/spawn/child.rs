@@ -29,6 +29,7 @@ pub(super) struct Prepared {
     passed: Vec<RawFd>,
     record: Option<RawFd>,
     cgroup: Option<RawFd>,
+    walks_in: bool,
     boot: BootId,
 }
 
@@ -71,7 +72,8 @@ impl Prepared {
             stdio: plan.stdio,
             passed: passed.iter().map(AsRawFd::as_raw_fd).collect(),
             record: plan.record.map(AsRawFd::as_raw_fd),
-            cgroup: plan.cgroup.map(AsRawFd::as_raw_fd),
+            cgroup: plan.cgroup.map(|group| group.folder.as_raw_fd()),
+            walks_in: plan.cgroup.is_some_and(|group| group.walks_in),
             boot: plan.boot,
         })
     }
@@ -108,17 +110,8 @@ fn resource(resource: Resource) -> libc::c_int {
 
 /// Fork, straight into the cgroup where the kernel can; the child never returns from here.
 pub(super) fn fork(prepared: &Prepared, report: RawFd) -> io::Result<u32> {
-    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
-    // SAFETY: plain memory; all zeroes is "nothing asked for".
-    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
-    arguments.exit_signal = libc::SIGCHLD as u64;
-    if let Some(cgroup) = prepared.cgroup {
-        arguments.flags = CLONE_INTO_CGROUP;
-        arguments.cgroup = cgroup as u64;
-    }
-    // SAFETY: without CLONE_VM this is a fork; the child only makes system calls.
-    let mut pid = unsafe { libc::syscall(libc::SYS_clone3, &arguments, size_of_val(&arguments)) };
-    let mut in_cgroup = true;
+    let mut pid = clone_into(prepared.cgroup.filter(|_| !prepared.walks_in));
+    let mut in_cgroup = prepared.cgroup.is_none() || !prepared.walks_in;
     if pid < 0 {
         // Old kernels and some sandboxes: fork, and let the child walk into its cgroup.
         in_cgroup = prepared.cgroup.is_none();
@@ -130,6 +123,35 @@ pub(super) fn fork(prepared: &Prepared, report: RawFd) -> io::Result<u32> {
         pid if pid < 0 => Err(io::Error::last_os_error()),
         pid => u32::try_from(pid).map_err(io::Error::other),
     }
+}
+
+/// Zero in the child, as with a fork.
+fn clone_into(cgroup: Option<RawFd>) -> libc::c_long {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    // SAFETY: plain memory; all zeroes is "nothing asked for".
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.exit_signal = libc::SIGCHLD as u64;
+    if let Some(cgroup) = cgroup {
+        arguments.flags = CLONE_INTO_CGROUP;
+        arguments.cgroup = cgroup as u64;
+    }
+    // SAFETY: without CLONE_VM this is a fork; the child only makes system calls.
+    unsafe { libc::syscall(libc::SYS_clone3, &arguments, size_of_val(&arguments)) }
+}
+
+/// Fork a child into the cgroup that ends at once, and see whether it came to that.
+pub(super) fn lives_in(cgroup: RawFd) -> bool {
+    let pid = match clone_into(Some(cgroup)) {
+        // SAFETY: ends the child without running anything of the parent's.
+        0 => unsafe { libc::_exit(0) },
+        // Refused: every fork will be, and the child walks in then.
+        pid if pid < 0 => return true,
+        pid => pid as libc::pid_t,
+    };
+    let mut status = 0;
+    // SAFETY: a valid place for the status of our own child.
+    let waited = unsafe { libc::waitpid(pid, &mut status, 0) };
+    waited == pid && status == 0
 }
 
 fn become_service(prepared: &Prepared, report: RawFd, in_cgroup: bool) -> ! {

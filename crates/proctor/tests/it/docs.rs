@@ -1,0 +1,99 @@
+//! What the documentation shows is true: its configurations are right, its commands exist.
+
+use proctor_testkit::Home;
+use std::path::{Path, PathBuf};
+
+/// One fenced block of a page.
+struct Block {
+    /// `README.md:12`, to find it again.
+    place: String,
+    language: String,
+    text: String,
+}
+
+/// The pages a user reads.
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = std::fs::read_dir(root.join("docs")).unwrap();
+    let mut pages: Vec<PathBuf> = docs
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    pages.push(root.join("README.md"));
+    pages
+}
+
+fn blocks(language: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for page in pages() {
+        let name = page.file_name().unwrap().to_string_lossy().into_owned();
+        let mut inside = false;
+        for (line, number) in std::fs::read_to_string(&page).unwrap().lines().zip(1..) {
+            if let Some(language) = line.strip_prefix("```") {
+                inside = !inside;
+                if inside {
+                    let place = format!("{name}:{number}");
+                    let language = language.to_owned();
+                    blocks.push(Block { place, language, text: String::new() });
+                }
+            } else if inside {
+                let block = blocks.last_mut().unwrap();
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+        }
+        assert!(!inside, "{name} has a block without an end");
+    }
+    blocks.retain(|block| block.language == language);
+    blocks
+}
+
+#[test]
+fn every_configuration_in_the_documentation_is_right() {
+    let home = Home::new();
+    let blocks = blocks("yaml");
+    assert!(blocks.len() >= 5, "only {} configurations were found", blocks.len());
+    for block in blocks {
+        home.write("proctor.yaml", &block.text);
+        let output = home.run(["config", "--check", "proctor.yaml"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}\n{}", block.place, block.text);
+    }
+    assert!(!home.path().join("run/keeper.lock").exists(), "checking a file started Proctor");
+}
+
+/// The word after `proctor` and its own options.
+fn command_of(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("$ ").unwrap_or(line);
+    let mut words = line.split_whitespace();
+    let called = words.next()?;
+    let after_cargo = called == "cargo" && words.any(|word| word == "--");
+    if called != "proctor" && !after_cargo {
+        return None;
+    }
+    let mut words = words.skip_while(|word| *word == "--json");
+    match words.next()? {
+        "--home" => words.nth(1),
+        word => Some(word),
+    }
+}
+
+#[test]
+fn every_command_in_the_documentation_exists() {
+    let home = Home::new();
+    let help = home.ok(["--help"]);
+    let known: Vec<&str> = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    let blocks = blocks("console");
+    let mut seen = 0;
+    for block in &blocks {
+        for word in block.text.lines().filter_map(command_of) {
+            assert!(known.contains(&word), "{}: there is no `proctor {word}`", block.place);
+            seen += 1;
+        }
+    }
+    assert!(seen >= 5, "only {seen} commands were found in {} blocks", blocks.len());
+}

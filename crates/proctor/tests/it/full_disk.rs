@@ -1,0 +1,88 @@
+//! A disk without room: nothing of ours dies of it, nothing is started twice, and what was lost is said.
+
+use crate::support::{LIMIT, lines, pid, service, status};
+use proctor_testkit::{Home, alive, kill9, wait_until};
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// A small disk on a home. Taken away before the home is: what still runs keeps what it has open.
+struct Disk<'a>(&'a Path);
+
+impl<'a> Disk<'a> {
+    /// `None` where we may not mount.
+    fn on(home: &'a Home) -> Option<Disk<'a>> {
+        let options = ["-t", "tmpfs", "-o", "size=4m", "none"];
+        let mounted = Command::new("mount").args(options).arg(home.path()).output();
+        mounted.is_ok_and(|output| output.status.success()).then_some(Disk(home.path()))
+    }
+
+    /// Half of it, to be given back later.
+    fn reserve(&self) {
+        std::fs::write(self.0.join("reserve"), vec![b'x'; 2 << 20]).unwrap();
+    }
+
+    fn fill(&self) {
+        let mut file = std::fs::File::create(self.0.join("fill")).unwrap();
+        while file.write_all(&[b'x'; 4096]).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.0.join("reserve")).unwrap();
+    }
+}
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        let _gone = Command::new("umount").arg("--lazy").arg(self.0).output();
+    }
+}
+
+#[test]
+fn on_a_full_disk_services_run_on_and_keepers_take_over() {
+    let home = Home::new();
+    let Some(disk) = Disk::on(&home) else { return };
+    disk.reserve();
+    let services = [
+        service("talker", &["--lines", "100000000", "--every", "2"], ""),
+        service("spammer", &["--spam"], ""),
+    ];
+    home.write("proctor.yaml", &format!("supervisor:\n  services:\n{}", services.concat()));
+    home.ok(["up", "-d"]);
+    let before = [pid(&home, "talker"), pid(&home, "spammer")];
+    disk.fill();
+    for both in [false, true, false] {
+        let (keeper, daemon) = (home.keeper_pid(), home.daemon_pid());
+        let victims = if both { vec![keeper, daemon] } else { vec![keeper] };
+        for victim in &victims {
+            kill9(*victim);
+        }
+        wait_until("they are gone", LIMIT, || !victims.iter().any(|pid| alive(*pid)));
+        if both {
+            home.ok(["daemon", "start"]);
+        }
+        // If only the keeper died, the daemon takes its place by itself.
+        wait_until("a new keeper", LIMIT, || {
+            let asked = home.run(["--json", "daemon", "status"]);
+            let answer: Value = serde_json::from_slice(&asked.stdout).unwrap_or_default();
+            answer["keeper"]["pid"].as_u64().is_some_and(|pid| pid != u64::from(keeper))
+        });
+        assert_eq!(before, [pid(&home, "talker"), pid(&home, "spammer")]);
+    }
+    // It would fill the room again.
+    home.ok(["signal", "spammer", "STOP"]);
+    disk.make_room();
+    let stored = lines(&home, "talker", &[]).len();
+    wait_until("more lines", LIMIT, || lines(&home, "talker", &[]).len() > stored + 20);
+    home.ok(["stop", "spammer"]);
+    let dropped = marks(&home, "spammer", 3);
+    assert!((1..50).contains(&dropped), "{dropped} marks of dropped output");
+    assert_eq!(status(&home, "talker")["restarts"], 0);
+}
+
+/// How many index entries of this kind a service's output has. The format is a promise.
+fn marks(home: &Home, name: &str, kind: u8) -> usize {
+    let index = std::fs::read(home.path().join("logs").join(name).join("stdout.00000001.idx"));
+    index.unwrap().chunks_exact(32).filter(|entry| entry[24] == kind).count()
+}
