@@ -1,7 +1,7 @@
 //! One command's dealings with the daemon: finding it, starting it when that is wanted, asking, asking again.
 
 use super::terminal::Terminal;
-use super::{Failure, Launch};
+use super::{Failure, Launch, Launching};
 use crate::client::{CallError, Client};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
@@ -27,6 +27,8 @@ pub(crate) struct Session<'a> {
     pub(crate) home: Home,
     pub(crate) terminal: &'a Terminal,
     launch: &'a dyn Launch,
+    /// How, if this command has to start it.
+    pub(crate) launching: Launching,
     client: Option<Client>,
     /// This command started Proctor.
     pub(crate) launched: bool,
@@ -34,7 +36,8 @@ pub(crate) struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub(crate) fn new(home: Home, launch: &'a dyn Launch, terminal: &'a Terminal) -> Session<'a> {
-        Session { home, terminal, launch, client: None, launched: false }
+        let launching = Launching::default();
+        Session { home, terminal, launch, launching, client: None, launched: false }
     }
 
     /// Ask, starting Proctor if that is what the operation wants. A question is asked twice if the
@@ -105,7 +108,7 @@ impl<'a> Session<'a> {
 
     pub(crate) fn launch(&mut self) -> Result<(), Failure> {
         let home = self.home.state.display();
-        let launched = self.launch.launch(&self.home, false);
+        let launched = self.launch.launch(&self.home, &self.launching);
         let pid = match launched {
             Ok(pid) => pid,
             // Somebody else may have been quicker: then all is well.
@@ -132,7 +135,7 @@ impl<'a> Session<'a> {
 
     /// Become Proctor; returns when it has ended.
     pub(crate) fn become_keeper(&self) -> Result<(), Failure> {
-        match self.launch.launch(&self.home, true) {
+        match self.launch.launch(&self.home, &self.launching) {
             Ok(_) => Ok(()),
             Err(why) => Err(OpError::new(Code::Unavailable, why).into()),
         }
