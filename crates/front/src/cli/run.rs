@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Once the program has ended, its last output is stored within moments; it is not waited for longer than this.
+/// Once the program has ended, its last output is stored within moments; silence is not waited for longer than this.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Longer than one long poll: an answer comes first.
@@ -201,17 +201,21 @@ impl Output {
 
     /// The exit is known before the last output is stored: read on until the mark of the exit.
     fn last_words(&mut self, client: &mut Client) -> Result<(), Failure> {
-        let deadline = Instant::now() + LAST_WORDS;
+        let mut deadline = Instant::now() + LAST_WORDS;
         while !self.ended && Instant::now() < deadline {
             self.input["wait"] =
                 json!(deadline.saturating_duration_since(Instant::now()).as_secs_f64());
             let answer = client.call("log.read", &self.input, PATIENCE).map_err(OpError::from)?;
-            self.pass_on(answer)?;
+            // Reading may be slower than the program was: only silence is not waited for.
+            if self.pass_on(answer)? {
+                deadline = Instant::now() + LAST_WORDS;
+            }
         }
         Ok(())
     }
 
-    fn pass_on(&mut self, answer: Value) -> Result<(), Failure> {
+    /// Write a page to our own streams; whether there was anything in it.
+    fn pass_on(&mut self, answer: Value) -> Result<bool, Failure> {
         let page = logs::page(answer)?;
         logs::go_on(&mut self.input, &page.cursor);
         for item in &page.items {
@@ -219,7 +223,7 @@ impl Output {
             self.unheard = self.unheard || write_line(item).is_err();
         }
         self.unheard = self.unheard || io::stdout().lock().flush().is_err();
-        Ok(())
+        Ok(!page.items.is_empty())
     }
 }
 
