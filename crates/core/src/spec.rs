@@ -111,6 +111,10 @@ pub struct RestartSpec {
 impl RestartSpec {
     /// Second wait of an unconfigured ladder: long enough for a port to be released, too short to notice.
     pub const FIRST_STEP: Millis = Millis(250);
+
+    /// The most that `max_restarts` may be: each restart of the window is remembered, and more than this many in
+    /// a window is a loop by any measure.
+    pub const MOST_RESTARTS: u32 = 1000;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

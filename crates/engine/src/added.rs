@@ -6,7 +6,8 @@ use crate::environment::Environment;
 use crate::error::EngineError;
 use crate::owner::Owner;
 use crate::source;
-use crate::store::Added;
+use crate::startable;
+use crate::store::{Added, StoredWish};
 use proctor_core::config::Problem;
 use proctor_core::name::ServiceName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,9 @@ impl Owner {
         let definition = Some(object(&service.definition)?);
         let added = Added { definition, base_dir: service.base_dir, environment: given };
         let definitions = self.prepare_added(&name, added.clone()).await?;
+        if service.start.is_some() {
+            self.refuse_unstartable_added(&definitions, &before).await?;
+        }
 
         let names: Vec<ServiceName> = definitions.iter().map(|d| d.name().clone()).collect();
         let gone: Vec<ServiceName> =
@@ -54,6 +58,9 @@ impl Owner {
         for name in &names {
             // Arguments of before belong to the definition of before.
             stored.args.remove(name);
+            // With the definition, so that a daemon that dies now leaves neither without the other.
+            let wish = service.start.map(StoredWish::of);
+            stored.wishes.extend(wish.map(|wish| (name.clone(), wish)));
         }
         stored.added.insert(name.clone(), added);
         self.note_execs(&mut stored, &definitions);
@@ -107,6 +114,16 @@ impl Owner {
         let environment = self.environments.share(added.environment.as_ref())?;
         let name = name.clone();
         crate::blocking(move || prepare(&name, &added, &environment, &BTreeMap::new())).await?
+    }
+
+    async fn refuse_unstartable_added(
+        &self,
+        definitions: &[Arc<Definition>],
+        before: &BTreeMap<ServiceName, Option<Arc<Definition>>>,
+    ) -> Result<(), EngineError> {
+        let old: Vec<ServiceName> = before.keys().cloned().collect();
+        let (definitions, freed) = (definitions.to_vec(), self.registry.ports(&old));
+        crate::blocking(move || startable::check(definitions, &freed)).await?
     }
 
     /// A name that is taken is refused, unless it is to be replaced or nobody knows what it was.

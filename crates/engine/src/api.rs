@@ -110,11 +110,16 @@ pub struct ConfigRequest {
     pub example: bool,
     /// The caller's environment; `None`: the one this configuration was applied with before, else the daemon's own.
     pub environment: Option<Vec<(String, String)>>,
+    /// What is to be started afterwards, in words of a command line; none at all: what has autostart. Refused, with nothing
+    /// changed, where that has no chance. `None`: nothing is.
+    pub start: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Applied {
     pub source: String,
+    /// The services that [`ConfigRequest::start`] means; they are wanted from now on, but the keeper was not told yet.
+    pub starting: Vec<ServiceName>,
     pub added: Vec<ServiceName>,
     pub changed: Vec<ServiceName>,
     pub removed: Vec<ServiceName>,
@@ -131,6 +136,8 @@ pub struct NewService {
     pub environment: Option<Vec<(String, String)>>,
     /// Replace an added service of this name instead of refusing.
     pub replace: bool,
+    /// What will be wished of it next, kept with its definition. Refused, with nothing changed, if it cannot be started.
+    pub start: Option<Wish>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -237,9 +244,15 @@ impl Engine {
         self.command(|answer| Command::Remove { names, answer }).await
     }
 
-    /// Before a start: do all these programs exist, are their ports free? Changes nothing.
+    /// Before a start: do all these programs exist, are their ports free? Changes nothing. Services that have a run
+    /// are not looked at: they are started, and the port is theirs.
     pub fn check_startable(&self, names: &[ServiceName]) -> Result<(), EngineError> {
-        startable::check(&self.inner.registry, names)
+        startable::check_start(&self.inner.registry, names)
+    }
+
+    /// The same before a restart, which makes a new process of each.
+    pub fn check_restartable(&self, names: &[ServiceName]) -> Result<(), EngineError> {
+        startable::check_restart(&self.inner.registry, names)
     }
 
     /// Persist the wish, then tell the keeper. Returns when the keeper has it, not when it is fulfilled.

@@ -1,12 +1,15 @@
 //! A configuration becomes the services it names, all or nothing: anything wrong in it, and nothing has changed.
 
 use crate::api::{Applied, ConfigRequest};
+use crate::board::{Board, unknown};
 use crate::definition::{Definition, Origin};
 use crate::environment::{Environment, Environments};
 use crate::error::EngineError;
 use crate::owner::Owner;
-use crate::source::{self, Current, Source};
-use crate::store::Stored;
+use crate::select::select;
+use crate::source::{self, Current, Files, Source, Texts};
+use crate::startable;
+use crate::store::{Stored, StoredWish};
 use proctor_core::config::{Problem, Setting};
 use proctor_core::name::ServiceName;
 use proctor_core::wire::{PhaseView, ServiceState};
@@ -18,6 +21,8 @@ use std::sync::Arc;
 pub(crate) struct Prepared {
     pub(crate) definitions: Vec<Arc<Definition>>,
     pub(crate) settings: Vec<Setting>,
+    /// What it was read from.
+    pub(crate) texts: Texts,
 }
 
 /// Read a configuration and resolve what it says. Blocks, changes nothing.
@@ -25,15 +30,16 @@ pub(crate) fn prepare(
     source: &Source,
     environment: &Arc<Environment>,
     args: &BTreeMap<ServiceName, Vec<String>>,
+    files: Files,
 ) -> Result<Prepared, EngineError> {
-    let config = source::load(source, environment)?;
+    let config = source::load(source, environment, &files)?;
     let define = |def: proctor_core::config::ServiceDef| {
         let args = args.get(&def.name).filter(|_| Definition::takes_arguments(&def));
         let args = args.map(Vec::as_slice);
         Definition::new(def, Origin::File, environment, args).map(Arc::new)
     };
     let definitions = config.services.into_iter().map(define).collect::<Result<_, _>>()?;
-    Ok(Prepared { definitions, settings: config.settings })
+    Ok(Prepared { definitions, settings: config.settings, texts: files.texts() })
 }
 
 /// What a configuration would mean, or all its problems. Blocks, changes nothing.
@@ -43,7 +49,7 @@ pub(crate) fn check(
 ) -> Result<Vec<Setting>, EngineError> {
     let asked = source::choose(request, current)?;
     let environment = Environments::default().share(asked.given.as_ref())?;
-    Ok(prepare(&asked.source, &environment, &BTreeMap::new())?.settings)
+    Ok(prepare(&asked.source, &environment, &BTreeMap::new(), source::Files::default())?.settings)
 }
 
 /// A name that was added at run time cannot be the file's too.
@@ -76,18 +82,28 @@ struct Difference {
 }
 
 impl Owner {
-    pub(crate) async fn apply(&mut self, request: ConfigRequest) -> Result<Applied, EngineError> {
+    pub(crate) async fn apply(
+        &mut self,
+        mut request: ConfigRequest,
+    ) -> Result<Applied, EngineError> {
         let current = self.registry.current();
+        let start = request.start.take();
         let asked = source::choose(request, current.as_deref())?;
         if let Some(current) = &current {
             self.refuse_second(&current.source, &asked.source)?;
         }
         let prepared = self.prepare(&asked).await?;
         refuse_clashes(&asked.source, &prepared.definitions, &self.stored)?;
-        let difference = self.difference(&prepared.definitions);
+        let mut difference = self.difference(&prepared.definitions);
+        if let Some(words) = start {
+            let starting = self.starting(&words, &prepared.definitions)?;
+            self.refuse_unstartable(&starting, &prepared.definitions, &difference).await?;
+            difference.applied.starting = starting;
+        }
 
         let mut stored = self.stored.clone();
         stored.set_source(&asked.source);
+        stored.texts.clone_from(&prepared.texts);
         stored.environment.clone_from(&asked.given);
         for name in &difference.removes {
             stored.forget(name);
@@ -96,6 +112,9 @@ impl Owner {
             // One whose definition was lost and that the file has now is the file's.
             stored.added.remove(definition.name());
         }
+        // With the configuration: a daemon that dies before the keeper hears of it leaves the rest to the next.
+        let wanted = difference.applied.starting.iter();
+        stored.wishes.extend(wanted.map(|name| (name.clone(), StoredWish::Up)));
         self.note_execs(&mut stored, &prepared.definitions);
         self.save(stored).await?;
 
@@ -115,10 +134,54 @@ impl Owner {
         Ok(Applied { source, ..applied })
     }
 
+    /// What these words will mean once these definitions are the file's.
+    fn starting(
+        &self,
+        words: &[String],
+        definitions: &[Arc<Definition>],
+    ) -> Result<Vec<ServiceName>, EngineError> {
+        if words.is_empty() {
+            let autostart = definitions.iter().filter(|definition| definition.def().autostart);
+            return Ok(autostart.map(|definition| definition.name().clone()).collect());
+        }
+        let of_file = self.of_file();
+        let mut board = Board::default();
+        for (name, added) in self.registry.defined() {
+            match added {
+                _ if of_file.contains_key(&name) => {}
+                Some(definition) => board.define(&definition),
+                None => drop(board.view.services.insert(name.clone(), unknown(&name))),
+            }
+        }
+        definitions.iter().for_each(|definition| board.define(definition));
+        select(&board.view, words)
+    }
+
+    /// What will be a new process must have a chance. The ports of those that end for it will be free.
+    async fn refuse_unstartable(
+        &self,
+        starting: &[ServiceName],
+        definitions: &[Arc<Definition>],
+        difference: &Difference,
+    ) -> Result<(), EngineError> {
+        let defined: BTreeMap<&ServiceName, &Arc<Definition>> =
+            definitions.iter().map(|definition| (definition.name(), definition)).collect();
+        let anew = |name: &ServiceName| {
+            let new = defined.get(name).map(|definition| Arc::clone(definition));
+            let definition = new.or_else(|| self.registry.definition(name))?;
+            let stays = self.registry.began_with(name) == Some(definition.exec());
+            (!stays).then_some(definition)
+        };
+        let anew: Vec<Arc<Definition>> = starting.iter().filter_map(anew).collect();
+        let ending = anew.iter().map(|definition| definition.name()).chain(&difference.removes);
+        let freed = self.registry.ports(&ending.cloned().collect::<Vec<_>>());
+        crate::blocking(move || startable::check(anew, &freed)).await?
+    }
+
     async fn prepare(&mut self, asked: &Current) -> Result<Prepared, EngineError> {
         let environment = self.environments.share(asked.given.as_ref())?;
         let (source, args) = (asked.source.clone(), self.stored.args.clone());
-        crate::blocking(move || prepare(&source, &environment, &args)).await?
+        crate::blocking(move || prepare(&source, &environment, &args, Files::default())).await?
     }
 
     /// One Proctor runs one configuration: another is refused while services of the first are at work. The example
@@ -181,7 +244,7 @@ impl Owner {
 }
 
 /// It runs, or will by itself.
-fn at_work(state: &ServiceState) -> bool {
+pub(crate) fn at_work(state: &ServiceState) -> bool {
     match &state.phase {
         PhaseView::Down | PhaseView::Failed { .. } => false,
         PhaseView::Held

@@ -157,6 +157,22 @@ impl Registry {
         board.records.iter().filter_map(began).collect()
     }
 
+    /// The exec part that the run of this service was made with, if it has one; 0 if nobody knows.
+    pub(crate) fn began_with(&self, name: &ServiceName) -> Option<u64> {
+        let board = self.look();
+        let run = run_of(&board.view.services.get(name)?.state.as_ref()?.phase)?.id;
+        let began = board.records.get(name).and_then(|record| record.began);
+        Some(began.filter(|(id, _)| *id == run).map_or(0, |(_, exec)| exec))
+    }
+
+    /// The ports of those of these services that run.
+    pub(crate) fn ports(&self, names: &[ServiceName]) -> BTreeSet<u16> {
+        let runs = |(name, _): &(ServiceName, RunView)| {
+            self.read(|view| view.services.get(name).and_then(|service| service.port))
+        };
+        self.runs(names).iter().filter_map(runs).collect()
+    }
+
     /// How many states the keeper has sent of a service.
     pub(crate) fn states_of(&self, name: &ServiceName) -> u64 {
         self.look().records.get(name).map_or(0, |record| record.states)

@@ -7,7 +7,8 @@ use crate::api::ConfigRequest;
 use crate::environment::Environment;
 use crate::error::EngineError;
 use proctor_core::config::envfile;
-use proctor_core::config::{self, Config, Problem, Setting, Surroundings};
+use proctor_core::config::{self, Config, Problem, Surroundings};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
@@ -21,6 +22,8 @@ const MAX_TEXT: u64 = (1 << 20) + 1;
 
 const TARGET_COMMAND: &str = "SUPERVISOR_TARGET_CMD";
 const TARGET_FOLDER: &str = "SUPERVISOR_WORKING_DIR";
+/// What the origin of a setting says where nobody said anything.
+const DEFAULT: &str = "default";
 /// The name of the one service that a target command makes.
 const TARGET: &str = "target";
 
@@ -80,8 +83,8 @@ pub(crate) fn choose(
         request.environment.map(|pairs| pairs.into_iter().collect());
     let kept = |current: &Current| given.clone().or_else(|| current.given.clone());
     let targets = match &given {
-        Some(given) => given.contains_key(TARGET_COMMAND),
-        None => std::env::var_os(TARGET_COMMAND).is_some(),
+        Some(given) => given.get(TARGET_COMMAND).is_some_and(|command| !command.is_empty()),
+        None => std::env::var_os(TARGET_COMMAND).is_some_and(|command| !command.is_empty()),
     };
     match (request.path, current) {
         (Some(path), current) => {
@@ -110,12 +113,52 @@ pub(crate) fn choose(
     }
 }
 
+/// The texts of files that make a configuration, by absolute path.
+pub(crate) type Texts = BTreeMap<PathBuf, String>;
+
+/// The files a configuration is read from: those on the disk, or what they said when it was applied.
+#[derive(Default)]
+pub(crate) struct Files {
+    kept: Option<Texts>,
+    read: RefCell<Texts>,
+}
+
+impl Files {
+    pub(crate) fn kept(texts: Texts) -> Files {
+        Files { kept: Some(texts), read: RefCell::default() }
+    }
+
+    /// What was read so far.
+    pub(crate) fn texts(self) -> Texts {
+        self.read.into_inner()
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.kept.as_ref().map_or_else(|| path.exists(), |kept| kept.contains_key(path))
+    }
+
+    fn text(&self, path: &Path) -> Result<String, String> {
+        let text = match &self.kept {
+            Some(kept) => kept.get(path).cloned().ok_or("it was not there when it was applied")?,
+            None => read_text(path)?,
+        };
+        self.read.borrow_mut().insert(path.to_owned(), text.clone());
+        Ok(text)
+    }
+}
+
 /// Read a configuration.
-pub(crate) fn load(source: &Source, environment: &Environment) -> Result<Config, EngineError> {
+pub(crate) fn load(
+    source: &Source,
+    environment: &Environment,
+    files: &Files,
+) -> Result<Config, EngineError> {
     match source {
-        Source::File(path) => load_file(path, environment),
+        Source::File(path) => load_file(path, environment, files),
         Source::Target => load_target(environment),
-        Source::Example => parse("example.yaml", EXAMPLE, "/", &|name| variable(environment, name)),
+        Source::Example => {
+            parse("example.yaml", EXAMPLE, "/", &|name| variable(environment, name), files)
+        }
     }
 }
 
@@ -137,47 +180,51 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     }
 }
 
-fn load_file(path: &Path, environment: &Environment) -> Result<Config, EngineError> {
-    let text =
-        read_text(path).map_err(|why| EngineError::Unreadable { path: path.to_owned(), why })?;
+fn load_file(path: &Path, environment: &Environment, files: &Files) -> Result<Config, EngineError> {
+    let unreadable = |why| EngineError::Unreadable { path: path.to_owned(), why };
+    let text = files.text(path).map_err(unreadable)?;
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let beside = dotenv(&folder.join(".env"))?;
+    let beside = dotenv(&folder.join(".env"), files)?;
     let var = |name: &str| variable(environment, name).or_else(|| beside.get(name).cloned());
     let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    parse(&file, &text, &folder.to_string_lossy(), &var)
+    parse(&file, &text, &folder.to_string_lossy(), &var, files)
 }
 
 /// `.env` beside the configuration; that there is none is fine.
-fn dotenv(path: &Path) -> Result<BTreeMap<String, String>, EngineError> {
-    if !path.exists() {
+fn dotenv(path: &Path, files: &Files) -> Result<BTreeMap<String, String>, EngineError> {
+    if !files.exists(path) {
         return Ok(BTreeMap::new());
     }
-    let text =
-        read_text(path).map_err(|why| EngineError::Unreadable { path: path.to_owned(), why })?;
+    let unreadable = |why| EngineError::Unreadable { path: path.to_owned(), why };
+    let text = files.text(path).map_err(unreadable)?;
     let variables = envfile::parse(".env", &text).map_err(EngineError::BadConfig)?;
     Ok(variables.into_iter().map(|variable| (variable.name, variable.value)).collect())
 }
 
+/// A configuration with one service in it, whose values come from variables.
 fn load_target(environment: &Environment) -> Result<Config, EngineError> {
-    let Some(command) = environment.get(TARGET_COMMAND) else {
+    let given = |name: &str| environment.get(name).filter(|value| !value.is_empty());
+    let Some(command) = given(TARGET_COMMAND) else {
         return Err(EngineError::Failed(format!("{TARGET_COMMAND} is not set any more")));
     };
-    let folder = environment.get(TARGET_FOLDER);
     let mut definition = serde_json::json!({ "command": command });
-    if let Some(folder) = folder {
+    if let Some(folder) = given(TARGET_FOLDER) {
         definition["working_dir"] = folder.into();
     }
+    let text = serde_json::json!({ "supervisor": { "services": { TARGET: definition } } });
     let base = environment.get("PWD").filter(|folder| folder.starts_with('/')).unwrap_or("/");
     let file = format!("environment {TARGET_COMMAND}");
-    let services = parse_service(&file, TARGET, &definition.to_string(), base, environment)?;
-    let setting = |key: &str, value: &str, variable: &str| Setting {
-        key: format!("services.{TARGET}.{key}"),
-        value: serde_json::Value::from(value).to_string(),
-        origin: format!("environment {variable}"),
-    };
-    let mut settings = vec![setting("command", command, TARGET_COMMAND)];
-    settings.extend(folder.map(|folder| setting("working_dir", folder, TARGET_FOLDER)));
-    Ok(Config { services, groups: BTreeMap::new(), settings })
+    let var = |name: &str| variable(environment, name);
+    let mut config = parse(&file, &text.to_string(), base, &var, &Files::default())?;
+    // Places in a text that nobody wrote help nobody.
+    for (key, name) in [("command", TARGET_COMMAND), ("working_dir", TARGET_FOLDER)] {
+        let key = format!("services.{TARGET}.{key}");
+        let setting = config.settings.iter_mut().find(|setting| setting.key == key);
+        if let Some(setting) = setting.filter(|setting| setting.origin != DEFAULT) {
+            setting.origin = format!("environment {name}");
+        }
+    }
+    Ok(config)
 }
 
 /// One service's block, as it is added at run time.
@@ -198,8 +245,9 @@ fn parse(
     text: &str,
     base_dir: &str,
     var: &dyn Fn(&str) -> Option<String>,
+    files: &Files,
 ) -> Result<Config, EngineError> {
-    let around = Surroundings { base_dir, var, read: &|path| read_text(Path::new(path)) };
+    let around = Surroundings { base_dir, var, read: &|path| files.text(Path::new(path)) };
     config::parse(file, text, &around).map_err(EngineError::BadConfig)
 }
 
@@ -229,7 +277,7 @@ mod tests {
     fn request(path: Option<&str>, example: bool, variables: Option<&[&str]>) -> ConfigRequest {
         let pair = |name: &&str| ((*name).to_owned(), "asked".to_owned());
         let environment = variables.map(|names| names.iter().map(pair).collect());
-        ConfigRequest { path: path.map(PathBuf::from), example, environment }
+        ConfigRequest { path: path.map(PathBuf::from), example, environment, start: None }
     }
 
     /// The source that is chosen, and whose environment it gets.

@@ -1,29 +1,37 @@
 //! Before a start: would it have a chance? A missing program or a taken port is said now, with nothing changed,
 //! instead of after the first crash.
 
-use crate::board::run_of;
 use crate::definition::Definition;
 use crate::error::EngineError;
 use crate::registry::Registry;
 use proctor_core::name::ServiceName;
 use proctor_sys::{port, program};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Services that have a run are not looked at: they are started, and the port is theirs.
-pub(crate) fn check(registry: &Registry, names: &[ServiceName]) -> Result<(), EngineError> {
-    let idle = |name: &&ServiceName| {
-        registry.read(|view| {
-            let state = view.services.get(*name).and_then(|service| service.state.as_ref());
-            state.and_then(|state| run_of(&state.phase)).is_none()
-        })
-    };
-    let definitions: Vec<Arc<Definition>> =
-        names.iter().filter(idle).filter_map(|name| registry.definition(name)).collect();
-    definitions.iter().try_for_each(|definition| check_one(definition))
+/// Before a start: what has a run is not looked at.
+pub(crate) fn check_start(registry: &Registry, names: &[ServiceName]) -> Result<(), EngineError> {
+    let idle = |name: &&ServiceName| registry.began_with(name).is_none();
+    let definitions = names.iter().filter(idle).filter_map(|name| registry.definition(name));
+    check(definitions, &BTreeSet::new())
 }
 
-fn check_one(definition: &Definition) -> Result<(), EngineError> {
+/// Before a restart: the ports of what runs are free when it has ended.
+pub(crate) fn check_restart(registry: &Registry, names: &[ServiceName]) -> Result<(), EngineError> {
+    let definitions = names.iter().filter_map(|name| registry.definition(name));
+    check(definitions, &registry.ports(names))
+}
+
+/// Could each of these be made a process, once the ports in `freed` are free?
+pub(crate) fn check(
+    definitions: impl IntoIterator<Item = Arc<Definition>>,
+    freed: &BTreeSet<u16>,
+) -> Result<(), EngineError> {
+    definitions.into_iter().try_for_each(|definition| check_one(&definition, freed))
+}
+
+fn check_one(definition: &Definition, freed: &BTreeSet<u16>) -> Result<(), EngineError> {
     let exec = &definition.spec().exec;
     let service = definition.name();
     let folder = Path::new(&exec.working_dir);
@@ -40,11 +48,13 @@ fn check_one(definition: &Definition) -> Result<(), EngineError> {
         });
     }
     match definition.def().port {
-        Some(port) if !port::is_free(port) => Err(EngineError::PortInUse {
-            service: service.clone(),
-            port,
-            holder: port::holder(port),
-        }),
+        Some(port) if !freed.contains(&port) && !port::is_free(port) => {
+            Err(EngineError::PortInUse {
+                service: service.clone(),
+                port,
+                holder: port::holder(port),
+            })
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -63,7 +73,7 @@ mod tests {
         change(&mut def);
         let registry = Registry::new();
         registry.define(&[definition(def, Origin::File)]);
-        match super::check(&registry, &[ServiceName::parse("web").unwrap()]) {
+        match check_start(&registry, &[ServiceName::parse("web").unwrap()]) {
             Ok(()) => "fine".into(),
             Err(EngineError::ProgramMissing { program, searched, .. }) => {
                 format!("{program}: {searched}")

@@ -3,10 +3,11 @@
 //! The plan is made before anything is sent. The rule about wishes: the keeper hears one only where it wants
 //! something else or has never heard of the service. Wishing again what is wished already would restart a service
 //! that has failed or finished. And a service that the keeper has but no stored wish speaks of was defined without
-//! being started; a daemon that comes back is no reason to start it.
+//! being started; a daemon that comes back is no reason to start it. Nor is it one to start by `autostart` what no
+//! wish speaks of, while other services are at work: only a Proctor that begins its work does that.
 
 use crate::added;
-use crate::apply::{self, refuse_clashes};
+use crate::apply::{self, at_work, refuse_clashes};
 use crate::board::run_of;
 use crate::definition::{Definition, Origin};
 use crate::environment::Environments;
@@ -14,7 +15,7 @@ use crate::error::EngineError;
 use crate::link::Ask;
 use crate::owner::Owner;
 use crate::registry::Registry;
-use crate::source::{Current, describe};
+use crate::source::{Current, Files, describe};
 use crate::store::{Added, Execs, Found, Stored, StoredRun, StoredWish};
 use proctor_core::config::Setting;
 use proctor_core::lifecycle::Wish;
@@ -66,7 +67,7 @@ impl Startup {
     pub(crate) fn plan(found: Found, snapshot: &Snapshot) -> Startup {
         let mut plan = Startup::default();
         plan.take_stored(found, snapshot);
-        plan.read_configuration();
+        plan.read_configuration(snapshot);
         plan.read_added(snapshot);
         plan.sort_out_rest(snapshot);
         plan.recall_runs(snapshot);
@@ -108,11 +109,18 @@ impl Startup {
         self.troubles.store = Some(format!("{problem}; {advice}"));
     }
 
-    fn read_configuration(&mut self) {
+    /// While services are at work a daemon that comes back is no reason to change anything: its configuration is what was
+    /// applied, not what somebody may be writing just now. A Proctor that begins its work reads the files.
+    fn read_configuration(&mut self, snapshot: &Snapshot) {
         let Some(source) = self.stored.source() else { return };
+        let goes_on = snapshot.values().any(at_work) && !self.stored.texts.is_empty();
+        let files = || match goes_on {
+            true => Files::kept(self.stored.texts.clone()),
+            false => Files::default(),
+        };
         let given = self.stored.environment.clone();
         let prepared = self.environments.share(given.as_ref()).and_then(|environment| {
-            let prepared = apply::prepare(&source, &environment, &self.stored.args)?;
+            let prepared = apply::prepare(&source, &environment, &self.stored.args, files())?;
             refuse_clashes(&source, &prepared.definitions, &self.stored)?;
             Ok(prepared)
         });
@@ -123,6 +131,7 @@ impl Startup {
                 }
                 self.definitions = prepared.definitions;
                 self.settings = prepared.settings;
+                self.stored.texts = prepared.texts;
             }
             Err(error) => {
                 tracing::error!(%source, %error, "the configuration cannot be applied again");
@@ -195,11 +204,12 @@ impl Startup {
     }
 
     fn decide_wishes(&mut self, snapshot: &Snapshot) {
+        let begins = !snapshot.values().any(at_work);
         for definition in &self.definitions {
             let name = definition.name();
             let keeper = snapshot.get(name).map(|state| state.wish);
             let stored = self.stored.wishes.get(name).copied();
-            let wish = decide_wish(stored, keeper, definition.def().autostart);
+            let wish = decide_wish(stored, keeper, begins && definition.def().autostart);
             if stored.is_none() && wish == Some(Wish::Up) {
                 // So that a daemon that dies now does not forget to start it.
                 self.stored.wishes.insert(name.clone(), StoredWish::Up);

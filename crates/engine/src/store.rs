@@ -5,7 +5,7 @@
 //! aside, never overwritten, and the services that run are kept.
 
 use crate::error::EngineError;
-use crate::source::Source;
+use crate::source::{Source, Texts};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_sys::atomic;
@@ -33,6 +33,9 @@ pub(crate) struct Stored {
     /// ... or `SUPERVISOR_TARGET_CMD` is.
     #[serde(default)]
     target: bool,
+    /// What its files said when it was applied: somebody who edits them changes nothing until they apply them.
+    #[serde(default)]
+    pub(crate) texts: Texts,
     /// The environment it was applied with; `None`: the daemon's own.
     #[serde(default)]
     pub(crate) environment: Option<BTreeMap<String, String>>,
@@ -88,6 +91,7 @@ impl Default for Stored {
             config: None,
             example: false,
             target: false,
+            texts: Texts::new(),
             environment: None,
             wishes: BTreeMap::new(),
             args: BTreeMap::new(),

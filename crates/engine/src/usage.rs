@@ -8,7 +8,9 @@ use crate::registry::Registry;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
 use proctor_core::wire::RunView;
-use proctor_sys::{clock, proc, tree};
+use proctor_sys::tree::Census;
+use proctor_sys::{cgroup, clock, proc};
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -57,8 +59,9 @@ impl Meter {
         let measure = move || {
             let mut samples = samples.lock().expect("nothing panics while it measures");
             samples.retain(|name, _| known.binary_search(name).is_ok());
+            let census: LazyCell<Census> = LazyCell::new(Census::take);
             let measured = runs.into_iter().filter_map(|(name, run)| {
-                let usage = measure(&mut samples, &name, &run)?;
+                let usage = measure(&mut samples, &name, &run, &census)?;
                 Some((name, usage))
             });
             measured.collect()
@@ -74,6 +77,7 @@ fn measure(
     samples: &mut BTreeMap<ServiceName, Sample>,
     name: &ServiceName,
     run: &RunView,
+    census: &LazyCell<Census>,
 ) -> Option<Usage> {
     let now = Instant::now();
     let last = samples.get(name).filter(|sample| sample.run == run.id);
@@ -82,7 +86,7 @@ fn measure(
     {
         return Some(last.usage);
     }
-    let reading = read(run)?;
+    let reading = read(run, census)?;
     let (since, before) = match last {
         Some(last) => (now.duration_since(last.at).as_secs_f64(), last.cpu_seconds),
         None => (age(run.started, clock::now().wall), 0.0),
@@ -103,12 +107,16 @@ fn age(started: Wall, now: Wall) -> f64 {
     now.0.saturating_sub(started.0).max(0) as f64 / 1e6
 }
 
-/// `None` if nothing of the run is left.
-fn read(run: &RunView) -> Option<Reading> {
+/// `None` if nothing of the run is left. The census is taken when a run without a cgroup needs it, once for all of them.
+fn read(run: &RunView, census: &LazyCell<Census>) -> Option<Reading> {
     let cgroup = run.cgroup.as_deref().map(Path::new);
+    let members = match cgroup {
+        Some(folder) => cgroup::members(folder),
+        None => census.members(run.pid),
+    };
     let mut ticks = 0;
     let mut reading = Reading { cpu_seconds: 0.0, memory_bytes: 0, processes: 0 };
-    for pid in tree::members(run.pid, cgroup) {
+    for pid in members {
         let Some(stat) = proc::stat(pid) else { continue };
         ticks += stat.user_ticks + stat.system_ticks;
         reading.memory_bytes += proc::pss_bytes(pid).or_else(|| resident_bytes(pid)).unwrap_or(0);
@@ -143,22 +151,26 @@ mod tests {
         RunView { id: RunId(id), pid: std::process::id(), started, cgroup: None }
     }
 
+    fn census() -> LazyCell<Census> {
+        LazyCell::new(Census::take)
+    }
+
     #[test]
     fn a_run_is_measured_against_its_last_look_and_a_new_run_against_its_beginning() {
         let name = ServiceName::parse("web").unwrap();
         let mut samples = BTreeMap::new();
-        let first = measure(&mut samples, &name, &this_process(1)).unwrap();
+        let first = measure(&mut samples, &name, &this_process(1), &census()).unwrap();
         assert!(first.processes >= 1 && first.memory_bytes > 0, "{first:?}");
-        let at_once = measure(&mut samples, &name, &this_process(1)).unwrap();
+        let at_once = measure(&mut samples, &name, &this_process(1), &census()).unwrap();
         assert_eq!(at_once, first, "looks that come together share a measurement");
 
         let earlier = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
         let sample = samples.get_mut(&name).unwrap();
         (sample.at, sample.cpu_seconds) = (earlier, first.cpu_seconds - 5.0);
-        let later = measure(&mut samples, &name, &this_process(1)).unwrap();
+        let later = measure(&mut samples, &name, &this_process(1), &census()).unwrap();
         assert!((45.0..=90.0).contains(&later.cpu_percent), "{later:?}");
 
-        measure(&mut samples, &name, &this_process(2)).unwrap();
+        measure(&mut samples, &name, &this_process(2), &census()).unwrap();
         assert_eq!(samples[&name].run, RunId(2));
     }
 
@@ -167,7 +179,7 @@ mod tests {
         assert!(resident_bytes(std::process::id()).unwrap() > 0);
         assert_eq!(resident_bytes(u32::MAX), None);
         let gone = RunView { pid: u32::MAX, ..this_process(1) };
-        assert!(read(&gone).is_none());
+        assert!(read(&gone, &census()).is_none());
     }
 
     #[test]

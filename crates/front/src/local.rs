@@ -14,7 +14,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
@@ -28,6 +28,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection without a request for this long is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Requests are small; an environment takes a few of these.
+const READ_CHUNK: usize = 8 << 10;
 
 /// After a failed accept (no descriptors left): long enough for one to be freed, too short to be noticed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -104,9 +107,9 @@ async fn connection(stream: UnixStream, full: bool, dispatch: Arc<dyn Dispatch>)
             return;
         }
     };
-    let mut reader = BufReader::new(read);
+    let mut incoming = Incoming { stream: read, buffer: Vec::new() };
     // The client is gone, or does not read: there is nobody to tell.
-    let _ = requests(&mut reader, &mut write, &principal, dispatch.as_ref()).await;
+    let _ = requests(&mut incoming, &mut write, &principal, dispatch.as_ref()).await;
 }
 
 /// Who is at the other end: the owner of this process, or root.
@@ -123,12 +126,12 @@ fn peer(stream: &UnixStream) -> Result<Principal, OpError> {
 }
 
 async fn requests(
-    reader: &mut BufReader<OwnedReadHalf>,
+    incoming: &mut Incoming,
     write: &mut OwnedWriteHalf,
     principal: &Principal,
     dispatch: &dyn Dispatch,
 ) -> io::Result<()> {
-    while let Ok(line) = timeout(IDLE_TIMEOUT, read_line(reader)).await {
+    while let Ok(line) = timeout(IDLE_TIMEOUT, incoming.line()).await {
         let request = match line? {
             Line::End => return Ok(()),
             Line::TooLong => {
@@ -146,7 +149,7 @@ async fn requests(
                 tokio::select! {
                     biased;
                     result = call => result,
-                    () = vanished(reader), if reading => return Ok(()),
+                    () = incoming.vanished(), if reading => return Ok(()),
                 }
             }
         };
@@ -161,35 +164,57 @@ enum Line {
     End,
 }
 
-/// One line without its end; an unfinished last line counts as one.
-async fn read_line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Line> {
-    let mut line = Vec::new();
-    loop {
-        let bytes = reader.fill_buf().await?;
-        if bytes.is_empty() {
-            return Ok(if line.is_empty() { Line::End } else { Line::Whole(line) });
-        }
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(bytes.len());
-        if line.len() + taken > MAX_REQUEST {
-            return Ok(Line::TooLong);
-        }
-        line.extend_from_slice(&bytes[..taken]);
-        reader.consume(taken + usize::from(end.is_some()));
-        if end.is_some() {
-            return Ok(Line::Whole(line));
-        }
-    }
+/// What a client has sent and nobody has looked at yet.
+struct Incoming {
+    stream: OwnedReadHalf,
+    buffer: Vec<u8>,
 }
 
-/// Completes when the client has closed both directions. One that only said its last word still wants the answer.
-async fn vanished(reader: &mut BufReader<OwnedReadHalf>) {
-    let ended = match reader.fill_buf().await {
-        Ok(bytes) => bytes.is_empty(),
-        Err(_) => true,
-    };
-    if !ended || !hung_up(reader.get_ref()) {
-        std::future::pending::<()>().await;
+impl Incoming {
+    /// One line without its end; an unfinished last line counts as one.
+    async fn line(&mut self) -> io::Result<Line> {
+        let mut searched = 0;
+        loop {
+            let end = self.buffer[searched..].iter().position(|byte| *byte == b'\n');
+            let length = end.map_or(self.buffer.len(), |end| searched + end);
+            if length > MAX_REQUEST {
+                return Ok(Line::TooLong);
+            }
+            if end.is_some() {
+                let rest = self.buffer.split_off(length + 1);
+                let mut line = std::mem::replace(&mut self.buffer, rest);
+                line.truncate(length);
+                return Ok(Line::Whole(line));
+            }
+            searched = length;
+            if !self.more().await? {
+                let line = std::mem::take(&mut self.buffer);
+                return Ok(if line.is_empty() { Line::End } else { Line::Whole(line) });
+            }
+        }
+    }
+
+    /// Completes when the client has closed both directions. One that only said its last word still wants the answer, and
+    /// what it says meanwhile is its next request.
+    async fn vanished(&mut self) {
+        let gone = loop {
+            match self.more().await {
+                Ok(true) if self.buffer.len() <= MAX_REQUEST => {}
+                Ok(true) => break false,
+                Ok(false) => break hung_up(&self.stream),
+                Err(_) => break true,
+            }
+        };
+        if !gone {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Wait for more bytes; false at the end.
+    async fn more(&mut self) -> io::Result<bool> {
+        self.buffer.reserve(READ_CHUNK);
+        let mut chunk = (&mut self.stream).take(READ_CHUNK as u64);
+        Ok(chunk.read_buf(&mut self.buffer).await? > 0)
     }
 }
 

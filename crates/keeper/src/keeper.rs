@@ -7,6 +7,7 @@ use crate::log;
 use crate::pump::Pump;
 use crate::records::{self, Folder};
 use crate::service::Services;
+use proctor_core::config::signal::long_name;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Event;
 use proctor_core::record::{BootId, StoredState};
@@ -205,7 +206,7 @@ impl Keeper {
             match signal {
                 signal::SIGCHLD => self.reap(),
                 signal::SIGTERM | signal::SIGINT | signal::SIGQUIT => {
-                    log!("{} received: ending", signal::name(signal));
+                    log!("{} received: ending", long_name(signal));
                     self.shut_down();
                 }
                 // The terminal we were started from is gone; that is no concern of ours.

@@ -39,8 +39,11 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// With the caller's folder as `PWD`: what the variable says is the last shell's, and may be missing or old.
     pub(crate) fn environment(&self) -> Option<Vec<(String, String)>> {
-        self.environment.clone().map(|variables| variables.into_iter().collect())
+        let mut variables = self.environment.clone()?;
+        variables.extend(self.base_dir.clone().map(|folder| ("PWD".into(), folder)));
+        Some(variables.into_iter().collect())
     }
 
     /// An absolute path for `path` as the caller means it.
@@ -212,6 +215,7 @@ impl Definition {
             base_dir,
             environment: caller.environment(),
             replace: self.replace,
+            start: None,
         })
     }
 }
@@ -259,6 +263,10 @@ mod tests {
         assert_eq!(here.resolve("a/b.yaml").unwrap(), Path::new("/srv/a/b.yaml"));
         assert_eq!(Caller::default().resolve("/b.yaml").unwrap(), Path::new("/b.yaml"));
         assert!(Caller::default().resolve("b.yaml").is_err());
+        let shell = [("PWD".to_owned(), "/old".to_owned()), ("A".to_owned(), "b".to_owned())];
+        let there = Caller { environment: Some(shell.into()), ..here };
+        let pairs = [("A", "b"), ("PWD", "/srv")].map(|(key, value)| (key.into(), value.into()));
+        assert_eq!(there.environment(), Some(pairs.into()));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) const ROLE: &str = "__daemon";
 
@@ -83,10 +85,16 @@ fn become_keeper(home: &Home, foreground: bool) -> Result<()> {
 /// To standard error, which the keeper has made the own log. `SUPERVISOR_LOG_LEVEL` and `RUST_LOG` choose how much.
 fn start_tracing() {
     let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let filter =
-        var("RUST_LOG").or_else(|| var("SUPERVISOR_LOG_LEVEL")).unwrap_or_else(|| "info".into());
-    let filter = tracing_subscriber::EnvFilter::try_new(&filter)
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let (rust_log, level) = (var("RUST_LOG"), var("SUPERVISOR_LOG_LEVEL"));
+    // A word that is no level would be taken as the name of a module, and everything else would be silent.
+    let level_parsed = level.as_deref().map_or(Ok(LevelFilter::INFO), str::parse);
+    let usual = EnvFilter::new(level_parsed.as_ref().unwrap_or(&LevelFilter::INFO).to_string());
+    let asked = rust_log.as_deref().map(EnvFilter::try_new);
+    let not_understood = [
+        matches!(asked, Some(Err(_))).then_some(("RUST_LOG", rust_log)),
+        level_parsed.is_err().then_some(("SUPERVISOR_LOG_LEVEL", level)),
+    ];
+    let filter = asked.and_then(Result::ok).unwrap_or(usual);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -94,4 +102,7 @@ fn start_tracing() {
         // It would say on standard error that standard error cannot be written, and panic: a full disk ended us.
         .log_internal_errors(false)
         .init();
+    for (variable, value) in not_understood.into_iter().flatten() {
+        tracing::warn!(variable, value, "not understood: error, warn, info, debug or trace");
+    }
 }

@@ -1,4 +1,4 @@
-//! Signals as a descriptor to wait on, and their names.
+//! Signals as a descriptor to wait on. Their names are in `proctor_core::config::signal`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -114,70 +114,4 @@ pub(crate) fn restore_mask(old: &libc::sigset_t) {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old, std::ptr::null_mut()) };
 }
 
-const NAMES: &[(&str, i32)] = &[
-    ("HUP", libc::SIGHUP),
-    ("INT", libc::SIGINT),
-    ("QUIT", libc::SIGQUIT),
-    ("KILL", libc::SIGKILL),
-    ("USR1", libc::SIGUSR1),
-    ("USR2", libc::SIGUSR2),
-    ("PIPE", libc::SIGPIPE),
-    ("ALRM", libc::SIGALRM),
-    ("TERM", libc::SIGTERM),
-    ("CHLD", libc::SIGCHLD),
-    ("CONT", libc::SIGCONT),
-    ("STOP", libc::SIGSTOP),
-    ("TSTP", libc::SIGTSTP),
-    ("TTIN", libc::SIGTTIN),
-    ("TTOU", libc::SIGTTOU),
-    ("ABRT", libc::SIGABRT),
-    ("SEGV", libc::SIGSEGV),
-    ("BUS", libc::SIGBUS),
-    ("FPE", libc::SIGFPE),
-    ("ILL", libc::SIGILL),
-    ("TRAP", libc::SIGTRAP),
-    ("SYS", libc::SIGSYS),
-    ("WINCH", libc::SIGWINCH),
-    ("URG", libc::SIGURG),
-    ("XCPU", libc::SIGXCPU),
-    ("XFSZ", libc::SIGXFSZ),
-    ("VTALRM", libc::SIGVTALRM),
-    ("PROF", libc::SIGPROF),
-    ("IO", libc::SIGIO),
-];
-
 pub use libc::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM};
-
-/// `SIGTERM` of 15; `SIG64` of a number without a name.
-pub fn name(signal: i32) -> String {
-    match NAMES.iter().find(|(_, number)| *number == signal) {
-        Some((name, _)) => format!("SIG{name}"),
-        None => format!("SIG{signal}"),
-    }
-}
-
-/// The number of `TERM`, `SIGTERM`, `sigterm` or `15`.
-pub fn parse(text: &str) -> Option<i32> {
-    if let Ok(number) = text.parse::<i32>() {
-        return (1..=64).contains(&number).then_some(number);
-    }
-    let upper = text.to_ascii_uppercase();
-    let short = upper.strip_prefix("SIG").unwrap_or(&upper);
-    NAMES.iter().find(|(name, _)| *name == short).map(|(_, number)| *number)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signals_have_names_and_numbers() {
-        for text in ["TERM", "SIGTERM", "sigterm", "15"] {
-            assert_eq!(parse(text), Some(libc::SIGTERM), "{text}");
-        }
-        for bad in ["", "SIG", "FOO", "0", "65", "-1"] {
-            assert_eq!(parse(bad), None, "{bad}");
-        }
-        assert_eq!((name(9), name(40)), ("SIGKILL".into(), "SIG40".into()));
-    }
-}

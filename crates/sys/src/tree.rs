@@ -7,7 +7,7 @@
 use crate::proc::{self, Stat};
 use crate::process::Process;
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// How the processes of one run are recognised.
 #[derive(Debug, Clone)]
@@ -125,18 +125,36 @@ fn living(pids: Vec<u32>) -> Vec<Member> {
         .collect()
 }
 
-/// The processes of a tree for counting their CPU and memory: by cgroup, else session and descendants of `pid`.
-pub fn members(pid: u32, cgroup: Option<&Path>) -> Vec<u32> {
-    if let Some(folder) = cgroup {
-        return crate::cgroup::members(folder);
+/// Every process of the machine at one moment, for counting what many trees without cgroups use.
+pub struct Census {
+    /// Process → its children.
+    children: HashMap<u32, Vec<u32>>,
+    /// Session → its processes.
+    sessions: HashMap<u32, Vec<u32>>,
+}
+
+impl Census {
+    /// Look at all of them, once.
+    pub fn take() -> Census {
+        let mut census = Census { children: HashMap::new(), sessions: HashMap::new() };
+        for pid in proc::pids() {
+            let Some(stat) = proc::stat(pid) else { continue };
+            census.children.entry(stat.ppid).or_default().push(pid);
+            census.sessions.entry(stat.session).or_default().push(pid);
+        }
+        census
     }
-    let stats: HashMap<u32, Stat> =
-        proc::pids().into_iter().filter_map(|pid| Some((pid, proc::stat(pid)?))).collect();
-    let mut ours: HashSet<u32> = stats
-        .iter()
-        .filter(|(found, stat)| **found == pid || stat.session == pid)
-        .map(|(pid, _)| *pid)
-        .collect();
-    add_descendants(&stats, &mut ours);
-    ours.into_iter().collect()
+
+    /// The session of `pid`, and all descendants of it.
+    pub fn members(&self, pid: u32) -> Vec<u32> {
+        let mut next = vec![pid];
+        next.extend(self.sessions.get(&pid).into_iter().flatten());
+        let mut found = HashSet::new();
+        while let Some(member) = next.pop() {
+            if found.insert(member) {
+                next.extend(self.children.get(&member).into_iter().flatten());
+            }
+        }
+        found.into_iter().collect()
+    }
 }

@@ -128,6 +128,7 @@ impl Reader<'_> {
                     let path = format!("{path}.{}", entry.key);
                     let good = self.check_name(&entry.key, entry.place, &path);
                     let expected = "text, a number, true or false ('' for an empty one)";
+                    self.variables.clear();
                     let Some(word) = self.word(&entry.value, &path, expected) else { continue };
                     if good {
                         variables.push(self.variable(&entry.key, &word, entry.value.place));
@@ -149,6 +150,7 @@ impl Reader<'_> {
         let mut names = BTreeSet::new();
         for (at, item) in items.iter().enumerate() {
             let path = format!("{path}[{at}]");
+            self.variables.clear();
             let Some(word) = self.word(item, &path, "KEY=VALUE") else { continue };
             let Some((name, text)) = word.text.split_once('=') else {
                 self.problem(item.place, format!("{path}: found no '=', expected KEY=VALUE"), None);

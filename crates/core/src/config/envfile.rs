@@ -4,7 +4,7 @@
 //! `\$`), and quoted values over several lines. On purpose there is no interpolation: a password with a `$` in
 //! it is a password with a `$` in it.
 
-use super::problem::{Place, Problem, quoted};
+use super::problem::{Place, Problem};
 
 /// Larger files are not env files.
 pub const MAX_TEXT: usize = 1 << 20;
@@ -65,14 +65,15 @@ impl<'a> Lines<'a> {
         }
         let Some(equals) = here.find('=') else {
             self.take_line();
-            return Err(format!("expected KEY=VALUE, found {}", quoted(code)));
+            // What stands there is not shown: env files are where secrets live.
+            return Err("expected KEY=VALUE, found no '='".into());
         };
         let name = here[..equals].trim();
         let name = name.strip_prefix("export ").map_or(name, str::trim).to_string();
         self.rest = &self.rest[equals + 1..];
         let value = self.value()?;
         if !is_name(&name) {
-            return Err(format!("{} is not a name for a variable", quoted(&name)));
+            return Err("what stands before '=' is not a name for a variable".into());
         }
         if value.contains('\0') {
             return Err(format!("the value of '{name}' has a NUL byte in it"));
@@ -95,8 +96,8 @@ impl<'a> Lines<'a> {
         self.rest = rest;
         match self.take_line().trim() {
             tail if tail.is_empty() || tail.starts_with('#') => Ok(value),
-            tail => {
-                Err(format!("expected the end of the line after {quote}, found {}", quoted(tail)))
+            _ => {
+                Err(format!("expected the end of the line after the {quote} that closes the value"))
             }
         }
     }
@@ -188,9 +189,9 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "/etc/app.env:2:1: expected KEY=VALUE, found 'nonsense'",
-                "/etc/app.env:3:1: '1A' is not a name for a variable",
-                "/etc/app.env:4:1: expected the end of the line after ', found 'z'",
+                "/etc/app.env:2:1: expected KEY=VALUE, found no '='",
+                "/etc/app.env:3:1: what stands before '=' is not a name for a variable",
+                "/etc/app.env:4:1: expected the end of the line after the ' that closes the value",
             ]
         );
         let open = parse("f", "A=1\nB=\"x\nC=2\nD=a\0b\n=x").unwrap_err();
@@ -200,7 +201,7 @@ mod tests {
             [
                 "f:2:1: the value's \" is not closed",
                 "f:4:1: the value of 'D' has a NUL byte in it",
-                "f:5:1: '' is not a name for a variable",
+                "f:5:1: what stands before '=' is not a name for a variable",
             ]
         );
         assert!(parse("f", &"#".repeat(MAX_TEXT + 1)).is_err());

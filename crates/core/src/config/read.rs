@@ -46,7 +46,7 @@ pub(super) struct Reader<'a> {
     expanded: usize,
     made: usize,
     /// Variables that the value being read has used.
-    variables: Vec<String>,
+    pub variables: Vec<String>,
     stopped: bool,
 }
 
@@ -88,8 +88,13 @@ impl<'a> Reader<'a> {
         self.stopped
     }
 
+    /// Where the value that was read last stands, and the variables that were put into it.
     pub(super) fn origin(&self, place: Place) -> String {
-        format!("{}:{}:{}", self.file, place.line, place.column)
+        let origin = format!("{}:{}:{}", self.file, place.line, place.column);
+        match self.variables.as_slice() {
+            [] => origin,
+            variables => format!("{origin}, environment {}", variables.join(", ")),
+        }
     }
 
     /// The default of every key that a service may have.
@@ -143,10 +148,7 @@ impl<'a> Reader<'a> {
         self.variables.clear();
         let Some(value) = self.value(&key.kind, &entry.value, path) else { return };
         let place = entry.value.place;
-        let mut origin = self.origin(place);
-        if !self.variables.is_empty() {
-            origin = format!("{origin}, environment {}", self.variables.join(", "));
-        }
+        let origin = self.origin(place);
         layer.insert(full, Found { value, place: Some(place), origin });
     }
 

@@ -53,6 +53,11 @@ pub fn name(number: i32) -> Option<&'static str> {
     SIGNALS.iter().find(|(it, _)| *it == number).map(|(_, name)| *name)
 }
 
+/// 15 → `SIGTERM`, 40 → `SIG40`.
+pub fn long_name(number: i32) -> String {
+    name(number).map_or_else(|| format!("SIG{number}"), |name| format!("SIG{name}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,5 +82,6 @@ mod tests {
         }
         assert_eq!(name(15), Some("TERM"));
         assert_eq!(name(40), None);
+        assert_eq!((long_name(9), long_name(40)), ("SIGKILL".into(), "SIG40".into()));
     }
 }

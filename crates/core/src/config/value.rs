@@ -1,7 +1,7 @@
 //! Values of keys: what they are once read, and how they look to a person.
 
 use super::keys::{Duration, Kind, Unit};
-use super::secret::shown_words;
+use super::secret::{shown_text, shown_words};
 use super::signal;
 use serde_json::{Value as Json, json};
 
@@ -68,8 +68,8 @@ impl Value {
             Value::Without if matches!(kind, Kind::Duration(_)) => json!("none"),
             Value::Without => json!("unlimited"),
             Value::Choice(name) => json!(name),
-            Value::Text(word) => json!(word.shown),
-            Value::Line(word) => json!(shown_words(word.shown.split(' ')).join(" ")),
+            Value::Text(word) => json!(shown_text(&word.shown)),
+            Value::Line(word) => json!(shown_text(&word.shown)),
             Value::Words(words) => json!(shown_words(words.iter().map(|word| word.shown.as_str()))),
             Value::ExitCodes(codes) => json!(codes),
             Value::User { user, group: None } => json!(user),

@@ -4,9 +4,9 @@ use crate::spec::RestartSpec;
 use crate::time::{Millis, Mono};
 use serde::{Deserialize, Serialize};
 
-/// Restarts remembered for the window: the memory of a service is bounded, and more than this many in a window
-/// is a loop by any measure. A higher `max_restarts` means this many; no limit at all stays no limit.
-const MAX_REMEMBERED: usize = 1000;
+/// Restarts remembered for the window: the memory of a service is bounded. The configuration allows no higher
+/// `max_restarts`; no limit at all stays no limit.
+const MAX_REMEMBERED: usize = RestartSpec::MOST_RESTARTS as usize;
 
 /// The crash restarts of a service: those in the window, and how many in a row without a stable run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

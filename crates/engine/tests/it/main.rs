@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod fake;
+mod half_done;
 mod lifetime;
 mod recovery;
 mod wishes;

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-fn write(place: &Place, file: &str, text: &str) -> PathBuf {
+pub(crate) fn write(place: &Place, file: &str, text: &str) -> PathBuf {
     let path = place.folder.path().join(file);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, text).unwrap();
     path
 }
 
-fn yaml(services: &str) -> String {
+pub(crate) fn yaml(services: &str) -> String {
     format!("supervisor:\n  services:\n{services}")
 }
 
@@ -24,25 +24,26 @@ fn environment(pairs: &[(&str, &str)]) -> Option<Vec<(String, String)>> {
     Some(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect())
 }
 
-fn request(path: PathBuf) -> ConfigRequest {
+pub(crate) fn request(path: PathBuf) -> ConfigRequest {
     ConfigRequest {
         path: Some(path),
         example: false,
         environment: environment(&[("PATH", "/bin")]),
+        start: None,
     }
 }
 
 /// Commands wait until what came before is done.
-async fn settle(engine: &Engine) {
+pub(crate) async fn settle(engine: &Engine) {
     engine.set_wish(&[], Wish::Up).await.unwrap();
 }
 
 fn list(applied: &Applied) -> [Vec<&str>; 4] {
-    let Applied { source: _, added, changed, removed, unchanged } = applied;
+    let Applied { source: _, starting: _, added, changed, removed, unchanged } = applied;
     [added, changed, removed, unchanged].map(|names| names.iter().map(|n| n.as_str()).collect())
 }
 
-fn spec_argv(fake: &Fake, service: &str) -> Vec<String> {
+pub(crate) fn spec_argv(fake: &Fake, service: &str) -> Vec<String> {
     let argv = |message: &ToKeeper| {
         let ToKeeper::Define { spec, .. } = message else { return None };
         (spec.name.as_str() == service).then(|| spec.exec.argv.clone())
@@ -297,13 +298,14 @@ async fn a_healthy_run_is_seen_to_be_healthy() {
         .await;
 }
 
-fn new_service(service: &str, definition: &str) -> NewService {
+pub(crate) fn new_service(service: &str, definition: &str) -> NewService {
     NewService {
         name: service.into(),
         definition: definition.into(),
         base_dir: "/".into(),
         environment: environment(&[("PATH", "/bin"), ("WHO", "me")]),
         replace: false,
+        start: None,
     }
 }
 
@@ -390,7 +392,7 @@ async fn without_a_file_the_target_or_the_example_is_applied() {
                 ConfigRequest { environment: environment(&[]), ..ConfigRequest::default() };
             assert!(engine.apply(nothing.clone()).await.is_err(), "there is nothing to apply");
             let example = ConfigRequest { example: true, ..nothing.clone() };
-            let applied = engine.apply(example).await.unwrap();
+            let applied = engine.apply(example.clone()).await.unwrap();
             assert_eq!(list(&applied)[0], ["clock", "counter", "flaky"]);
             engine.set_wish(&applied.added, Wish::Up).await.unwrap();
 
@@ -399,8 +401,7 @@ async fn without_a_file_the_target_or_the_example_is_applied() {
                 ("SUPERVISOR_WORKING_DIR", "sub"),
                 ("PWD", "/base"),
             ];
-            let target =
-                ConfigRequest { environment: environment(&pairs), example: true, path: None };
+            let target = ConfigRequest { environment: environment(&pairs), ..example.clone() };
             let applied = engine.apply(target).await.unwrap();
             assert_eq!(
                 list(&applied)[..3],
@@ -429,7 +430,8 @@ async fn variables_come_from_the_caller_and_then_from_the_file_beside() {
         .daemon(Manners::default(), async |engine, fake| {
             let environment =
                 environment(&[("ONE", "caller"), ("PWD", "/x"), ("PROCTOR_RUN", "9")]);
-            let request = ConfigRequest { path: Some(path), example: false, environment };
+            let request =
+                ConfigRequest { path: Some(path), environment, ..ConfigRequest::default() };
             engine.apply(request).await.unwrap();
             assert_eq!(spec_argv(&fake, "web"), ["caller", "file"]);
             let sent = fake.heard().into_iter().find_map(|heard| {

@@ -116,11 +116,14 @@ fn a_client_that_vanishes_ends_its_long_poll_but_not_a_change() {
             }),
         }
     });
-    let (mut stream, reader) = connect(&daemon);
-    writeln!(stream, r#"{{"op":"log.read"}}"#).unwrap();
-    assert_eq!(told.recv_timeout(LIMIT), Ok("poll begun"));
-    drop((stream, reader));
-    assert_eq!(told.recv_timeout(LIMIT), Ok("poll ended"));
+    // Also if it had said already what it wanted to know next.
+    for requests in [1, 2, 1000] {
+        let (mut stream, reader) = connect(&daemon);
+        stream.write_all("{\"op\":\"log.read\"}\n".repeat(requests).as_bytes()).unwrap();
+        assert_eq!(told.recv_timeout(LIMIT), Ok("poll begun"));
+        drop((stream, reader));
+        assert_eq!(told.recv_timeout(LIMIT), Ok("poll ended"), "{requests}");
+    }
 
     let (mut stream, reader) = connect(&daemon);
     writeln!(stream, r#"{{"op":"service.stop"}}"#).unwrap();

@@ -7,6 +7,7 @@ use crate::operations::start::USUAL_WAIT;
 use crate::settle::{Changed, Goal, before, report, settle};
 use crate::show::{Page, Show};
 use proctor_core::lifecycle::Wish;
+use proctor_engine::api::NewService;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -145,12 +146,12 @@ Examples:
         let mut keys = input.definition.keys()?;
         input.more.add_keys(&mut keys);
         let service = input.definition.new_service(&input.name, keys, &input.caller)?;
-        let names = context.engine.add(service).await?;
+        let start = input.start.then_some(Wish::Up);
+        let names = context.engine.add(NewService { start, ..service }).await?;
         let added = names.iter().map(ToString::to_string).collect();
         if !input.start {
             return Ok(Output { added, started: None });
         }
-        context.engine.check_startable(&names)?;
         let befores = before(context, &names, Goal::Start);
         context.engine.set_wish(&names, Wish::Up).await?;
         let settled = settle(context, Goal::Start, &befores, wait).await;

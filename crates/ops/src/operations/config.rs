@@ -107,7 +107,8 @@ fn check_alone(input: &Input, path: &str) -> Result<Output, OpError> {
 
 fn request(input: &Input, path: &str) -> Result<ConfigRequest, OpError> {
     let path = Some(input.caller.resolve(path)?);
-    Ok(ConfigRequest { path, example: false, environment: input.caller.environment() })
+    let environment = input.caller.environment();
+    Ok(ConfigRequest { path, environment, ..ConfigRequest::default() })
 }
 
 fn output(input: &Input, source: Option<String>, settings: Vec<Setting>) -> Output {

@@ -10,6 +10,7 @@ use crate::show::{Page, Show, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::tz::TimeZone;
+use proctor_core::config::signal;
 use proctor_core::logindex::Stream;
 use proctor_core::name::ServiceName;
 use proctor_core::time::Wall;
@@ -278,7 +279,7 @@ fn exit_event(text: &str) -> String {
         return format!("exited with code {code}");
     }
     match text.strip_prefix("signal ").and_then(|number| number.parse().ok()) {
-        Some(number) => format!("was ended by {}", proctor_sys::signal::name(number)),
+        Some(number) => format!("was ended by {}", signal::long_name(number)),
         None => format!("exited: {text}"),
     }
 }

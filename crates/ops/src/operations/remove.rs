@@ -71,7 +71,11 @@ Examples:
 }
 
 /// Wait until they are forgotten; returns those that are not.
-async fn gone(context: &Context, names: &[ServiceName], wait: Duration) -> Vec<ServiceName> {
+pub(crate) async fn gone(
+    context: &Context,
+    names: &[ServiceName],
+    wait: Duration,
+) -> Vec<ServiceName> {
     let deadline = Instant::now() + wait;
     loop {
         let (generation, left) = context.engine.read(|view| {

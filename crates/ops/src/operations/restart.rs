@@ -43,7 +43,7 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
         let names = context.engine.select(&named(&input.names, "restart")?)?;
-        context.engine.check_startable(&names)?;
+        context.engine.check_restartable(&names)?;
         let befores = before(context, &names, Goal::Restart);
         context.engine.restart(&names, input.args.map(|words| words.0)).await?;
         let settled = settle(context, Goal::Restart, &befores, wait).await;

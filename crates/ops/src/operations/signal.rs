@@ -3,6 +3,7 @@
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Operation};
 use crate::show::{Page, Show};
+use proctor_core::config::signal;
 use proctor_core::wire::Whom;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,7 +46,7 @@ Examples:
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let number = proctor_sys::signal::parse(&input.signal).ok_or_else(|| {
+        let number = signal::number(&input.signal).ok_or_else(|| {
             OpError::bad_input(format!("no signal '{}'", input.signal))
                 .help("for example HUP, TERM, USR1 or 9")
         })?;
@@ -55,7 +56,7 @@ Examples:
             context.engine.signal(name, number, whom).await?;
         }
         let services = names.iter().map(ToString::to_string).collect();
-        Ok(Output { signal: proctor_sys::signal::name(number), services })
+        Ok(Output { signal: signal::long_name(number), services })
     }
 }
 

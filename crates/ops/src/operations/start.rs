@@ -7,6 +7,7 @@ use crate::settle::{Changed, Goal, before, report, settle};
 use crate::status::State;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
+use proctor_engine::api::NewService;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -62,8 +63,9 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
+        let wish = if input.once { Wish::Once } else { Wish::Up };
         let names = match (&input.name, input.names.is_empty()) {
-            (Some(name), true) => define(context, name, &input).await?,
+            (Some(name), true) => define(context, name, &input, wish).await?,
             (None, false) => {
                 let names = context.engine.select(&input.names)?;
                 context.engine.check_startable(&names)?;
@@ -75,7 +77,6 @@ Examples:
                     .help("`proctor start NAME`; `proctor start all` starts every one; `proctor list` shows them"));
             }
         };
-        let wish = if input.once { Wish::Once } else { Wish::Up };
         begin(context, &names, wish, wait).await
     }
 }
@@ -99,19 +100,13 @@ async fn begin(
     Ok(report(context, Goal::Start, &befores, settled, !wait.is_zero()))
 }
 
-/// Define the service; if it then cannot be started and is new, it is as if nothing had been asked.
-async fn define(context: &Context, name: &str, input: &Input) -> Result<Vec<ServiceName>, OpError> {
-    let known = context
-        .engine
-        .read(|view| view.services.keys().any(|n| n.base() == name || n.as_str() == name));
+async fn define(
+    context: &Context,
+    name: &str,
+    input: &Input,
+    wish: Wish,
+) -> Result<Vec<ServiceName>, OpError> {
     let keys = input.definition.keys()?;
     let service = input.definition.new_service(name, keys, &input.caller)?;
-    let names = context.engine.add(service).await?;
-    if let Err(error) = context.engine.check_startable(&names) {
-        if !known {
-            context.engine.remove(&names).await?;
-        }
-        return Err(error.into());
-    }
-    Ok(names)
+    Ok(context.engine.add(NewService { start: Some(wish), ..service }).await?)
 }

@@ -1,6 +1,8 @@
 //! `service.up`: make a configuration the one that runs.
 
+use super::remove::gone;
 use super::start::USUAL_WAIT;
+use super::stop::USUAL_WAIT as STOP_WAIT;
 use crate::error::{Code, OpError};
 use crate::input::{Caller, Patience};
 use crate::operation::{Context, Effect, Meta, Operation};
@@ -8,7 +10,7 @@ use crate::settle::{Before, Changed, Goal, before, report, settle};
 use crate::show::{Page, Show};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
-use proctor_engine::api::{ConfigRequest, View};
+use proctor_engine::api::{Applied, ConfigRequest, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -62,7 +64,8 @@ impl Operation for Up {
         summary: "Run what the configuration says",
         details: "\
 Reads the file, starts the services that have autostart, restarts running ones whose settings changed, and \
-removes those that are no longer in it. If anything in the file is wrong, nothing changes.
+removes those that are no longer in it. If anything in the file is wrong, a program is missing or a port is \
+taken, nothing changes.
 
 Examples:
   proctor up
@@ -77,15 +80,11 @@ Examples:
             path: input.config.as_deref().map(|path| input.caller.resolve(path)).transpose()?,
             example: input.example,
             environment: input.caller.environment(),
+            start: Some(input.names),
         };
         let applied = context.engine.apply(request).await?;
-        let mut names = match input.names.as_slice() {
-            [] => context.engine.read(autostarted),
-            words => context.engine.select(words)?,
-        };
-        // What was removed is still seen while it stops.
-        names.retain(|name| !applied.removed.contains(name));
-        let changed = begin(context, &names, wait).await?;
+        ports_freed(context, &applied, wait.max(STOP_WAIT)).await;
+        let changed = begin(context, &applied.starting, wait).await?;
         let words = |names: &[ServiceName]| names.iter().map(ToString::to_string).collect();
         Ok(Output {
             example: applied.source == proctor_engine::api::EXAMPLE_SOURCE,
@@ -99,8 +98,16 @@ Examples:
     }
 }
 
-fn autostarted(view: &View) -> Vec<ServiceName> {
-    view.services.values().filter(|s| s.autostart && !s.added).map(|s| s.name.clone()).collect()
+/// A service that was renamed, or has become several, finds its port taken until the old one has gone.
+async fn ports_freed(context: &Context, applied: &Applied, wait: Duration) {
+    let port = |view: &View, name: &ServiceName| view.services.get(name).and_then(|s| s.port);
+    let in_the_way: Vec<ServiceName> = context.engine.read(|view| {
+        let wanted: Vec<u16> =
+            applied.starting.iter().filter_map(|name| port(view, name)).collect();
+        let blocks = |name: &&ServiceName| port(view, name).is_some_and(|p| wanted.contains(&p));
+        applied.removed.iter().filter(blocks).cloned().collect()
+    });
+    gone(context, &in_the_way, wait).await;
 }
 
 /// Start what does not run, restart what runs with settings of yesterday.
@@ -109,12 +116,6 @@ async fn begin(
     names: &[ServiceName],
     wait: Duration,
 ) -> Result<Changed, OpError> {
-    context.engine.check_startable(names).map_err(|error| {
-        let error = OpError::from(error);
-        let more = error.help.as_deref().map(|help| format!("{help}; ")).unwrap_or_default();
-        let help = format!("{more}the configuration is taken over, but nothing was started");
-        error.help(help)
-    })?;
     let stale: Vec<ServiceName> = context.engine.read(|view| {
         let is_stale = |name: &&ServiceName| view.services.get(*name).is_some_and(|s| s.stale);
         names.iter().filter(is_stale).cloned().collect()

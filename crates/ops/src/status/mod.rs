@@ -6,6 +6,7 @@ mod show;
 
 use crate::moment::{rfc3339, seconds_between, span};
 use crate::redact;
+use proctor_core::config::signal;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
 use proctor_core::time::{Mono, Now};
 use proctor_core::wire::{LastExit, PhaseView, RunView, ServiceState};
@@ -311,9 +312,9 @@ fn exit_text(exit: &Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal { oom: true, .. } => "killed by the kernel: out of memory".into(),
-        Exit::Signal { signal, core, oom: false } => {
+        Exit::Signal { signal: number, core, oom: false } => {
             let core = if *core { " (core dumped)" } else { "" };
-            format!("killed by {}{core}", proctor_sys::signal::name(*signal))
+            format!("killed by {}{core}", signal::long_name(*number))
         }
         Exit::SpawnFailed(failure) => {
             format!("could not {} {}: {}", failure.step, failure.subject, errno_text(failure.errno))

@@ -15,6 +15,8 @@ mod homes;
 mod learned;
 mod lifecycle;
 mod logs;
+mod nothing_changes;
+mod origins;
 mod process;
 mod proctor_itself;
 mod restarts;

@@ -2,6 +2,7 @@
 
 use super::blocks::{HEALTH_CHECK, LIMITS, LOGS, RESTART, STOP};
 use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
+use crate::spec::RestartSpec;
 
 const POLICIES: &[Choice] = &[
     Choice::new("always"),
@@ -187,7 +188,7 @@ pub(in super::super) const KEYS: &[Key] = &[
     key(
         "max_restarts",
         Scope::Both,
-        Kind::Count { max: 1_000_000 },
+        Kind::Count { max: RestartSpec::MOST_RESTARTS as i64 },
         Absent::Value("10"),
         "Restarts after crashes within `restart.window`, or `unlimited`; then the service has failed.",
         "5",

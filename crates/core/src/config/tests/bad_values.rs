@@ -100,7 +100,8 @@ fn values_about_restarts() {
 restart_policy: sometimes => 23 .restart_policy: found 'sometimes', expected one of always, on_failure, never, one_shot
 success_exit_codes: 0 => 27 .success_exit_codes: found '0', expected a list of exit codes from 0 to 255
 success_exit_codes: [256] => 28 .success_exit_codes[0]: found '256', expected a whole number from 0 to 255
-max_restarts: -1 => 21 .max_restarts: found '-1', expected a whole number from 0 to 1000000, or 'unlimited'
+max_restarts: -1 => 21 .max_restarts: found '-1', expected a whole number from 0 to 1000, or 'unlimited'
+max_restarts: 1001 => 21 .max_restarts: found '1001', expected a whole number from 0 to 1000, or 'unlimited'
 restart: {delay: 0.5} => 24 .restart.delay: found '0.5', <duration><or none>
 restart: {delay: 9999d} => 24 .restart.delay: found '9999d', <duration><or none>
 restart: {delay: 1e3} => 24 .restart.delay: found '1e3', <duration><or none>

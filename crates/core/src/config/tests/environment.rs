@@ -158,7 +158,7 @@ fn what_is_wrong_with_files_is_said_where_it_stands() {
         (
             "env_file: [/etc/broken.env, instance.env]",
             &[
-                "/etc/broken.env:2:1: expected KEY=VALUE, found 'nonsense'",
+                "/etc/broken.env:2:1: expected KEY=VALUE, found no '='",
                 "/srv/app/instance.env:2:1: 'PROCTOR_INSTANCE' is set by Proctor",
             ],
         ),
@@ -171,7 +171,7 @@ fn a_file_that_many_services_share_is_complained_about_once() {
     assert_eq!(problems(text).len(), 1);
     let text = "supervisor: {services: {a: {command: x, env_file: /etc/broken.env}, b: {command: y, env_file: \
                 /etc/broken.env}}}";
-    assert_eq!(problems(text), ["/etc/broken.env:2:1: expected KEY=VALUE, found 'nonsense'"]);
+    assert_eq!(problems(text), ["/etc/broken.env:2:1: expected KEY=VALUE, found no '='"]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ const FILE: &str = "supervisor:
       command: serve --token=abc --auth ${API_TOKEN} x
       args: ['--password', abc, '--url=http://u:p@h/']
       port: '${PORT_NUMBER}'
-      env: { LEVEL: debug, DB: 'pg://u:abc@h' }
+      env: { LEVEL: debug, DB: 'pg://u:abc@h', ADDRESS: 'h:${PORT_NUMBER}' }
       env_file: [.env, 'nope.env?']
       stop: { signal: 2 }
       health_check_url: http://localhost:1/
@@ -40,6 +40,7 @@ fn every_value_says_where_it_came_from() {
         "services.web.restart.delay = null (default)",
         "services.web.port = 8080 (proctor.yaml:8:13, environment PORT_NUMBER)",
         "services.web.env.LEVEL = \"debug\" (proctor.yaml:9:21)",
+        "services.web.env.ADDRESS = \"h:8080\" (proctor.yaml:9:57, environment PORT_NUMBER)",
         "services.web.env.FROM = \"file\" (/srv/app/.env:1)",
         "services.web.env_file = [\".env\",\"nope.env? (skipped: no such file)\"] (proctor.yaml:10:17)",
         "services.web.stop.signal = \"INT\" (proctor.yaml:11:23)",
