@@ -80,6 +80,11 @@ pub(crate) trait Adapter {
         true
     }
 
+    /// Does it stay without any service?
+    fn runs_empty(&self) -> bool {
+        true
+    }
+
     /// Write the configuration into the folder of the case.
     fn prepare(&self, case: &Case) -> Result<()>;
 

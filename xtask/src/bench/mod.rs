@@ -87,7 +87,8 @@ fn install(
             Ok(adapter) => adapters.push(((*name).to_owned(), adapter)),
             Err(why) => {
                 interrupt::check()?;
-                book.note(format!("{name} cannot be installed here: {why:#}"));
+                let why = scratch.hide(&format!("{why:#}"));
+                book.note(format!("{name} cannot be installed here: {why}"));
             }
         }
     }
@@ -117,7 +118,7 @@ fn measure_all(
             }
             interrupt::check()?;
             if let Err(why) = result {
-                book.note(format!("{name}: {why:#}"));
+                book.note(format!("{name}: {}", scratch.hide(&format!("{why:#}"))));
                 if OWN.iter().any(|(own, _)| own == name) && !broken.contains(name) {
                     broken.push(name.clone());
                 }

@@ -54,6 +54,8 @@ pub(crate) struct Plan {
     /// Until a supervisor that has started everything is at rest.
     pub(crate) settle: Duration,
     pub(crate) log_bytes: u64,
+    /// For the kills or the commands of one figure: what is slow is done less often.
+    pub(crate) patience: Duration,
 }
 
 const FULL: Plan = Plan {
@@ -65,6 +67,7 @@ const FULL: Plan = Plan {
     idle: Duration::from_secs(30),
     settle: Duration::from_secs(3),
     log_bytes: 1 << 30,
+    patience: Duration::from_secs(40),
 };
 
 const QUICK: Plan = Plan {
@@ -76,6 +79,7 @@ const QUICK: Plan = Plan {
     idle: Duration::from_secs(5),
     settle: Duration::from_secs(1),
     log_bytes: 64 << 20,
+    patience: Duration::from_secs(8),
 };
 
 impl Options {

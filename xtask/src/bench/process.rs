@@ -1,6 +1,5 @@
-//! Processes as `/proc` shows them: whose child, how much memory, how much CPU time; and ending our own.
+//! Processes as `/proc` shows them: whose child, how much memory; and ending our own.
 
-use super::clock::Nanoseconds;
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, getrlimit, kill_process, pidfd_open,
@@ -15,8 +14,6 @@ const END_LIMIT: Duration = Duration::from_secs(30);
 const END_LOOK: Duration = Duration::from_millis(5);
 /// Enough for all, and few enough for programs that close every number that may be open.
 const DESCRIPTORS: u64 = 65536;
-/// Of the kernel's counters in `/proc/PID/stat`; the same on every Linux that people use.
-const TICK: Nanoseconds = 10_000_000;
 
 /// Daemons that leave their parent become our children, so that nothing is lost from sight.
 pub(crate) fn adopt_orphans() -> Result<()> {
@@ -112,28 +109,14 @@ fn stat(pid: u32) -> Option<Vec<String>> {
     Some(fields.split_whitespace().map(str::to_owned).collect())
 }
 
+/// Not gone, and not a zombie.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| state != "Z" && state != "X"))
+}
+
 /// Proportional set size in KiB; nothing for one that is gone.
 pub(crate) fn pss(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let value = text.lines().find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next());
     value.and_then(|value| value.parse().ok()).unwrap_or(0)
-}
-
-/// CPU time of all its threads. The scheduler's own count has nanoseconds and misses threads that have ended; the other
-/// one has them and counts whole ticks.
-pub(crate) fn cpu_time(pid: u32) -> Nanoseconds {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let exact: u64 = tasks
-        .filter_map(|task| {
-            let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
-        })
-        .sum();
-    exact.max(ticks(pid).unwrap_or(0) * TICK)
-}
-
-/// User and system time, fields 14 and 15 of the line, the 12th and 13th behind the name.
-fn ticks(pid: u32) -> Option<u64> {
-    let fields = stat(pid)?;
-    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
 }

@@ -28,6 +28,11 @@ impl Scratch {
         Ok(Scratch { folder, proctor })
     }
 
+    /// The page with the table names no folder of the machine it was written on.
+    pub(crate) fn hide(&self, text: &str) -> String {
+        text.replace(&self.folder.display().to_string(), "SCRATCH")
+    }
+
     /// A folder for one run of one supervisor; what an earlier benchmark left there is removed.
     pub(crate) fn fresh(&self, name: &str) -> Result<PathBuf> {
         let folder = self.folder.join("run").join(name.replace(['/', ' '], "-"));

@@ -20,6 +20,8 @@ const SILENCE: Duration = Duration::from_secs(120);
 /// Without any exit for so long, a stop counts as lost.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 const STOP_ATTEMPTS: usize = 4;
+/// For an orderly end that nobody measures.
+const FAREWELL: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 /// Of what a launched command said, shown when it failed.
 const SHOWN_LINES: usize = 20;
@@ -156,13 +158,35 @@ impl<'a> Session<'a> {
     fn said(&self) -> String {
         let text = std::fs::read(self.case.folder.join(SAID)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().collect();
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.dedup();
         lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+    }
+}
+
+impl Session<'_> {
+    /// Let it tidy up after itself (sockets, cgroups) before what is left is killed. Also after an interrupt, hence the
+    /// plain wait.
+    fn stop_orderly(&mut self) -> Result<()> {
+        let main = self.main()?;
+        if !process::is_alive(main) {
+            return Ok(());
+        }
+        self.tell_to_stop(main)?;
+        let begin = Instant::now();
+        while process::is_alive(main) && begin.elapsed() < FAREWELL {
+            // Also reaps it.
+            let _ = self.launched.try_wait();
+            std::thread::sleep(interrupt::LOOK / 10);
+        }
+        Ok(())
     }
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
+        // It may be gone, or broken, which is why everything is killed then.
+        let _ = self.stop_orderly();
         if let Err(why) = process::end_all() {
             println!("not everything could be ended: {why:#}");
         }

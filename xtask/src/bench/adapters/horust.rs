@@ -19,7 +19,12 @@ struct Horust {
 
 impl Adapter for Horust {
     fn settings(&self) -> &'static str {
-        "no start delay, restart always with no backoff; stdout is captured, stderr goes where its own goes"
+        "no start delay, restart always with no backoff (it looks for dead processes at ticks of its own, which cannot be set); stdout is captured, stderr goes where its own goes"
+    }
+
+    /// It ends when there is nothing to run.
+    fn runs_empty(&self) -> bool {
+        false
     }
 
     fn prepare(&self, case: &Case) -> Result<()> {

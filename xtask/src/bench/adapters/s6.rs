@@ -5,13 +5,35 @@ use super::super::scratch::Scratch;
 use super::write_script;
 use anyhow::{Context as _, Result};
 use rustix::process::Signal;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+const HELPER: &str = "s6-supervise";
+const INSTALLED: &[u8] = b"/usr/bin/s6-supervise\0";
 
 pub(crate) fn install(scratch: &Scratch) -> Result<Box<dyn Adapter>> {
     let folder = scratch.debian("s6", &["libs6", "libskarnet", "libexecline"])?;
     let libraries = libraries(&folder.join("usr/lib"))?;
-    Ok(Box::new(S6 { bin: folder.join("usr/bin"), libraries }))
+    let bin = folder.join("usr/bin");
+    let scanner = relocate(&bin)?;
+    Ok(Box::new(S6 { bin, scanner, libraries }))
+}
+
+/// The scanner finds its helper by a path that is compiled in, where the package is not installed. A copy of it has a path
+/// from its working folder, `services`, to a link beside that.
+fn relocate(bin: &Path) -> Result<PathBuf> {
+    let mut program = std::fs::read(bin.join("s6-svscan")).context("s6 came without a scanner")?;
+    let copy = bin.join("s6-svscan-here");
+    let here = format!("../{HELPER}\0");
+    if let Some(at) = program.windows(INSTALLED.len()).position(|part| part == INSTALLED) {
+        program[at..at + here.len()].copy_from_slice(here.as_bytes());
+    }
+    std::fs::write(&copy, program).context("cannot write a copy of the scanner")?;
+    std::fs::set_permissions(&copy, Permissions::from_mode(0o755))
+        .context("cannot make the copy of the scanner executable")?;
+    Ok(copy)
 }
 
 /// The folder of the machine's kind.
@@ -23,12 +45,13 @@ fn libraries(folder: &Path) -> Result<PathBuf> {
 
 struct S6 {
     bin: PathBuf,
+    scanner: PathBuf,
     libraries: PathBuf,
 }
 
 impl S6 {
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.bin.join(program));
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("LD_LIBRARY_PATH", &self.libraries);
         // It runs its helpers by name.
@@ -39,12 +62,13 @@ impl S6 {
 
 impl Adapter for S6 {
     fn settings(&self) -> &'static str {
-        "one s6-log for each service; it waits a second between two starts of one (cannot be set)"
+        "one s6-log for each service; it waits a second before it starts one again (cannot be set); the path of its helper was changed in a copy, as the package is not installed"
     }
 
     /// `services/NAME/{run,log/run}`, all there before the first scan.
     fn prepare(&self, case: &Case) -> Result<()> {
         std::fs::create_dir_all(case.folder.join("services"))?;
+        symlink(self.bin.join(HELPER), case.folder.join(HELPER))?;
         for name in case.names() {
             let service = case.folder.join("services").join(&name);
             write_script(&service.join("run"), &format!("#!/bin/sh\nexec {}\n", case.line()))?;
@@ -64,7 +88,7 @@ impl Adapter for S6 {
 
     /// `-c`: it refuses more than 500 services unless told.
     fn launch(&self, case: &Case) -> Command {
-        let mut command = self.command("s6-svscan");
+        let mut command = self.command(&self.scanner);
         command.arg("-c").arg((case.services * 2 + 16).to_string());
         command.arg(case.folder.join("services"));
         command
@@ -82,7 +106,7 @@ impl Adapter for S6 {
     }
 
     fn status(&self, case: &Case, service: usize) -> Option<Command> {
-        let mut command = self.command("s6-svstat");
+        let mut command = self.command(&self.bin.join("s6-svstat"));
         command.arg(case.folder.join("services").join(case.name(service)));
         Some(command)
     }

@@ -32,7 +32,7 @@ impl Supervisord {
 
 impl Adapter for Supervisord {
     fn settings(&self) -> &'static str {
-        "startsecs=0 (a start is not watched for a second), stderr joined to stdout, minfds no larger than needed since each start closes that many"
+        "startsecs=0 (a start is not watched for a second), stderr joined to stdout, minfds no larger than needed since each start closes that many; a dead process is started again at its next tick, up to a second later (cannot be set)"
     }
 
     fn prepare(&self, case: &Case) -> Result<()> {

@@ -11,8 +11,6 @@ use crate::step::output;
 use anyhow::{Context as _, Result};
 use std::process::{Command, Stdio};
 
-/// Slow commands are run less often.
-const SECONDS: &str = "20";
 const MEASURES: [Measure; 4] =
     [Measure::StatusOne, Measure::StatusMany, Measure::ListOne, Measure::ListMany];
 
@@ -28,7 +26,7 @@ pub(crate) fn least(
     for (who, program) in
         [("bare", &programs.nothing), ("bare, with libc", &programs.nothing_with_libc)]
     {
-        let time = median(programs, plan.commands, Command::new(program), &case)?;
+        let time = median(programs, plan, Command::new(program), &case)?;
         for measure in MEASURES {
             book.add(measure, who, milliseconds(time));
         }
@@ -39,12 +37,13 @@ pub(crate) fn least(
 /// In the environment of the case, with output to nowhere.
 pub(crate) fn median(
     programs: &Programs,
-    runs: usize,
+    plan: &Plan,
     command: Command,
     case: &Case,
 ) -> Result<Nanoseconds> {
     let mut timer = Command::new(&programs.timer);
-    timer.arg(runs.to_string()).arg(SECONDS).arg(command.get_program()).args(command.get_args());
+    timer.arg(plan.commands.to_string()).arg(plan.patience.as_secs().to_string());
+    timer.arg(command.get_program()).args(command.get_args());
     let own = command.get_envs().filter_map(|(key, value)| Some((key, value?)));
     timer.envs(own);
     let mut timer = outside(timer, case);

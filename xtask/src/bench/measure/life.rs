@@ -4,17 +4,17 @@
 
 use super::super::adapter::{Adapter, Case};
 use super::super::book::{Book, Measure, percentile};
-use super::super::clock::{milliseconds, now, seconds};
+use super::super::clock::{Nanoseconds, milliseconds, now, seconds};
+use super::super::interrupt;
 use super::super::options::{Options, Part};
 use super::super::process;
 use super::super::scratch::Scratch;
 use super::super::session::{SOCKET, Session};
 use super::{Programs, ROTATE, cli};
+use crate::step::output;
 use anyhow::{Context as _, Result};
-use std::time::{Duration, Instant};
-
-/// A supervisor that waits before it starts again is not waited for as often as a fast one.
-const CRASH_TIME: Duration = Duration::from_secs(40);
+use std::process::Command;
+use std::time::Instant;
 
 pub(crate) struct Life<'a> {
     pub(crate) scratch: &'a Scratch,
@@ -26,7 +26,7 @@ impl Life<'_> {
     /// Everything wanted, once.
     pub(crate) fn measure(&self, who: &str, adapter: &dyn Adapter, book: &mut Book) -> Result<()> {
         let wants = |part| self.options.wants(part) && adapter.takes(part);
-        if wants(Part::Memory) {
+        if wants(Part::Memory) && adapter.runs_empty() {
             self.with_none(who, adapter, book).context("with no service")?;
         }
         if wants(Part::Crash) || wants(Part::Cli) {
@@ -89,7 +89,7 @@ impl Life<'_> {
             }
         }
         if self.options.wants(Part::Idle) {
-            book.add(Measure::Idle, who, idle_cpu(&session, plan.idle)?);
+            book.add(Measure::Idle, who, self.idle_cpu(&session)?);
         }
         if self.options.wants(Part::Cli) {
             let measures = [Measure::StatusMany, Measure::ListMany];
@@ -107,6 +107,20 @@ impl Life<'_> {
         Ok(())
     }
 
+    /// Share of one core in percent that all but the services use.
+    fn idle_cpu(&self, session: &Session<'_>) -> Result<f64> {
+        let pids: Vec<String> = session.supervisors()?.iter().map(u32::to_string).collect();
+        let used = || -> Result<Nanoseconds> {
+            let mut cpu = Command::new(&self.programs.cpu);
+            cpu.args(&pids);
+            output(cpu)?.trim().parse().context("the sum of CPU times is a number")
+        };
+        let (begin, before) = (now(), used()?);
+        interrupt::pause(self.options.plan.idle)?;
+        let (after, end) = (used()?, now());
+        Ok(seconds(after.saturating_sub(before)) / seconds(end - begin) * 100.0)
+    }
+
     /// The same commands for both numbers of services: status, then list.
     fn commands(
         &self,
@@ -116,13 +130,12 @@ impl Life<'_> {
         [status, list]: [Measure; 2],
         book: &mut Book,
     ) -> Result<()> {
-        let runs = self.options.plan.commands;
         let middle = case.services / 2;
         for (measure, command) in
             [(status, adapter.status(case, middle)), (list, adapter.list(case))]
         {
             if let Some(command) = command {
-                let time = cli::median(self.programs, runs, command, case)?;
+                let time = cli::median(self.programs, &self.options.plan, command, case)?;
                 book.add(measure, who, milliseconds(time));
             }
         }
@@ -140,7 +153,8 @@ impl Life<'_> {
         let begin = Instant::now();
         let mut random = Random(now() | 1);
         let mut times = Vec::new();
-        while times.len() < self.options.plan.kills && begin.elapsed() < CRASH_TIME {
+        while times.len() < self.options.plan.kills && begin.elapsed() < self.options.plan.patience
+        {
             let service = random.below(session.services.len());
             times.push(milliseconds(session.crash(service)?));
         }
@@ -155,16 +169,6 @@ impl Life<'_> {
 fn memory(session: &Session<'_>) -> Result<(f64, f64)> {
     let all: u64 = session.supervisors()?.into_iter().map(process::pss).sum();
     Ok((process::pss(session.main()?) as f64, all as f64))
-}
-
-/// Share of one core in percent.
-fn idle_cpu(session: &Session<'_>, time: Duration) -> Result<f64> {
-    let pids = session.supervisors()?;
-    let used = || pids.iter().map(|&pid| process::cpu_time(pid)).sum::<u64>();
-    let (begin, before) = (now(), used());
-    super::super::interrupt::pause(time)?;
-    let (after, end) = (used(), now());
-    Ok(seconds(after.saturating_sub(before)) / seconds(end - begin) * 100.0)
 }
 
 /// Good enough to pick victims: xorshift.

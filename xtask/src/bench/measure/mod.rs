@@ -18,6 +18,7 @@ pub(super) struct Programs {
     service: PathBuf,
     timer: PathBuf,
     verify: PathBuf,
+    cpu: PathBuf,
     /// Ends at once; without libc, and with it.
     nothing: PathBuf,
     nothing_with_libc: PathBuf,
@@ -31,6 +32,7 @@ impl Programs {
             service: scratch.compile("svc", include_str!("../c/svc.c"), &[])?,
             timer: scratch.compile("timer", include_str!("../c/timer.c"), &[])?,
             verify: scratch.compile("verify", include_str!("../c/verify.c"), &[])?,
+            cpu: scratch.compile("cpu", include_str!("../c/cpu.c"), &[])?,
             nothing: scratch.compile("nothing", nothing, &["-nostdlib", "-nostartfiles"])?,
             nothing_with_libc,
         })
