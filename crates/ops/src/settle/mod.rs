@@ -5,11 +5,13 @@
 //! (the `failed` of an earlier run) can never be taken for the result of this request.
 
 use crate::error::Code;
+use crate::moment::seconds_between;
 use crate::operation::Context;
 use crate::show::{Page, Show, Style};
 use crate::status::{ServiceStatus, State, WishWord, style_of, wish_word};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::wire::{PhaseView, ServiceState};
+use proctor_core::time::Now;
+use proctor_core::wire::{PhaseView, RunView, ServiceState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -174,7 +176,8 @@ pub(crate) async fn settle(
                         }
                         let steady = seen.1 + STEADY;
                         wake = wake.min(steady);
-                        now < steady && !last_look
+                        // At the end of our patience a young run counts, but not as the last of a row of crashes.
+                        now < steady && (!last_look || state.is_some_and(|s| ended_anew(before, s)))
                     }
                 }
             });
@@ -244,17 +247,21 @@ pub(crate) fn report(
                 let service = view.services.get(&before.name)?;
                 let status = ServiceStatus::of(service, now, None);
                 let anew = service.state.as_ref().is_some_and(|state| ended_anew(before, state));
-                let fresh = service
-                    .state
-                    .as_ref()
-                    .and_then(|state| state.phase.run())
-                    .is_some_and(|run| run.id > before.old);
-                let result = outcome(goal, before, &status, anew, fresh, waited);
+                let run = service.state.as_ref().and_then(|state| state.phase.run());
+                let fresh = run.is_some_and(|run| run.id > before.old);
+                let looping =
+                    waited && !settled && anew && run.is_some_and(|run| is_young(run, now));
+                let result = outcome(goal, before, &status, anew, fresh, waited, looping);
                 Some(describe(result, status, anew))
             })
             .collect()
     });
     Changed { settled, services }
+}
+
+/// Has it not lived long enough yet to count?
+fn is_young(run: &RunView, now: Now) -> bool {
+    seconds_between(run.started, now.wall) < STEADY.as_secs_f64()
 }
 
 fn outcome(
@@ -264,12 +271,14 @@ fn outcome(
     anew: bool,
     fresh: bool,
     waited: bool,
+    looping: bool,
 ) -> Outcome {
     let pending = if waited { Outcome::Pending } else { Outcome::Asked };
     if overruled(goal, status.wish) {
         return Outcome::Overruled;
     }
     match (goal, status.state) {
+        (Goal::Start | Goal::Restart, _) if looping => Outcome::Crashed,
         (Goal::Start, State::Running) if fresh && before.state == State::Running => {
             Outcome::AlreadyRunning
         }

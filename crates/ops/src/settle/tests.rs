@@ -2,8 +2,8 @@
 
 use super::*;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
-use proctor_core::time::{Mono, Now, Wall};
-use proctor_core::wire::{LastExit, RunView};
+use proctor_core::time::{Mono, Wall};
+use proctor_core::wire::LastExit;
 use proctor_engine::api::ServiceView;
 
 fn run(id: u64) -> RunView {
@@ -77,7 +77,7 @@ fn check(
     let anew = ended_anew(&before, &is);
     let fresh = is.phase.run().is_some_and(|run| run.id > before.old);
     let now = status(is);
-    let outcome = outcome(goal, &before, &now, anew, fresh, true);
+    let outcome = outcome(goal, &before, &now, anew, fresh, true, false);
     assert_eq!(outcome, result, "{goal:?} {was:?} -> {now:?}");
     let told = describe(outcome, now, anew).message;
     assert!(told.contains(words), "'{words}' is missing in '{told}'");
@@ -196,6 +196,20 @@ fn a_program_that_dies_at_once_is_a_crash_with_its_exit() {
         Started,
         "had ended once: exit code 1",
     );
+}
+
+#[test]
+fn a_run_that_is_one_of_a_row_of_crashes_is_no_start() {
+    let was = state(PhaseView::Down, Some(3));
+    let goal = Goal::Start;
+    let before =
+        Before { name: was.name.clone(), old: old_news(Some(&was), goal), state: State::Stopped };
+    for phase in [up(7), PhaseView::Starting { run: run(7) }, stopping(7)] {
+        let now = status(state(phase, Some(6)));
+        assert_eq!(outcome(goal, &before, &now, true, true, true, true), Outcome::Crashed);
+    }
+    let at = |wall| Now { mono: Mono(0), wall: Wall(wall) };
+    assert_eq!((is_young(&run(7), at(200_000)), is_young(&run(7), at(400_000))), (true, false));
 }
 
 #[test]

@@ -216,3 +216,15 @@ fn thousands_of_restarts_leave_nothing_behind_in_the_keeper() {
     assert_eq!((after.0, after.1), (fds, threads));
     assert!(after.2 < pages + MIB_OF_PAGES, "{pages} pages became {}", after.2);
 }
+
+#[test]
+fn a_row_of_crashes_without_waits_is_no_start() {
+    let home = Home::new();
+    let keys = "max_restarts: unlimited\nrestart: { delay: 0 }";
+    home.write("proctor.yaml", &services(&[service("web", &["--exit", "3"], keys)]));
+    // Whichever run is there at the end of the wait, it is one of many.
+    for words in [["up", "-d", "--timeout", "1"], ["restart", "web", "--timeout", "1"]] {
+        let (code, said) = home.fail(words);
+        assert!(code == 4 && said.contains("crashed: exit code 3"), "{words:?}: {code} {said}");
+    }
+}
