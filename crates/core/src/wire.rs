@@ -167,6 +167,22 @@ pub enum PhaseView {
     },
 }
 
+impl PhaseView {
+    /// The run that exists in this phase.
+    pub fn run(&self) -> Option<&RunView> {
+        match self {
+            PhaseView::Starting { run }
+            | PhaseView::Up { run }
+            | PhaseView::Stopping { run, .. } => Some(run),
+            PhaseView::Down
+            | PhaseView::Held
+            | PhaseView::Backoff { .. }
+            | PhaseView::Failed { .. }
+            | PhaseView::Cooling { .. } => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunView {
     pub id: RunId,

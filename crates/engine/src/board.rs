@@ -5,7 +5,7 @@ use crate::definition::{Definition, Origin};
 use crate::link::News;
 use crate::source::Current;
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::wire::{PhaseView, RunView, ServiceState};
+use proctor_core::wire::{PhaseView, ServiceState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -37,20 +37,6 @@ pub(crate) struct Record {
     pub(crate) removing: bool,
 }
 
-/// The run that exists in a phase, if one does.
-pub(crate) fn run_of(phase: &PhaseView) -> Option<&RunView> {
-    match phase {
-        PhaseView::Starting { run } | PhaseView::Up { run } | PhaseView::Stopping { run, .. } => {
-            Some(run)
-        }
-        PhaseView::Down
-        | PhaseView::Held
-        | PhaseView::Backoff { .. }
-        | PhaseView::Failed { .. }
-        | PhaseView::Cooling { .. } => None,
-    }
-}
-
 impl Board {
     pub(crate) fn observe(&mut self, news: News) {
         match news {
@@ -73,9 +59,9 @@ impl Board {
         let name = state.name.clone();
         let record = self.records.entry(name.clone()).or_default();
         record.states += 1;
-        let run = run_of(&state.phase).map(|run| run.id);
+        let run = state.phase.run().map(|run| run.id);
         let service = self.view.services.entry(name.clone()).or_insert_with(|| unknown(&name));
-        let before = service.state.as_ref().and_then(|old| run_of(&old.phase)).map(|run| run.id);
+        let before = service.state.as_ref().and_then(|old| old.phase.run()).map(|run| run.id);
         if let Some(run) = run
             && before != Some(run)
         {
@@ -164,7 +150,7 @@ impl Board {
             return;
         };
         let state = service.state.as_ref();
-        let run = state.and_then(|state| run_of(&state.phase)).map(|run| run.id);
+        let run = state.and_then(|state| state.phase.run()).map(|run| run.id);
         service.stale = match (run, record.began, &record.definition) {
             (Some(run), Some((began, exec)), Some(definition)) => {
                 run == began && exec != definition.exec()
@@ -205,7 +191,7 @@ pub(crate) fn up(state: &ServiceState) -> Option<RunId> {
 fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
     let def = definition.def();
     let (state, health) = old.map_or((None, None), |old| (old.state, old.health));
-    let runs = state.as_ref().is_some_and(|state| run_of(&state.phase).is_some());
+    let runs = state.as_ref().is_some_and(|state| state.phase.run().is_some());
     let checked = def.health.is_some() && runs;
     ServiceView {
         name: def.name.clone(),

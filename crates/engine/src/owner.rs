@@ -5,7 +5,6 @@
 //! Commands wait in a bounded queue; wishes that wait together are written together.
 
 use crate::api::{Applied, ConfigRequest, NewService};
-use crate::board::run_of;
 use crate::definition::Definition;
 use crate::environment::Environments;
 use crate::error::EngineError;
@@ -298,7 +297,7 @@ impl Owner {
 /// Does this wish change anything? Starting what runs and stopping what is stopped do not.
 fn changes(state: &ServiceState, wish: Wish) -> bool {
     let fulfilled = match wish {
-        Wish::Up | Wish::Once => run_of(&state.phase).is_some(),
+        Wish::Up | Wish::Once => state.phase.run().is_some(),
         Wish::Down => matches!(state.phase, PhaseView::Down | PhaseView::Stopping { .. }),
     };
     state.wish != wish || !fulfilled

@@ -5,7 +5,7 @@
 //! generation, however many services it touched: a thousand starts are a few hundred changes, not a million.
 
 use crate::api::{Health, View};
-use crate::board::{Board, run_of, unknown, up};
+use crate::board::{Board, unknown, up};
 use crate::definition::{Definition, Origin};
 use crate::link::News;
 use crate::source::Current;
@@ -89,7 +89,7 @@ impl Registry {
     pub(crate) fn recall_run(&self, name: &ServiceName, exec: u64) {
         self.change(|board| {
             let state = board.view.services.get(name).and_then(|service| service.state.as_ref());
-            let run = state.and_then(|state| run_of(&state.phase)).map(|run| run.id);
+            let run = state.and_then(|state| state.phase.run()).map(|run| run.id);
             if let (Some(run), Some(record)) = (run, board.records.get_mut(name)) {
                 record.began = Some((run, exec));
                 board.refresh_stale(name);
@@ -160,7 +160,7 @@ impl Registry {
     /// The exec part that the run of this service was made with, if it has one; 0 if nobody knows.
     pub(crate) fn began_with(&self, name: &ServiceName) -> Option<u64> {
         let board = self.look();
-        let run = run_of(&board.view.services.get(name)?.state.as_ref()?.phase)?.id;
+        let run = board.view.services.get(name)?.state.as_ref()?.phase.run()?.id;
         let began = board.records.get(name).and_then(|record| record.began);
         Some(began.filter(|(id, _)| *id == run).map_or(0, |(_, exec)| exec))
     }
@@ -201,7 +201,7 @@ impl Registry {
         let board = self.look();
         let run = |name: &ServiceName| {
             let state = board.view.services.get(name)?.state.as_ref()?;
-            Some((name.clone(), run_of(&state.phase)?.clone()))
+            Some((name.clone(), state.phase.run()?.clone()))
         };
         names.iter().filter_map(run).collect()
     }

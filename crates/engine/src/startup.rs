@@ -8,7 +8,6 @@
 
 use crate::added;
 use crate::apply::{self, at_work, refuse_clashes};
-use crate::board::run_of;
 use crate::definition::{Definition, Origin};
 use crate::environment::Environments;
 use crate::error::EngineError;
@@ -190,7 +189,7 @@ impl Startup {
     fn recall_runs(&mut self, snapshot: &Snapshot) {
         for definition in &self.definitions {
             let name = definition.name();
-            let run = snapshot.get(name).and_then(|state| run_of(&state.phase)).map(|run| run.id);
+            let run = snapshot.get(name).and_then(|state| state.phase.run()).map(|run| run.id);
             let before = self.stored.execs.get(name);
             let made_with = |execs: &Execs| match execs.run {
                 Some(stored) if Some(stored.id) == run => stored.exec,

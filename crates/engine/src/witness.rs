@@ -4,7 +4,6 @@
 //! service's pipes and how it ended, because nobody holds them any more. We do. The next keeper is this process
 //! executing itself, and inherits what we hold ([`Witnesses::pass_on`]).
 
-use crate::board::run_of;
 use crate::link::News;
 use proctor_core::home::Home;
 use proctor_core::name::{RunId, ServiceName};
@@ -39,7 +38,7 @@ impl Witnesses {
     }
 
     fn see_state(&mut self, state: &ServiceState) {
-        let Some(run) = run_of(&state.phase) else {
+        let Some(run) = state.phase.run() else {
             self.held.remove(&state.name);
             return;
         };

@@ -2,13 +2,13 @@
 //! starting it costs.
 
 use proctor_core::home::Home;
-use proctor_front::cli::{Launch, main as command_line};
+use proctor_front::cli::{Launch, Launching, main as command_line};
 use std::process::ExitCode;
 
 struct Nothing;
 
 impl Launch for Nothing {
-    fn launch(&self, home: &Home, _: bool) -> Result<u32, String> {
+    fn launch(&self, home: &Home, _: &Launching) -> Result<u32, String> {
         Err(format!("nothing can be started in {}", home.state.display()))
     }
 }

@@ -150,6 +150,8 @@ impl Keeper {
     /// Execute the new program; if that fails, go on as if nothing had been asked.
     fn become_program(&mut self, binary: &str) {
         self.pump.stop();
+        // What it has finished needs no finishing by the next.
+        self.on_drained();
         for slot in self.services.slots_where(|_| true) {
             self.store_state(slot);
         }

@@ -238,7 +238,7 @@ impl Keeper {
         }
     }
 
-    fn on_drained(&mut self) {
+    pub(crate) fn on_drained(&mut self) {
         self.pump.bell.silence();
         while let Some(drained) = self.pump.drained() {
             let Some(service) = self.services.get_mut(drained.slot) else { continue };

@@ -4,6 +4,7 @@ use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Principal};
 use crate::table::{self, Entry};
 use serde_json::{Map, Value, json};
+use std::time::Instant;
 use tokio::sync::{Semaphore, TryAcquireError};
 
 /// Operations that may be under way at once, reads apart from the rest: reading never waits behind writing.
@@ -35,7 +36,23 @@ impl Limits {
 
 /// Do one operation for one caller.
 pub async fn dispatch(context: &Context, name: &str, input: Value) -> Result<Value, OpError> {
+    let begun = Instant::now();
     let entry = table::find(name).ok_or_else(|| unknown(name))?;
+    let answer = perform(context, entry, input).await;
+    let (operation, millis) = (entry.meta.name, begun.elapsed().as_millis() as u64);
+    // What was asked for stays out of the log: it may hold an environment.
+    match (&answer, entry.meta.effect) {
+        (Ok(_), Effect::Read) => tracing::debug!(operation, millis, "done"),
+        (Ok(_), Effect::Write | Effect::Exec | Effect::Admin) => {
+            tracing::info!(operation, millis, "done")
+        }
+        (Err(error), _) => tracing::warn!(operation, millis, code = error.code.as_str(), "refused"),
+    }
+    answer
+}
+
+async fn perform(context: &Context, entry: &Entry, input: Value) -> Result<Value, OpError> {
+    let name = entry.meta.name;
     let input = checked(entry, input)?;
     authorise(&context.principal, &entry.meta)?;
     let _permit = match context.limits.of(entry.meta.effect).try_acquire() {

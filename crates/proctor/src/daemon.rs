@@ -1,6 +1,6 @@
 //! The daemon's role: the keeper's socket at 3, the clients' at 4, tokio in between.
 
-use crate::keeper::{self, Arguments, SELF};
+use crate::keeper::{self, Arguments, Manner, SELF};
 use anyhow::{Context, Result, anyhow};
 use proctor_core::home::Home;
 use proctor_engine::daemon::{Ending, run};
@@ -27,12 +27,12 @@ const KEEPER: i32 = 3;
 const CLIENTS: i32 = 4;
 
 pub(crate) fn main() -> Result<()> {
-    let Arguments { home, foreground, .. } = Arguments::parse(std::env::args_os().skip(2))?;
+    let Arguments { home, manner, .. } = Arguments::parse(std::env::args_os().skip(2))?;
     let keeper =
         inherit::take(KEEPER).map(UnixStream::from).context("the keeper's socket is missing")?;
     let clients =
         inherit::take(CLIENTS).map(UnixListener::from).context("the clients' socket is missing")?;
-    start_tracing();
+    start_tracing(manner.log_level.clone());
     // It holds three descriptors of every run.
     let open_files = inherit::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -40,10 +40,10 @@ pub(crate) fn main() -> Result<()> {
     runtime.shutdown_background();
     match ending {
         Ending::ForGood | Ending::Replaced => Ok(()),
-        Ending::KeeperGone if foreground && another_keeper_comes(&home) => Ok(()),
+        Ending::KeeperGone if manner.foreground && another_keeper_comes(&home) => Ok(()),
         Ending::KeeperGone => {
             inherit::restore_open_files(open_files);
-            become_keeper(&home, foreground)
+            become_keeper(&home, &manner)
         }
     }
 }
@@ -75,17 +75,18 @@ fn another_keeper_comes(home: &Home) -> bool {
 }
 
 /// The keeper died: this process takes its role, with everything that the daemon held open as a witness.
-fn become_keeper(home: &Home, foreground: bool) -> Result<()> {
+fn become_keeper(home: &Home, manner: &Manner) -> Result<()> {
     tracing::warn!("the keeper is gone: taking over");
-    let words = keeper::command(SELF, keeper::ROLE, home, foreground);
+    let words = keeper::command(SELF, keeper::ROLE, home, manner);
     let error = Command::new(&words[0]).args(&words[1..]).exec();
     Err(anyhow!(error).context("cannot become the keeper"))
 }
 
-/// To standard error, which the keeper has made the own log. `SUPERVISOR_LOG_LEVEL` and `RUST_LOG` choose how much.
-fn start_tracing() {
+/// To standard error, which the keeper has made the own log. `--log-level`, then `RUST_LOG`, then `SUPERVISOR_LOG_LEVEL`
+/// choose how much.
+fn start_tracing(flag: Option<String>) {
     let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let (rust_log, level) = (var("RUST_LOG"), var("SUPERVISOR_LOG_LEVEL"));
+    let (rust_log, level) = (flag.or_else(|| var("RUST_LOG")), var("SUPERVISOR_LOG_LEVEL"));
     // A word that is no level would be taken as the name of a module, and everything else would be silent.
     let level_parsed = level.as_deref().map_or(Ok(LevelFilter::INFO), str::parse);
     let usual = EnvFilter::new(level_parsed.as_ref().unwrap_or(&LevelFilter::INFO).to_string());

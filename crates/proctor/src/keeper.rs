@@ -10,6 +10,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) const ROLE: &str = "__keeper";
@@ -29,26 +30,34 @@ pub(crate) struct Arguments {
     lock: Option<RawFd>,
     listener: Option<RawFd>,
     ready: Option<RawFd>,
+    pub(crate) manner: Manner,
+}
+
+/// What a keeper passes on to its daemon, and to the keeper that follows it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Manner {
     /// Somebody above us (systemd, a container) restarts the keeper.
     pub(crate) foreground: bool,
+    /// How much the daemon says; `None`: as the environment says.
+    pub(crate) log_level: Option<String>,
 }
 
 pub(crate) fn main() -> Result<()> {
     let arguments = Arguments::parse(std::env::args_os().skip(2))?;
-    if !arguments.foreground {
+    if !arguments.manner.foreground {
         // Already a leader after an upgrade or a takeover: then there is nothing to do.
         let _ = rustix::process::setsid();
     }
-    run(arguments)
+    run(arguments, None)
 }
 
-/// Be the keeper of `home` in this process, until told to end.
-pub(crate) fn run_in_foreground(home: Home) -> Result<()> {
-    run(Arguments { home, lock: None, listener: None, ready: None, foreground: true })
+/// Be the keeper of `home` in this process, until told to end; bring up `config` meanwhile.
+pub(crate) fn run_in_foreground(home: Home, manner: Manner, config: Option<&Path>) -> Result<()> {
+    run(Arguments { home, lock: None, listener: None, ready: None, manner }, config)
 }
 
-fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { home, lock, listener, ready, foreground } = arguments;
+fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
+    let Arguments { home, lock, listener, ready, manner } = arguments;
     // Before anything is opened: what is open now was left to us.
     let take = |number: Option<RawFd>| number.and_then(inherit::take);
     let (lock, listener, ready) = (take(lock), take(listener), take(ready));
@@ -70,15 +79,30 @@ fn run(arguments: Arguments) -> Result<()> {
         .file()
         .write_all_at(pid.as_bytes(), 0)
         .and_then(|()| lock.file().set_len(pid.len() as u64));
+    if let Some(config) = config {
+        bring_up(&home, config)?;
+    }
     proctor_keeper::run(proctor_keeper::Options {
         lock,
         listener: listener.map(UnixListener::from),
-        daemon: command(SELF, super::daemon::ROLE, &home, foreground),
-        keeper: command(SELF, ROLE, &home, foreground).split_off(1),
+        daemon: command(SELF, super::daemon::ROLE, &home, &manner),
+        keeper: command(SELF, ROLE, &home, &manner).split_off(1),
         ready,
         witnesses,
         home,
     })?;
+    Ok(())
+}
+
+/// Start a command that waits for this keeper to answer and then brings up a configuration. It is our child, and is reaped
+/// like any other.
+fn bring_up(home: &Home, config: &Path) -> Result<()> {
+    let mut command = Command::new(SELF);
+    if let Some(folder) = home.explicit() {
+        command.arg("--home").arg(folder);
+    }
+    command.args(["up", "-d", "--config"]).arg(config).stdin(Stdio::null());
+    command.spawn().context("cannot bring up the configuration")?;
     Ok(())
 }
 
@@ -104,7 +128,7 @@ fn take_lock(path: &Path) -> Result<Lock> {
 }
 
 /// Program and arguments that make a process take a role in this home.
-pub(crate) fn command(program: &str, role: &str, home: &Home, foreground: bool) -> Vec<String> {
+pub(crate) fn command(program: &str, role: &str, home: &Home, manner: &Manner) -> Vec<String> {
     let text = |path: &PathBuf| path.to_string_lossy().into_owned();
     let mut words = vec![
         program.into(),
@@ -114,21 +138,28 @@ pub(crate) fn command(program: &str, role: &str, home: &Home, foreground: bool) 
         "--runtime".into(),
         text(&home.runtime),
     ];
-    words.extend(foreground.then(|| "--foreground".into()));
+    words.extend(manner.foreground.then(|| "--foreground".into()));
+    if let Some(level) = &manner.log_level {
+        words.extend(["--log-level".into(), level.clone()]);
+    }
     words
 }
 
 impl Arguments {
     pub(crate) fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Arguments> {
         let (mut state, mut runtime) = (None, None);
-        let (mut lock, mut listener, mut ready, mut foreground) = (None, None, None, false);
+        let (mut lock, mut listener, mut ready) = (None, None, None);
+        let mut manner = Manner::default();
         while let Some(word) = words.next() {
             let mut value =
                 || words.next().with_context(|| format!("{} needs a value", word.display()));
             match word.to_str() {
                 Some("--state") => state = Some(PathBuf::from(value()?)),
                 Some("--runtime") => runtime = Some(PathBuf::from(value()?)),
-                Some("--foreground") => foreground = true,
+                Some("--foreground") => manner.foreground = true,
+                Some("--log-level") => {
+                    manner.log_level = Some(value()?.to_string_lossy().into_owned());
+                }
                 Some("--lock-fd") => lock = Some(number(&value()?)?),
                 Some("--listener-fd") => listener = Some(number(&value()?)?),
                 Some("--ready-fd") => ready = Some(number(&value()?)?),
@@ -139,7 +170,7 @@ impl Arguments {
             state: state.context("--state is missing")?,
             runtime: runtime.context("--runtime is missing")?,
         };
-        Ok(Arguments { home, lock, listener, ready, foreground })
+        Ok(Arguments { home, lock, listener, ready, manner })
     }
 }
 

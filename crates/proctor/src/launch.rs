@@ -1,9 +1,9 @@
 //! Starting Proctor from the command line: in the background, or as this very process.
 
-use crate::keeper::{self, SELF};
+use crate::keeper::{self, Manner, SELF};
 use anyhow::{Context, Result, bail};
 use proctor_core::home::Home;
-use proctor_front::cli::Launch;
+use proctor_front::cli::{Launch, Launching};
 use proctor_sys::file::Lock;
 use proctor_sys::{file, inherit};
 use std::fs::File;
@@ -19,26 +19,30 @@ const OWN_LOG_SIZE: u64 = 4 << 20;
 pub(crate) struct Launcher;
 
 impl Launch for Launcher {
-    fn launch(&self, home: &Home, foreground: bool) -> Result<u32, String> {
-        let launched = if foreground { in_foreground(home) } else { in_background(home) };
+    fn launch(&self, home: &Home, how: &Launching) -> Result<u32, String> {
+        let manner = Manner { foreground: how.foreground, log_level: how.log_level.clone() };
+        let launched = match how.foreground {
+            true => in_foreground(home, manner, how.config.as_deref()),
+            false => in_background(home, &manner),
+        };
         launched.map_err(|error| format!("{error:#}"))
     }
 }
 
 /// Become the keeper; returns when it has ended.
-fn in_foreground(home: &Home) -> Result<u32> {
+fn in_foreground(home: &Home, manner: Manner, config: Option<&Path>) -> Result<u32> {
     if let Some(pid) = Lock::holder(&home.lock()) {
         bail!(
             "Proctor already runs here (keeper pid {pid}, home {}); `proctor daemon stop` ends it, --home names another",
             home.state.display()
         );
     }
-    keeper::run_in_foreground(home.clone())?;
+    keeper::run_in_foreground(home.clone(), manner, config)?;
     Ok(std::process::id())
 }
 
 /// Start a keeper that outlives us; returns when its daemon answers. If somebody else was quicker, that is as good.
-fn in_background(home: &Home) -> Result<u32> {
+fn in_background(home: &Home, manner: &Manner) -> Result<u32> {
     for folder in [&home.state, &home.runtime] {
         file::private_dir(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
@@ -46,7 +50,7 @@ fn in_background(home: &Home) -> Result<u32> {
         .with_context(|| format!("cannot write {}", home.own_log().display()))?;
     let (mut ready, theirs) = std::io::pipe().context("cannot make a pipe")?;
     inherit::set_inherited(&theirs, true).context("cannot pass a descriptor on")?;
-    let words = keeper::command(SELF, keeper::ROLE, home, false);
+    let words = keeper::command(SELF, keeper::ROLE, home, manner);
     let mut child = Command::new(&words[0])
         .args(&words[1..])
         .args(["--ready-fd", &theirs.as_raw_fd().to_string()])

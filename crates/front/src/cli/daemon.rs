@@ -2,7 +2,7 @@
 
 use super::session::Session;
 use super::tree::Start;
-use super::{Ended, Failure, operate};
+use super::{Ended, Failure, Launching, operate};
 use crate::client::CallError;
 use clap::{ArgMatches, FromArgMatches};
 use proctor_ops::error::{Code, OpError};
@@ -26,16 +26,28 @@ const REPLACE_LIMIT: Duration = Duration::from_secs(20);
 pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let options = Start::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
+    let config = options.config.map(std::path::absolute).transpose();
+    let config = config.map_err(|error| OpError::bad_input(error.to_string()))?;
+    session.launching =
+        Launching { foreground: options.foreground, log_level: options.log_level, config };
     if options.foreground {
         session.become_keeper()?;
         return Ok(0);
     }
-    if session.find()?.is_none() {
-        session.launch()?;
-    } else {
-        session.terminal.note("Proctor already runs");
+    let answer = session.call_or_launch("daemon.status", &json!({}))?;
+    if !session.launched {
+        session.terminal.note(match session.launching.log_level {
+            Some(_) => "Proctor already runs; --log-level is for its next start",
+            None => "Proctor already runs",
+        });
     }
-    let answer = session.call("daemon.status", &json!({}))?;
+    if let Some(path) = &session.launching.config {
+        let mut input = json!({ "config": path.to_string_lossy() });
+        super::caller::fill(&mut input);
+        let entry = operate::entry("service.up")?;
+        let answer = operate::ask(session, entry, &input)?;
+        return session.terminal.answer(entry, &answer);
+    }
     match (session.terminal.json, session.terminal.quiet) {
         (true, _) => session.terminal.document(&answer)?,
         (false, true) => {}

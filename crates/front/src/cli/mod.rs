@@ -33,7 +33,17 @@ use terminal::Terminal;
 /// How Proctor itself is started; `main` knows.
 pub trait Launch {
     /// Start it, and return the keeper's pid when it answers. In the foreground: become it, and return when it ended.
-    fn launch(&self, home: &Home, foreground: bool) -> Result<u32, String>;
+    fn launch(&self, home: &Home, how: &Launching) -> Result<u32, String>;
+}
+
+/// How Proctor is to be started.
+#[derive(Debug, Clone, Default)]
+pub struct Launching {
+    pub foreground: bool,
+    /// How much the daemon says of itself; `None`: as the environment says.
+    pub log_level: Option<String>,
+    /// In the foreground: the configuration to bring up as soon as it runs.
+    pub config: Option<PathBuf>,
 }
 
 /// Why a command ended early.

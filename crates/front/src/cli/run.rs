@@ -17,9 +17,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Once the program has ended, its last output is stored within moments; it is not waited for longer than this.
+/// Once the program has ended, its last output is stored within moments: when nothing has come for this long, nothing will.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Longer than one long poll: an answer comes first.
@@ -152,7 +152,7 @@ impl Output {
                 Stretch::Left => return Ok(false),
                 Stretch::Lost => {}
                 Stretch::Over => {
-                    self.last_words(&mut session.another()?)?;
+                    self.last_words(&mut session.another()?, interrupts)?;
                     return Ok(true);
                 }
             }
@@ -199,19 +199,30 @@ impl Output {
         Ok(Stretch::Over)
     }
 
-    /// The exit is known before the last output is stored: read on until the mark of the exit.
-    fn last_words(&mut self, client: &mut Client) -> Result<(), Failure> {
-        let deadline = Instant::now() + LAST_WORDS;
-        while !self.ended && Instant::now() < deadline {
-            self.input["wait"] =
-                json!(deadline.saturating_duration_since(Instant::now()).as_secs_f64());
-            let answer = client.call("log.read", &self.input, PATIENCE).map_err(OpError::from)?;
-            self.pass_on(answer)?;
+    /// The exit is known before the last output is stored, and long before the last is shown if there is much of it: read on
+    /// until the mark of the exit, for as long as more comes and somebody takes it.
+    fn last_words(&mut self, client: &mut Client, interrupts: &Interrupts) -> Result<(), Failure> {
+        self.input["wait"] = json!(LAST_WORDS.as_secs_f64());
+        client.send("log.read", &self.input).map_err(OpError::from)?;
+        while !self.ended && !self.unheard {
+            match interrupts.wait(&*client, PATIENCE)? {
+                Came::Nothing => {}
+                // The program is gone already: somebody has seen enough.
+                Came::Interrupt => return Ok(()),
+                Came::Answer => {
+                    let answer = client.receive(PATIENCE).map_err(OpError::from)?;
+                    if !self.pass_on(answer)? {
+                        return Ok(());
+                    }
+                    client.send("log.read", &self.input).map_err(OpError::from)?;
+                }
+            }
         }
         Ok(())
     }
 
-    fn pass_on(&mut self, answer: Value) -> Result<(), Failure> {
+    /// False if there was nothing new.
+    fn pass_on(&mut self, answer: Value) -> Result<bool, Failure> {
         let page = logs::page(answer)?;
         logs::go_on(&mut self.input, &page.cursor);
         for item in &page.items {
@@ -219,7 +230,7 @@ impl Output {
             self.unheard = self.unheard || write_line(item).is_err();
         }
         self.unheard = self.unheard || io::stdout().lock().flush().is_err();
-        Ok(())
+        Ok(page.more || !page.items.is_empty())
     }
 }
 

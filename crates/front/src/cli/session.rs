@@ -1,7 +1,7 @@
 //! One command's dealings with the daemon: finding it, starting it when that is wanted, asking, asking again.
 
 use super::terminal::Terminal;
-use super::{Failure, Launch};
+use super::{Failure, Launch, Launching};
 use crate::client::{CallError, Client};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
@@ -27,6 +27,8 @@ pub(crate) struct Session<'a> {
     pub(crate) home: Home,
     pub(crate) terminal: &'a Terminal,
     launch: &'a dyn Launch,
+    /// How, if this command has to start it.
+    pub(crate) launching: Launching,
     client: Option<Client>,
     /// This command started Proctor.
     pub(crate) launched: bool,
@@ -34,7 +36,8 @@ pub(crate) struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub(crate) fn new(home: Home, launch: &'a dyn Launch, terminal: &'a Terminal) -> Session<'a> {
-        Session { home, terminal, launch, client: None, launched: false }
+        let launching = Launching::default();
+        Session { home, terminal, launch, launching, client: None, launched: false }
     }
 
     /// Ask, starting Proctor if that is what the operation wants. A question is asked twice if the
@@ -43,20 +46,35 @@ impl<'a> Session<'a> {
         Ok(self.try_call(op, input)?.map_err(OpError::from)?)
     }
 
+    /// Like [`Session::call`], but starting Proctor whatever the operation wants, also when the one that was found
+    /// turns out to be dying.
+    pub(crate) fn call_or_launch(&mut self, op: &str, input: &Value) -> Result<Value, Failure> {
+        Ok(self.ask(op, input, true)?.map_err(OpError::from)?)
+    }
+
     /// Like [`Session::call`], but a lost connection is for the caller to judge.
     pub(crate) fn try_call(
         &mut self,
         op: &str,
         input: &Value,
     ) -> Result<Result<Value, CallError>, Failure> {
+        self.ask(op, input, meta(op)?.launches)
+    }
+
+    fn ask(
+        &mut self,
+        op: &str,
+        input: &Value,
+        launches: bool,
+    ) -> Result<Result<Value, CallError>, Failure> {
         let meta = meta(op)?;
         let limit = meta.timeout + MARGIN;
-        let answer = self.connect(meta.launches)?.call(op, input, limit);
+        let answer = self.connect(launches)?.call(op, input, limit);
         match answer {
             Err(CallError::Lost) => {
                 self.client = None;
                 match meta.effect {
-                    Effect::Read => Ok(self.connect(meta.launches)?.call(op, input, limit)),
+                    Effect::Read => Ok(self.connect(launches)?.call(op, input, limit)),
                     Effect::Write | Effect::Exec | Effect::Admin => Ok(Err(CallError::Lost)),
                 }
             }
@@ -103,9 +121,9 @@ impl<'a> Session<'a> {
         self.client.take().ok_or_else(|| none_runs(&self.home).into())
     }
 
-    pub(crate) fn launch(&mut self) -> Result<(), Failure> {
+    fn launch(&mut self) -> Result<(), Failure> {
         let home = self.home.state.display();
-        let launched = self.launch.launch(&self.home, false);
+        let launched = self.launch.launch(&self.home, &self.launching);
         let pid = match launched {
             Ok(pid) => pid,
             // Somebody else may have been quicker: then all is well.
@@ -132,7 +150,7 @@ impl<'a> Session<'a> {
 
     /// Become Proctor; returns when it has ended.
     pub(crate) fn become_keeper(&self) -> Result<(), Failure> {
-        match self.launch.launch(&self.home, true) {
+        match self.launch.launch(&self.home, &self.launching) {
             Ok(_) => Ok(()),
             Err(why) => Err(OpError::new(Code::Unavailable, why).into()),
         }

@@ -95,12 +95,28 @@ pub(crate) struct Start {
     /// Stay in the foreground, as a service manager or a container wants it
     #[arg(long)]
     pub(crate) foreground: bool,
+    /// Bring up this configuration, like `proctor up -d --config FILE`
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How much the daemon writes to proctor.log: error, warn, info, debug, trace, or a filter like `RUST_LOG` has it
+    #[arg(long, value_name = "LEVEL", value_parser = log_level)]
+    pub(crate) log_level: Option<String>,
+}
+
+/// A level, or a filter with `module=level` parts. A single word that is no level would be a module's name, and would silence
+/// everything else.
+fn log_level(text: &str) -> Result<String, String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    if text.contains('=') || LEVELS.contains(&text.to_ascii_lowercase().as_str()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("expected one of {}, or a filter such as proctor_engine=debug", LEVELS.join(", ")))
 }
 
 fn start() -> Command {
     Command::new("start")
         .about("Start Proctor and bring back the services that are wished up")
-        .after_help("Examples:\n  proctor daemon start\n  proctor --home /srv/app daemon start --foreground")
+        .after_help("Examples:\n  proctor daemon start\n  proctor --home /srv/app daemon start --foreground --config /srv/app/proctor.yaml")
         .defer(Start::augment_args)
 }
 

@@ -302,7 +302,7 @@ impl Worker {
         self.busy.retain(|token| self.pipes.contains_key(token));
         self.stalled.retain(|token| self.pipes.contains_key(token));
         if let Some(writer) = self.writers.get_mut(&(slot, Stream::Stdout)) {
-            writer.mark(run, Mark::RunExited(ExitMark::of(exit)));
+            writer.mark_exit(run, ExitMark::of(exit));
         }
         let _ = self.answers.send(Drained { slot, run });
         self.bell.ring();

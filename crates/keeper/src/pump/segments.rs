@@ -1,6 +1,7 @@
 //! The files of one stream of one service: numbered segments, the open one, and what is deleted when.
 
-use proctor_core::logindex::{self, Entry, Stream};
+use proctor_core::logindex::{self, Entry, Mark, Stream};
+use proctor_core::name::RunId;
 use proctor_core::time::Wall;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -26,6 +27,17 @@ impl Open {
         self.index.write_all_at(&bytes, self.index_length)?;
         self.index_length += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Is the end of this run marked, as far as the last entries tell?
+    pub(super) fn has_exit_of(&self, run: RunId) -> bool {
+        /// A run that ended longer ago was tidied away long ago.
+        const LOOK_BACK: u64 = 128;
+        let length = self.index_length.min(LOOK_BACK * logindex::RECORD as u64);
+        let mut bytes = vec![0; length as usize];
+        let read = self.index.read_exact_at(&mut bytes, self.index_length - length);
+        let is_exit = |e: &Entry| e.run == run && matches!(e.mark, Mark::RunExited(_));
+        read.is_ok() && logindex::decode_all(&bytes).iter().any(is_exit)
     }
 
     /// Somebody has emptied or shortened the file: go on at its end. What the index says of it holds no more.
@@ -132,8 +144,13 @@ impl Segments {
         options.read(true).write(true).create_new(true).mode(0o600);
         // Left over from a crash between the two: take it over.
         let index_path = self.path(&logindex::index_file(self.stream, number));
-        let index =
-            File::options().write(true).create(true).truncate(true).mode(0o600).open(index_path)?;
+        let index = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(index_path)?;
         let log = options.open(self.path(&logindex::log_file(self.stream, number)))?;
         let file = identity(&log)?;
         Ok(Open { number, log, index, length: 0, index_length: 0, opened: now, file })

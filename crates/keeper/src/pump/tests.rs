@@ -263,3 +263,33 @@ fn a_log_that_is_emptied_goes_on_at_its_beginning() {
         &[1],
     );
 }
+
+#[test]
+fn the_end_of_a_run_is_marked_once_however_many_keepers_see_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for keeper in 1..=3 {
+        let mut pump = Pump::start().unwrap();
+        let pipes = if keeper == 1 {
+            begin(&pump, dir.path(), 1, spec())
+        } else {
+            taken_over(&pump, dir.path())
+        };
+        end(&pump, 1);
+        drop(pipes);
+        pump.stop();
+    }
+    let index = std::fs::read(dir.path().join("logs/stdout.00000001.idx")).unwrap();
+    let exits = logindex::decode_all(&index);
+    let exits = exits.iter().filter(|entry| matches!(entry.mark, Mark::RunExited(_))).count();
+    assert_eq!(exits, 1);
+}
+
+/// Give the pump run 1, as the keeper that finds it does.
+fn taken_over(pump: &Pump, folder: &Path) -> File {
+    let path = folder.join("1.out");
+    let theirs = File::options().read(true).write(true).open(&path).unwrap();
+    let pipes = [Some(fifo::open(&path).unwrap()), None];
+    let (folder, run) = (folder.join("logs"), RunId(1));
+    pump.send(Command::Begin { slot: SLOT, folder, spec: spec(), run, pipes, fresh: false });
+    theirs
+}

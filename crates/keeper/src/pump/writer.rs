@@ -3,7 +3,7 @@
 use super::RETRY;
 use super::segments::{Open, Segments};
 use crate::log;
-use proctor_core::logindex::{Entry, Mark, Stream};
+use proctor_core::logindex::{Entry, ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::{LogSpec, OnFull};
 use proctor_core::time::{Millis, Mono, Wall};
@@ -124,6 +124,14 @@ impl Writer {
             let offset = open.length;
             let _ = open.note(&Entry { offset, wall, run, mark });
             self.entry = Some((wall, run));
+        }
+    }
+
+    /// Mark the end of a run. A keeper may have died after it did and before anybody knew.
+    pub(super) fn mark_exit(&mut self, run: RunId, exit: ExitMark) {
+        let now = proctor_sys::clock::now().wall;
+        if !self.opened(now).is_ok_and(|open| open.has_exit_of(run)) {
+            self.mark(run, Mark::RunExited(exit));
         }
     }
 

@@ -3,7 +3,6 @@
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Operation};
 use crate::show::{Page, Show};
-use crate::status::run_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +40,9 @@ Examples:
             services: view
                 .services
                 .values()
-                .filter(|service| service.state.as_ref().and_then(run_of).is_some())
+                .filter(|service| {
+                    service.state.as_ref().and_then(|state| state.phase.run()).is_some()
+                })
                 .map(|service| service.name.to_string())
                 .collect(),
         });

@@ -7,7 +7,7 @@
 use crate::error::Code;
 use crate::operation::Context;
 use crate::show::{Page, Show, Style};
-use crate::status::{ServiceStatus, State, WishWord, run_of, style_of, wish_word};
+use crate::status::{ServiceStatus, State, WishWord, style_of, wish_word};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::{PhaseView, ServiceState};
 use schemars::JsonSchema;
@@ -244,8 +244,11 @@ pub(crate) fn report(
                 let service = view.services.get(&before.name)?;
                 let status = ServiceStatus::of(service, now, None);
                 let anew = service.state.as_ref().is_some_and(|state| ended_anew(before, state));
-                let fresh =
-                    service.state.as_ref().and_then(run_of).is_some_and(|run| run.id > before.old);
+                let fresh = service
+                    .state
+                    .as_ref()
+                    .and_then(|state| state.phase.run())
+                    .is_some_and(|run| run.id > before.old);
                 let result = outcome(goal, before, &status, anew, fresh, waited);
                 Some(describe(result, status, anew))
             })

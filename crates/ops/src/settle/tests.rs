@@ -75,7 +75,7 @@ fn check(
     };
     assert_eq!(reached(goal, &before, Some(&is)), progress, "{goal:?} {was:?} -> {is:?}");
     let anew = ended_anew(&before, &is);
-    let fresh = run_of(&is).is_some_and(|run| run.id > before.old);
+    let fresh = is.phase.run().is_some_and(|run| run.id > before.old);
     let now = status(is);
     let outcome = outcome(goal, &before, &now, anew, fresh, true);
     assert_eq!(outcome, result, "{goal:?} {was:?} -> {now:?}");

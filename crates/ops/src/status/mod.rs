@@ -9,7 +9,7 @@ use crate::redact;
 use proctor_core::config::signal;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
 use proctor_core::time::{Mono, Now};
-use proctor_core::wire::{LastExit, PhaseView, RunView, ServiceState};
+use proctor_core::wire::{LastExit, PhaseView, ServiceState};
 use proctor_engine::api::{Health, ServiceView, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -168,7 +168,7 @@ pub enum HealthState {
 impl ServiceStatus {
     pub fn of(view: &ServiceView, now: Now, usage: Option<&Usage>) -> ServiceStatus {
         let state = view.state.as_ref();
-        let run = state.and_then(run_of);
+        let run = state.and_then(|state| state.phase.run());
         ServiceStatus {
             name: view.name.to_string(),
             state: state.map_or(State::Stopped, |s| state_of(&s.phase)),
@@ -194,20 +194,6 @@ impl ServiceStatus {
             added: view.added,
             stale: view.stale,
         }
-    }
-}
-
-/// The run that exists now.
-pub(crate) fn run_of(state: &ServiceState) -> Option<&RunView> {
-    match &state.phase {
-        PhaseView::Starting { run } | PhaseView::Up { run } | PhaseView::Stopping { run, .. } => {
-            Some(run)
-        }
-        PhaseView::Down
-        | PhaseView::Held
-        | PhaseView::Backoff { .. }
-        | PhaseView::Failed { .. }
-        | PhaseView::Cooling { .. } => None,
     }
 }
 

@@ -133,3 +133,22 @@ fn as_pid_1_it_reaps_orphans_and_ends_on_term() {
     }
     wait_until("it has ended", LIMIT, || ended(&mut child));
 }
+
+#[test]
+fn a_daemon_can_be_started_with_its_configuration() {
+    let home = Home::new();
+    let config = home.write("conf/site.yaml", &web(&[], ""));
+    let config = config.to_str().unwrap();
+    home.ok(["daemon", "start", "--config", config, "--log-level", "debug"]);
+    wait_state(&home, "web", "running");
+    assert!(home.own_log().contains("DEBUG"), "{}", home.own_log());
+    home.ok(["down"]);
+    let mut foreground =
+        home.command(["daemon", "start", "--foreground", "-c", config]).spawn().unwrap();
+    wait_until("it answers", LIMIT, || home.run(["status", "web"]).status.success());
+    wait_state(&home, "web", "running");
+    home.ok(["down"]);
+    assert!(foreground.wait().unwrap().success());
+    let (code, said) = home.fail(["daemon", "start", "--log-level", "loud"]);
+    assert!(code == 2 && said.contains("trace"), "{code} {said}");
+}

@@ -186,3 +186,33 @@ fn a_program_that_cannot_be_run_is_told_with_its_path_and_the_reason() {
     assert_eq!(ended.0, "exited");
     assert!(ended.2.contains("could not be started") && ended.2.contains('8'), "{ended:?}");
 }
+
+/// Descriptors and threads of a process, and the pages that it has in memory.
+fn held(pid: u32) -> (usize, usize, u64) {
+    let count = |folder: &str| std::fs::read_dir(format!("/proc/{pid}/{folder}")).unwrap().count();
+    let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+    (count("fd"), count("task"), pages.split(' ').nth(1).unwrap().parse().unwrap())
+}
+
+#[test]
+fn thousands_of_restarts_leave_nothing_behind_in_the_keeper() {
+    const MIB_OF_PAGES: u64 = 256;
+    /// A busy machine makes a few dozen in a second.
+    const ENOUGH: std::time::Duration = std::time::Duration::from_secs(120);
+    let keys = "restart_policy: always\nmax_restarts: unlimited\nrestart: { delay: 0 }";
+    let home = crashing(&[service("web", &["--exit", "1"], keys)]);
+    let keeper = home.keeper_pid();
+    // The window of the budget fills first: that much is kept on purpose.
+    let crash_until = |restarts: u64| {
+        wait_until("restarts", ENOUGH, || {
+            status(&home, "web")["restarts"].as_u64() >= Some(restarts)
+        });
+        home.ok(["stop", "web"]);
+        held(keeper)
+    };
+    let (fds, threads, pages) = crash_until(1100);
+    home.ok(["start", "--no-wait", "web"]);
+    let after = crash_until(2100);
+    assert_eq!((after.0, after.1), (fds, threads));
+    assert!(after.2 < pages + MIB_OF_PAGES, "{pages} pages became {}", after.2);
+}

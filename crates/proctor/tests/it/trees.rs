@@ -74,3 +74,40 @@ fn an_escapee_with_an_empty_environment_is_found_by_its_cgroup() {
     }
     check(&["--double-fork", "--ignore-term", "--clear-env"], 2, false);
 }
+
+/// A group of the v2 hierarchy that was killed once, while it was empty. `None` where we may not make one.
+fn killed_group(name: &str) -> Option<std::path::PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+    let mount = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let place = fields.next()?;
+        (fields.next()? == "cgroup2").then_some(place)
+    })?;
+    let group = std::path::Path::new(mount).join(name);
+    std::fs::create_dir(&group).ok()?;
+    std::fs::write(group.join("cgroup.kill"), "1").ok()?;
+    Some(group)
+}
+
+#[test]
+fn services_live_although_the_group_of_their_keeper_was_killed_before_it_came() {
+    let home = Home::new();
+    home.write("proctor.yaml", &web(&[], "restart_policy: never"));
+    let name = home.path().file_name().unwrap().to_str().unwrap();
+    let Some(group) = killed_group(name) else { return };
+    let script = format!(
+        "echo $$ > {}/cgroup.procs && exec {} --home {} up -d",
+        group.display(),
+        proctor_testkit::proctor().display(),
+        home.path().display()
+    );
+    let up = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(home.path())
+        .output()
+        .unwrap();
+    let state = crate::support::status(&home, "web")["state"].clone();
+    home.ok(["down"]);
+    wait_until("the group is empty", LIMIT, || std::fs::remove_dir(&group).is_ok());
+    assert_eq!(state, "running", "{}", String::from_utf8_lossy(&up.stderr));
+}
