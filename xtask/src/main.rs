@@ -1,6 +1,7 @@
 //! `cargo xtask …`: what a contributor and CI run. Checks, generated files, measurements.
 //!
-//! Nothing here is part of what users get; it may call `cargo` and `git` and nothing else from outside.
+//! Nothing here is part of what users get; it may call `cargo` and `git`, and `bench` alone other supervisors and their
+//! installers.
 
 #![expect(
     clippy::print_stdout,
@@ -24,7 +25,7 @@ usage: cargo xtask COMMAND
   test                all tests
   tidy                the rules of this repository that no compiler knows
   gen [--check]       write the generated files, or fail if they are not fresh
-  bench               measure a release build on this machine; a table on stdout";
+  bench [--quick]     measure a release build beside other supervisors and the bare kernel; see `bench --help`";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -46,7 +47,11 @@ fn perform(words: &[&str]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["gen"] => generate::write_all(),
         ["gen", "--check"] => generate::check_all(),
-        ["bench"] => bench::run(),
+        ["bench", "--help"] => {
+            println!("{}", bench::USAGE);
+            Ok(())
+        }
+        ["bench", options @ ..] => bench::run(options),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -68,8 +68,10 @@ impl Board {
             record.began = record.confirmed.map(|exec| (run, exec));
         }
         let checked = record.definition.as_ref().is_some_and(|d| d.health().is_some());
-        if checked && before != run {
-            service.health = run.map(|_| Health::Unknown);
+        match run {
+            Some(_) if checked && before != run => service.health = Some(Health::Unknown),
+            Some(_) => {}
+            None => drop(service.health.take_if(|health| !explains(health, &state.phase))),
         }
         if checked {
             self.probe.insert(name.clone());
@@ -156,6 +158,19 @@ impl Board {
             _ => false,
         };
     }
+}
+
+/// Does the last check tell why there is no run? Who sees a service fail wants to know that it was unhealthy.
+fn explains(health: &Health, phase: &PhaseView) -> bool {
+    let failed = match phase {
+        PhaseView::Backoff { .. } | PhaseView::Failed { .. } | PhaseView::Cooling { .. } => true,
+        PhaseView::Down
+        | PhaseView::Held
+        | PhaseView::Starting { .. }
+        | PhaseView::Up { .. }
+        | PhaseView::Stopping { .. } => false,
+    };
+    failed && matches!(health, Health::Failing { .. })
 }
 
 /// The run that is up in this state.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The configuration a newcomer gets who has none.
 pub(crate) const EXAMPLE: &str = include_str!("example.yaml");
 
-/// One more byte than the parser takes, so that it can say that there is too much.
+/// One more byte than the parser takes, so that it can be said that there is too much.
 const MAX_TEXT: u64 = (1 << 20) + 1;
 
 const TARGET_COMMAND: &str = "SUPERVISOR_TARGET_CMD";
@@ -170,14 +170,12 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
         return Err("it is not a regular file".into());
     }
     let file = std::fs::File::open(path).map_err(|error| plain(&error))?;
-    let mut text = String::new();
-    match file.take(MAX_TEXT).read_to_string(&mut text) {
-        Ok(_) => Ok(text),
-        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            Err("it is not UTF-8 text".into())
-        }
-        Err(error) => Err(plain(&error)),
+    let mut bytes = Vec::new();
+    file.take(MAX_TEXT).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
+    if bytes.len() as u64 == MAX_TEXT {
+        return Err("it is larger than 1 MiB".into());
     }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".into())
 }
 
 fn load_file(path: &Path, environment: &Environment, files: &Files) -> Result<Config, EngineError> {
@@ -327,6 +325,9 @@ mod tests {
         assert_eq!(read_text(folder.path()).unwrap_err(), "it is not a regular file");
         std::fs::write(&file, [0xff, 0xfe]).unwrap();
         assert_eq!(read_text(&file).unwrap_err(), "it is not UTF-8 text");
+        // Cut in the middle of a letter it is still too large, and not something else.
+        std::fs::write(&file, "ä".repeat(1 << 20)).unwrap();
+        assert_eq!(read_text(&file).unwrap_err(), "it is larger than 1 MiB");
         std::fs::write(&file, "text").unwrap();
         assert_eq!(read_text(&file).unwrap(), "text");
     }

@@ -26,7 +26,7 @@ pub(crate) use log;
 
 fn write_log(words: std::fmt::Arguments<'_>) {
     use std::io::Write;
-    let seconds = proctor_sys::clock::now().wall.0 / 1_000_000;
+    let at = proctor_sys::clock::now().wall.rfc3339();
     // Nowhere to say that the log cannot be written.
-    let _ = writeln!(std::io::stderr(), "{seconds} keeper[{}]: {words}", std::process::id());
+    let _ = writeln!(std::io::stderr(), "{at}  WARN keeper[{}]: {words}", std::process::id());
 }

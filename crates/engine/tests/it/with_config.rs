@@ -275,6 +275,12 @@ async fn an_unhealthy_run_is_reported_once_and_the_next_run_anew() {
                 asked[2..] == ["unhealthy web 1001", "unhealthy web 7"]
             })
             .await;
+            fake.say(FromKeeper::State(Box::new(state("web", Wish::Up, failed()))));
+            until(&engine, "it has failed", |view| {
+                view.services[&name("web")].state.as_ref().unwrap().phase == failed()
+            })
+            .await;
+            assert!(engine.read(failures) >= 3, "what it failed of is still there");
             fake.say(FromKeeper::State(Box::new(state("web", Wish::Down, PhaseView::Down))));
             until(&engine, "nothing is checked", |view| health(view).is_none()).await;
         })

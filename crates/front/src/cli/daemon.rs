@@ -34,9 +34,8 @@ pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended 
         session.become_keeper()?;
         return Ok(0);
     }
-    if session.find()?.is_none() {
-        session.launch()?;
-    } else {
+    let answer = session.call_or_launch("daemon.status", &json!({}))?;
+    if !session.launched {
         session.terminal.note(match session.launching.log_level {
             Some(_) => "Proctor already runs; --log-level is for its next start",
             None => "Proctor already runs",
@@ -49,7 +48,6 @@ pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended 
         let answer = operate::ask(session, entry, &input)?;
         return session.terminal.answer(entry, &answer);
     }
-    let answer = session.call("daemon.status", &json!({}))?;
     match (session.terminal.json, session.terminal.quiet) {
         (true, _) => session.terminal.document(&answer)?,
         (false, true) => {}

@@ -46,20 +46,35 @@ impl<'a> Session<'a> {
         Ok(self.try_call(op, input)?.map_err(OpError::from)?)
     }
 
+    /// Like [`Session::call`], but starting Proctor whatever the operation wants, also when the one that was found
+    /// turns out to be dying.
+    pub(crate) fn call_or_launch(&mut self, op: &str, input: &Value) -> Result<Value, Failure> {
+        Ok(self.ask(op, input, true)?.map_err(OpError::from)?)
+    }
+
     /// Like [`Session::call`], but a lost connection is for the caller to judge.
     pub(crate) fn try_call(
         &mut self,
         op: &str,
         input: &Value,
     ) -> Result<Result<Value, CallError>, Failure> {
+        self.ask(op, input, meta(op)?.launches)
+    }
+
+    fn ask(
+        &mut self,
+        op: &str,
+        input: &Value,
+        launches: bool,
+    ) -> Result<Result<Value, CallError>, Failure> {
         let meta = meta(op)?;
         let limit = meta.timeout + MARGIN;
-        let answer = self.connect(meta.launches)?.call(op, input, limit);
+        let answer = self.connect(launches)?.call(op, input, limit);
         match answer {
             Err(CallError::Lost) => {
                 self.client = None;
                 match meta.effect {
-                    Effect::Read => Ok(self.connect(meta.launches)?.call(op, input, limit)),
+                    Effect::Read => Ok(self.connect(launches)?.call(op, input, limit)),
                     Effect::Write | Effect::Exec | Effect::Admin => Ok(Err(CallError::Lost)),
                 }
             }
@@ -106,7 +121,7 @@ impl<'a> Session<'a> {
         self.client.take().ok_or_else(|| none_runs(&self.home).into())
     }
 
-    pub(crate) fn launch(&mut self) -> Result<(), Failure> {
+    fn launch(&mut self) -> Result<(), Failure> {
         let home = self.home.state.display();
         let launched = self.launch.launch(&self.home, &self.launching);
         let pid = match launched {

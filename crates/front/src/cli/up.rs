@@ -62,6 +62,7 @@ fn in_foreground(session: &mut Session<'_>, input: &mut Value) -> Ended {
     input["no_wait"] = json!(true);
     let begun = output(session.call("service.up", input)?)?;
     welcome(session, &begun);
+    tell_notes(session, &begun);
     let names: Vec<String> =
         begun.services.iter().map(|report| report.service.name.clone()).collect();
     if names.is_empty() {
@@ -226,6 +227,13 @@ fn nothing_runs(session: &mut Session<'_>) -> Result<bool, Failure> {
 fn welcome(session: &Session<'_>, begun: &up::Output) {
     if begun.example {
         session.terminal.note(WELCOME);
+    }
+}
+
+/// What the caller should know before the output of services begins.
+fn tell_notes(session: &Session<'_>, begun: &up::Output) {
+    for note in &begun.notes {
+        session.terminal.note(note);
     }
 }
 

@@ -61,8 +61,9 @@ Examples:
         let settled = settle(context, Goal::Stop, &befores, wait).await;
         let Changed { services, .. } =
             report(context, Goal::Stop, &befores, settled, !wait.is_zero());
-        // What outlived the wait is not left alone: Proctor stays and goes on stopping it.
-        let ending = settled && !input.keep_daemon;
+        // What outlived the wait is not left alone: Proctor stays and goes on stopping it. Nor is what somebody started.
+        let again = services.iter().any(|report| report.result == Outcome::Overruled);
+        let ending = settled && !again && !input.keep_daemon;
         if ending {
             context.engine.shutdown().await?;
         }

@@ -7,7 +7,7 @@ use crate::error::{Code, OpError};
 use crate::input::{Caller, Patience};
 use crate::operation::{Context, Effect, Meta, Operation};
 use crate::settle::{Before, Changed, Goal, before, report, settle};
-use crate::show::{Page, Show};
+use crate::show::{Page, Show, Style};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_engine::api::{Applied, ConfigRequest, View};
@@ -52,6 +52,9 @@ pub struct Output {
     pub changed: Vec<String>,
     /// No longer in the configuration, stopped and forgotten
     pub removed: Vec<String>,
+    /// Of the caller's environment, what is not supported yet and has no effect
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     pub settled: bool,
     pub services: Vec<crate::settle::Report>,
 }
@@ -82,6 +85,7 @@ Examples:
             environment: input.caller.environment(),
             start: Some(input.names),
         };
+        let notes = not_yet(&input.caller);
         let applied = context.engine.apply(request).await?;
         ports_freed(context, &applied, wait.max(STOP_WAIT)).await;
         let changed = begin(context, &applied.starting, wait).await?;
@@ -92,10 +96,31 @@ Examples:
             changed: words(&applied.changed),
             removed: words(&applied.removed),
             source: applied.source,
+            notes,
             settled: changed.settled,
             services: changed.services,
         })
     }
+}
+
+/// Variables that users of other supervisors set, and what they will be for.
+const LATER: &[(&str, &str)] = &[
+    ("SUPERVISOR_PORT", "TCP control"),
+    ("SUPERVISOR_HOST", "TCP control"),
+    ("SUPERVISOR_TOKEN", "TCP control and HTTP"),
+    ("SUPERVISOR_MCP_PORT", "MCP"),
+    ("PROCTOR_RUNTIME_MODE", "runtime modes"),
+    ("MAGICTUNNEL_RUNTIME_MODE", "runtime modes"),
+];
+
+/// What is set and has no effect is said: it may belong to something else, so it is not refused.
+fn not_yet(caller: &Caller) -> Vec<String> {
+    let variables = caller.environment.iter().flatten();
+    let later = |name: &str| LATER.iter().find(|(known, _)| *known == name);
+    variables
+        .filter_map(|(name, _)| later(name))
+        .map(|(name, what)| format!("{name} is set and has no effect: {what} is not supported yet"))
+        .collect()
 }
 
 /// A service that was renamed, or has become several, finds its port taken until the old one has gone.
@@ -153,6 +178,9 @@ impl Show for Output {
     fn show(&self, page: &mut Page) {
         for name in &self.removed {
             page.line().name(name).plain(" removed: it is no longer in the configuration");
+        }
+        for note in &self.notes {
+            page.line().add(Style::Warn, note);
         }
         if self.services.is_empty() {
             page.line().dim(format!("{} has nothing to start", self.source));

@@ -7,7 +7,7 @@
 use crate::error::Code;
 use crate::operation::Context;
 use crate::show::{Page, Show, Style};
-use crate::status::{ServiceStatus, State, style_of};
+use crate::status::{ServiceStatus, State, WishWord, style_of, wish_word};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::{PhaseView, ServiceState};
 use schemars::JsonSchema;
@@ -88,6 +88,10 @@ enum Progress {
 fn reached(goal: Goal, before: &Before, now: Option<&ServiceState>) -> Progress {
     // Removed meanwhile: there is nothing left to wait for.
     let Some(state) = now else { return Progress::There };
+    // What this request wished is not wished any more: what it waits for may never come.
+    if overruled(goal, wish_word(state.wish)) {
+        return Progress::There;
+    }
     match goal {
         Goal::Stop => match state.phase {
             PhaseView::Down => Progress::There,
@@ -118,6 +122,16 @@ fn reached(goal: Goal, before: &Before, now: Option<&ServiceState>) -> Progress 
             | PhaseView::Starting { .. }
             | PhaseView::Stopping { .. } => Progress::Under,
         },
+    }
+}
+
+/// Has somebody else asked for the opposite since?
+fn overruled(goal: Goal, wish: WishWord) -> bool {
+    match (goal, wish) {
+        (Goal::Start | Goal::Restart, WishWord::Down)
+        | (Goal::Stop, WishWord::Up | WishWord::Once) => true,
+        (Goal::Start | Goal::Restart, WishWord::Up | WishWord::Once)
+        | (Goal::Stop, WishWord::Down) => false,
     }
 }
 
@@ -210,6 +224,8 @@ pub enum Outcome {
     Pending,
     /// Accepted; nobody waited for it
     Asked,
+    /// Another request asked for the opposite meanwhile
+    Overruled,
 }
 
 /// Say what became of every service.
@@ -250,6 +266,9 @@ fn outcome(
     waited: bool,
 ) -> Outcome {
     let pending = if waited { Outcome::Pending } else { Outcome::Asked };
+    if overruled(goal, status.wish) {
+        return Outcome::Overruled;
+    }
     match (goal, status.state) {
         (Goal::Start, State::Running) if fresh && before.state == State::Running => {
             Outcome::AlreadyRunning
@@ -297,6 +316,10 @@ fn describe(result: Outcome, service: ServiceStatus, ended_anew: bool) -> Report
             (format!("still {}{next}", service.state.as_str()), None)
         }
         Outcome::Asked => ("asked".into(), None),
+        Outcome::Overruled => {
+            let asked = if service.wish == WishWord::Down { "stop" } else { "start" };
+            (format!("is {}: another request asked it to {asked}", service.state.as_str()), None)
+        }
     };
     Report { result, message, help, service }
 }
@@ -309,6 +332,7 @@ impl Show for Changed {
                 Outcome::Stopped | Outcome::Asked => Style::Plain,
                 Outcome::AlreadyRunning | Outcome::AlreadyStopped => Style::Dim,
                 Outcome::Crashed => Style::Bad,
+                Outcome::Overruled => Style::Warn,
                 Outcome::Pending => style_of(report.service.state),
             };
             page.line().name(&report.service.name).plain(" ").add(style, &report.message);
@@ -322,6 +346,9 @@ impl Show for Changed {
         let any = |wanted| self.services.iter().any(|report| report.result == wanted);
         if any(Outcome::Crashed) {
             return Some(Code::ServiceFailed);
+        }
+        if any(Outcome::Overruled) {
+            return Some(Code::Failed);
         }
         any(Outcome::Pending).then_some(Code::Timeout)
     }

@@ -22,6 +22,11 @@ fn state(phase: PhaseView, last: Option<u64>) -> ServiceState {
     }
 }
 
+/// The same after somebody asked it to stop.
+fn unwished(phase: PhaseView, last: Option<u64>) -> ServiceState {
+    ServiceState { wish: Wish::Down, ..state(phase, last) }
+}
+
 fn up(id: u64) -> PhaseView {
     PhaseView::Up { run: run(id) }
 }
@@ -194,6 +199,26 @@ fn a_program_that_dies_at_once_is_a_crash_with_its_exit() {
 }
 
 #[test]
+fn what_somebody_else_asked_for_meanwhile_is_not_waited_for_and_said() {
+    use Outcome::*;
+    let asked = "another request asked it to stop";
+    for goal in [Goal::Start, Goal::Restart] {
+        for phase in [PhaseView::Down, stopping(6)] {
+            check(
+                goal,
+                state(up(5), None),
+                unwished(phase, Some(6)),
+                Progress::There,
+                Overruled,
+                asked,
+            );
+        }
+    }
+    let asked = "another request asked it to start";
+    check(Goal::Stop, state(up(5), None), state(up(6), Some(5)), Progress::There, Overruled, asked);
+}
+
+#[test]
 fn a_restart_wants_another_run() {
     use Outcome::*;
     check(
@@ -241,12 +266,12 @@ fn a_restart_wants_another_run() {
 #[test]
 fn a_stop_is_over_when_nothing_is_left() {
     use Outcome::*;
-    let down = || state(PhaseView::Down, Some(5));
+    let down = || unwished(PhaseView::Down, Some(5));
     check(Goal::Stop, state(up(5), None), down(), Progress::There, Stopped, "stopped");
     check(
         Goal::Stop,
         state(up(5), None),
-        state(stopping(5), None),
+        unwished(stopping(5), None),
         Progress::Under,
         Pending,
         "killed in 8 s",
@@ -256,7 +281,7 @@ fn a_stop_is_over_when_nothing_is_left() {
     check(
         Goal::Stop,
         state(backoff(), Some(5)),
-        state(backoff(), Some(5)),
+        unwished(backoff(), Some(5)),
         Progress::Under,
         Pending,
         "backoff",
@@ -279,6 +304,7 @@ fn the_worst_result_decides() {
     for (results, expected) in [
         (vec![Outcome::Started, Outcome::AlreadyRunning, Outcome::Asked], None),
         (vec![Outcome::Started, Outcome::Pending], Some(Code::Timeout)),
+        (vec![Outcome::Pending, Outcome::Overruled], Some(Code::Failed)),
         (vec![Outcome::Pending, Outcome::Crashed], Some(Code::ServiceFailed)),
     ] {
         let changed =

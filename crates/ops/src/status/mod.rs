@@ -210,7 +210,7 @@ fn state_of(phase: &PhaseView) -> State {
     }
 }
 
-fn wish_word(wish: Wish) -> WishWord {
+pub(crate) fn wish_word(wish: Wish) -> WishWord {
     match wish {
         Wish::Up => WishWord::Up,
         Wish::Once => WishWord::Once,

@@ -89,3 +89,17 @@ health_check: { retries: 1000 }";
     }
     assert!(!home.own_log().contains("s3cr3t"), "{}", home.own_log());
 }
+
+#[test]
+fn a_variable_for_something_that_is_not_there_yet_is_named() {
+    let home = Home::new();
+    home.write("proctor.yaml", &web(&[], ""));
+    let output = home.command(["up", "-d"]).env("SUPERVISOR_PORT", "8081").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success()
+            && said.contains("SUPERVISOR_PORT")
+            && said.contains("not supported yet"),
+        "{said}"
+    );
+}

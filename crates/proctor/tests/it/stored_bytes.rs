@@ -161,7 +161,7 @@ fn the_bytes_kept_of_a_service_are_bounded_over_both_streams() {
     home.ok(["up", "-d"]);
     wait_state(&home, "web", "stopped");
     let (out, err) = (stored(&home, "web", "stdout"), stored(&home, "web", "stderr"));
-    // One file of each stream may be open, and takes at once what had gathered in its pipe: up to a mebibyte.
+    // The open file of each stream may grow by as much as a pipe holds before the oldest closed one goes.
     let most = 32_768 + 2 * (8192 + (1 << 20));
     assert!(out.1 + err.1 <= most, "{out:?} {err:?}");
     assert!(out.1 > 0 && err.1 > 0, "neither stream starves the other: {out:?} {err:?}");

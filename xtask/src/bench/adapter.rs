@@ -1,0 +1,142 @@
+//! What the measurements know of a supervisor, and the list of them.
+//!
+//! An adapter says how to configure, launch and stop; it measures nothing and waits for nothing. Whatever it launches is
+//! found and ended by [`Session`](super::session::Session).
+
+use super::adapters::{bare, circus, horust, pitchfork, pm2, proctor, runit, s6, supervisord};
+use super::options::Part;
+use super::scratch::Scratch;
+use anyhow::Result;
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Installed, or an error that says why it cannot be.
+type Install = fn(&Scratch) -> Result<Box<dyn Adapter>>;
+
+/// Measured always; if one of these breaks, the benchmark has failed.
+pub(crate) const OWN: &[(&str, Install)] = &[
+    ("bare", bare::kernel),
+    ("bare read/write", bare::read_write),
+    ("bare splice", bare::splice),
+    ("proctor", proctor::install),
+];
+
+pub(crate) const PEERS: &[(&str, Install)] = &[
+    ("supervisord", supervisord::install),
+    ("circus", circus::install),
+    ("runit", runit::install),
+    ("s6", s6::install),
+    ("pm2", pm2::install),
+    ("horust", horust::install),
+    ("pitchfork", pitchfork::install),
+];
+
+/// One set of services under one supervisor, in a folder of its own.
+pub(crate) struct Case {
+    pub(crate) folder: PathBuf,
+    pub(crate) services: usize,
+    /// What each service runs. No word of it has a space or a quote in it.
+    pub(crate) command: Vec<String>,
+    /// Size at which a log file is closed; none is ever deleted.
+    pub(crate) rotate: u64,
+}
+
+impl Case {
+    pub(crate) fn name(&self, service: usize) -> String {
+        format!("s{service:04}")
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        (0..self.services).map(|service| self.name(service))
+    }
+
+    /// For configurations in which a command is one string.
+    pub(crate) fn line(&self) -> String {
+        self.command.join(" ")
+    }
+
+    /// For those that want the number of files to keep: more than can come together.
+    pub(crate) fn files(&self) -> u64 {
+        1000
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+}
+
+/// How everything is stopped in an orderly way; a documented signal where there is one, as that is faster than a command.
+pub(crate) enum Stop {
+    Signal(Signal),
+    Command(Command),
+}
+
+pub(crate) trait Adapter {
+    /// What was set and why, what it cannot do; a sentence for readers of the table.
+    fn settings(&self) -> &'static str;
+
+    fn takes(&self, _part: Part) -> bool {
+        true
+    }
+
+    /// Does it stay without any service?
+    fn runs_empty(&self) -> bool {
+        true
+    }
+
+    /// Write the configuration into the folder of the case.
+    fn prepare(&self, case: &Case) -> Result<()>;
+
+    /// What brings it up, with all services.
+    fn launch(&self, case: &Case) -> Command;
+
+    /// Does the launched command return when all is up? Otherwise it stays and is the supervisor.
+    fn detaches(&self) -> bool {
+        false
+    }
+
+    /// The process below which everything runs.
+    fn main(&self, _case: &Case, launched: u32) -> Result<u32> {
+        Ok(launched)
+    }
+
+    fn stop(&self, case: &Case) -> Stop;
+
+    /// The files with a service's standard output, in the order in which they were written.
+    fn logs(&self, case: &Case, service: usize) -> Result<Vec<PathBuf>>;
+
+    /// Has the log more bytes than the service wrote?
+    fn adds_to_lines(&self) -> bool {
+        false
+    }
+
+    /// A whole command that shows one service.
+    fn status(&self, _case: &Case, _service: usize) -> Option<Command> {
+        None
+    }
+
+    /// A whole command that shows all services.
+    fn list(&self, _case: &Case) -> Option<Command> {
+        None
+    }
+}
+
+/// `NAME.2`, `NAME.1`, `NAME`: the way in which Python's and other rotating files are numbered.
+pub(crate) fn numbered_backups(file: &Path, most: u64) -> Vec<PathBuf> {
+    let backup = |number: u64| PathBuf::from(format!("{}.{number}", file.display()));
+    let count = (1..=most).take_while(|&number| backup(number).exists()).count() as u64;
+    let backups = (1..=count).rev().map(backup);
+    backups.chain(std::iter::once(file.to_path_buf())).collect()
+}
+
+/// The files of a folder that are wanted, sorted by name.
+pub(crate) fn sorted_files(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = paths
+        .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(&wanted))
+        .collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,206 @@
+//! What was measured: one sample for each repetition, and what is kept of them.
+
+use super::options::Part;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    Start,
+    Stop,
+    CrashOne,
+    CrashOneWorst,
+    CrashMany,
+    CrashManyWorst,
+    MemoryNone,
+    MemoryMany,
+    MemoryEach,
+    MainNone,
+    MainMany,
+    Idle,
+    /// With so many services.
+    Logs(usize),
+    Fairness,
+    StatusOne,
+    StatusMany,
+    ListOne,
+    ListMany,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Milliseconds,
+    Kibibytes,
+    Percent,
+    MegabytesPerSecond,
+    Times,
+}
+
+/// How many services write at once.
+pub(crate) const WRITERS: &[usize] = &[1, 10, 50];
+
+impl Measure {
+    /// In the order of the table.
+    pub(crate) fn all() -> Vec<Measure> {
+        use Measure::*;
+        let mut all = vec![Start, Stop, CrashOne, CrashOneWorst, CrashMany, CrashManyWorst];
+        all.extend([MemoryNone, MemoryMany, MemoryEach, MainNone, MainMany, Idle]);
+        all.extend(WRITERS.iter().map(|&writers| Logs(writers)));
+        all.extend([Fairness, StatusOne, StatusMany, ListOne, ListMany]);
+        all
+    }
+
+    pub(crate) fn part(self) -> Part {
+        use Measure::*;
+        match self {
+            Start | Stop => Part::Start,
+            CrashOne | CrashOneWorst | CrashMany | CrashManyWorst => Part::Crash,
+            MemoryNone | MemoryMany | MemoryEach | MainNone | MainMany => Part::Memory,
+            Idle => Part::Idle,
+            Logs(_) | Fairness => Part::Logs,
+            StatusOne | StatusMany | ListOne | ListMany => Part::Cli,
+        }
+    }
+
+    pub(crate) fn unit(self) -> Unit {
+        use Measure::*;
+        match self {
+            Start | Stop | CrashOne | CrashOneWorst | CrashMany | CrashManyWorst => {
+                Unit::Milliseconds
+            }
+            MemoryNone | MemoryMany | MemoryEach | MainNone | MainMany => Unit::Kibibytes,
+            Idle => Unit::Percent,
+            Logs(_) => Unit::MegabytesPerSecond,
+            Fairness => Unit::Times,
+            StatusOne | StatusMany | ListOne | ListMany => Unit::Milliseconds,
+        }
+    }
+
+    /// With so many services where it says "many".
+    pub(crate) fn title(self, many: usize) -> String {
+        use Measure::*;
+        match self {
+            Start => format!("Start of {many} services: from launch to the last one's main"),
+            Stop => format!("Stop of {many} services: from the command to the last one gone"),
+            CrashOne => "Crash to running again, 1 service, median".to_owned(),
+            CrashOneWorst => "Crash to running again, 1 service, 99th percentile".to_owned(),
+            CrashMany => format!("Crash to running again, {many} services, median"),
+            CrashManyWorst => format!("Crash to running again, {many} services, 99th percentile"),
+            MemoryNone => "Memory (PSS) of all its processes, no service".to_owned(),
+            MemoryMany => format!("Memory (PSS) of all its processes, {many} services"),
+            MemoryEach => "Memory (PSS), share of one service".to_owned(),
+            MainNone => "Memory (PSS) of the parent of services alone, no service".to_owned(),
+            MainMany => format!("Memory (PSS) of the parent of services alone, {many} services"),
+            Idle => format!("CPU time while {many} services do nothing, of one core"),
+            Logs(1) => "Log capture with rotation, 1 service".to_owned(),
+            Logs(writers) => format!("Log capture with rotation, {writers} services at once"),
+            Fairness => "Log capture, 50 services: slowest to fastest writer".to_owned(),
+            StatusOne => "Status of a service as a whole command, 1 service".to_owned(),
+            StatusMany => format!("Status of a service as a whole command, {many} services"),
+            ListOne => "List as a whole command, 1 service".to_owned(),
+            ListMany => format!("List as a whole command, {many} services"),
+        }
+    }
+
+    /// More is better for throughput only.
+    pub(crate) fn more_is_better(self) -> bool {
+        self.unit() == Unit::MegabytesPerSecond
+    }
+}
+
+/// All samples of one measure of one supervisor, sorted; at least one.
+#[derive(Debug, Clone)]
+pub(crate) struct Samples {
+    sorted: Vec<f64>,
+}
+
+impl Samples {
+    pub(crate) fn least(&self) -> f64 {
+        self.sorted[0]
+    }
+
+    pub(crate) fn most(&self) -> f64 {
+        self.sorted[self.sorted.len() - 1]
+    }
+
+    pub(crate) fn median(&self) -> f64 {
+        percentile(&self.sorted, 50)
+    }
+
+    pub(crate) fn best(&self, measure: Measure) -> f64 {
+        if measure.more_is_better() { self.most() } else { self.least() }
+    }
+}
+
+/// Of sorted values, the lower one where two are as near.
+pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    sorted[(sorted.len() - 1) * percent / 100]
+}
+
+#[derive(Default)]
+pub(crate) struct Book {
+    entries: Vec<(Measure, String, Samples)>,
+    /// What did not work, and lines that were lost.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Book {
+    pub(crate) fn add(&mut self, measure: Measure, who: &str, value: f64) {
+        let found = self.entries.iter_mut().find(|(m, name, _)| *m == measure && name == who);
+        match found {
+            Some((_, _, samples)) => {
+                samples.sorted.push(value);
+                samples.sorted.sort_by(f64::total_cmp);
+            }
+            None => {
+                self.entries.push((measure, who.to_owned(), Samples { sorted: vec![value] }));
+            }
+        }
+    }
+
+    pub(crate) fn note(&mut self, note: String) {
+        println!("  {note}");
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// Who was measured, in the order in which they were.
+    pub(crate) fn of(&self, measure: Measure) -> Vec<(&str, &Samples)> {
+        let entries = self.entries.iter().filter(|(m, _, _)| *m == measure);
+        entries.map(|(_, name, samples)| (name.as_str(), samples)).collect()
+    }
+
+    pub(crate) fn median(&self, measure: Measure, who: &str) -> Option<f64> {
+        let found = self.of(measure).into_iter().find(|(name, _)| *name == who);
+        found.map(|(_, samples)| samples.median())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(measure: Measure, values: &[f64], [median, best, least, most]: [f64; 4]) {
+        let mut book = Book::default();
+        values.iter().for_each(|&value| book.add(measure, "x", value));
+        let of = book.of(measure);
+        let (_, samples) = of[0];
+        let found = [samples.median(), samples.best(measure), samples.least(), samples.most()];
+        assert_eq!(found, [median, best, least, most], "{values:?}");
+    }
+
+    #[test]
+    fn median_best_and_noise_are_kept() {
+        check(Measure::Start, &[5.0], [5.0, 5.0, 5.0, 5.0]);
+        check(Measure::Start, &[5.0, 3.0, 4.0], [4.0, 3.0, 3.0, 5.0]);
+        check(Measure::Logs(1), &[5.0, 3.0, 4.0], [4.0, 5.0, 3.0, 5.0]);
+    }
+
+    #[test]
+    fn a_percentile_is_one_of_the_values() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!(percentile(&values, 50), 100.0);
+        assert_eq!(percentile(&values, 99), 198.0);
+        assert_eq!(percentile(&[7.0], 99), 7.0);
+    }
+}

@@ -1,0 +1,200 @@
+//! What Proctor's figures should be, as ratios to the bare kernel in the same run or as plain limits.
+
+use super::book::{Book, Measure};
+
+pub(crate) struct Goal {
+    pub(crate) says: &'static str,
+    figure: Figure,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy)]
+enum Figure {
+    /// Of one of ours to one of the bare kernel's.
+    Ratio(Measure, &'static str),
+    Value(Measure),
+    /// Proctor's to the best of all peers'.
+    ToBestPeer(Measure),
+    /// From none to many, divided by their number.
+    KeeperEach,
+}
+
+#[derive(Clone, Copy)]
+enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+    LessThan(f64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Verdict {
+    Ok(f64),
+    NotYet(f64),
+    NotMeasured,
+}
+
+const fn goal(says: &'static str, figure: Figure, limit: Limit) -> Goal {
+    Goal { says, figure, limit }
+}
+
+const fn to_bare(measure: Measure) -> Figure {
+    Figure::Ratio(measure, "bare")
+}
+
+const fn to_splice(measure: Measure) -> Figure {
+    Figure::Ratio(measure, "bare splice")
+}
+
+pub(crate) const GOALS: &[Goal] = &[
+    goal("start of all services, ≤ 1.6 × bare", to_bare(Measure::Start), Limit::AtMost(1.6)),
+    goal(
+        "start of all services, ahead of every peer (< 1 × the fastest)",
+        Figure::ToBestPeer(Measure::Start),
+        Limit::LessThan(1.0),
+    ),
+    goal("stop of all services, ≤ 2 × bare", to_bare(Measure::Stop), Limit::AtMost(2.0)),
+    goal(
+        "crash to running again with 1 service, median, ≤ 1.5 × bare",
+        to_bare(Measure::CrashOne),
+        Limit::AtMost(1.5),
+    ),
+    goal(
+        "crash to running again with all services, median, ≤ 1.5 × bare",
+        to_bare(Measure::CrashMany),
+        Limit::AtMost(1.5),
+    ),
+    goal(
+        "keeper with no service, ≤ 1536 KiB",
+        Figure::Value(Measure::MainNone),
+        Limit::AtMost(1536.0),
+    ),
+    goal("keeper, for each service, ≤ 1.5 KiB", Figure::KeeperEach, Limit::AtMost(1.5)),
+    goal(
+        "all processes with no service, ≤ 10240 KiB",
+        Figure::Value(Measure::MemoryNone),
+        Limit::AtMost(10240.0),
+    ),
+    goal(
+        "all processes with all services, ≤ 16384 KiB",
+        Figure::Value(Measure::MemoryMany),
+        Limit::AtMost(16384.0),
+    ),
+    goal(
+        "idle CPU with all services, < 0.01 % of a core",
+        Figure::Value(Measure::Idle),
+        Limit::LessThan(0.01),
+    ),
+    goal(
+        "log capture of 1 service, ≥ 0.9 × bare splice",
+        to_splice(Measure::Logs(1)),
+        Limit::AtLeast(0.9),
+    ),
+    goal(
+        "log capture of 10 services, ≥ 0.9 × bare splice",
+        to_splice(Measure::Logs(10)),
+        Limit::AtLeast(0.9),
+    ),
+    goal(
+        "log capture of 1 service, ahead of every peer (> 1 × the fastest)",
+        Figure::ToBestPeer(Measure::Logs(1)),
+        Limit::AtLeast(1.0),
+    ),
+    goal(
+        "log capture of 10 services, ahead of every peer (> 1 × the fastest)",
+        Figure::ToBestPeer(Measure::Logs(10)),
+        Limit::AtLeast(1.0),
+    ),
+    goal(
+        "`status NAME` with 1 service, ≤ 2 × a minimal program",
+        to_bare(Measure::StatusOne),
+        Limit::AtMost(2.0),
+    ),
+    goal(
+        "`status NAME` with all services, ≤ 2 × a minimal program",
+        to_bare(Measure::StatusMany),
+        Limit::AtMost(2.0),
+    ),
+    goal(
+        "`list` with all services, ≤ 5 × a minimal program",
+        to_bare(Measure::ListMany),
+        Limit::AtMost(5.0),
+    ),
+];
+
+impl Goal {
+    pub(crate) fn verdict(&self, book: &Book, services: usize) -> Verdict {
+        let Some(value) = self.figure.value(book, services) else { return Verdict::NotMeasured };
+        let reached = match self.limit {
+            Limit::AtMost(limit) => value <= limit,
+            Limit::AtLeast(limit) => value >= limit,
+            Limit::LessThan(limit) => value < limit,
+        };
+        if reached { Verdict::Ok(value) } else { Verdict::NotYet(value) }
+    }
+}
+
+impl Figure {
+    fn value(self, book: &Book, services: usize) -> Option<f64> {
+        let own = |measure| book.median(measure, "proctor");
+        match self {
+            Figure::Ratio(measure, base) => Some(own(measure)? / book.median(measure, base)?),
+            Figure::Value(measure) => own(measure),
+            Figure::ToBestPeer(measure) => Some(own(measure)? / best_peer(book, measure)?),
+            Figure::KeeperEach => {
+                Some((own(Measure::MainMany)? - own(Measure::MainNone)?) / services as f64)
+            }
+        }
+    }
+}
+
+/// By its median, like everything that is compared.
+fn best_peer(book: &Book, measure: Measure) -> Option<f64> {
+    let is_peer = |name: &str| super::adapter::PEERS.iter().any(|(peer, _)| *peer == name);
+    let peers = book.of(measure).into_iter().filter(|(name, _)| is_peer(name));
+    let medians = peers.map(|(_, samples)| samples.median());
+    if measure.more_is_better() {
+        medians.max_by(f64::total_cmp)
+    } else {
+        medians.min_by(f64::total_cmp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(figure: Figure, limit: Limit, entries: &[(Measure, &str, f64)], expected: Verdict) {
+        let mut book = Book::default();
+        entries.iter().for_each(|&(measure, who, value)| book.add(measure, who, value));
+        assert_eq!(goal("", figure, limit).verdict(&book, 100), expected, "{entries:?}");
+    }
+
+    #[test]
+    fn a_goal_is_reached_or_not_yet() {
+        let start = |own, bare| [(Measure::Start, "proctor", own), (Measure::Start, "bare", bare)];
+        let limit = Limit::AtMost(1.6);
+        check(to_bare(Measure::Start), limit, &start(16.0, 10.0), Verdict::Ok(1.6));
+        check(to_bare(Measure::Start), limit, &start(20.0, 10.0), Verdict::NotYet(2.0));
+        check(to_bare(Measure::Stop), limit, &start(20.0, 10.0), Verdict::NotMeasured);
+        check(to_bare(Measure::Start), limit, &start(2.0, 1.0)[..1], Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn the_best_peer_is_the_fastest() {
+        let with =
+            |measure| [(measure, "proctor", 6.0), (measure, "s6", 3.0), (measure, "runit", 12.0)];
+        let best = Figure::ToBestPeer;
+        let (start, logs) = (Measure::Start, Measure::Logs(1));
+        check(best(start), Limit::LessThan(1.0), &with(start), Verdict::NotYet(2.0));
+        check(best(logs), Limit::AtLeast(1.0), &with(logs), Verdict::NotYet(0.5));
+        check(best(start), Limit::LessThan(1.0), &with(start)[..1], Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn the_keeper_grows_by_services() {
+        let entries =
+            [(Measure::MainNone, "proctor", 1000.0), (Measure::MainMany, "proctor", 1200.0)];
+        check(Figure::KeeperEach, Limit::AtMost(1.5), &entries, Verdict::NotYet(2.0));
+    }
+}

@@ -1,0 +1,56 @@
+//! Whole commands, from before the spawn to after the exit, and the least that any program costs.
+
+use super::super::adapter::Case;
+use super::super::book::{Book, Measure};
+use super::super::clock::{Nanoseconds, milliseconds};
+use super::super::options::Plan;
+use super::super::scratch::Scratch;
+use super::super::session::outside;
+use super::{Programs, ROTATE};
+use crate::step::output;
+use anyhow::{Context as _, Result};
+use std::process::{Command, Stdio};
+
+const MEASURES: [Measure; 4] =
+    [Measure::StatusOne, Measure::StatusMany, Measure::ListOne, Measure::ListMany];
+
+/// Programs that only end, as the base of the ratios.
+pub(crate) fn least(
+    scratch: &Scratch,
+    programs: &Programs,
+    plan: &Plan,
+    book: &mut Book,
+) -> Result<()> {
+    let folder = scratch.fresh("nothing")?;
+    let case = Case { folder, services: 0, command: Vec::new(), rotate: ROTATE };
+    for (who, program) in
+        [("bare", &programs.nothing), ("bare, with libc", &programs.nothing_with_libc)]
+    {
+        let time = median(programs, plan, Command::new(program), &case)?;
+        for measure in MEASURES {
+            book.add(measure, who, milliseconds(time));
+        }
+    }
+    Ok(())
+}
+
+/// In the environment of the case, with output to nowhere.
+pub(crate) fn median(
+    programs: &Programs,
+    plan: &Plan,
+    command: Command,
+    case: &Case,
+) -> Result<Nanoseconds> {
+    let mut timer = Command::new(&programs.timer);
+    timer.arg(plan.commands.to_string()).arg(plan.patience.as_secs().to_string());
+    timer.arg(command.get_program()).args(command.get_args());
+    let own = command.get_envs().filter_map(|(key, value)| Some((key, value?)));
+    timer.envs(own);
+    let mut timer = outside(timer, case);
+    timer.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let printed = output(timer)?;
+    let times: Result<Vec<Nanoseconds>, _> = printed.lines().map(str::parse).collect();
+    let mut times = times.context("the timer prints numbers")?;
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().context("no command was timed")
+}

@@ -1,0 +1,129 @@
+//! `cargo xtask bench`: Proctor beside other supervisors and the bare kernel, on one machine in one run.
+//!
+//! Every supervisor is an adapter, every service the same small program that tells when its main begins. Nothing here
+//! judges by the clock: slow is a figure, only what breaks is an error. A peer that cannot be had or breaks is a note.
+
+mod adapter;
+mod adapters;
+mod book;
+mod clock;
+mod exits;
+mod goals;
+mod interrupt;
+mod machine;
+mod measure;
+mod options;
+mod process;
+mod reports;
+mod scratch;
+mod session;
+mod table;
+
+use crate::step::{cargo, root, succeed};
+use adapter::{Adapter, OWN, PEERS};
+use anyhow::{Context as _, Result, bail};
+use book::Book;
+use measure::Programs;
+use measure::life::Life;
+use measure::logs::Capture;
+pub(crate) use options::USAGE;
+use options::{Options, Part};
+use scratch::Scratch;
+use std::path::PathBuf;
+
+const PAGE: &str = "docs/benchmarks.md";
+
+pub(crate) fn run(words: &[&str]) -> Result<()> {
+    let options = Options::parse(words)?;
+    interrupt::watch()?;
+    succeed(cargo(&["build", "--release", "--package", "proctor"])?)?;
+    let target = target()?;
+    let folder = options.scratch.clone().unwrap_or_else(|| target.join("bench-peers"));
+    let scratch = Scratch::make(&folder, target.join("release/proctor"))?;
+    process::adopt_orphans()?;
+    process::raise_limits()?;
+    let result = measured(&options, &scratch);
+    scratch.clear()?;
+    result
+}
+
+fn measured(options: &Options, scratch: &Scratch) -> Result<()> {
+    let programs = Programs::compile(scratch)?;
+    let mut book = Book::default();
+    let adapters = install(options, scratch, &mut book)?;
+    let broken = measure_all(options, scratch, &programs, &adapters, &mut book)?;
+    let facts = machine::facts(&scratch.folder)?;
+    let text = table::render(options, &facts, &adapters, &book);
+    println!("\n{text}");
+    if options.write {
+        let page = root()?.join(PAGE);
+        std::fs::write(&page, text).with_context(|| format!("cannot write {PAGE}"))?;
+    }
+    if !broken.is_empty() {
+        bail!("broken: {}", broken.join(", "));
+    }
+    Ok(())
+}
+
+/// This program is in `target/debug`.
+fn target() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot tell my own path")?;
+    Ok(own.ancestors().nth(2).context("this program is in no target folder")?.to_path_buf())
+}
+
+/// Ours, or an error; and those of the peers that can be had.
+fn install(
+    options: &Options,
+    scratch: &Scratch,
+    book: &mut Book,
+) -> Result<Vec<(String, Box<dyn Adapter>)>> {
+    let mut adapters = Vec::new();
+    for (name, install) in OWN {
+        adapters.push(((*name).to_owned(), install(scratch)?));
+    }
+    for (name, install) in PEERS.iter().filter(|(name, _)| options.peers.iter().any(|p| p == name))
+    {
+        match install(scratch) {
+            Ok(adapter) => adapters.push(((*name).to_owned(), adapter)),
+            Err(why) => {
+                interrupt::check()?;
+                let why = scratch.hide(&format!("{why:#}"));
+                book.note(format!("{name} cannot be installed here: {why}"));
+            }
+        }
+    }
+    Ok(adapters)
+}
+
+/// All repetitions of one supervisor, then the next. Returns which of ours broke.
+fn measure_all(
+    options: &Options,
+    scratch: &Scratch,
+    programs: &Programs,
+    adapters: &[(String, Box<dyn Adapter>)],
+    book: &mut Book,
+) -> Result<Vec<String>> {
+    if options.wants(Part::Cli) {
+        measure::cli::least(scratch, programs, &options.plan, book)?;
+    }
+    let life = Life { scratch, programs, options };
+    let capture = Capture { scratch, programs, plan: &options.plan };
+    let mut broken = Vec::new();
+    for (name, adapter) in adapters {
+        for round in 1..=options.plan.repeats {
+            println!("{name}, {round} of {}", options.plan.repeats);
+            let mut result = life.measure(name, adapter.as_ref(), book);
+            if result.is_ok() && options.wants(Part::Logs) && adapter.takes(Part::Logs) {
+                result = capture.measure(name, adapter.as_ref(), book);
+            }
+            interrupt::check()?;
+            if let Err(why) = result {
+                book.note(format!("{name}: {}", scratch.hide(&format!("{why:#}"))));
+                if OWN.iter().any(|(own, _)| own == name) && !broken.contains(name) {
+                    broken.push(name.clone());
+                }
+            }
+        }
+    }
+    Ok(broken)
+}

@@ -1,0 +1,163 @@
+//! The words behind `cargo xtask bench`, and how much is measured.
+
+use super::adapter::PEERS;
+use anyhow::{Context as _, Result, bail};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask bench [--quick] [--only PART] [--peers a,b,c] [--scratch DIR] [--write]
+
+  --quick        small numbers, once: does everything work?
+  --only PART    start, crash, memory, idle, logs or cli; may be given more than once
+  --peers a,b,c  only these; `none` for Proctor and the bare kernel alone
+  --scratch DIR  where peers are installed and everything runs; target/bench-peers if not given
+  --write        write the table to docs/benchmarks.md, too";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Start,
+    Crash,
+    Memory,
+    Idle,
+    Logs,
+    Cli,
+}
+
+const PARTS: &[(&str, Part)] = &[
+    ("start", Part::Start),
+    ("crash", Part::Crash),
+    ("memory", Part::Memory),
+    ("idle", Part::Idle),
+    ("logs", Part::Logs),
+    ("cli", Part::Cli),
+];
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) plan: Plan,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) peers: Vec<String>,
+    pub(crate) scratch: Option<PathBuf>,
+    pub(crate) write: bool,
+}
+
+/// How much of everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) quick: bool,
+    pub(crate) repeats: usize,
+    pub(crate) services: usize,
+    pub(crate) kills: usize,
+    pub(crate) commands: usize,
+    pub(crate) idle: Duration,
+    /// Until a supervisor that has started everything is at rest.
+    pub(crate) settle: Duration,
+    pub(crate) log_bytes: u64,
+    /// For the kills or the commands of one figure: what is slow is done less often.
+    pub(crate) patience: Duration,
+}
+
+const FULL: Plan = Plan {
+    quick: false,
+    repeats: 3,
+    services: 1000,
+    kills: 200,
+    commands: 200,
+    idle: Duration::from_secs(30),
+    settle: Duration::from_secs(3),
+    log_bytes: 1 << 30,
+    patience: Duration::from_secs(40),
+};
+
+const QUICK: Plan = Plan {
+    quick: true,
+    repeats: 1,
+    services: 100,
+    kills: 30,
+    commands: 30,
+    idle: Duration::from_secs(5),
+    settle: Duration::from_secs(1),
+    log_bytes: 64 << 20,
+    patience: Duration::from_secs(8),
+};
+
+impl Options {
+    pub(crate) fn parse(words: &[&str]) -> Result<Options> {
+        let all = PEERS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let mut options =
+            Options { plan: FULL, parts: Vec::new(), peers: all, scratch: None, write: false };
+        let mut words = words.iter();
+        while let Some(&word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("{word} what?\n{USAGE}"));
+            match word {
+                "--quick" => options.plan = QUICK,
+                "--write" => options.write = true,
+                "--only" => options.parts.push(part(value()?)?),
+                "--peers" => options.peers = peers(value()?)?,
+                "--scratch" => options.scratch = Some(PathBuf::from(value()?)),
+                unknown => bail!("unknown: {unknown}\n{USAGE}"),
+            }
+        }
+        if options.parts.is_empty() {
+            options.parts = PARTS.iter().map(|(_, part)| *part).collect();
+        }
+        Ok(options)
+    }
+
+    pub(crate) fn wants(&self, part: Part) -> bool {
+        self.parts.contains(&part)
+    }
+}
+
+fn part(word: &str) -> Result<Part> {
+    let found = PARTS.iter().find(|(name, _)| *name == word);
+    found.map(|(_, part)| *part).with_context(|| format!("no part is called {word}\n{USAGE}"))
+}
+
+fn peers(list: &str) -> Result<Vec<String>> {
+    let names = list.split(',').filter(|name| !name.is_empty() && *name != "none");
+    let known = |name: &str| PEERS.iter().any(|(peer, _)| *peer == name);
+    names
+        .map(
+            |name| {
+                if known(name) { Ok(name.to_owned()) } else { bail!("no peer is called {name}") }
+            },
+        )
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parts, number of peers, quick.
+    #[track_caller]
+    fn check(words: &[&str], expected: Option<(&[Part], usize, bool)>) {
+        let found = Options::parse(words).ok();
+        let found = found.as_ref().map(|o| (o.parts.as_slice(), o.peers.len(), o.plan.quick));
+        assert_eq!(found, expected, "{words:?}");
+    }
+
+    #[test]
+    fn words_say_what_is_measured() {
+        let all: Vec<Part> = PARTS.iter().map(|(_, part)| *part).collect();
+        check(&[], Some((&all, PEERS.len(), false)));
+        check(&["--quick"], Some((&all, PEERS.len(), true)));
+        check(&["--only", "logs"], Some((&[Part::Logs], PEERS.len(), false)));
+        check(
+            &["--only", "cli", "--only", "idle"],
+            Some((&[Part::Cli, Part::Idle], PEERS.len(), false)),
+        );
+        check(&["--peers", "none"], Some((&all, 0, false)));
+        check(&["--peers", "s6,runit"], Some((&all, 2, false)));
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        check(&["--only"], None);
+        check(&["--only", "everything"], None);
+        check(&["--peers", "systemd"], None);
+        check(&["--fast"], None);
+    }
+}

@@ -1,0 +1,143 @@
+//! The folder in which peers are installed once and everything runs. Installing is by name only, with the tools that this
+//! machine has; what cannot be had is an error for that one peer.
+
+use super::interrupt;
+use crate::step::{output, succeed};
+use anyhow::{Context as _, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Made when an installation is complete, so that half of one is begun anew.
+const DONE: &str = "installed";
+
+pub(crate) struct Scratch {
+    pub(crate) folder: PathBuf,
+    /// The release build of Proctor.
+    pub(crate) proctor: PathBuf,
+}
+
+impl Scratch {
+    pub(crate) fn make(folder: &Path, proctor: PathBuf) -> Result<Scratch> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let folder = folder.canonicalize().context("cannot find the scratch folder")?;
+        let text = folder.to_str().context("the scratch folder has a name that is not text")?;
+        if text.contains(|letter: char| letter.is_whitespace() || "'\"\\$%".contains(letter)) {
+            bail!("{text} has a letter that some configurations cannot hold: give --scratch DIR");
+        }
+        Ok(Scratch { folder, proctor })
+    }
+
+    /// The page with the table names no folder of the machine it was written on.
+    pub(crate) fn hide(&self, text: &str) -> String {
+        text.replace(&self.folder.display().to_string(), "SCRATCH")
+    }
+
+    /// A folder for one run of one supervisor; what an earlier benchmark left there is removed.
+    pub(crate) fn fresh(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.folder.join("run").join(name.replace(['/', ' '], "-"));
+        if folder.exists() {
+            fs::remove_dir_all(&folder)
+                .with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// Nothing of a benchmark is left but what was installed.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let folder = self.folder.join("run");
+        if !folder.exists() {
+            return Ok(());
+        }
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
+    }
+
+    /// Install unless it was done before.
+    fn once(&self, name: &str, install: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+        let folder = self.folder.join(name);
+        if folder.join(DONE).exists() {
+            return Ok(folder);
+        }
+        interrupt::check()?;
+        println!("installing {name}");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).context("cannot remove half an installation")?;
+        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        install(&folder)?;
+        fs::write(folder.join(DONE), "").context("cannot note the installation")?;
+        Ok(folder)
+    }
+
+    /// A package of PyPI in an environment of its own.
+    pub(crate) fn python(&self, package: &str) -> Result<PathBuf> {
+        self.once(package, |folder| {
+            let mut venv = Command::new("python3");
+            venv.args(["-m", "venv"]).arg(folder);
+            succeed(venv)?;
+            let mut pip = Command::new(folder.join("bin/pip"));
+            pip.args(["install", "--quiet", "--disable-pip-version-check", package]);
+            succeed(pip)
+        })
+    }
+
+    /// A package of npm below the folder.
+    pub(crate) fn node(&self, package: &str) -> Result<PathBuf> {
+        self.once(package, |folder| {
+            let mut npm = Command::new("npm");
+            npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]);
+            npm.arg(folder).arg(package);
+            succeed(npm)
+        })
+    }
+
+    /// A program of crates.io, built with its own lock file.
+    pub(crate) fn rust(&self, package: &str) -> Result<PathBuf> {
+        self.once(package, |folder| {
+            let mut cargo = crate::step::cargo(&["install", "--locked", "--quiet", package])?;
+            cargo.arg("--root").arg(folder);
+            succeed(cargo)
+        })
+    }
+
+    /// A package of Debian and those of the packages it needs whose names begin like this, unpacked, not installed.
+    pub(crate) fn debian(&self, package: &str, needed: &[&str]) -> Result<PathBuf> {
+        self.once(package, |folder| {
+            let mut names = vec![package.to_owned()];
+            names.extend(dependencies(package, needed)?);
+            let mut download = Command::new("apt-get");
+            download.args(["download", "--quiet"]).args(&names).current_dir(folder);
+            // Said to nobody: that a folder of ours cannot be written by the downloader's own user.
+            output(download)?;
+            for archive in super::adapter::sorted_files(folder, |name| name.ends_with(".deb")) {
+                let mut unpack = Command::new("dpkg");
+                unpack.arg("-x").arg(archive).arg(folder);
+                succeed(unpack)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A C program of ours; compiled each time, since its source may have changed.
+    pub(crate) fn compile(&self, name: &str, source: &str, flags: &[&str]) -> Result<PathBuf> {
+        let folder = self.folder.join("bare");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let (text, program) = (folder.join(format!("{name}.c")), folder.join(name));
+        fs::write(&text, source).with_context(|| format!("cannot write {}", text.display()))?;
+        let mut cc = Command::new("cc");
+        cc.args(["-O2", "-Wall", "-Wextra", "-static"]).args(flags);
+        cc.arg("-o").arg(&program).arg(&text);
+        succeed(cc).context("a C compiler and a static libc are needed")?;
+        Ok(program)
+    }
+}
+
+fn dependencies(package: &str, needed: &[&str]) -> Result<Vec<String>> {
+    let mut depends = Command::new("apt-cache");
+    depends.args(["depends", "--important", package]);
+    let listed = output(depends)?;
+    let names = listed.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let wanted = names.filter(|name| needed.iter().any(|start| name.starts_with(start)));
+    Ok(wanted.map(str::to_owned).collect())
+}
