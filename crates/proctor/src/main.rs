@@ -6,11 +6,12 @@ mod daemon;
 mod keeper;
 mod launch;
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let role = std::env::args().nth(1);
-    let ended = match role.as_deref() {
+    let role = std::env::args_os().nth(1);
+    let ended = match role.as_deref().and_then(OsStr::to_str) {
         Some(keeper::ROLE) => keeper::main(),
         Some(daemon::ROLE) => daemon::main(),
         _ => return proctor_front::cli::main(&launch::Launcher),

@@ -129,10 +129,19 @@ fn home(matches: &ArgMatches) -> Result<Home, OpError> {
             OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))
         })?;
     let uid = rustix::process::geteuid().as_raw();
-    Home::locate(explicit.as_deref(), uid, &|name| std::env::var_os(name).map(PathBuf::from))
-        .ok_or_else(|| {
+    let home =
+        Home::locate(explicit.as_deref(), uid, &|name| std::env::var_os(name).map(PathBuf::from))
+            .ok_or_else(|| {
             OpError::bad_input("no home for Proctor").help("set HOME, or give --home DIR")
-        })
+        })?;
+    // The path is handed on as text. A near miss would be another folder.
+    for path in [&home.state, &home.runtime] {
+        if path.to_str().is_none() {
+            let message = format!("{} is not UTF-8 text", path.display());
+            return Err(OpError::bad_input(message).help("give --home DIR with a name that is"));
+        }
+    }
+    Ok(home)
 }
 
 /// Help is an answer, everything else that clap has to say is a mistake in the command line.

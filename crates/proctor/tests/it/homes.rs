@@ -1,7 +1,10 @@
 //! Homes of every shape, and more than one of them.
 
 use crate::support::{LIMIT, lines, pid, replace_keeper, service, services, wait_state};
-use proctor_testkit::{Home, alive, wait_until};
+use proctor_testkit::{Home, alive, finish, proctor, wait_until};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
 
 /// Everything that has to do with a path: socket, FIFOs, logs, records, cgroups, takeover, upgrade.
 fn check(home: &Home) {
@@ -52,4 +55,19 @@ fn two_homes_do_not_see_each_other() {
     assert_eq!((alive(one), alive(other)), (false, true));
     first.ok(["down"]);
     assert_eq!(wait_state(second, "web", "running")["pid"], other);
+}
+
+#[test]
+fn words_that_are_no_text_are_refused_and_no_other_home_is_made() {
+    let home = Home::new();
+    let odd = OsStr::from_bytes(b"odd \xff");
+    let below = home.path().join(odd).into_os_string();
+    let in_home = [OsString::from("--home"), below, "daemon".into(), "start".into()];
+    for words in [&[odd.to_owned()][..], &in_home] {
+        let mut command = Command::new(proctor());
+        let output = finish(command.args(words).current_dir(home.path()), LIMIT);
+        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let made = std::fs::read_dir(home.path()).unwrap().count();
+    assert_eq!(made, 0);
 }
