@@ -80,6 +80,7 @@ impl Startup {
         for (name, origin) in &self.kept {
             registry.keep_unknown(name, *origin);
         }
+        registry.removing(&self.removes);
         for (name, exec) in &self.began {
             registry.recall_run(name, *exec);
         }

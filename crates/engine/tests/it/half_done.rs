@@ -6,6 +6,7 @@ use crate::with_config::{new_service, request, settle, spec_argv, write, yaml};
 use proctor_core::lifecycle::Wish;
 use proctor_core::wire::{PhaseView, ServiceState};
 use proctor_engine::api::{ConfigRequest, Engine, NewService};
+use proctor_engine::error::EngineError;
 use std::path::PathBuf;
 
 const TWO: &str = "    db:\n      command: sleep 8\n    web:\n      command: sleep 9\n";
@@ -166,4 +167,24 @@ async fn a_daemon_that_dies_before_the_keeper_heard_a_wish_leaves_it_to_the_next
             })
             .await;
     }
+}
+
+#[tokio::test]
+async fn a_removal_that_the_last_daemon_left_is_a_removal() {
+    let manners = Manners { slow_removal: true, ..running(&["old"]) };
+    Place::new()
+        .stored(r#"{"version":1}"#)
+        .daemon(manners, async |engine, fake| {
+            let old = [name("old")];
+            for wish in [Wish::Up, Wish::Down] {
+                let error = engine.set_wish(&old, wish).await.unwrap_err();
+                assert!(matches!(error, EngineError::UnknownService { .. }), "{error:?}");
+            }
+            assert_eq!(fake.asked(), ["remove old"]);
+            assert!(
+                engine.read(|view| view.services.contains_key(&old[0])),
+                "it is still stopping"
+            );
+        })
+        .await;
 }

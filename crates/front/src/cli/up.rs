@@ -9,9 +9,10 @@ use crate::client::Client;
 use clap::{ArgMatches, Args, FromArgMatches};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::moment::rfc3339;
-use proctor_ops::operations::{list, up};
+use proctor_ops::operations::logs::Kind;
+use proctor_ops::operations::{status, up};
 use proctor_ops::settle::{Changed, Outcome};
-use proctor_ops::status::State;
+use proctor_ops::status::{ServiceStatus, State};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -20,6 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// While services stop, their last words are fetched this often.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// After the end of a service its state is looked at this often, and this many seconds apart.
+const LOOKS: u32 = 4;
+const SOON: f64 = 0.3;
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct Options {
@@ -70,7 +75,7 @@ fn in_foreground(session: &mut Session<'_>, input: &mut Value) -> Ended {
         return Ok(0);
     }
     let input = json!({ "services": names, "since": since });
-    let mut follow = Follow { input, view: View::new(session.terminal), unheard: false };
+    let mut follow = Follow { input, view: View::new(session.terminal), unheard: false, looks: 0 };
     follow.view.align(names.iter().map(String::as_str));
     session.terminal.note(&format!(
         "running {} of {}; Ctrl-C stops",
@@ -83,6 +88,7 @@ fn in_foreground(session: &mut Session<'_>, input: &mut Value) -> Ended {
             session.terminal.note("Proctor was ended by somebody else");
             return Ok(0);
         }
+        Until::Done(services) => return done(session, &services),
     }
     let ours: Vec<String> = begun
         .services
@@ -99,6 +105,8 @@ struct Follow {
     view: View,
     /// Nobody takes the output any more: the terminal or the pipe was closed.
     unheard: bool,
+    /// A service has ended: look this many times more whether all have.
+    looks: u32,
 }
 
 /// Why nothing more is shown.
@@ -107,6 +115,8 @@ enum Until {
     Interrupted,
     /// Proctor has ended in order, and nothing of its services is left behind.
     Ended,
+    /// All services are done or have failed for good.
+    Done(Vec<ServiceStatus>),
 }
 
 impl Follow {
@@ -122,29 +132,47 @@ impl Follow {
             match interrupts.wait(&client, PATIENCE)? {
                 Came::Interrupt => return Ok(Until::Interrupted),
                 Came::Nothing => {}
-                Came::Answer => {
-                    let answer = match client.receive(PATIENCE) {
-                        Ok(answer) => answer,
-                        // Proctor was replaced meanwhile: its successor knows the same logs.
-                        Err(crate::client::CallError::Lost) => {
-                            client = match session.find()? {
-                                Some(client) => client,
-                                None if !session.left_behind() => return Ok(Until::Ended),
-                                None => session.another()?,
-                            };
-                            client.send("log.read", &self.input).map_err(OpError::from)?;
-                            continue;
-                        }
-                        Err(error) => return Err(OpError::from(error).into()),
-                    };
-                    self.show(answer)?;
-                    if self.unheard {
-                        return Ok(Until::Interrupted);
+                Came::Answer => match self.take_in(&mut client) {
+                    Ok(_) if self.unheard => return Ok(Until::Interrupted),
+                    Ok(Some(services)) => return Ok(Until::Done(services)),
+                    Ok(None) => {}
+                    // Proctor was replaced meanwhile: its successor knows the same logs.
+                    Err(Failure::Op(error)) if error.code == Code::ConnectionLost => {
+                        client = match session.find()? {
+                            Some(client) => client,
+                            None if !session.left_behind() => return Ok(Until::Ended),
+                            None => session.another()?,
+                        };
+                        client.send("log.read", &self.input).map_err(OpError::from)?;
                     }
-                    client.send("log.read", &self.input).map_err(OpError::from)?;
-                }
+                    Err(failure) => return Err(failure),
+                },
             }
         }
+    }
+
+    /// Show the page that has come and ask for the next; all services, if they are done.
+    fn take_in(&mut self, client: &mut Client) -> Result<Option<Vec<ServiceStatus>>, Failure> {
+        let answer = client.receive(PATIENCE).map_err(OpError::from)?;
+        self.show(answer)?;
+        let done = self.all_done(client)?;
+        client.send("log.read", &self.input).map_err(OpError::from)?;
+        Ok(done)
+    }
+
+    /// After the end of a service: have all ended, with nobody to start them again? Its mark is in the log a moment before
+    /// its state is known, so one look is not enough.
+    fn all_done(&mut self, client: &mut Client) -> Result<Option<Vec<ServiceStatus>>, Failure> {
+        if self.looks == 0 {
+            return Ok(None);
+        }
+        self.looks -= 1;
+        self.input["wait"] = if self.looks > 0 { json!(SOON) } else { json!(logs::POLL_SECONDS) };
+        let input = json!({ "names": self.input["services"], "no_usage": true });
+        let answer = client.call("service.status", &input, PATIENCE).map_err(OpError::from)?;
+        let services = statuses(answer)?;
+        let over = |s: &ServiceStatus| matches!(s.state, State::Stopped | State::Failed);
+        Ok(services.iter().all(over).then_some(services))
     }
 
     /// Show what is there now.
@@ -161,6 +189,9 @@ impl Follow {
     /// Show a page; whether more is there already.
     fn show(&mut self, answer: Value) -> Result<bool, Failure> {
         let page = logs::page(answer)?;
+        if page.items.iter().any(|item| item.kind == Kind::Exited) {
+            self.looks = LOOKS;
+        }
         // What was started is stopped all the same; only there is nobody to tell.
         self.unheard = self.unheard || self.view.show(&page.items).is_err();
         logs::go_on(&mut self.input, &page.cursor);
@@ -216,11 +247,33 @@ fn stop(
 
 /// Whether Proctor, which this command started, has nothing left to do.
 fn nothing_runs(session: &mut Session<'_>) -> Result<bool, Failure> {
-    let answer = session.call("service.list", &json!({ "no_usage": true }))?;
-    let list: list::Output = serde_json::from_value(answer).map_err(|error| {
+    let services = statuses(session.call("service.status", &json!({ "no_usage": true }))?)?;
+    Ok(services.iter().all(|service| matches!(service.state, State::Stopped | State::Failed)))
+}
+
+fn statuses(answer: Value) -> Result<Vec<ServiceStatus>, OpError> {
+    let status: status::Output = serde_json::from_value(answer).map_err(|error| {
         OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
     })?;
-    Ok(list.services.iter().all(|service| matches!(service.state, State::Stopped | State::Failed)))
+    Ok(status.services)
+}
+
+/// Nothing runs any more and nothing will: there is nothing to stay for.
+fn done(session: &mut Session<'_>, services: &[ServiceStatus]) -> Ended {
+    let failed: Vec<&str> =
+        services.iter().filter(|s| s.state == State::Failed).map(|s| s.name.as_str()).collect();
+    session.terminal.note_over(&match failed.as_slice() {
+        [] => "all services are done".to_owned(),
+        names => format!("nothing runs any more; failed: {}", names.join(", ")),
+    });
+    // Services also get done because somebody else ends Proctor: one that does not answer is ending already.
+    if session.launched && matches!(nothing_runs(session), Ok(true)) {
+        match daemon::end(session, "daemon.stop", &json!({})) {
+            Err(Failure::Op(error)) if error.code == Code::Unavailable => {}
+            ended => drop(ended?),
+        }
+    }
+    Ok(if failed.is_empty() { 0 } else { Code::ServiceFailed.exit() })
 }
 
 /// For somebody who has no configuration yet: what is running, and what to write.

@@ -126,3 +126,23 @@ fn up_as_pid_1_stops_its_services_on_term() {
     read_until(&mut output, "web was ended by SIGTERM");
     assert_eq!(wait_for_end(&mut child), Some(0));
 }
+
+#[test]
+fn up_ends_when_nothing_runs_any_more_and_says_whether_it_went_well() {
+    for (exit, code, words) in [("0", 0, "all services are done"), ("3", 4, "failed: web")] {
+        let home = Home::new();
+        home.write(
+            "proctor.yaml",
+            &web(&["--lines", "1", "--exit", exit], "restart_policy: one_shot"),
+        );
+        let output = home.run(["up"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(words), "{said}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("line 1"));
+        assert!(
+            !home.run(["daemon", "status"]).status.success(),
+            "Proctor, started for this, is gone"
+        );
+    }
+}
