@@ -140,3 +140,31 @@ pub(crate) fn sorted_files(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<
     files.sort();
     files
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of what is found, oldest first.
+    #[track_caller]
+    fn check(made: &[&str], find: impl Fn(&Path) -> Vec<PathBuf>, expected: &[&str]) {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        for name in made {
+            std::fs::write(folder.path().join(name), "").expect("a file can be written");
+        }
+        let found = find(folder.path());
+        let names: Vec<_> = found.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+        assert_eq!(names, expected, "{made:?}");
+    }
+
+    #[test]
+    fn log_files_come_in_the_order_in_which_they_were_written() {
+        let numbered = |folder: &Path| numbered_backups(&folder.join("a"), 3);
+        check(&["a"], numbered, &["a"]);
+        check(&["a", "a.1", "a.2", "b.1"], numbered, &["a.2", "a.1", "a"]);
+        check(&["a", "a.1", "a.3"], numbered, &["a.1", "a"]);
+        let sorted = |folder: &Path| sorted_files(folder, |name| name.starts_with('@'));
+        check(&["@2", "@1", "current"], sorted, &["@1", "@2"]);
+        check(&[], sorted, &[]);
+    }
+}

@@ -18,6 +18,8 @@ pub(crate) enum Measure {
     Idle,
     /// With so many services.
     Logs(usize),
+    /// Lines lost, doubled or torn, with all numbers of writers together.
+    Wrong,
     Fairness,
     StatusOne,
     StatusMany,
@@ -31,6 +33,7 @@ pub(crate) enum Unit {
     Kibibytes,
     Percent,
     MegabytesPerSecond,
+    Lines,
     Times,
 }
 
@@ -44,7 +47,7 @@ impl Measure {
         let mut all = vec![Start, Stop, CrashOne, CrashOneWorst, CrashMany, CrashManyWorst];
         all.extend([MemoryNone, MemoryMany, MemoryEach, MainNone, MainMany, Idle]);
         all.extend(WRITERS.iter().map(|&writers| Logs(writers)));
-        all.extend([Fairness, StatusOne, StatusMany, ListOne, ListMany]);
+        all.extend([Wrong, Fairness, StatusOne, StatusMany, ListOne, ListMany]);
         all
     }
 
@@ -55,7 +58,7 @@ impl Measure {
             CrashOne | CrashOneWorst | CrashMany | CrashManyWorst => Part::Crash,
             MemoryNone | MemoryMany | MemoryEach | MainNone | MainMany => Part::Memory,
             Idle => Part::Idle,
-            Logs(_) | Fairness => Part::Logs,
+            Logs(_) | Wrong | Fairness => Part::Logs,
             StatusOne | StatusMany | ListOne | ListMany => Part::Cli,
         }
     }
@@ -69,6 +72,7 @@ impl Measure {
             MemoryNone | MemoryMany | MemoryEach | MainNone | MainMany => Unit::Kibibytes,
             Idle => Unit::Percent,
             Logs(_) => Unit::MegabytesPerSecond,
+            Wrong => Unit::Lines,
             Fairness => Unit::Times,
             StatusOne | StatusMany | ListOne | ListMany => Unit::Milliseconds,
         }
@@ -92,6 +96,7 @@ impl Measure {
             Idle => format!("CPU time while {many} services do nothing, of one core"),
             Logs(1) => "Log capture with rotation, 1 service".to_owned(),
             Logs(writers) => format!("Log capture with rotation, {writers} services at once"),
+            Wrong => "Log capture: lines lost, doubled or torn".to_owned(),
             Fairness => "Log capture, 50 services: slowest to fastest writer".to_owned(),
             StatusOne => "Status of a service as a whole command, 1 service".to_owned(),
             StatusMany => format!("Status of a service as a whole command, {many} services"),
@@ -170,8 +175,15 @@ impl Book {
     }
 
     pub(crate) fn median(&self, measure: Measure, who: &str) -> Option<f64> {
-        let found = self.of(measure).into_iter().find(|(name, _)| *name == who);
-        found.map(|(_, samples)| samples.median())
+        self.samples(measure, who).map(Samples::median)
+    }
+
+    pub(crate) fn most(&self, measure: Measure, who: &str) -> Option<f64> {
+        self.samples(measure, who).map(Samples::most)
+    }
+
+    fn samples(&self, measure: Measure, who: &str) -> Option<&Samples> {
+        self.of(measure).into_iter().find(|(name, _)| *name == who).map(|(_, samples)| samples)
     }
 }
 

@@ -13,6 +13,8 @@ enum Figure {
     /// Of one of ours to one of the bare kernel's.
     Ratio(Measure, &'static str),
     Value(Measure),
+    /// The worst of all repetitions: once is once too often.
+    Worst(Measure),
     /// Proctor's to the best of all peers'.
     ToBestPeer(Measure),
     /// From none to many, divided by their number.
@@ -104,6 +106,12 @@ pub(crate) const GOALS: &[Goal] = &[
         Figure::ToBestPeer(Measure::Logs(10)),
         Limit::AtLeast(1.0),
     ),
+    goal("log capture, no line lost", Figure::Worst(Measure::Wrong), Limit::AtMost(0.0)),
+    goal(
+        "log capture of 50 services, fair: slowest ≤ 2 × fastest",
+        Figure::Value(Measure::Fairness),
+        Limit::AtMost(2.0),
+    ),
     goal(
         "`status NAME` with 1 service, ≤ 2 × a minimal program",
         to_bare(Measure::StatusOne),
@@ -139,6 +147,7 @@ impl Figure {
         match self {
             Figure::Ratio(measure, base) => Some(own(measure)? / book.median(measure, base)?),
             Figure::Value(measure) => own(measure),
+            Figure::Worst(measure) => book.most(measure, "proctor"),
             Figure::ToBestPeer(measure) => Some(own(measure)? / best_peer(book, measure)?),
             Figure::KeeperEach => {
                 Some((own(Measure::MainMany)? - own(Measure::MainNone)?) / services as f64)
@@ -178,6 +187,14 @@ mod tests {
         check(to_bare(Measure::Start), limit, &start(20.0, 10.0), Verdict::NotYet(2.0));
         check(to_bare(Measure::Stop), limit, &start(20.0, 10.0), Verdict::NotMeasured);
         check(to_bare(Measure::Start), limit, &start(2.0, 1.0)[..1], Verdict::NotMeasured);
+    }
+
+    #[test]
+    fn a_line_lost_once_is_lost() {
+        let entries = [0.0, 0.0, 1.0].map(|lost| (Measure::Wrong, "proctor", lost));
+        check(Figure::Worst(Measure::Wrong), Limit::AtMost(0.0), &entries, Verdict::NotYet(1.0));
+        let none = &entries[..2];
+        check(Figure::Worst(Measure::Wrong), Limit::AtMost(0.0), none, Verdict::Ok(0.0));
     }
 
     #[test]

@@ -109,7 +109,8 @@ fn measure_all(
     let life = Life { scratch, programs, options };
     let capture = Capture { scratch, programs, plan: &options.plan };
     let mut broken = Vec::new();
-    for (name, adapter) in adapters {
+    let takes_part = |adapter: &dyn Adapter| options.parts.iter().any(|&part| adapter.takes(part));
+    for (name, adapter) in adapters.iter().filter(|(_, adapter)| takes_part(adapter.as_ref())) {
         for round in 1..=options.plan.repeats {
             println!("{name}, {round} of {}", options.plan.repeats);
             let mut result = life.measure(name, adapter.as_ref(), book);

@@ -96,7 +96,7 @@ fn row(who: &str, samples: &Samples, measure: Measure, base: Option<f64>) -> Str
 fn base(measure: Measure) -> Option<&'static str> {
     match measure.part() {
         Part::Start | Part::Crash | Part::Cli => Some("bare"),
-        Part::Logs => (measure != Measure::Fairness).then_some("bare splice"),
+        Part::Logs => matches!(measure, Measure::Logs(_)).then_some("bare splice"),
         Part::Memory | Part::Idle => None,
     }
 }
@@ -107,6 +107,7 @@ fn unit(unit: Unit) -> &'static str {
         Unit::Kibibytes => ", KiB",
         Unit::Percent => ", %",
         Unit::MegabytesPerSecond => ", MB/s",
+        Unit::Lines => ", lines",
         Unit::Times => ", ×",
     }
 }

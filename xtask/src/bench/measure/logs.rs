@@ -30,20 +30,24 @@ pub(crate) struct Capture<'a> {
 
 impl Capture<'_> {
     pub(crate) fn measure(&self, who: &str, adapter: &dyn Adapter, book: &mut Book) -> Result<()> {
+        let mut wrong = 0;
         for &writers in WRITERS {
-            self.with(writers, who, adapter, book)
+            wrong += self
+                .with(writers, who, adapter, book)
                 .with_context(|| format!("with {writers} services that write"))?;
         }
+        book.add(Measure::Wrong, who, wrong as f64);
         Ok(())
     }
 
+    /// How many lines are wrong.
     fn with(
         &self,
         writers: usize,
         who: &str,
         adapter: &dyn Adapter,
         book: &mut Book,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let lines = self.plan.log_bytes / LINE / writers as u64;
         let folder = self.scratch.fresh(who)?;
         let command = self.programs.spam(&folder.join(SOCKET).display().to_string(), lines * LINE);
@@ -75,7 +79,7 @@ impl Capture<'_> {
         case: &Case,
         lines: u64,
         book: &mut Book,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let mut wrong = self.wrong(adapter, case, lines)?;
         if wrong != [0; 3] {
             interrupt::pause(self.plan.settle)?;
@@ -89,7 +93,7 @@ impl Capture<'_> {
                 case.services
             ));
         }
-        Ok(())
+        Ok(wrong.iter().sum())
     }
 
     /// Lines lost, doubled and torn, of all services.
