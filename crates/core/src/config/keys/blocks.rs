@@ -128,7 +128,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         Scope::Both,
         Kind::Size { min: 4096 },
         Absent::Value("16MiB"),
-        "A file of output is closed when it has this size. `MiB`, `M`: powers of 1024; `MB`: powers of 1000.",
+        "A file of output is closed at the first line end after this size, at most 1 MiB later. `MiB`, `M`: powers of 1024; `MB`: powers of 1000.",
         "16MiB",
     ),
     key(
