@@ -132,7 +132,7 @@ impl Operation for Add {
         cli: &["add"],
         summary: "Define a service without a configuration file",
         details: "\
-It is kept until it is removed, over restarts of Proctor and of the machine. It is started only with --start.
+It is kept until it is removed, over restarts of Proctor and of the machine. Now it is started only with --start; after a reboot it is started unless --autostart false.
 
 Examples:
   proctor add web --command \"npm run dev\" --port 3000 --start
