@@ -1,6 +1,6 @@
 //! What a new keeper makes of what the last one left: damaged files, missing files, exits that nobody saw.
 
-use crate::support::{LIMIT, lines, pid, service, status, up, wait_state, web};
+use crate::support::{LIMIT, lines, pid, replace_keeper, service, status, up, wait_state, web};
 use crate::survival::kill_proctor;
 use proctor_testkit::{Home, alive, kill9, wait_until};
 use serde_json::Value;
@@ -120,10 +120,7 @@ fn the_limit_of_open_files_stays_what_it_was() {
         .output()
         .unwrap();
     assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
-    let keeper = home.keeper_pid();
-    kill9(keeper);
-    wait_until("it is gone", LIMIT, || !alive(keeper));
-    home.ok(["daemon", "start"]);
+    replace_keeper(&home);
     home.ok(["restart", "web"]);
     home.ok(["daemon", "upgrade"]);
     home.ok(["restart", "web"]);
