@@ -28,7 +28,7 @@ impl Pm2 {
 
 impl Adapter for Pm2 {
     fn settings(&self) -> &'static str {
-        "no interpreter, no restart delay or limit, 100 actions at a time instead of 2, no monitoring of trees (treekill off); rotation is an add-on that looks every 30 s, so it captures without"
+        "no interpreter, no restart delay or limit, 100 actions at a time instead of 2, no search for descendants when it stops one (treekill off); rotation is an add-on that looks every 30 s, so it captures without"
     }
 
     /// JSON, made by hand: no word of a case needs to be escaped.
