@@ -1,6 +1,7 @@
 //! A Proctor of a test's own: a fresh home, the real binary, and nothing left when the test is over.
 
 use crate::binary;
+use crate::groups;
 use crate::process;
 use crate::sweep::Sweep;
 use crate::wait;
@@ -152,6 +153,7 @@ impl Drop for Home {
         } else {
             sweep_all(&sweep);
         }
+        groups::remove_of(self.path());
     }
 }
 

@@ -4,6 +4,7 @@
 //! failure. Nothing here knows the insides of Proctor; a fixture that shared code with it would share its mistakes.
 
 mod binary;
+mod groups;
 mod home;
 mod process;
 mod sweep;
