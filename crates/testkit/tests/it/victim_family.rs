@@ -2,7 +2,7 @@
 
 use crate::support::{End, LIMIT, Victim, content, send, status_field};
 use proctor_testkit::{alive, kill9, recorded, wait_until};
-use rustix::process::{Pid, Signal, getpgid, getsid};
+use rustix::process::Signal;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 
@@ -51,9 +51,9 @@ fn descendants_of_a_victim_that_ignores_term_ignore_it_too() {
 fn check_place(flag: &[&str], role: &str, place: [bool; 3]) {
     let victim = Victim::start(flag);
     let (main, other) = (victim.child.id(), victim.pid_of(role));
-    let number = |pid: u32| Pid::from_raw(i32::try_from(pid).unwrap());
-    let same_session = getsid(number(main)).unwrap() == getsid(number(other)).unwrap();
-    let same_group = getpgid(number(main)).unwrap() == getpgid(number(other)).unwrap();
+    let same =
+        |field: &str| status_field(main, field).unwrap() == status_field(other, field).unwrap();
+    let (same_session, same_group) = (same("NSsid"), same("NSpgid"));
     let is_child = status_field(other, "PPid").unwrap() == main.to_string();
     assert_eq!([same_session, same_group, is_child], place, "{flag:?}");
 }

@@ -139,9 +139,9 @@ fn identity_is_what_the_kernel_says() {
         format!("effective_gid {}", rustix::process::getegid().as_raw())
     );
     assert_eq!(field("parent"), format!("parent {}", std::process::id()));
-    assert_eq!(field("process_group"), format!("process_group {}", rustix::process::getpgrp()));
-    let session = rustix::process::getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
-    assert_eq!(field("session"), format!("session {session}"));
+    let own = |name: &str| status_field(std::process::id(), name).unwrap();
+    assert_eq!(field("process_group"), format!("process_group {}", own("NSpgid")));
+    assert_eq!(field("session"), format!("session {}", own("NSsid")));
     assert_eq!(field("umask"), "umask 0027");
     assert_eq!(field("ignored"), format!("ignored {}", ignored_with(&[1, 10])));
     assert_eq!(field("blocked"), "blocked");

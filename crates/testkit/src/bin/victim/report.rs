@@ -60,11 +60,13 @@ pub(crate) fn working_dir() -> Result<(), String> {
 
 pub(crate) fn identity() -> Result<(), String> {
     let status = read("/proc/self/status")?;
+    let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     let mut lines = vec![
         format!("pid {}", std::process::id()),
-        format!("parent {}", number(rustix::process::getppid())),
-        format!("session {}", number(rustix::process::getsid(None).ok())),
-        format!("process_group {}", number(Some(rustix::process::getpgrp()))),
+        format!("parent {parent}"),
+        // From status, not by getsid: a session begun outside this pid namespace is 0.
+        format!("session {}", field(&status, "NSsid")?),
+        format!("process_group {}", field(&status, "NSpgid")?),
         format!("uid {}", rustix::process::getuid().as_raw()),
         format!("effective_uid {}", rustix::process::geteuid().as_raw()),
         format!("gid {}", rustix::process::getgid().as_raw()),
@@ -105,10 +107,6 @@ fn signals(mask: &str, except: u64) -> Result<String, String> {
     let numbers: Vec<String> =
         (0..64).filter(|bit| mask >> bit & 1 == 1).map(|bit| (bit + 1).to_string()).collect();
     Ok(numbers.join(" "))
-}
-
-fn number(pid: Option<rustix::process::Pid>) -> i32 {
-    pid.map_or(0, |pid| pid.as_raw_nonzero().get())
 }
 
 fn amount(limit: Option<u64>) -> String {
