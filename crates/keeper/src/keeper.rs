@@ -187,7 +187,7 @@ impl Keeper {
         };
         let add = |fd, token: Token| keeper.poller.add(fd, token.encode(), Interest::Read);
         add(keeper.signals.as_fd(), Token::Signals).map_err(kernel("cannot poll"))?;
-        add(keeper.pump.bell.as_fd(), Token::Pump).map_err(kernel("cannot poll"))?;
+        add(keeper.pump.bell(), Token::Pump).map_err(kernel("cannot poll"))?;
         Ok(keeper)
     }
 
@@ -239,7 +239,7 @@ impl Keeper {
     }
 
     pub(crate) fn on_drained(&mut self) {
-        self.pump.bell.silence();
+        self.pump.silence();
         while let Some(drained) = self.pump.drained() {
             let Some(service) = self.services.get_mut(drained.slot) else { continue };
             Folder::of(&self.home, &service.name).remove_run(drained.run);

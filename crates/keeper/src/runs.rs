@@ -2,7 +2,7 @@
 
 use crate::keeper::{Keeper, Token};
 use crate::log;
-use crate::pump::Command;
+use crate::pump::{Command, Pipes};
 use crate::records::Folder;
 use crate::service::{Main, Run};
 use proctor_core::lifecycle::{Action, Event, Exit, Rules, SpawnFailure};
@@ -112,7 +112,7 @@ impl Keeper {
             folder: self.home.log_dir(&spec.name),
             spec: spec.logs,
             run,
-            pipes: pipes.map(Some),
+            pipes: Pipes::Here(pipes.map(Some)),
             fresh: true,
         });
         if let Some(service) = self.services.get_mut(slot) {

@@ -6,7 +6,7 @@
 
 use crate::keeper::{Keeper, Token};
 use crate::log;
-use crate::pump::{Command, Pump};
+use crate::pump::{Command, Pipes, Pump};
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run, Service};
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
@@ -247,7 +247,7 @@ impl Keeper {
     }
 
     /// Hand a run's pipes to the pump. One that is gone has no more to say; one that only lost its name has.
-    fn open_logs(&self, slot: u32, folder: &Folder, run: RunId) {
+    fn open_logs(&mut self, slot: u32, folder: &Folder, run: RunId) {
         let Some(service) = self.services.get(slot) else { return };
         let pid = service.run.as_ref().filter(|held| held.id == run).map_or(0, |held| held.pid);
         let open = |path: &Path, number| {
@@ -261,15 +261,14 @@ impl Keeper {
             folder: log_dir,
             spec: service.logs.clone(),
             run,
-            pipes,
+            pipes: Pipes::Here(pipes),
             fresh: false,
         });
     }
 
     /// After an upgrade that did not happen: a new pump, and every run's pipes in it.
     pub(crate) fn replace_pump(&mut self, pump: Pump) {
-        if let Err(error) = self.poller.add(pump.bell.as_fd(), Token::Pump.encode(), Interest::Read)
-        {
+        if let Err(error) = self.poller.add(pump.bell(), Token::Pump.encode(), Interest::Read) {
             log!("cannot hear the log thread: {error}");
         }
         self.pump = pump;
