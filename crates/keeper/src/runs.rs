@@ -277,7 +277,7 @@ impl Keeper {
 
     /// Look again at trees whose main process is gone.
     pub(crate) fn check_leftovers(&mut self) {
-        for slot in self.services.slots_where(|service| service.has_leftovers()) {
+        for slot in self.services.leftovers() {
             let run = self.services.get(slot).and_then(|s| s.run.as_ref()).map(|run| run.id);
             let Some(run) = run else { continue };
             if self.tree_is_empty(slot, run) {

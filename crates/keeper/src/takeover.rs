@@ -12,8 +12,7 @@ use crate::service::{Main, Run, Service};
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{self, BootId, Identity, RunHeader, StoredSpec, StoredState};
-use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopSpec};
-use proctor_core::time::{Millis, Mono, Now, Wall};
+use proctor_core::time::{Mono, Now, Wall};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
 use proctor_sys::tree::{Member, Tree};
@@ -95,7 +94,7 @@ impl Keeper {
                 log!(
                     "{name}: its settings were lost; it is kept, and restarted once they are known again"
                 );
-                without_spec(name, machine)
+                Service::without_spec(name, machine)
             }
         };
         let slot = self.services.add(service);
@@ -376,41 +375,4 @@ fn lock_is_free(path: &Path) -> bool {
         std::thread::sleep(Duration::from_millis(2));
     }
     false
-}
-
-/// A service whose settings are unknown is treated as carefully as can be.
-fn without_spec(name: &ServiceName, machine: Machine) -> Service {
-    Service {
-        name: name.clone(),
-        spec: None,
-        restart: RestartSpec {
-            policy: Policy::Never,
-            success_codes: vec![0],
-            max_restarts: Some(0),
-            window: Millis::seconds(60),
-            delay: None,
-            max_delay: Millis::seconds(60),
-            backoff: 1.0,
-            jitter: 0.0,
-            stable_after: Millis::seconds(10),
-            cool_off: None,
-        },
-        stop: StopSpec {
-            signal: proctor_sys::signal::SIGTERM,
-            grace: Millis::seconds(10),
-            on_shutdown: OnShutdown::Leave,
-        },
-        logs: LogSpec {
-            segment_bytes: 16 << 20,
-            max_age: None,
-            max_segments: u32::MAX,
-            max_total_bytes: u64::MAX,
-            on_full: OnFull::Block,
-        },
-        machine,
-        run: None,
-        removing: false,
-        quiet_until: None,
-        changed: true,
-    }
 }
