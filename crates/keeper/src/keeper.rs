@@ -6,11 +6,11 @@ use crate::environment::Environments;
 use crate::log;
 use crate::pump::Pump;
 use crate::records::{self, Folder};
-use crate::service::Services;
+use crate::service::{Run, Services};
 use proctor_core::config::signal::long_name;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Event;
-use proctor_core::record::{BootId, StoredState};
+use proctor_core::record::BootId;
 use proctor_core::spec::{Limit, Resource};
 use proctor_core::time::{Millis, Mono, Wall};
 use proctor_core::wire::Tracking;
@@ -280,11 +280,12 @@ impl Keeper {
     }
 
     /// Store a service's state; a failure is said and does not stop supervision.
-    pub(crate) fn store_state(&self, slot: u32) {
-        let Some(service) = self.services.get(slot) else { return };
+    pub(crate) fn store_state(&mut self, slot: u32) {
+        let Some(service) = self.services.get_mut(slot) else { return };
         let path = Folder::of(&self.home, &service.name).state();
-        let stored = StoredState { name: service.name.clone(), machine: service.machine.clone() };
-        if let Err(error) = records::write(&path, &stored) {
+        let state = service.to_store(service.run.as_ref().map(Run::header));
+        let fixed = service.run.as_ref().is_some_and(|run| run.spawned.is_some());
+        if let Err(error) = records::write_state(&path, &mut service.stored, &state, fixed) {
             log!("{error}");
         }
     }

@@ -11,7 +11,8 @@ use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run, Service};
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::{self, BootId, Identity, RunHeader, StoredSpec, StoredState};
+use proctor_core::record::{BootId, Identity, StoredSpec};
+use proctor_core::statefile::{Found as FoundState, Layout, RunHeader};
 use proctor_core::time::{Mono, Now, Wall};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
@@ -76,16 +77,15 @@ impl Keeper {
     fn take_over_service(&mut self, name: &ServiceName) {
         let folder = Folder::of(&self.home, name);
         let spec = said(records::read::<StoredSpec>(&folder.spec())).map(|StoredSpec(spec)| spec);
-        let state =
-            said(records::read::<StoredState>(&folder.state())).map(|stored| stored.machine);
+        let state = records::read_state(&folder.state());
         let runs = folder.runs();
-        if spec.is_none() && state.is_none() && runs.is_empty() {
+        if let (None, Ok(None), []) = (&spec, &state, runs.as_slice()) {
             folder.remove();
             return;
         }
-        let machine = believable(name, state, runs.last().copied());
+        let (machine, stored) = believable(name, state, runs.last().copied());
         let current = machine.run();
-        let service = match spec {
+        let mut service = match spec {
             Some(spec) => {
                 let encoded = postcard::to_allocvec(&spec).unwrap_or_default().into();
                 Service::new(&spec, encoded, machine)
@@ -97,6 +97,7 @@ impl Keeper {
                 Service::without_spec(name, machine)
             }
         };
+        service.stored = stored;
         let slot = self.services.add(service);
         self.renew_cgroup(name);
         for run in runs.into_iter().filter(|run| Some(*run) != current) {
@@ -288,16 +289,32 @@ impl Keeper {
 
 /// What a service's state was, going by what is on disk: a state that could not be read, or that could not be written
 /// when the newest run began, is worth less than that run.
-fn believable(name: &ServiceName, state: Option<Machine>, newest: Option<RunId>) -> Machine {
-    match (state, newest) {
-        (Some(state), None) => state,
-        (Some(state), Some(newest)) if newest <= state.last_run() => state,
+fn believable(
+    name: &ServiceName,
+    state: Result<Option<FoundState>, StoreError>,
+    newest: Option<RunId>,
+) -> (Machine, Option<Layout>) {
+    let now = clock::now();
+    let found = match (state, newest) {
+        // Defined, and never wished for.
+        (Ok(None), None) => return (Machine::new(now), None),
+        (state, _) => said(state),
+    };
+    let layout = found.as_ref().map(|found| found.layout);
+    if found.as_ref().is_some_and(|found| found.damaged) {
+        log!(
+            "{name}: the last change of its state was not completely written; going by the one before"
+        );
+    }
+    let machine = match (found.map(|found| found.state.machine), newest) {
+        (Some(machine), None) => machine,
+        (Some(machine), Some(newest)) if newest <= machine.last_run() => machine,
         (_, newest) => {
             log!("{name}: its state was lost; what runs is kept");
-            let now = clock::now();
             newest.map_or_else(|| Machine::new(now), |run| Machine::found_running(now, run))
         }
-    }
+    };
+    (machine, layout)
 }
 
 /// Both clocks at a moment of the past.
@@ -342,7 +359,7 @@ fn read_settled(folder: &Folder, run: RunId) -> Result<Recorded, String> {
     match read_run(folder, run) {
         settled @ Ok(None | Some((_, Some(_)))) => settled,
         Ok(Some((_, None))) | Err(_) => {
-            if !lock_is_free(&folder.run(run)) {
+            if !lock_is_free(&folder.state()) {
                 let seconds = CHILD_ON_ITS_WAY.as_secs();
                 log!("run {run} is still being made after {seconds} s; not waiting longer");
             }
@@ -352,15 +369,12 @@ fn read_settled(folder: &Folder, run: RunId) -> Result<Recorded, String> {
 }
 
 fn read_run(folder: &Folder, run: RunId) -> Result<Recorded, String> {
-    let path = folder.run(run);
-    match file::read_small(&path, 64 << 10) {
-        // Made, but its keeper died before it could write.
-        Ok(bytes) if bytes.is_empty() => Ok(None),
-        Ok(bytes) => record::decode_run(&bytes)
-            .map(Some)
-            .map_err(|error| format!("{} {error}", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+    let found = records::read_state(&folder.state()).map_err(|error| error.to_string())?;
+    let Some(found) = found else { return Ok(None) };
+    let Some(header) = found.state.run.filter(|header| header.run == run) else { return Ok(None) };
+    match found.identity {
+        Ok(identity) => Ok(Some((header, identity.filter(|identity| identity.run == run)))),
+        Err(error) => Err(format!("the identity in {} {error}", folder.state().display())),
     }
 }
 

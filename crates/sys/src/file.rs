@@ -18,6 +18,21 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::rename(&temp, path)
 }
 
+/// Make a file that does not exist yet.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Open a file to write in it, if it is one.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    match rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+        rustix::fs::FileType::RegularFile => Ok(file),
+        _ => Err(io::Error::other("is not a regular file")),
+    }
+}
+
 /// Read a file that is expected to be small; more than `most` bytes is an error.
 pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;

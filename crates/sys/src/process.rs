@@ -196,6 +196,7 @@ mod tests {
             start_ticks: crate::proc::stat(pid).unwrap().start_ticks,
             pidfs_inode: pidfs_inode(&process).unwrap_or(0),
             boot: crate::boot::id(),
+            run: proctor_core::name::RunId(1),
         }
     }
 
