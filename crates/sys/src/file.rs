@@ -83,6 +83,16 @@ impl Lock {
         held.then(|| u32::try_from(query.l_pid).ok()).flatten()
     }
 
+    /// Does `path` still name what is locked?
+    pub fn is_at(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let place = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
+        match (self.0.metadata(), std::fs::symlink_metadata(path)) {
+            (Ok(ours), Ok(there)) => place(&ours) == place(&there),
+            _ => false,
+        }
+    }
+
     pub fn file(&mut self) -> &mut File {
         &mut self.0
     }
