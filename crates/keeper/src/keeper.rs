@@ -304,7 +304,11 @@ impl Keeper {
         let Some(service) = self.services.get(slot) else { return };
         let path = Folder::of(&self.home, &service.name).state();
         let stored = StoredState { name: service.name.clone(), machine: service.machine.clone() };
-        if let Err(error) = records::write(&path, &stored) {
+        let written = match records::write(&path, &stored) {
+            Err(error) if error.is_for_want_of_room() => records::write_over(&path, &stored),
+            written => written,
+        };
+        if let Err(error) = written {
             log!("{error}");
         }
     }

@@ -44,6 +44,11 @@ impl Folder {
         self.path.join(format!("{run}.run"))
     }
 
+    /// The record of a run that is over: a full disk has room for the next one's in it.
+    pub(crate) fn spare(&self) -> PathBuf {
+        self.path.join("spare")
+    }
+
     /// The FIFOs of standard output and standard error.
     pub(crate) fn fifos(&self, run: RunId) -> [PathBuf; 2] {
         self.home.fifos(&self.name, run)
@@ -51,8 +56,11 @@ impl Folder {
 
     /// Remove all files of a run. The record goes last: while it is there, the rest is cleaned up by whoever finds it.
     pub(crate) fn remove_run(&self, run: RunId) {
-        for path in self.fifos(run).into_iter().chain([self.run(run)]) {
+        for path in self.fifos(run) {
             let _ = file::remove(&path);
+        }
+        if std::fs::rename(self.run(run), self.spare()).is_err() {
+            let _ = file::remove(&self.run(run));
         }
     }
 
@@ -101,4 +109,23 @@ pub(crate) fn write<B: Body>(path: &Path, body: &B) -> Result<(), StoreError> {
     let bytes =
         record::seal(body).map_err(|source| StoreError::Damaged { path: path.into(), source })?;
     file::replace(path, &bytes).map_err(|source| StoreError::Write { path: path.into(), source })
+}
+
+/// The same on a full disk: over what is there, which needs no more room. A keeper that dies in the middle leaves
+/// something damaged, which the next one notices.
+pub(crate) fn write_over<B: Body>(path: &Path, body: &B) -> Result<(), StoreError> {
+    let bytes =
+        record::seal(body).map_err(|source| StoreError::Damaged { path: path.into(), source })?;
+    file::overwrite(path, &bytes)
+        .map(drop)
+        .map_err(|source| StoreError::Write { path: path.into(), source })
+}
+
+impl StoreError {
+    pub(crate) fn is_for_want_of_room(&self) -> bool {
+        match self {
+            StoreError::Write { source, .. } => file::no_room(source),
+            StoreError::Read { .. } | StoreError::Damaged { .. } => false,
+        }
+    }
 }

@@ -319,6 +319,16 @@ impl Keeper {
 }
 
 fn new_record(folder: &Folder, header: &RunHeader) -> io::Result<File> {
+    let record = match write_record(folder, header) {
+        Err(error) if file::no_room(&error) => reuse_record(folder, header)?,
+        written => written?,
+    };
+    // Held through the fork until the child executes: a later keeper can tell a child on its way from none.
+    file::try_lock(&record)?;
+    Ok(record)
+}
+
+fn write_record(folder: &Folder, header: &RunHeader) -> io::Result<File> {
     let mut record = File::options()
         .read(true)
         .write(true)
@@ -326,9 +336,19 @@ fn new_record(folder: &Folder, header: &RunHeader) -> io::Result<File> {
         .mode(0o600)
         .open(folder.run(header.run))?;
     record.write_all(&header.encode())?;
-    // Held through the fork until the child executes: a later keeper can tell a child on its way from none.
-    file::try_lock(&record)?;
     Ok(record)
+}
+
+/// A crash must be followed by a restart on a full disk as well: take the record of a run that is over.
+fn reuse_record(folder: &Folder, header: &RunHeader) -> io::Result<File> {
+    let over = folder.runs().into_iter().filter(|run| *run != header.run);
+    let mut places = std::iter::once(folder.spare()).chain(over.map(|run| folder.run(run)));
+    let take = |path: std::path::PathBuf| {
+        let record = file::overwrite(&path, &header.encode()).ok()?;
+        std::fs::rename(&path, folder.run(header.run)).ok()?;
+        Some(record)
+    };
+    places.find_map(take).ok_or_else(|| rustix::io::Errno::NOSPC.into())
 }
 
 fn failure(step: &str, subject: &str, error: &io::Error) -> SpawnFailure {

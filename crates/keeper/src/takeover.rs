@@ -81,8 +81,10 @@ impl Keeper {
     fn take_over_service(&mut self, name: &ServiceName) {
         let folder = Folder::of(&self.home, name);
         let spec = said(records::read::<StoredSpec>(&folder.spec())).map(|StoredSpec(spec)| spec);
-        let state =
-            said(records::read::<StoredState>(&folder.state())).map(|stored| stored.machine);
+        let spec = spec.filter(|spec| is_of(name, &spec.name, &folder.spec()));
+        let state = said(records::read::<StoredState>(&folder.state()));
+        let state = state.filter(|stored| is_of(name, &stored.name, &folder.state()));
+        let state = state.map(|stored| stored.machine);
         let runs = folder.runs();
         if spec.is_none() && state.is_none() && runs.is_empty() {
             folder.remove();
@@ -347,6 +349,14 @@ fn said<T>(read: Result<Option<T>, StoreError>) -> Option<T> {
     })
 }
 
+/// A file of another service is no better than a damaged one.
+fn is_of(name: &ServiceName, found: &ServiceName, path: &Path) -> bool {
+    if name != found {
+        log!("{} is of the service {found}, not of {name}", path.display());
+    }
+    name == found
+}
+
 type Recorded = Option<(RunHeader, Option<Identity>)>;
 
 /// A run's record when nobody writes it any more: a child between fork and exec may be about to.
@@ -368,9 +378,13 @@ fn read_run(folder: &Folder, run: RunId) -> Result<Recorded, String> {
     match file::read_small(&path, 64 << 10) {
         // Made, but its keeper died before it could write.
         Ok(bytes) if bytes.is_empty() => Ok(None),
-        Ok(bytes) => record::decode_run(&bytes)
-            .map(Some)
-            .map_err(|error| format!("{} {error}", path.display())),
+        Ok(bytes) => match record::decode_run(&bytes) {
+            Ok((header, _)) if header.run != run => {
+                Err(format!("{} is about another run, {}", path.display(), header.run))
+            }
+            Ok(recorded) => Ok(Some(recorded)),
+            Err(error) => Err(format!("{} {error}", path.display())),
+        },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("cannot read {}: {error}", path.display())),
     }

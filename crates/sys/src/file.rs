@@ -18,6 +18,21 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::rename(&temp, path)
 }
 
+/// Put `bytes` into a file that exists, over what it holds: where they are not more than that, no room is needed.
+pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    use std::os::unix::fs::FileExt;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    file.write_all_at(bytes, 0)?;
+    file.set_len(bytes.len() as u64)?;
+    Ok(file)
+}
+
+/// Did it fail because the disk, or what we may use of it, is full?
+pub fn no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// Read a file that is expected to be small; more than `most` bytes is an error.
 pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
