@@ -50,6 +50,11 @@ impl Home {
         self.runtime.join("keeper.lock")
     }
 
+    /// Held by the living keeper as well: somebody who tidies the runtime folder away does not let a second keeper in.
+    pub fn guard(&self) -> PathBuf {
+        self.state.join("keeper.lock")
+    }
+
     /// Run records, specs and FIFOs, one folder for each service.
     pub fn services(&self) -> PathBuf {
         self.runtime.join("services")
@@ -63,6 +68,11 @@ impl Home {
     pub fn fifos(&self, name: &ServiceName, run: RunId) -> [PathBuf; 2] {
         let folder = self.service(name);
         [folder.join(format!("{run}.out")), folder.join(format!("{run}.err"))]
+    }
+
+    /// Which boot the runtime folder is about.
+    pub fn boot(&self) -> PathBuf {
+        self.runtime.join("boot")
     }
 
     /// Shared environments.

@@ -9,6 +9,7 @@ mod daemon;
 mod ending;
 mod environment;
 mod keeper;
+mod lost;
 mod pump;
 mod records;
 mod requests;

@@ -21,6 +21,8 @@ pub(crate) enum StoreError {
     Write { path: PathBuf, source: io::Error },
     #[error("{path} {source}", path = .path.display())]
     Damaged { path: PathBuf, source: RecordError },
+    #[error("{path} is of another service, {name}", path = .path.display())]
+    Stranger { path: PathBuf, name: ServiceName },
 }
 
 impl StoreError {
@@ -28,7 +30,9 @@ impl StoreError {
     pub(crate) fn into_io(self) -> io::Error {
         match self {
             StoreError::Read { source, .. } | StoreError::Write { source, .. } => source,
-            StoreError::Damaged { .. } => io::ErrorKind::InvalidData.into(),
+            StoreError::Damaged { .. } | StoreError::Stranger { .. } => {
+                io::ErrorKind::InvalidData.into()
+            }
         }
     }
 }
@@ -36,7 +40,7 @@ impl StoreError {
 /// Paths of one service's folder.
 pub(crate) struct Folder {
     home: Home,
-    name: ServiceName,
+    pub(crate) name: ServiceName,
     pub(crate) path: PathBuf,
 }
 
@@ -95,12 +99,14 @@ pub(crate) fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
 }
 
 /// What a service's state file says; `None` if there is none, or one that its keeper died before writing.
-pub(crate) fn read_state(path: &Path) -> Result<Option<Found>, StoreError> {
+pub(crate) fn read_state(path: &Path, name: &ServiceName) -> Result<Option<Found>, StoreError> {
     match file::read_small(path, MOST) {
         Ok(bytes) if bytes.is_empty() => Ok(None),
-        Ok(bytes) => statefile::decode(&bytes)
-            .map(Some)
-            .map_err(|source| StoreError::Damaged { path: path.into(), source }),
+        Ok(bytes) => match statefile::decode(&bytes) {
+            Ok(found) if found.state.name == *name => Ok(Some(found)),
+            Ok(found) => Err(StoreError::Stranger { path: path.into(), name: found.state.name }),
+            Err(source) => Err(StoreError::Damaged { path: path.into(), source }),
+        },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(StoreError::Read { path: path.into(), source }),
     }
@@ -134,17 +140,29 @@ pub(crate) fn write_state(
             (_, Err(_)) => {}
         }
     }
-    let (new, bytes) = Layout::create(state, identity.as_ref()).map_err(damaged)?;
-    if layout.is_none()
-        && let Ok(mut file) = file::create_new(path)
-    {
-        file.write_all(&bytes).map_err(unwritten)?;
-        *layout = Some(new);
-        return Ok(file);
-    }
-    file::replace(path, &bytes).map_err(unwritten)?;
+    create_state(path, layout, state, identity.as_ref())
+}
+
+/// Write a service's state as a new file.
+pub(crate) fn create_state(
+    path: &Path,
+    layout: &mut Option<Layout>,
+    state: &StoredState,
+    identity: Option<&[u8; IDENTITY_SIZE]>,
+) -> Result<File, StoreError> {
+    let unwritten = |source| StoreError::Write { path: path.into(), source };
+    let (new, bytes) = Layout::create(state, identity)
+        .map_err(|source| StoreError::Damaged { path: path.into(), source })?;
+    // One that nobody has is made at once: a keeper that dies before it is written leaves an empty file, which says nothing.
+    let file = match file::create_new(path) {
+        Ok(mut file) => file.write_all(&bytes).map(|()| file).map_err(unwritten)?,
+        Err(_) => {
+            file::replace(path, &bytes).map_err(unwritten)?;
+            file::open_regular(path).map_err(unwritten)?
+        }
+    };
     *layout = Some(new);
-    file::open_regular(path).map_err(unwritten)
+    Ok(file)
 }
 
 /// `None` if there is no such file.

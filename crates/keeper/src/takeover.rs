@@ -18,6 +18,7 @@ use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
 use proctor_sys::tree::{Member, Tree};
 use proctor_sys::{cgroup, clock, fifo, file, proc};
+use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -49,6 +50,9 @@ impl Keeper {
             };
             self.take_over_service(&name);
         }
+        self.keep_lost_runs();
+        // Something may have vanished while the program that we replaced was on its way out.
+        self.mend_folder();
         // Children that ended while we were becoming this program.
         self.reap();
         self.witnesses.clear();
@@ -56,7 +60,7 @@ impl Keeper {
 
     /// Everything in the runtime directory is about one boot; after another it is about nothing.
     fn forget_other_boots(&self) {
-        let path = self.home.runtime.join("boot");
+        let path = self.home.boot();
         let known =
             file::read_small(&path, 64).ok().and_then(|bytes| bytes.try_into().ok()).map(BootId);
         if known == Some(self.boot) {
@@ -77,7 +81,8 @@ impl Keeper {
     fn take_over_service(&mut self, name: &ServiceName) {
         let folder = Folder::of(&self.home, name);
         let spec = said(records::read::<StoredSpec>(&folder.spec())).map(|StoredSpec(spec)| spec);
-        let state = records::read_state(&folder.state());
+        let spec = spec.filter(|spec| is_of(name, &spec.name, &folder.spec()));
+        let state = records::read_state(&folder.state(), name);
         let runs = folder.runs();
         if let (None, Ok(None), []) = (&spec, &state, runs.as_slice()) {
             folder.remove();
@@ -116,7 +121,7 @@ impl Keeper {
         self.pump.send(Command::End { slot, run, exit });
     }
 
-    fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
+    pub(crate) fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
         match self.find_run(slot, folder, run) {
             Found::Alive(header, process) => {
                 let attached = self.attach(slot, &header, process);
@@ -195,13 +200,19 @@ impl Keeper {
         let Some(mark) = self.mark(slot, run) else { return Found::Never };
         let cgroup = self.cgroup_path(slot);
         let tree = |cgroup| Tree { pid: 0, cgroup, mark: mark.clone(), reaped_at: Some(0) };
-        let leads =
-            |member: &Member| proc::stat(member.pid).is_some_and(|stat| stat.session == member.pid);
-        let marked = tree(None).members();
-        let inside = cgroup.iter().flat_map(|path| tree(Some(path.clone())).members());
-        let leader = marked.into_iter().chain(inside).find(leads);
+        let mut members = tree(None).members();
+        members.extend(cgroup.iter().flat_map(|path| tree(Some(path.clone())).members()));
+        let pids: HashSet<u32> = members.iter().map(|member| member.pid).collect();
+        // Descendants may lead sessions of their own; the main process has its parent elsewhere, and is the eldest.
+        let rank = |member: Member| {
+            let stat = proc::stat(member.pid).filter(|stat| stat.session == member.pid)?;
+            Some((pids.contains(&stat.ppid), stat.start_ticks, member))
+        };
+        let leader = members.iter().filter_map(|member| rank(*member));
+        let leader = leader.min_by_key(|(below, ticks, _)| (*below, *ticks)).map(|(.., m)| m);
         let cgroup = cgroup.map(|path| path.display().to_string());
-        let header = RunHeader { run, started: clock::now().wall, cgroup };
+        let started = leader.map_or_else(|| clock::now().wall, |m| clock::wall_at(m.start_ticks));
+        let header = RunHeader { run, started, cgroup };
         match leader.and_then(|member| Process::open(member.pid)) {
             Some(process) => Found::Alive(header, process),
             None => Found::Over(header, Exit::Unknown),
@@ -352,6 +363,14 @@ fn said<T>(read: Result<Option<T>, StoreError>) -> Option<T> {
     })
 }
 
+/// A file of another service is no better than a damaged one.
+fn is_of(name: &ServiceName, found: &ServiceName, path: &Path) -> bool {
+    if name != found {
+        log!("{} is of the service {found}, not of {name}", path.display());
+    }
+    name == found
+}
+
 type Recorded = Option<(RunHeader, Option<Identity>)>;
 
 /// A run's record when nobody writes it any more: a child between fork and exec may be about to.
@@ -369,7 +388,8 @@ fn read_settled(folder: &Folder, run: RunId) -> Result<Recorded, String> {
 }
 
 fn read_run(folder: &Folder, run: RunId) -> Result<Recorded, String> {
-    let found = records::read_state(&folder.state()).map_err(|error| error.to_string())?;
+    let found =
+        records::read_state(&folder.state(), &folder.name).map_err(|error| error.to_string())?;
     let Some(found) = found else { return Ok(None) };
     let Some(header) = found.state.run.filter(|header| header.run == run) else { return Ok(None) };
     match found.identity {

@@ -33,6 +33,20 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Put `bytes` into a file that exists, over what it holds: where they are not more than that, no room is needed.
+pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    use std::os::unix::fs::FileExt;
+    let file = open_regular(path)?;
+    file.write_all_at(bytes, 0)?;
+    file.set_len(bytes.len() as u64)?;
+    Ok(file)
+}
+
+/// Did it fail because the disk, or what we may use of it, is full?
+pub fn no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// Read a file that is expected to be small; more than `most` bytes is an error.
 pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -96,6 +110,16 @@ impl Lock {
         };
         let held = asked == 0 && query.l_type != libc::F_UNLCK as libc::c_short;
         held.then(|| u32::try_from(query.l_pid).ok()).flatten()
+    }
+
+    /// Does `path` still name what is locked?
+    pub fn is_at(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let place = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
+        match (self.0.metadata(), std::fs::symlink_metadata(path)) {
+            (Ok(ours), Ok(there)) => place(&ours) == place(&there),
+            _ => false,
+        }
     }
 
     pub fn file(&mut self) -> &mut File {

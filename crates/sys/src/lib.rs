@@ -22,3 +22,4 @@ pub mod socket;
 pub mod spawn;
 pub mod tree;
 pub mod user;
+pub mod vanish;

@@ -89,6 +89,16 @@ pub fn environment_has(pid: u32, entry: &str) -> bool {
     bytes.split(|b| *b == 0).any(|found| found == entry.as_bytes())
 }
 
+/// What the variable `name` was in the environment that `pid` was started with.
+pub fn environment_value(pid: u32, name: &str) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = |entry: &[u8]| {
+        let text = std::str::from_utf8(entry).ok()?;
+        Some(text.strip_prefix(name)?.strip_prefix('=')?.to_owned())
+    };
+    bytes.split(|b| *b == 0).find_map(value)
+}
+
 /// Proportional set size: memory shared with others counted by its share.
 pub fn pss_bytes(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;

@@ -49,6 +49,11 @@ impl Budget {
         self.recent.push(now);
     }
 
+    /// The restart that was made came to nothing for lack of something else: it does not count.
+    pub(super) fn unmade(&mut self) {
+        self.recent.pop();
+    }
+
     pub(super) fn spent(&self) -> u32 {
         self.recent.len() as u32
     }

@@ -12,6 +12,7 @@ mod foreground_up;
 mod full_disk;
 mod health;
 mod homes;
+mod hostile;
 mod learned;
 mod lifecycle;
 mod logs;
