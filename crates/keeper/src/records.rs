@@ -3,6 +3,7 @@
 use proctor_core::home::Home;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{self, Body, RecordError};
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,9 +52,11 @@ impl Folder {
 
     /// Remove all files of a run. The record goes last: while it is there, the rest is cleaned up by whoever finds it.
     pub(crate) fn remove_run(&self, run: RunId) {
-        for path in self.fifos(run).into_iter().chain([self.run(run)]) {
+        for path in self.fifos(run) {
             let _ = file::remove(&path);
         }
+        failpoint::moment(Point::RecordRemove);
+        let _ = file::remove(&self.run(run));
     }
 
     /// The runs that have files here, whatever kind.
@@ -87,7 +90,8 @@ pub(crate) fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
 
 /// `None` if there is no such file.
 pub(crate) fn read<B: Body>(path: &Path) -> Result<Option<B>, StoreError> {
-    let bytes = match file::read_small(path, MOST) {
+    let read = failpoint::step(Point::TakeoverRead).and_then(|()| file::read_small(path, MOST));
+    let bytes = match read {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(StoreError::Read { path: path.into(), source }),

@@ -11,6 +11,7 @@ use proctor_core::record::RunHeader;
 use proctor_core::spec::ServiceSpec;
 use proctor_core::time::{Millis, Now};
 use proctor_sys::cgroup::Hierarchy;
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::spawn::{self, Group, Outcome, Plan};
 use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
@@ -96,6 +97,7 @@ impl Keeper {
             folder.remove_run(run);
         }
         let (made, pipes) = made?;
+        failpoint::moment(Point::RunMade);
         self.children.insert(made.pid, slot);
         if let Some(spawned) = &made.spawned {
             let watched = self.poller.add(
@@ -115,6 +117,7 @@ impl Keeper {
             pipes: pipes.map(Some),
             fresh: true,
         });
+        failpoint::moment(Point::RunPiped);
         if let Some(service) = self.services.get_mut(slot) {
             service.run = Some(made);
         }
@@ -130,11 +133,13 @@ impl Keeper {
         now: Now,
     ) -> Result<(Run, [OwnedFd; 2]), SpawnFailure> {
         let name = spec.name.as_str();
+        failpoint::step(Point::RunBegin).map_err(|e| failure("make", name, &e))?;
         let exec = &spec.exec;
         let owner = exec.credentials.as_ref().map(|c| (c.uid, c.gid));
         let [out, err] = folder.fifos(run);
         let out = fifo::create(&out, owner).map_err(|e| failure("make the output of", name, &e))?;
         let err = fifo::create(&err, owner).map_err(|e| failure("make the output of", name, &e))?;
+        failpoint::step(Point::RunPipes).map_err(|e| failure("make the output of", name, &e))?;
         let group = self.cgroup_of(name);
         let walks_in = self.hierarchy.as_ref().is_some_and(Hierarchy::walk_in);
         let cgroup = group.as_ref().map(|(path, _)| path.clone());
@@ -243,6 +248,7 @@ impl Keeper {
     pub(crate) fn main_ended(&mut self, slot: u32, exit: Exit) {
         let run = self.services.get(slot).and_then(|s| s.run.as_ref());
         let Some(id) = run.map(|run| run.id) else { return };
+        failpoint::moment(Point::RunEnded);
         self.read_report(slot);
         let oom = self.oom_since_last_look(slot, &exit);
         // If the report was of a failure, that run is over, and the next one may be here already.
@@ -303,6 +309,7 @@ impl Keeper {
             }
         }
         service.quiet_until = Some(now.mono.plus(QUIET));
+        failpoint::moment(Point::RunOver);
         self.pump.send(Command::End { slot, run, exit });
     }
 
@@ -325,7 +332,9 @@ fn new_record(folder: &Folder, header: &RunHeader) -> io::Result<File> {
         .create_new(true)
         .mode(0o600)
         .open(folder.run(header.run))?;
+    failpoint::step(Point::RecordEmpty)?;
     record.write_all(&header.encode())?;
+    failpoint::step(Point::RecordWritten)?;
     // Held through the fork until the child executes: a later keeper can tell a child on its way from none.
     file::try_lock(&record)?;
     Ok(record)

@@ -4,6 +4,7 @@
 //! middle leaves its temporary file; the name says which process wrote it, so the next start can tell a leftover
 //! from a file somebody is writing just now. Content and versions are the caller's business.
 
+use crate::failpoint::{self, Point};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,12 +19,14 @@ const SUFFIX: &str = ".tmp";
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = parent(path)?;
     let temporary = folder.join(temporary_name(path)?);
+    failpoint::step(Point::StoreBegin)?;
     let result = write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = result {
         // Best effort: the first error is the one to report, and a leftover is swept at the next start.
         fs::remove_file(&temporary).ok();
         return Err(error);
     }
+    failpoint::step(Point::StoreRenamed)?;
     File::open(folder)?.sync_all()
 }
 
@@ -43,7 +46,8 @@ pub fn leftovers(folder: &Path) -> io::Result<Vec<PathBuf>> {
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).mode(MODE).open(path)?;
     file.write_all(bytes)?;
-    file.sync_all()
+    file.sync_all()?;
+    failpoint::step(Point::StoreWritten)
 }
 
 fn parent(path: &Path) -> io::Result<&Path> {

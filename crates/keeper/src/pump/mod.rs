@@ -15,6 +15,7 @@ use proctor_core::name::RunId;
 use proctor_core::spec::LogSpec;
 use proctor_core::time::{Millis, Mono};
 use proctor_sys::clock;
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::fifo::{self, Moved};
 use proctor_sys::poll::{Bell, Interest, Poller, Ready};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -301,9 +302,11 @@ impl Worker {
         }
         self.busy.retain(|token| self.pipes.contains_key(token));
         self.stalled.retain(|token| self.pipes.contains_key(token));
+        failpoint::moment(Point::LogEnd);
         if let Some(writer) = self.writers.get_mut(&(slot, Stream::Stdout)) {
             writer.mark_exit(run, ExitMark::of(exit));
         }
+        failpoint::moment(Point::LogEnded);
         let _ = self.answers.send(Drained { slot, run });
         self.bell.ring();
     }

@@ -3,6 +3,7 @@
 use proctor_core::logindex::{self, Entry, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::time::Wall;
+use proctor_sys::failpoint::{self, Point};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -133,13 +134,16 @@ impl Segments {
     /// Delete the oldest closed segment; false if there is none.
     pub(super) fn delete_oldest(&mut self) -> bool {
         let Some((number, _)) = self.closed.pop_front() else { return false };
+        failpoint::moment(Point::RetainBegin);
         // The log first: an index without a log is nothing, a log without an index has lost its times.
         let _ = std::fs::remove_file(self.path(&logindex::log_file(self.stream, number)));
+        failpoint::moment(Point::RetainLog);
         let _ = std::fs::remove_file(self.path(&logindex::index_file(self.stream, number)));
         true
     }
 
     fn create(&self, number: u64, now: Wall) -> io::Result<Open> {
+        failpoint::step(Point::RotateBegin)?;
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(0o600);
         // Left over from a crash between the two: take it over.
@@ -151,6 +155,7 @@ impl Segments {
             .truncate(true)
             .mode(0o600)
             .open(index_path)?;
+        failpoint::step(Point::RotateIndex)?;
         let log = options.open(self.path(&logindex::log_file(self.stream, number)))?;
         let file = identity(&log)?;
         Ok(Open { number, log, index, length: 0, index_length: 0, opened: now, file })

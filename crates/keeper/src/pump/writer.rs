@@ -7,6 +7,7 @@ use proctor_core::logindex::{Entry, ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::{LogSpec, OnFull};
 use proctor_core::time::{Millis, Mono, Wall};
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::fifo::{self, Moved};
 use rustix::io::Errno;
 use std::fs::File;
@@ -101,13 +102,16 @@ impl Writer {
         }
         self.rotate_if_due(now)?;
         self.note_dropped(run, now);
+        failpoint::step(Point::LogIndex)?;
         self.note_time(run, now)?;
+        failpoint::step(Point::LogBytes)?;
         let limit = self.spec.segment_bytes + SLACK;
         let open = self.opened(now)?;
         let room = usize::try_from(limit.saturating_sub(open.length).max(1)).unwrap_or(most);
         match fifo::move_to_file(pipe, &open.log, open.length, most.min(room))? {
             Moved::Bytes(bytes) => {
                 open.length += bytes;
+                failpoint::moment(Point::LogMoved);
                 Ok(Stored::Moved(bytes))
             }
             Moved::Empty | Moved::Closed => Ok(Stored::Empty),
@@ -212,6 +216,7 @@ impl Writer {
         let Some(open) = self.open.take() else { return Ok(()) };
         match self.segments.next(open, now) {
             Ok(next) => {
+                failpoint::moment(Point::RotateMade);
                 self.open = Some(next);
                 self.entry = None;
                 self.retain();
