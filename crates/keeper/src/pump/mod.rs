@@ -42,7 +42,7 @@ const BELL: u64 = u64::MAX;
 
 /// What the keeper asks of the pump. `slot` is the keeper's number of a service.
 pub(crate) enum Command {
-    /// A run's pipes. `fresh`: it is just being made, so its start is marked.
+    /// A run's pipes. `fresh`: it is just being made, so its start is not marked yet.
     Begin {
         slot: u32,
         folder: PathBuf,
@@ -259,7 +259,7 @@ impl Worker {
                 .writers
                 .entry((slot, stream))
                 .or_insert_with(|| Writer::new(folder.clone(), stream, spec.clone()));
-            if fresh && stream == Stream::Stdout {
+            if stream == Stream::Stdout && (fresh || !writer.knows(run)) {
                 writer.mark(run, Mark::RunStarted);
             }
             let Some(fd) = fd else { continue };

@@ -41,6 +41,11 @@ impl Open {
         read.is_ok() && logindex::decode_all(&bytes).iter().any(is_exit)
     }
 
+    /// The run of the last entry.
+    pub(super) fn last_run(&self) -> Option<RunId> {
+        last_run(&self.index, self.index_length)
+    }
+
     /// Somebody has emptied or shortened the file: go on at its end. What the index says of it holds no more.
     fn shorten(&mut self, length: u64) -> io::Result<()> {
         self.index.set_len(0)?;
@@ -122,6 +127,15 @@ impl Segments {
         self.create(newest.max(open.number) + 1, now).map(Some)
     }
 
+    /// The run of the last entry in a closed segment.
+    pub(super) fn last_run(&self) -> Option<RunId> {
+        self.closed.iter().rev().find_map(|(number, _)| {
+            let path = self.path(&logindex::index_file(self.stream, *number));
+            let index = open_regular(&path, false).ok()?;
+            last_run(&index, whole_entries(&index).ok()?)
+        })
+    }
+
     /// Bytes of the closed segments.
     pub(super) fn bytes(&self) -> u64 {
         self.closed.iter().map(|(_, size)| size).sum()
@@ -165,9 +179,7 @@ impl Segments {
         let log = open_regular(&self.path(&logindex::log_file(self.stream, number)), false)?;
         let index = open_regular(&self.path(&logindex::index_file(self.stream, number)), true)?;
         let length = log.metadata()?.len();
-        // A torn record is overwritten.
-        let index_length =
-            index.metadata()?.len() / logindex::RECORD as u64 * logindex::RECORD as u64;
+        let index_length = whole_entries(&index)?;
         let opened = age_of(&log).unwrap_or(now);
         let file = identity(&log)?;
         Ok(Open { number, log, index, length, index_length, opened, file })
@@ -193,6 +205,17 @@ fn open_regular(path: &Path, create: bool) -> io::Result<File> {
     } else {
         Err(io::Error::other("is not a regular file"))
     }
+}
+
+/// Bytes of an index without a torn entry at its end, which is overwritten.
+fn whole_entries(index: &File) -> io::Result<u64> {
+    Ok(index.metadata()?.len() / logindex::RECORD as u64 * logindex::RECORD as u64)
+}
+
+fn last_run(index: &File, length: u64) -> Option<RunId> {
+    let mut bytes = [0; logindex::RECORD];
+    index.read_exact_at(&mut bytes, length.checked_sub(logindex::RECORD as u64)?).ok()?;
+    Entry::decode(&bytes).map(|entry| entry.run)
 }
 
 fn identity(file: &File) -> io::Result<(u64, u64)> {

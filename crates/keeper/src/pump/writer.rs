@@ -131,6 +131,14 @@ impl Writer {
         }
     }
 
+    /// Is this run's start marked? The mark comes before anything else of a run, but a keeper may have died before it.
+    pub(super) fn knows(&mut self, run: RunId) -> bool {
+        let now = proctor_sys::clock::now().wall;
+        let Ok(open) = self.opened(now) else { return true };
+        let newest = open.last_run();
+        newest.or_else(|| self.segments.last_run()).is_some_and(|newest| newest >= run)
+    }
+
     /// Mark the end of a run. A keeper may have died after it did and before anybody knew.
     pub(super) fn mark_exit(&mut self, run: RunId, exit: ExitMark) {
         let now = proctor_sys::clock::now().wall;
