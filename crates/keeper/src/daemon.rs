@@ -224,10 +224,9 @@ impl Keeper {
             alive.greeted = true;
         }
         self.daemon.send(&hello);
-        for (_, service) in self.services.iter_mut() {
-            service.changed = false;
+        self.services.tell_all(|service| {
             self.daemon.send(&FromKeeper::State(Box::new(service.state())));
-        }
+        });
         self.daemon.send(&FromKeeper::SnapshotEnd);
         // Whoever started us waits for this.
         self.daemon.ready = None;
@@ -241,19 +240,15 @@ impl Keeper {
 
     /// Put changed states into the outgoing buffer, while there is room.
     pub(crate) fn stage_states(&mut self) {
-        let Some(alive) = self.daemon.alive.as_mut().filter(|alive| alive.greeted) else { return };
-        for (_, service) in self.services.iter_mut() {
-            if alive.outgoing.len() >= ENOUGH {
-                return;
+        let greeted = |alive: &&mut Alive| alive.greeted && alive.outgoing.len() < ENOUGH;
+        let Some(alive) = self.daemon.alive.as_mut().filter(greeted) else { return };
+        self.services.tell_changes(|service| {
+            let state = FromKeeper::State(Box::new(service.state()));
+            if let Err(error) = wire::encode(&state, &mut alive.outgoing) {
+                log!("cannot tell the daemon of {}: {error}", service.name);
             }
-            if service.changed && service.quiet_until.is_none() {
-                service.changed = false;
-                let state = FromKeeper::State(Box::new(service.state()));
-                if let Err(error) = wire::encode(&state, &mut alive.outgoing) {
-                    log!("cannot tell the daemon of {}: {error}", service.name);
-                }
-            }
-        }
+            alive.outgoing.len() < ENOUGH
+        });
     }
 
     fn write_to_daemon(&mut self) {

@@ -188,7 +188,7 @@ impl Keeper {
         };
         let add = |fd, token: Token| keeper.poller.add(fd, token.encode(), Interest::Read);
         add(keeper.signals.as_fd(), Token::Signals).map_err(kernel("cannot poll"))?;
-        add(keeper.pump.bell.as_fd(), Token::Pump).map_err(kernel("cannot poll"))?;
+        add(keeper.pump.bell(), Token::Pump).map_err(kernel("cannot poll"))?;
         Ok(keeper)
     }
 
@@ -240,7 +240,7 @@ impl Keeper {
     }
 
     pub(crate) fn on_drained(&mut self) {
-        self.pump.bell.silence();
+        self.pump.silence();
         while let Some(drained) = self.pump.drained() {
             let Some(service) = self.services.get_mut(drained.slot) else { continue };
             failpoint::moment(Point::RunDrained);
@@ -257,15 +257,11 @@ impl Keeper {
     /// Everything that is due now.
     fn on_time(&mut self) {
         let now = clock::now().mono;
-        let due = self
-            .services
-            .slots_where(|service| service.machine.deadline().is_some_and(|at| at <= now));
-        for slot in due {
-            self.handle(slot, Event::Tick);
-        }
-        for (_, service) in self.services.iter_mut() {
-            if service.quiet_until.is_some_and(|until| until <= now) {
-                service.quiet_until = None;
+        for slot in self.services.due(now) {
+            let Some(service) = self.services.get_mut(slot) else { continue };
+            service.quiet_until = service.quiet_until.filter(|until| *until > now);
+            if service.machine.deadline().is_some_and(|at| at <= now) {
+                self.handle(slot, Event::Tick);
             }
         }
         self.check_leftovers();
@@ -273,18 +269,15 @@ impl Keeper {
         self.go_on_ending(now);
     }
 
-    fn next_deadline(&self) -> Option<Duration> {
+    fn next_deadline(&mut self) -> Option<Duration> {
         if !self.pending.is_empty() {
             return Some(Duration::ZERO);
         }
         let now = clock::now().mono;
-        let look_again = now.plus(LOOK_AGAIN);
-        let of_services = self.services.iter().flat_map(|(_, service)| {
-            let leftovers = service.has_leftovers().then_some(look_again);
-            [service.machine.deadline(), service.quiet_until, leftovers]
-        });
-        let others = [self.daemon.deadline(), self.ending.deadline()];
-        let next: Option<Mono> = of_services.chain(others).flatten().min();
+        let look_again = (!self.services.leftovers().is_empty()).then(|| now.plus(LOOK_AGAIN));
+        let deadlines =
+            [self.services.deadline(), look_again, self.daemon.deadline(), self.ending.deadline()];
+        let next: Option<Mono> = deadlines.into_iter().flatten().min();
         next.map(|at| Duration::from_micros(at.0.saturating_sub(now.0)))
     }
 

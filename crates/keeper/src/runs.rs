@@ -2,7 +2,7 @@
 
 use crate::keeper::{Keeper, Token};
 use crate::log;
-use crate::pump::Command;
+use crate::pump::{Command, Pipes};
 use crate::records::Folder;
 use crate::service::{Main, Run};
 use proctor_core::lifecycle::{Action, Event, Exit, Rules, SpawnFailure};
@@ -114,7 +114,7 @@ impl Keeper {
             folder: self.home.log_dir(&spec.name),
             spec: spec.logs,
             run,
-            pipes: pipes.map(Some),
+            pipes: Pipes::Here(pipes.map(Some)),
             fresh: true,
         });
         failpoint::moment(Point::RunPiped);
@@ -283,7 +283,7 @@ impl Keeper {
 
     /// Look again at trees whose main process is gone.
     pub(crate) fn check_leftovers(&mut self) {
-        for slot in self.services.slots_where(|service| service.has_leftovers()) {
+        for slot in self.services.leftovers() {
             let run = self.services.get(slot).and_then(|s| s.run.as_ref()).map(|run| run.id);
             let Some(run) = run else { continue };
             if self.tree_is_empty(slot, run) {

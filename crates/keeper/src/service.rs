@@ -2,13 +2,13 @@
 
 use proctor_core::lifecycle::{Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::spec::{LogSpec, RestartSpec, ServiceSpec, StopSpec};
-use proctor_core::time::{Mono, Wall};
+use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, ServiceSpec, StopSpec};
+use proctor_core::time::{Millis, Mono, Wall};
 use proctor_core::wire::{PhaseView, RunView, ServiceState};
 use proctor_sys::process::Process;
 use proctor_sys::spawn::Spawned;
 use proctor_sys::tree::Tree;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 pub(crate) struct Service {
@@ -25,6 +25,8 @@ pub(crate) struct Service {
     /// Nobody is told of an exit before its last line is stored, unless that takes longer than this.
     pub(crate) quiet_until: Option<Mono>,
     pub(crate) changed: bool,
+    /// Where it stands in the list of timers.
+    timer: Option<Mono>,
 }
 
 /// The process of a run, or what is left of it.
@@ -67,6 +69,45 @@ impl Service {
             removing: false,
             quiet_until: None,
             changed: true,
+            timer: None,
+        }
+    }
+
+    /// One whose settings were lost is treated as carefully as can be.
+    pub(crate) fn without_spec(name: &ServiceName, machine: Machine) -> Service {
+        Service {
+            name: name.clone(),
+            spec: None,
+            restart: RestartSpec {
+                policy: Policy::Never,
+                success_codes: vec![0],
+                max_restarts: Some(0),
+                window: Millis::seconds(60),
+                delay: None,
+                max_delay: Millis::seconds(60),
+                backoff: 1.0,
+                jitter: 0.0,
+                stable_after: Millis::seconds(10),
+                cool_off: None,
+            },
+            stop: StopSpec {
+                signal: proctor_sys::signal::SIGTERM,
+                grace: Millis::seconds(10),
+                on_shutdown: OnShutdown::Leave,
+            },
+            logs: LogSpec {
+                segment_bytes: 16 << 20,
+                max_age: None,
+                max_segments: u32::MAX,
+                max_total_bytes: u64::MAX,
+                on_full: OnFull::Block,
+            },
+            machine,
+            run: None,
+            removing: false,
+            quiet_until: None,
+            changed: true,
+            timer: None,
         }
     }
 
@@ -131,13 +172,19 @@ impl Run {
     }
 }
 
-/// All services, by a number that stays the same while they exist, and by name.
+/// All services, by a number that stays the same while they exist, and by name; with lists of those that need something, so
+/// that the loop looks at these and not at thousands.
 #[derive(Default)]
 pub(crate) struct Services {
     slots: BTreeMap<u32, Service>,
     names: HashMap<ServiceName, u32>,
     /// Numbers are not used again: an event on its way for a forgotten service must not meet a new one.
     next: u32,
+    /// Handed out to be changed: the lists below have yet to follow.
+    touched: Vec<u32>,
+    timers: BTreeSet<(Mono, u32)>,
+    leftovers: BTreeSet<u32>,
+    unsaid: BTreeSet<u32>,
 }
 
 impl Services {
@@ -146,6 +193,9 @@ impl Services {
     }
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Service> {
+        if self.touched.last() != Some(&slot) {
+            self.touched.push(slot);
+        }
         self.slots.get_mut(&slot)
     }
 
@@ -158,21 +208,22 @@ impl Services {
         self.next = slot.checked_add(1).expect("four thousand million services were never added");
         self.names.insert(service.name.clone(), slot);
         self.slots.insert(slot, service);
+        self.touched.push(slot);
         slot
     }
 
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Service> {
         let service = self.slots.remove(&slot)?;
         self.names.remove(&service.name);
+        self.touched.push(slot);
+        if let Some(timer) = service.timer {
+            self.timers.remove(&(timer, slot));
+        }
         Some(service)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Service)> {
         self.slots.iter().map(|(slot, service)| (*slot, service))
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Service)> {
-        self.slots.iter_mut().map(|(slot, service)| (*slot, service))
     }
 
     pub(crate) fn slots_where(&self, wanted: impl Fn(&Service) -> bool) -> Vec<u32> {
@@ -181,5 +232,73 @@ impl Services {
 
     pub(crate) fn count(&self) -> usize {
         self.names.len()
+    }
+
+    /// When something is to be done for a service by itself.
+    pub(crate) fn deadline(&mut self) -> Option<Mono> {
+        self.follow();
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn due(&mut self, now: Mono) -> Vec<u32> {
+        self.follow();
+        self.timers.iter().take_while(|(at, _)| *at <= now).map(|(_, slot)| *slot).collect()
+    }
+
+    /// Those whose main process is gone while something of the tree may be left.
+    pub(crate) fn leftovers(&mut self) -> Vec<u32> {
+        self.follow();
+        self.leftovers.iter().copied().collect()
+    }
+
+    /// All states, for one who knows nothing.
+    pub(crate) fn tell_all(&mut self, mut tell: impl FnMut(&Service)) {
+        self.follow();
+        self.unsaid.clear();
+        for service in self.slots.values_mut() {
+            service.changed = false;
+            tell(service);
+        }
+    }
+
+    /// The states that nobody was told of; each is told once. `tell` says whether there is room for more.
+    pub(crate) fn tell_changes(&mut self, mut tell: impl FnMut(&Service) -> bool) {
+        self.follow();
+        let slots = &mut self.slots;
+        let mut has_room = true;
+        self.unsaid.retain(|slot| {
+            let Some(service) = slots.get_mut(slot) else { return false };
+            if !has_room || service.quiet_until.is_some() {
+                return true;
+            }
+            service.changed = false;
+            has_room = tell(service);
+            false
+        });
+    }
+
+    fn follow(&mut self) {
+        for slot in std::mem::take(&mut self.touched) {
+            let service = self.slots.get_mut(&slot);
+            let has_leftovers = service.as_ref().is_some_and(|service| service.has_leftovers());
+            keep(&mut self.leftovers, slot, has_leftovers);
+            keep(&mut self.unsaid, slot, service.as_ref().is_some_and(|service| service.changed));
+            let Some(service) = service else { continue };
+            let timer =
+                [service.machine.deadline(), service.quiet_until].into_iter().flatten().min();
+            if timer != service.timer {
+                let old = std::mem::replace(&mut service.timer, timer);
+                old.map(|at| self.timers.remove(&(at, slot)));
+                timer.map(|at| self.timers.insert((at, slot)));
+            }
+        }
+    }
+}
+
+fn keep(set: &mut BTreeSet<u32>, slot: u32, wanted: bool) {
+    if wanted {
+        set.insert(slot);
+    } else {
+        set.remove(&slot);
     }
 }

@@ -6,14 +6,13 @@
 
 use crate::keeper::{Keeper, Token};
 use crate::log;
-use crate::pump::{Command, Pump};
+use crate::pump::{Command, Pipes, Pump};
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run, Service};
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{self, BootId, Identity, RunHeader, StoredSpec, StoredState};
-use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopSpec};
-use proctor_core::time::{Millis, Mono, Now, Wall};
+use proctor_core::time::{Mono, Now, Wall};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
@@ -99,7 +98,7 @@ impl Keeper {
                 log!(
                     "{name}: its settings were lost; it is kept, and restarted once they are known again"
                 );
-                without_spec(name, machine)
+                Service::without_spec(name, machine)
             }
         };
         let slot = self.services.add(service);
@@ -255,7 +254,7 @@ impl Keeper {
     }
 
     /// Hand a run's pipes to the pump. One that is gone has no more to say; one that only lost its name has.
-    fn open_logs(&self, slot: u32, folder: &Folder, run: RunId) {
+    fn open_logs(&mut self, slot: u32, folder: &Folder, run: RunId) {
         let Some(service) = self.services.get(slot) else { return };
         let pid = service.run.as_ref().filter(|held| held.id == run).map_or(0, |held| held.pid);
         let open = |path: &Path, number| {
@@ -272,15 +271,14 @@ impl Keeper {
             folder: log_dir,
             spec: service.logs.clone(),
             run,
-            pipes,
+            pipes: Pipes::Here(pipes),
             fresh: false,
         });
     }
 
     /// After an upgrade that did not happen: a new pump, and every run's pipes in it.
     pub(crate) fn replace_pump(&mut self, pump: Pump) {
-        if let Err(error) = self.poller.add(pump.bell.as_fd(), Token::Pump.encode(), Interest::Read)
-        {
+        if let Err(error) = self.poller.add(pump.bell(), Token::Pump.encode(), Interest::Read) {
             log!("cannot hear the log thread: {error}");
         }
         self.pump = pump;
@@ -388,41 +386,4 @@ fn lock_is_free(path: &Path) -> bool {
         std::thread::sleep(Duration::from_millis(2));
     }
     false
-}
-
-/// A service whose settings are unknown is treated as carefully as can be.
-fn without_spec(name: &ServiceName, machine: Machine) -> Service {
-    Service {
-        name: name.clone(),
-        spec: None,
-        restart: RestartSpec {
-            policy: Policy::Never,
-            success_codes: vec![0],
-            max_restarts: Some(0),
-            window: Millis::seconds(60),
-            delay: None,
-            max_delay: Millis::seconds(60),
-            backoff: 1.0,
-            jitter: 0.0,
-            stable_after: Millis::seconds(10),
-            cool_off: None,
-        },
-        stop: StopSpec {
-            signal: proctor_sys::signal::SIGTERM,
-            grace: Millis::seconds(10),
-            on_shutdown: OnShutdown::Leave,
-        },
-        logs: LogSpec {
-            segment_bytes: 16 << 20,
-            max_age: None,
-            max_segments: u32::MAX,
-            max_total_bytes: u64::MAX,
-            on_full: OnFull::Block,
-        },
-        machine,
-        run: None,
-        removing: false,
-        quiet_until: None,
-        changed: true,
-    }
 }

@@ -30,6 +30,32 @@ pub fn open_numbers() -> Vec<RawFd> {
     numbers.into_iter().filter(|n| unsafe { libc::fcntl(*n, libc::F_GETFD) } >= 0).collect()
 }
 
+/// Give the calling thread a table of descriptors of its own, with standard input, output, error and those in `keep`: a
+/// process made by another thread then neither inherits nor has to close what this thread opens. False where the kernel
+/// cannot (before Linux 5.9): the table is shared as before.
+pub fn own_table(keep: &[RawFd]) -> bool {
+    let mut kept = keep.to_vec();
+    kept.sort_unstable();
+    // `close_range` and not `unshare`, which many containers forbid.
+    let above = kept.last().map_or(3, |last| last + 1);
+    if !close_range(above, RawFd::MAX, libc::CLOSE_RANGE_UNSHARE) {
+        return false;
+    }
+    let mut first = 3;
+    for number in kept {
+        if first < number {
+            close_range(first, number - 1, 0);
+        }
+        first = number + 1;
+    }
+    true
+}
+
+fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) -> bool {
+    // SAFETY: numbers only. `own_table` is the only caller: what other threads own stays open in their table.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) == 0 }
+}
+
 /// Choose whether a program executed later keeps this descriptor.
 pub fn set_inherited(fd: impl AsFd, inherited: bool) -> io::Result<()> {
     let flags = if inherited { FdFlags::empty() } else { FdFlags::CLOEXEC };

@@ -1,8 +1,13 @@
-//! Unix sockets: pairs, listeners, and paths longer than the kernel's 108 bytes.
+//! Unix sockets: pairs, listeners, paths longer than the kernel's 108 bytes, and descriptors that travel.
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -37,6 +42,48 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let (short, _folder) = reachable(path)?;
     UnixStream::connect(short)
+}
+
+/// Two ends of a way for descriptors: what was sent and not yet received stays open, whoever closes what.
+pub fn chute() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Most descriptors in one message.
+const AT_ONCE: usize = 2;
+
+/// Send up to two descriptors as one message; false if there is no room for it now.
+pub fn send_descriptors(chute: impl AsFd, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
+    let mut buffer = SendAncillaryBuffer::new(&mut space);
+    if !buffer.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // A message must have a byte.
+    let byte = [io::IoSlice::new(&[0])];
+    match rustix::net::sendmsg(chute, &byte, &mut buffer, SendFlags::NOSIGNAL) {
+        Ok(_) => Ok(true),
+        // The last one: a user may have only so many descriptors on the way.
+        Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::TOOMANYREFS) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Receive the descriptors of one message.
+pub fn receive_descriptors(chute: impl AsFd) -> io::Result<Vec<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
+    let mut buffer = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut room = [io::IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(chute, &mut room, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
+    let mut received = Vec::with_capacity(AT_ONCE);
+    for message in buffer.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            received.extend(fds);
+        }
+    }
+    Ok(received)
 }
 
 /// A path to the same place that fits: through an open descriptor of the folder if need be. The descriptor

@@ -1,7 +1,8 @@
 //! The log pump: one thread that moves output from pipes to files, so that supervision never waits for a disk.
 //!
-//! It owns our ends of the FIFOs and the open segments. The keeper tells it which runs begin and end; it tells the
-//! keeper when everything a run wrote is stored. Bytes move by `splice(2)` and are never in our memory.
+//! It owns our ends of the FIFOs and the open segments, in a table of descriptors of its own: with thousands of them in the
+//! keeper's table, each new service would inherit and close them all. The keeper tells it which runs begin and end; it tells
+//! the keeper when everything a run wrote is stored. Bytes move by `splice(2)` and are never in our memory.
 
 mod segments;
 #[cfg(test)]
@@ -14,16 +15,17 @@ use proctor_core::logindex::{ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::LogSpec;
 use proctor_core::time::{Millis, Mono};
-use proctor_sys::clock;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::fifo::{self, Moved};
 use proctor_sys::poll::{Bell, Interest, Poller, Ready};
+use proctor_sys::{clock, inherit, socket};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -48,7 +50,7 @@ pub(crate) enum Command {
         folder: PathBuf,
         spec: LogSpec,
         run: RunId,
-        pipes: [Option<OwnedFd>; 2],
+        pipes: Pipes,
         fresh: bool,
     },
     /// The run is over: store what is left, mark the exit, close the pipes, answer.
@@ -68,6 +70,13 @@ pub(crate) enum Command {
     Stop,
 }
 
+/// Our ends of a run's standard output and standard error, as far as it has them.
+pub(crate) enum Pipes {
+    Here([Option<OwnedFd>; 2]),
+    /// On their way to the other thread's table: these.
+    Sent([bool; 2]),
+}
+
 /// Everything run `run` of `slot` wrote is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Drained {
@@ -78,28 +87,108 @@ pub(crate) struct Drained {
 /// The keeper's handle to the pump.
 pub(crate) struct Pump {
     commands: Sender<Command>,
-    wake: Arc<Bell>,
+    /// For the descriptors of commands.
+    chute: OwnedFd,
+    /// Commands whose descriptors there is no room for now, and those behind them.
+    outbox: VecDeque<Command>,
+    shared: Arc<Shared>,
     drained: Receiver<Drained>,
-    pub(crate) bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What both threads have, under the same numbers in both tables.
+struct Shared {
+    /// Rung by the keeper: there are commands.
+    wake: Bell,
+    /// Rung by the pump: there are answers, or there is room again.
+    bell: Bell,
+    /// The keeper waits for room.
+    wants_room: AtomicBool,
 }
 
 impl Pump {
     pub(crate) fn start() -> io::Result<Pump> {
         let (commands, inbox) = channel();
         let (answers, drained) = channel();
-        let (wake, bell) = (Arc::new(Bell::new()?), Arc::new(Bell::new()?));
-        let worker = Worker::new(inbox, Arc::clone(&wake), answers, Arc::clone(&bell))?;
+        let (chute, theirs) = socket::chute()?;
+        let wants_room = AtomicBool::new(false);
+        let shared = Arc::new(Shared { wake: Bell::new()?, bell: Bell::new()?, wants_room });
+        let (begun, has_begun) = channel();
+        let (number, for_worker) = (theirs.as_raw_fd(), Arc::clone(&shared));
+        let work = move || {
+            let own = own_table(&for_worker, number);
+            // The keeper waits for this.
+            let _ = begun.send(own);
+            let worker = inherit::take(number)
+                .ok_or_else(|| io::ErrorKind::NotFound.into())
+                .and_then(|chute| Worker::new(inbox, chute, for_worker, answers));
+            match worker {
+                Ok(worker) => worker.run(),
+                Err(error) => log!("the log pump cannot begin: {error}"),
+            }
+        };
         // Small: the pump keeps nothing on its stack.
         let builder = std::thread::Builder::new().name("logs".into()).stack_size(256 << 10);
-        let thread = Some(builder.spawn(move || worker.run())?);
-        Ok(Pump { commands, wake, drained, bell, thread })
+        let thread = Some(builder.spawn(work)?);
+        if has_begun.recv() == Ok(true) {
+            drop(theirs);
+        } else {
+            // One table: it is the worker's now.
+            let _ = theirs.into_raw_fd();
+        }
+        Ok(Pump { commands, chute, outbox: VecDeque::new(), shared, drained, thread })
     }
 
-    pub(crate) fn send(&self, command: Command) {
-        // The thread ends only by `Stop`, after which nothing is sent.
-        let _ = self.commands.send(command);
-        self.wake.ring();
+    pub(crate) fn send(&mut self, command: Command) {
+        self.outbox.push_back(command);
+        self.flush();
+    }
+
+    /// Send what there is room for.
+    fn flush(&mut self) {
+        while let Some(command) = self.outbox.pop_front() {
+            match self.pass(command) {
+                Ok(command) => {
+                    // The thread ends only by `Stop`, after which nothing is sent.
+                    let _ = self.commands.send(command);
+                }
+                Err(command) => {
+                    self.outbox.push_front(command);
+                    self.shared.wants_room.store(true, Ordering::SeqCst);
+                    break;
+                }
+            }
+        }
+        self.shared.wake.ring();
+    }
+
+    /// Send a command's descriptors ahead of it; the command comes back if there is no room.
+    fn pass(&self, mut command: Command) -> Result<Command, Command> {
+        let Command::Begin { pipes, .. } = &mut command else { return Ok(command) };
+        let Pipes::Here(here) = pipes else { return Ok(command) };
+        let open: Vec<BorrowedFd<'_>> = here.iter().flatten().map(AsFd::as_fd).collect();
+        let sent = open.is_empty()
+            || socket::send_descriptors(&self.chute, &open).unwrap_or_else(|error| {
+                log!("cannot hand output to the log pump: {error}");
+                false
+            });
+        if !sent {
+            return Err(command);
+        }
+        *pipes = Pipes::Sent(here.each_ref().map(Option::is_some));
+        Ok(command)
+    }
+
+    /// Something to tell the keeper: what was drained, or that there is room.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.shared.bell.as_fd()
+    }
+
+    pub(crate) fn silence(&mut self) {
+        self.shared.bell.silence();
+        if !self.outbox.is_empty() {
+            self.flush();
+        }
     }
 
     pub(crate) fn drained(&self) -> Option<Drained> {
@@ -108,11 +197,18 @@ impl Pump {
 
     /// Let the thread finish; what no longer fits waits in the pipes.
     pub(crate) fn stop(&mut self) {
+        // What has not been sent waits in the pipes, too.
+        self.outbox.clear();
         self.send(Command::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
+}
+
+fn own_table(shared: &Shared, chute: RawFd) -> bool {
+    let numbers = [&shared.wake, &shared.bell].map(|bell| bell.as_fd().as_raw_fd());
+    inherit::own_table(&[numbers[0], numbers[1], chute])
 }
 
 /// One end of one stream of one run.
@@ -127,9 +223,9 @@ struct Pipe {
 
 struct Worker {
     inbox: Receiver<Command>,
-    wake: Arc<Bell>,
+    chute: OwnedFd,
+    shared: Arc<Shared>,
     answers: Sender<Drained>,
-    bell: Arc<Bell>,
     poller: Poller,
     null: File,
     pipes: HashMap<u64, Pipe>,
@@ -145,20 +241,20 @@ struct Worker {
 impl Worker {
     fn new(
         inbox: Receiver<Command>,
-        wake: Arc<Bell>,
+        chute: OwnedFd,
+        shared: Arc<Shared>,
         answers: Sender<Drained>,
-        bell: Arc<Bell>,
     ) -> io::Result<Worker> {
         let poller = Poller::new()?;
-        poller.add(wake.as_fd(), BELL, Interest::Read)?;
+        poller.add(shared.wake.as_fd(), BELL, Interest::Read)?;
         let null = File::options().write(true).open("/dev/null")?;
         let (pipes, writers) = (HashMap::new(), HashMap::new());
         let (busy, stalled) = (VecDeque::new(), BTreeSet::new());
         Ok(Worker {
             inbox,
-            wake,
+            chute,
+            shared,
             answers,
-            bell,
             poller,
             null,
             pipes,
@@ -180,9 +276,12 @@ impl Worker {
             }
             self.see(&ready);
             if ready.iter().any(|r| r.token == BELL) {
-                self.wake.silence();
+                self.shared.wake.silence();
                 if !self.obey() {
                     return;
+                }
+                if self.shared.wants_room.swap(false, Ordering::SeqCst) {
+                    self.shared.bell.ring();
                 }
             }
             self.take_turns();
@@ -225,6 +324,7 @@ impl Worker {
         while let Ok(command) = self.inbox.try_recv() {
             match command {
                 Command::Begin { slot, folder, spec, run, pipes, fresh } => {
+                    let pipes = self.received(pipes);
                     self.begin(slot, folder, &spec, run, pipes, fresh);
                 }
                 Command::End { slot, run, exit } => self.end(slot, run, &exit),
@@ -243,6 +343,21 @@ impl Worker {
             }
         }
         true
+    }
+
+    /// The descriptors of a command, which were sent before it.
+    fn received(&self, pipes: Pipes) -> [Option<OwnedFd>; 2] {
+        let sent = match pipes {
+            Pipes::Here(pipes) => return pipes,
+            Pipes::Sent([false, false]) => return [None, None],
+            Pipes::Sent(sent) => sent,
+        };
+        let received = socket::receive_descriptors(&self.chute).unwrap_or_else(|error| {
+            log!("cannot take over output: {error}");
+            Vec::new()
+        });
+        let mut received = received.into_iter();
+        sent.map(|sent| if sent { received.next() } else { None })
     }
 
     fn begin(
@@ -308,7 +423,7 @@ impl Worker {
         }
         failpoint::moment(Point::LogEnded);
         let _ = self.answers.send(Drained { slot, run });
-        self.bell.ring();
+        self.shared.bell.ring();
     }
 
     /// The run is over and its log cannot be written: what is left is lost, and said to be.

@@ -1,16 +1,15 @@
 //! The pump against real pipes and files.
 
-use super::{Command, Drained, Pump, Worker};
+use super::{Command, Drained, Pipes, Pump, Shared, Worker};
 use proctor_core::lifecycle::Exit;
 use proctor_core::logindex::{self, ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::{LogSpec, OnFull};
-use proctor_sys::fifo;
 use proctor_sys::poll::{Bell, Ready};
+use proctor_sys::{fifo, socket};
 use proctor_testkit::wait_until;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -30,7 +29,7 @@ fn spec() -> LogSpec {
 }
 
 /// Give the pump a run whose stdout is the returned file.
-fn begin(pump: &Pump, folder: &Path, run: u64, spec: LogSpec) -> File {
+fn begin(pump: &mut Pump, folder: &Path, run: u64, spec: LogSpec) -> File {
     let path = folder.join(format!("{run:x}.out"));
     let ends = fifo::create(&path, None).unwrap();
     let (folder, run) = (folder.join("logs"), RunId(run));
@@ -39,19 +38,19 @@ fn begin(pump: &Pump, folder: &Path, run: u64, spec: LogSpec) -> File {
         folder,
         spec,
         run,
-        pipes: [Some(ends.ours), None],
+        pipes: Pipes::Here([Some(ends.ours), None]),
         fresh: true,
     });
     File::from(ends.theirs)
 }
 
 /// End the run and wait until the pump says that all is stored.
-fn end(pump: &Pump, run: u64) {
+fn end(pump: &mut Pump, run: u64) {
     pump.send(Command::End { slot: SLOT, run: RunId(run), exit: Exit::Code(7) });
     let drained = loop {
         use rustix::event::{PollFd, PollFlags, poll};
-        poll(&mut [PollFd::from_borrowed_fd(pump.bell.as_fd(), PollFlags::IN)], None).unwrap();
-        pump.bell.silence();
+        poll(&mut [PollFd::from_borrowed_fd(pump.bell(), PollFlags::IN)], None).unwrap();
+        pump.silence();
         if let Some(drained) = pump.drained() {
             break drained;
         }
@@ -77,10 +76,10 @@ fn stored(folder: &Path) -> (Vec<u8>, Vec<u64>) {
 fn what_a_run_wrote_is_stored_with_its_beginning_and_end() {
     let dir = tempfile::tempdir().unwrap();
     let mut pump = Pump::start().unwrap();
-    let mut out = begin(&pump, dir.path(), 1, spec());
+    let mut out = begin(&mut pump, dir.path(), 1, spec());
     out.write_all(b"hello\nunfinished").unwrap();
     drop(out);
-    end(&pump, 1);
+    end(&mut pump, 1);
     pump.stop();
     assert_eq!(stored(dir.path()), (b"hello\nunfinished".to_vec(), vec![1]));
     let index = std::fs::read(dir.path().join("logs/stdout.00000001.idx")).unwrap();
@@ -140,13 +139,13 @@ fn a_run_that_is_taken_over_has_its_start_marked_once() {
 fn segments_end_at_line_ends_and_the_oldest_are_deleted() {
     let dir = tempfile::tempdir().unwrap();
     let mut pump = Pump::start().unwrap();
-    let mut out = begin(&pump, dir.path(), 1, spec());
+    let mut out = begin(&mut pump, dir.path(), 1, spec());
     let line = |n: u32| format!("{n:07} {}\n", "x".repeat(91));
     for n in 0..8000 {
         out.write_all(line(n).as_bytes()).unwrap();
     }
     drop(out);
-    end(&pump, 1);
+    end(&mut pump, 1);
     pump.stop();
     let (bytes, segments) = stored(dir.path());
     let last: Vec<u8> =
@@ -163,7 +162,7 @@ fn segments_end_at_line_ends_and_the_oldest_are_deleted() {
 fn a_new_pump_goes_on_where_the_last_one_was_when_it_died() {
     let dir = tempfile::tempdir().unwrap();
     let mut first = Pump::start().unwrap();
-    let mut out = begin(&first, dir.path(), 1, spec());
+    let mut out = begin(&mut first, dir.path(), 1, spec());
     out.write_all(b"one\n").unwrap();
     first.stop();
     out.write_all(b"two\n").unwrap();
@@ -175,12 +174,12 @@ fn a_new_pump_goes_on_where_the_last_one_was_when_it_died() {
         folder,
         spec: spec(),
         run: RunId(1),
-        pipes: [Some(pipe), None],
+        pipes: Pipes::Here([Some(pipe), None]),
         fresh: false,
     });
     out.write_all(b"three\n").unwrap();
     drop(out);
-    end(&second, 1);
+    end(&mut second, 1);
     second.stop();
     assert_eq!(stored(dir.path()).0, b"one\ntwo\nthree\n");
 }
@@ -191,14 +190,14 @@ fn a_log_that_cannot_be_written_loses_a_counted_number_of_bytes_when_its_run_end
     let logs = dir.path().join("logs");
     std::fs::create_dir(&logs).unwrap();
     let mut pump = Pump::start().unwrap();
-    let mut out = begin(&pump, dir.path(), 1, LogSpec { segment_bytes: 1, ..spec() });
+    let mut out = begin(&mut pump, dir.path(), 1, LogSpec { segment_bytes: 1, ..spec() });
     out.write_all(b"kept\n").unwrap();
-    end(&pump, 1);
+    end(&mut pump, 1);
     // The next segment cannot be made: a folder has its name.
     std::fs::create_dir(logs.join("stdout.00000002.log")).unwrap();
-    let mut out = begin(&pump, dir.path(), 2, LogSpec { segment_bytes: 1, ..spec() });
+    let mut out = begin(&mut pump, dir.path(), 2, LogSpec { segment_bytes: 1, ..spec() });
     out.write_all(b"lost\n").unwrap();
-    end(&pump, 2);
+    end(&mut pump, 2);
     pump.stop();
     let index = logindex::decode_all(&std::fs::read(logs.join("stdout.00000001.idx")).unwrap());
     assert!(index.iter().any(|entry| entry.mark == Mark::Dropped(5)), "{index:?}");
@@ -206,12 +205,46 @@ fn a_log_that_cannot_be_written_loses_a_counted_number_of_bytes_when_its_run_end
 }
 
 #[test]
+fn more_pipes_than_there_is_room_for_on_the_way_all_arrive() {
+    const RUNS: u32 = 700;
+    let dir = tempfile::tempdir().unwrap();
+    let mut pump = Pump::start().unwrap();
+    let log = |slot: u32| dir.path().join(format!("{slot}/stdout.00000001.log"));
+    for slot in 0..RUNS {
+        let ends = fifo::create(&dir.path().join(format!("{slot}.out")), None).unwrap();
+        File::from(ends.theirs).write_all(slot.to_string().as_bytes()).unwrap();
+        pump.send(Command::Begin {
+            slot,
+            folder: dir.path().join(slot.to_string()),
+            spec: spec(),
+            run: RunId(1),
+            pipes: Pipes::Here([Some(ends.ours), None]),
+            fresh: true,
+        });
+    }
+    let all_stored = |pump: &mut Pump| {
+        pump.silence();
+        (0..RUNS).all(|slot| {
+            std::fs::read(log(slot)).is_ok_and(|text| text == slot.to_string().as_bytes())
+        })
+    };
+    wait_until("what all of them wrote is stored", LIMIT, || all_stored(&mut pump));
+    // They are open in the pump's own table, not in that of the threads that make processes.
+    let in_ours = std::fs::read_dir("/proc/thread-self/fd").unwrap();
+    let in_ours = in_ours.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    assert_eq!(in_ours.filter(|path| path.starts_with(dir.path())).count(), 0);
+    pump.stop();
+}
+
+#[test]
 fn a_pipe_that_always_has_more_gets_one_turn_like_the_others() {
     let dir = tempfile::tempdir().unwrap();
     let (_commands, inbox) = channel();
     let (answers, _drained) = channel();
-    let bell = || Arc::new(Bell::new().unwrap());
-    let mut worker = Worker::new(inbox, bell(), answers, bell()).unwrap();
+    let bell = || Bell::new().unwrap();
+    let shared = Shared { wake: bell(), bell: bell(), wants_room: false.into() };
+    let (_ours, chute) = socket::chute().unwrap();
+    let mut worker = Worker::new(inbox, chute, Arc::new(shared), answers).unwrap();
     let ends = fifo::create(&dir.path().join("1.out"), None).unwrap();
     let mut out = File::from(ends.theirs);
     worker.begin(SLOT, dir.path().into(), &spec(), RunId(1), [Some(ends.ours), None], true);
@@ -228,7 +261,7 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
     let mut pump = Pump::start().unwrap();
     // A file where the folder should be.
     std::fs::write(dir.path().join("logs"), "").unwrap();
-    let mut waiting = begin(&pump, dir.path(), 1, spec());
+    let mut waiting = begin(&mut pump, dir.path(), 1, spec());
     waiting.write_all(b"waited\n").unwrap();
     let other = tempfile::tempdir().unwrap();
     let ends = fifo::create(&other.path().join("2.out"), None).unwrap();
@@ -238,7 +271,7 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
         folder: other.path().join("logs"),
         spec: spec(),
         run: RunId(2),
-        pipes: [Some(ends.ours), None],
+        pipes: Pipes::Here([Some(ends.ours), None]),
         fresh: true,
     });
     let log = other.path().join("logs/stdout.00000001.log");
@@ -264,9 +297,9 @@ fn check_meddling(meddle: impl Fn(&Path), expected: &[u8], segments: &[u64]) {
         if run == 2 {
             meddle(&logs);
         }
-        let mut out = begin(&pump, dir.path(), run, spec());
+        let mut out = begin(&mut pump, dir.path(), run, spec());
         out.write_all(text).unwrap();
-        end(&pump, run);
+        end(&mut pump, run);
     }
     pump.stop();
     assert_eq!(stored(dir.path()), (expected.to_vec(), segments.to_vec()));
@@ -312,11 +345,11 @@ fn the_end_of_a_run_is_marked_once_however_many_keepers_see_it() {
     for keeper in 1..=3 {
         let mut pump = Pump::start().unwrap();
         let pipes = if keeper == 1 {
-            begin(&pump, dir.path(), 1, spec())
+            begin(&mut pump, dir.path(), 1, spec())
         } else {
-            taken_over(&pump, dir.path())
+            taken_over(&mut pump, dir.path())
         };
-        end(&pump, 1);
+        end(&mut pump, 1);
         drop(pipes);
         pump.stop();
     }
@@ -327,10 +360,10 @@ fn the_end_of_a_run_is_marked_once_however_many_keepers_see_it() {
 }
 
 /// Give the pump run 1, as the keeper that finds it does.
-fn taken_over(pump: &Pump, folder: &Path) -> File {
+fn taken_over(pump: &mut Pump, folder: &Path) -> File {
     let path = folder.join("1.out");
     let theirs = File::options().read(true).write(true).open(&path).unwrap();
-    let pipes = [Some(fifo::open(&path).unwrap()), None];
+    let pipes = Pipes::Here([Some(fifo::open(&path).unwrap()), None]);
     let (folder, run) = (folder.join("logs"), RunId(1));
     pump.send(Command::Begin { slot: SLOT, folder, spec: spec(), run, pipes, fresh: false });
     theirs
