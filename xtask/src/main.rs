@@ -14,6 +14,7 @@ mod check;
 mod generate;
 mod step;
 mod tidy;
+mod torture;
 
 use anyhow::{Result, bail};
 use std::process::ExitCode;
@@ -25,7 +26,8 @@ usage: cargo xtask COMMAND
   test                all tests
   tidy                the rules of this repository that no compiler knows
   gen [--check]       write the generated files, or fail if they are not fresh
-  bench [--quick]     measure a release build beside other supervisors and the bare kernel; see `bench --help`";
+  bench [--quick]     measure a release build beside other supervisors and the bare kernel; see `bench --help`
+  torture [--rounds N]  kill Proctor's processes at every failpoint and at random moments; see `torture --help`";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -52,6 +54,11 @@ fn perform(words: &[&str]) -> Result<()> {
             Ok(())
         }
         ["bench", options @ ..] => bench::run(options),
+        ["torture", "--help"] => {
+            println!("{}", torture::USAGE);
+            Ok(())
+        }
+        ["torture", options @ ..] => torture::run(options),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -13,6 +13,7 @@ use crate::store::{Found, Store};
 use crate::witness::Witnesses;
 use proctor_core::home::Home;
 use proctor_core::wire::{PROTOCOL, ToKeeper};
+use proctor_sys::failpoint::{self, Point};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixStream;
 use std::pin::pin;
@@ -68,6 +69,7 @@ async fn begin(home: Home, keeper: UnixStream) -> Result<Daemon, Ending> {
     let registry = Arc::new(Registry::new());
     // That it failed shows when the snapshot does not come.
     link.tell(&ToKeeper::Hello { protocol: PROTOCOL, pid: std::process::id() }).await.ok();
+    failpoint::moment(Point::DaemonHello);
     let mut witnesses = Witnesses::new(home.clone());
     match timeout(SNAPSHOT_WITHIN, snapshot(&mut incoming, &registry, &mut witnesses)).await {
         Ok(result) => result?,
@@ -76,6 +78,7 @@ async fn begin(home: Home, keeper: UnixStream) -> Result<Daemon, Ending> {
             return Err(Ending::Replaced);
         }
     }
+    failpoint::moment(Point::DaemonSnapshot);
     let (store, startup) = plan(&home, &registry).await?;
     startup.show(&registry);
 

@@ -16,6 +16,7 @@ use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_core::spec::EnvId;
 use proctor_core::wire::{PhaseView, Refusal, ServiceState, ToKeeper};
+use proctor_sys::failpoint::{self, Point};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,7 @@ pub(crate) struct Owner {
 impl Owner {
     pub(crate) async fn run(mut self, startup: Startup, mut inbox: mpsc::Receiver<Command>) {
         self.start(startup).await;
+        failpoint::moment(Point::DaemonStarted);
         let registry = Arc::clone(&self.registry);
         let mut commands = Vec::new();
         loop {
@@ -131,6 +133,7 @@ impl Owner {
         };
         let asks: Vec<Ask> = valid.iter().flat_map(ask).collect();
         let mut answers = self.ask_and_see(asks).await.into_iter();
+        failpoint::moment(Point::OwnerTold);
         for command in valid {
             let own: Vec<_> = answers.by_ref().take(command.names.len()).collect();
             command.answer.send(own.into_iter().collect()).ok();
@@ -269,6 +272,7 @@ impl Owner {
         if stored != self.stored {
             self.store.save(&stored).await?;
             self.stored = stored;
+            failpoint::moment(Point::OwnerSaved);
         }
         Ok(())
     }

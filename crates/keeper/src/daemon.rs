@@ -8,6 +8,7 @@ use crate::log;
 use proctor_core::lifecycle::Exit;
 use proctor_core::time::{Millis, Mono};
 use proctor_core::wire::{self, FromKeeper, PROTOCOL, ToKeeper};
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::{Interest, Ready};
 use proctor_sys::spawn::{self, Plan};
 use proctor_sys::{clock, process, signal, socket};
@@ -101,6 +102,7 @@ impl Keeper {
     }
 
     fn try_start_daemon(&mut self) -> Result<(), String> {
+        failpoint::step(Point::DaemonSpawn).map_err(|error| error.to_string())?;
         let (ours, theirs) = socket::pair().map_err(|error| error.to_string())?;
         let own_environment: Vec<String> = std::env::vars_os()
             .filter_map(|(name, value)| Some(format!("{}={}", name.to_str()?, value.to_str()?)))

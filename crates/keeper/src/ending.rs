@@ -12,6 +12,7 @@ use proctor_core::lifecycle::{Event, Wish};
 use proctor_core::spec::OnShutdown;
 use proctor_core::time::{Millis, Mono};
 use proctor_core::wire::{FromKeeper, Refusal};
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::{cgroup, clock, file, inherit, signal};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
@@ -61,6 +62,7 @@ impl Keeper {
             return;
         }
         self.ending = Ending::Stopping;
+        failpoint::moment(Point::EndStopping);
         for slot in
             self.services.slots_where(|service| service.stop.on_shutdown == OnShutdown::Stop)
         {
@@ -82,6 +84,7 @@ impl Keeper {
     /// Begin to be replaced. Services notice nothing.
     pub(crate) fn upgrade(&mut self, binary: String) {
         self.leave(Then::Become(binary));
+        failpoint::moment(Point::UpgradeAsked);
     }
 
     fn leave(&mut self, then: Then) {
@@ -124,7 +127,9 @@ impl Keeper {
         match then {
             Then::End => {
                 self.pump.stop();
+                failpoint::moment(Point::EndClean);
                 self.clean_up();
+                failpoint::moment(Point::EndDone);
                 self.ending = Ending::Done;
             }
             Then::Become(binary) => self.become_program(&binary),
@@ -150,17 +155,20 @@ impl Keeper {
     /// Execute the new program; if that fails, go on as if nothing had been asked.
     fn become_program(&mut self, binary: &str) {
         self.pump.stop();
+        failpoint::moment(Point::UpgradeStopped);
         // What it has finished needs no finishing by the next.
         self.on_drained();
         for slot in self.services.slots_where(|_| true) {
             self.store_state(slot);
         }
+        failpoint::moment(Point::UpgradeStored);
         let lock = self.lock.file().as_raw_fd().to_string();
         let listener = self.listener.as_raw_fd().to_string();
-        let passed = inherit::set_inherited(&self.listener, true)
+        let passed = failpoint::step(Point::UpgradePass)
+            .and_then(|()| inherit::set_inherited(&self.listener, true))
             .and_then(|()| inherit::set_inherited(self.lock.file(), true));
         inherit::restore_open_files(self.open_files);
-        let error = match passed {
+        let error = match passed.and_then(|()| failpoint::step(Point::UpgradeExec)) {
             Err(error) => error,
             Ok(()) => Command::new(binary)
                 .args(&self.keeper_command)

@@ -16,6 +16,7 @@ use proctor_core::spec::{Limit, Resource};
 use proctor_core::time::{Millis, Mono, Wall};
 use proctor_core::wire::Tracking;
 use proctor_sys::cgroup::Hierarchy;
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
 use proctor_sys::poll::{Interest, Poller, Ready};
 use proctor_sys::signal::{self, Signals};
@@ -255,6 +256,7 @@ impl Keeper {
         self.pump.silence();
         while let Some(drained) = self.pump.drained() {
             let Some(service) = self.services.get_mut(drained.slot) else { continue };
+            failpoint::moment(Point::RunDrained);
             Folder::of(&self.home, &service.name).remove_run(drained.run);
             // The news that waits may be of a later run, whose last lines are not stored yet.
             if service.machine.last_exit().is_none_or(|last| last.run == drained.run) {

@@ -4,6 +4,7 @@ use proctor_core::home::Home;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{self, Body, IDENTITY_SIZE, RecordError};
 use proctor_core::statefile::{self, Found, Layout, StoredState};
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file;
 use std::fs::File;
 use std::io::{self, Write};
@@ -66,6 +67,7 @@ impl Folder {
     pub(crate) fn remove_run(&self, run: RunId) {
         for path in self.fifos(run) {
             let _ = file::remove(&path);
+            failpoint::moment(Point::RunRemove);
         }
     }
 
@@ -100,7 +102,8 @@ pub(crate) fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
 
 /// What a service's state file says; `None` if there is none, or one that its keeper died before writing.
 pub(crate) fn read_state(path: &Path, name: &ServiceName) -> Result<Option<Found>, StoreError> {
-    match file::read_small(path, MOST) {
+    let read = failpoint::step(Point::TakeoverRead).and_then(|()| file::read_small(path, MOST));
+    match read {
         Ok(bytes) if bytes.is_empty() => Ok(None),
         Ok(bytes) => match statefile::decode(&bytes) {
             Ok(found) if found.state.name == *name => Ok(Some(found)),
@@ -127,7 +130,9 @@ pub(crate) fn write_state(
         let patch = known.next(state).map_err(damaged)?;
         match (patch, file::open_regular(path)) {
             (Some(patch), Ok(file)) => {
+                failpoint::step(Point::StateBegin).map_err(unwritten)?;
                 file.write_all_at(&patch.bytes, patch.offset).map_err(unwritten)?;
+                failpoint::step(Point::StateWritten).map_err(unwritten)?;
                 return Ok(file);
             }
             (None, _) if fixed => return Err(unwritten(io::ErrorKind::FileTooLarge.into())),
@@ -155,7 +160,10 @@ pub(crate) fn create_state(
         .map_err(|source| StoreError::Damaged { path: path.into(), source })?;
     // One that nobody has is made at once: a keeper that dies before it is written leaves an empty file, which says nothing.
     let file = match file::create_new(path) {
-        Ok(mut file) => file.write_all(&bytes).map(|()| file).map_err(unwritten)?,
+        Ok(mut file) => {
+            failpoint::step(Point::StateEmpty).map_err(unwritten)?;
+            file.write_all(&bytes).map(|()| file).map_err(unwritten)?
+        }
         Err(_) => {
             file::replace(path, &bytes).map_err(unwritten)?;
             file::open_regular(path).map_err(unwritten)?
@@ -167,7 +175,8 @@ pub(crate) fn create_state(
 
 /// `None` if there is no such file.
 pub(crate) fn read<B: Body>(path: &Path) -> Result<Option<B>, StoreError> {
-    let bytes = match file::read_small(path, MOST) {
+    let read = failpoint::step(Point::TakeoverRead).and_then(|()| file::read_small(path, MOST));
+    let bytes = match read {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(StoreError::Read { path: path.into(), source }),

@@ -10,6 +10,7 @@ use proctor_core::name::ServiceName;
 use proctor_core::record::StoredSpec;
 use proctor_core::spec::ServiceSpec;
 use proctor_core::wire::{FromKeeper, Refusal, ToKeeper, Whom};
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::{cgroup, clock, file, process};
 
 impl Keeper {
@@ -83,6 +84,7 @@ impl Keeper {
             .map_err(|e| failed(format!("cannot make {}: {e}", folder.path.display())))?;
         records::write(&folder.spec(), &StoredSpec(spec.clone()))
             .map_err(|e| failed(e.to_string()))?;
+        failpoint::moment(Point::DefineStored);
         match known.and_then(|slot| Some((slot, self.services.get_mut(slot)?))) {
             Some((slot, service)) => {
                 service.redefine(spec, encoded);
@@ -124,6 +126,7 @@ impl Keeper {
             return;
         }
         let Some(service) = self.services.remove(slot) else { return };
+        failpoint::moment(Point::RemoveBegin);
         self.pump.send(Command::Forget { slot });
         if let Some(hierarchy) = &self.hierarchy
             && let Ok(group) = hierarchy.group(service.name.as_str())
@@ -131,6 +134,7 @@ impl Keeper {
             cgroup::remove(&group);
         }
         Folder::of(&self.home, &service.name).remove();
+        failpoint::moment(Point::RemoveDone);
         self.daemon.send(&FromKeeper::Removed { name: service.name });
     }
 

@@ -11,6 +11,7 @@ use proctor_core::spec::ServiceSpec;
 use proctor_core::statefile::RunHeader;
 use proctor_core::time::{Millis, Now};
 use proctor_sys::cgroup::Hierarchy;
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::spawn::{self, Group, Outcome, Plan, Record};
 use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
@@ -101,6 +102,7 @@ impl Keeper {
             folder.remove_run(run);
         }
         let (made, pipes) = made?;
+        failpoint::moment(Point::RunMade);
         self.children.insert(made.pid, slot);
         if let Some(spawned) = &made.spawned {
             let watched = self.poller.add(
@@ -120,6 +122,7 @@ impl Keeper {
             pipes: Pipes::Here(pipes.map(Some)),
             fresh: true,
         });
+        failpoint::moment(Point::RunPiped);
         if let Some(service) = self.services.get_mut(slot) {
             service.run = Some(made);
         }
@@ -145,6 +148,7 @@ impl Keeper {
             write().map_err(StoreError::into_io)
         })?;
         let offset = service.stored.ok_or_else(missing)?.identity_offset();
+        failpoint::step(Point::RunRecorded)?;
         file::try_lock(&file)?;
         Ok((file, offset))
     }
@@ -158,11 +162,13 @@ impl Keeper {
         group: Option<(PathBuf, OwnedFd)>,
     ) -> Result<(Run, [OwnedFd; 2]), SpawnFailure> {
         let name = spec.name.as_str();
+        failpoint::step(Point::RunBegin).map_err(|e| failure("make", name, &e))?;
         let exec = &spec.exec;
         let owner = exec.credentials.as_ref().map(|c| (c.uid, c.gid));
         let [out, err] = folder.fifos(header.run);
         let out = fifo::create(&out, owner).map_err(|e| failure("make the output of", name, &e))?;
         let err = fifo::create(&err, owner).map_err(|e| failure("make the output of", name, &e))?;
+        failpoint::step(Point::RunPipes).map_err(|e| failure("make the output of", name, &e))?;
         let walks_in = self.hierarchy.as_ref().is_some_and(Hierarchy::walk_in);
         let id = self.mark_value(name, header.run);
         let home = self.home.explicit().map(|path| path.display().to_string());
@@ -263,6 +269,7 @@ impl Keeper {
     pub(crate) fn main_ended(&mut self, slot: u32, exit: Exit) {
         let run = self.services.get(slot).and_then(|s| s.run.as_ref());
         let Some(id) = run.map(|run| run.id) else { return };
+        failpoint::moment(Point::RunEnded);
         self.read_report(slot);
         let oom = self.oom_since_last_look(slot, &exit);
         // If the report was of a failure, that run is over, and the next one may be here already.
@@ -323,6 +330,7 @@ impl Keeper {
             }
         }
         service.quiet_until = Some(now.mono.plus(QUIET));
+        failpoint::moment(Point::RunOver);
         self.pump.send(Command::End { slot, run, exit });
     }
 

@@ -14,6 +14,7 @@ use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{BootId, Identity, StoredSpec};
 use proctor_core::statefile::{Found as FoundState, Layout, RunHeader};
 use proctor_core::time::{Mono, Now, Wall};
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
 use proctor_sys::tree::{Member, Tree};
@@ -39,6 +40,7 @@ enum Found {
 
 impl Keeper {
     pub(crate) fn take_over(&mut self) {
+        failpoint::moment(Point::TakeoverBegin);
         self.forget_other_boots();
         for (name, _) in records::entries(&self.home.services()) {
             let Ok(name) = ServiceName::parse(&name) else {
@@ -49,6 +51,7 @@ impl Keeper {
                 continue;
             };
             self.take_over_service(&name);
+            failpoint::moment(Point::TakeoverService);
         }
         self.keep_lost_runs();
         // Something may have vanished while the program that we replaced was on its way out.
@@ -56,6 +59,7 @@ impl Keeper {
         // Children that ended while we were becoming this program.
         self.reap();
         self.witnesses.clear();
+        failpoint::moment(Point::TakeoverDone);
     }
 
     /// Everything in the runtime directory is about one boot; after another it is about nothing.
@@ -122,7 +126,9 @@ impl Keeper {
     }
 
     pub(crate) fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
-        match self.find_run(slot, folder, run) {
+        let found = self.find_run(slot, folder, run);
+        failpoint::moment(Point::TakeoverFound);
+        match found {
             Found::Alive(header, process) => {
                 let attached = self.attach(slot, &header, process);
                 self.open_logs(slot, folder, run);
@@ -233,7 +239,9 @@ impl Keeper {
             self.children.insert(pid, slot);
             Main::Child
         } else {
-            watched = self.poller.add(process.as_fd(), Token::Exit(slot).encode(), Interest::Read);
+            let token = Token::Exit(slot).encode();
+            watched = failpoint::step(Point::TakeoverWatch)
+                .and_then(|()| self.poller.add(process.as_fd(), token, Interest::Read));
             Main::Adopted(process)
         };
         self.hold(slot, Run { pid, main, ..gone(header) });
@@ -262,7 +270,10 @@ impl Keeper {
         let Some(service) = self.services.get(slot) else { return };
         let pid = service.run.as_ref().filter(|held| held.id == run).map_or(0, |held| held.pid);
         let open = |path: &Path, number| {
-            fifo::open(path).or_else(|_| fifo::open_through(pid, number, path)).ok()
+            failpoint::step(Point::TakeoverPipe)
+                .and_then(|()| fifo::open(path))
+                .or_else(|_| fifo::open_through(pid, number, path))
+                .ok()
         };
         let [out, err] = folder.fifos(run);
         let pipes = [open(&out, 1), open(&err, 2)];

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, anyhow};
 use proctor_core::home::Home;
 use proctor_engine::daemon::{Ending, run};
 use proctor_ops::operation;
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
 use proctor_sys::inherit;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -33,6 +34,7 @@ pub(crate) fn main() -> Result<()> {
     let clients =
         inherit::take(CLIENTS).map(UnixListener::from).context("the clients' socket is missing")?;
     start_tracing(manner.log_level.clone());
+    failpoint::moment(Point::DaemonBegin);
     // It holds three descriptors of every run.
     let open_files = inherit::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -77,8 +79,12 @@ fn another_keeper_comes(home: &Home) -> bool {
 /// The keeper died: this process takes its role, with everything that the daemon held open as a witness.
 fn become_keeper(home: &Home, manner: &Manner) -> Result<()> {
     tracing::warn!("the keeper is gone: taking over");
+    failpoint::moment(Point::RoleGone);
     let words = keeper::command(SELF, keeper::ROLE, home, manner);
-    let error = Command::new(&words[0]).args(&words[1..]).exec();
+    let error = match failpoint::step(Point::RoleExec) {
+        Ok(()) => Command::new(&words[0]).args(&words[1..]).exec(),
+        Err(error) => error,
+    };
     Err(anyhow!(error).context("cannot become the keeper"))
 }
 

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use proctor_core::home::Home;
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
 use proctor_sys::inherit;
 use std::ffi::OsString;
@@ -58,6 +59,7 @@ pub(crate) fn run_in_foreground(home: Home, manner: Manner, config: Option<&Path
 
 fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
     let Arguments { home, lock, listener, ready, manner } = arguments;
+    failpoint::moment(Point::KeeperBegin);
     // Before anything is opened: what is open now was left to us.
     let take = |number: Option<RawFd>| number.and_then(inherit::take);
     let (lock, listener, ready) = (take(lock), take(listener), take(ready));
@@ -74,6 +76,7 @@ fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
         Some(fd) => (Lock::from_inherited(File::from(fd)), wait_for_guard(&home)),
         None => take_locks(&home)?,
     };
+    failpoint::moment(Point::KeeperLocked);
     let pid = format!("{}\n", std::process::id());
     // Over the old one, for a full disk has no room for more; and only people read it, so a failure is no reason to
     // leave services without a keeper. After an upgrade the descriptor is where the last program left it.
@@ -119,6 +122,7 @@ fn take_locks(home: &Home) -> Result<(Lock, Option<Lock>)> {
     let path = home.lock();
     let give_up = Instant::now() + LOCK_WAIT;
     loop {
+        failpoint::step(Point::KeeperLock)?;
         let guard = Guard::take(home);
         if !matches!(guard, Guard::Taken)
             && let Some(lock) =

@@ -6,20 +6,27 @@ mod daemon;
 mod keeper;
 mod launch;
 
+use proctor_sys::failpoint;
 use std::ffi::OsStr;
+use std::io::Write;
 use std::process::ExitCode;
+
+/// Tells the fault campaign which failpoints a build for it has; in any other build this word is nothing special.
+const FAILPOINTS: &str = "__failpoints";
 
 fn main() -> ExitCode {
     let role = std::env::args_os().nth(1);
     let ended = match role.as_deref().and_then(OsStr::to_str) {
         Some(keeper::ROLE) => keeper::main(),
         Some(daemon::ROLE) => daemon::main(),
+        Some(FAILPOINTS) if let Some(table) = failpoint::table() => {
+            std::io::stdout().write_all(table.as_bytes()).map_err(Into::into)
+        }
         _ => return proctor_front::cli::main(&launch::Launcher),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            use std::io::Write;
             // The own log; if it cannot be written there is nobody left to tell.
             let _ = writeln!(std::io::stderr(), "proctor[{}]: {error:#}", std::process::id());
             ExitCode::FAILURE

@@ -7,6 +7,7 @@
 //! A spare stays beside it that has room for as much and a little more: on a full disk the next content is written into
 //! that, and the two change places.
 
+use crate::failpoint::{self, Point};
 use crate::file::{no_room, overwrite};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, renameat_with};
 use std::fs::{self, File};
@@ -26,6 +27,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = parent(path)?;
     let temporary = folder.join(temporary_name(path)?);
     let spare = spare(path)?;
+    failpoint::step(Point::StoreBegin)?;
     match write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)) {
         // Without one, a disk that is full one day is an error that day.
         Ok(()) => drop(keep_spare(&spare, bytes.len() as u64)),
@@ -37,6 +39,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
             }
         }
     }
+    failpoint::step(Point::StoreRenamed)?;
     File::open(folder)?.sync_all()
 }
 
@@ -76,7 +79,8 @@ pub fn leftovers(folder: &Path) -> io::Result<Vec<PathBuf>> {
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).mode(MODE).open(path)?;
     file.write_all(bytes)?;
-    file.sync_all()
+    file.sync_all()?;
+    failpoint::step(Point::StoreWritten)
 }
 
 fn parent(path: &Path) -> io::Result<&Path> {

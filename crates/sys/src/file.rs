@@ -2,6 +2,7 @@
 //!
 //! No fsync here: these files matter during one boot only, and a killed process loses nothing that reached the kernel.
 
+use crate::failpoint::{self, Point};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,11 +12,14 @@ use std::path::Path;
 /// Write `bytes` beside `path` and rename: a reader sees the old content or the new.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temp = path.with_extension("new");
+    failpoint::step(Point::PersistBegin)?;
     let mut file =
         File::options().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
     file.write_all(bytes)?;
     drop(file);
-    std::fs::rename(&temp, path)
+    failpoint::step(Point::PersistWritten)?;
+    std::fs::rename(&temp, path)?;
+    failpoint::step(Point::PersistRenamed)
 }
 
 /// Make a file that does not exist yet.

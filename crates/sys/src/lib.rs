@@ -9,6 +9,7 @@ pub mod atomic;
 pub mod boot;
 pub mod cgroup;
 pub mod clock;
+pub mod failpoint;
 pub mod fifo;
 pub mod file;
 pub mod inherit;

@@ -9,6 +9,7 @@
 
 mod child;
 
+use crate::failpoint::{self, Point};
 use proctor_core::lifecycle::SpawnFailure;
 use proctor_core::name::RunId;
 use proctor_core::record::BootId;
@@ -120,6 +121,7 @@ pub fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnFailure> {
         errno: error.raw_os_error().unwrap_or(libc::EINVAL),
     };
     let program = plan.argv.first().map_or("", String::as_str);
+    failpoint::step(Point::SpawnPrepare).map_err(|error| fail("prepare", program, error))?;
     // Held until the fork is done.
     let passed = clear_of_targets(plan.passed)
         .map_err(|error| fail("pass descriptors to", program, error))?;
@@ -127,10 +129,13 @@ pub fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnFailure> {
         child::Prepared::new(plan, &passed).map_err(|error| fail("prepare", program, error))?;
     let (report, theirs) =
         report_pipe().map_err(|error| fail("make a pipe for", program, error))?;
+    failpoint::step(Point::SpawnFork)
+        .map_err(|error| fail("make a process for", program, error))?;
     let mask = crate::signal::block_all();
     let forked = child::fork(&prepared, theirs.as_raw_fd());
     crate::signal::restore_mask(&mask);
     let pid = forked.map_err(|error| fail("make a process for", program, error))?;
+    failpoint::moment(Point::SpawnForked);
     Ok(Spawned {
         pid,
         report: File::from(report),

@@ -9,7 +9,7 @@ mod book;
 mod clock;
 mod exits;
 mod goals;
-mod interrupt;
+pub(crate) mod interrupt;
 mod machine;
 mod measure;
 mod options;

@@ -15,6 +15,7 @@ use proctor_core::logindex::{ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::LogSpec;
 use proctor_core::time::{Millis, Mono};
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::fifo::{self, Moved};
 use proctor_sys::poll::{Bell, Interest, Poller, Ready};
 use proctor_sys::{clock, inherit, socket};
@@ -43,7 +44,7 @@ const BELL: u64 = u64::MAX;
 
 /// What the keeper asks of the pump. `slot` is the keeper's number of a service.
 pub(crate) enum Command {
-    /// A run's pipes. `fresh`: it is just being made, so its start is marked.
+    /// A run's pipes. `fresh`: it is just being made, so its start is not marked yet.
     Begin {
         slot: u32,
         folder: PathBuf,
@@ -373,7 +374,7 @@ impl Worker {
                 .writers
                 .entry((slot, stream))
                 .or_insert_with(|| Writer::new(folder.clone(), stream, spec.clone()));
-            if fresh && stream == Stream::Stdout {
+            if stream == Stream::Stdout && (fresh || !writer.knows(run)) {
                 writer.mark(run, Mark::RunStarted);
             }
             let Some(fd) = fd else { continue };
@@ -416,9 +417,11 @@ impl Worker {
         }
         self.busy.retain(|token| self.pipes.contains_key(token));
         self.stalled.retain(|token| self.pipes.contains_key(token));
+        failpoint::moment(Point::LogEnd);
         if let Some(writer) = self.writers.get_mut(&(slot, Stream::Stdout)) {
             writer.mark_exit(run, ExitMark::of(exit));
         }
+        failpoint::moment(Point::LogEnded);
         let _ = self.answers.send(Drained { slot, run });
         self.shared.bell.ring();
     }

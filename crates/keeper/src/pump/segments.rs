@@ -3,6 +3,7 @@
 use proctor_core::logindex::{self, Entry, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::time::Wall;
+use proctor_sys::failpoint::{self, Point};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -38,6 +39,11 @@ impl Open {
         let read = self.index.read_exact_at(&mut bytes, self.index_length - length);
         let is_exit = |e: &Entry| e.run == run && matches!(e.mark, Mark::RunExited(_));
         read.is_ok() && logindex::decode_all(&bytes).iter().any(is_exit)
+    }
+
+    /// The run of the last entry.
+    pub(super) fn last_run(&self) -> Option<RunId> {
+        last_run(&self.index, self.index_length)
     }
 
     /// Somebody has emptied or shortened the file: go on at its end. What the index says of it holds no more.
@@ -121,6 +127,15 @@ impl Segments {
         self.create(newest.max(open.number) + 1, now).map(Some)
     }
 
+    /// The run of the last entry in a closed segment.
+    pub(super) fn last_run(&self) -> Option<RunId> {
+        self.closed.iter().rev().find_map(|(number, _)| {
+            let path = self.path(&logindex::index_file(self.stream, *number));
+            let index = open_regular(&path, false).ok()?;
+            last_run(&index, whole_entries(&index).ok()?)
+        })
+    }
+
     /// Bytes of the closed segments.
     pub(super) fn bytes(&self) -> u64 {
         self.closed.iter().map(|(_, size)| size).sum()
@@ -133,13 +148,16 @@ impl Segments {
     /// Delete the oldest closed segment; false if there is none.
     pub(super) fn delete_oldest(&mut self) -> bool {
         let Some((number, _)) = self.closed.pop_front() else { return false };
+        failpoint::moment(Point::RetainBegin);
         // The log first: an index without a log is nothing, a log without an index has lost its times.
         let _ = std::fs::remove_file(self.path(&logindex::log_file(self.stream, number)));
+        failpoint::moment(Point::RetainLog);
         let _ = std::fs::remove_file(self.path(&logindex::index_file(self.stream, number)));
         true
     }
 
     fn create(&self, number: u64, now: Wall) -> io::Result<Open> {
+        failpoint::step(Point::RotateBegin)?;
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(0o600);
         // Left over from a crash between the two: take it over.
@@ -151,6 +169,7 @@ impl Segments {
             .truncate(true)
             .mode(0o600)
             .open(index_path)?;
+        failpoint::step(Point::RotateIndex)?;
         let log = options.open(self.path(&logindex::log_file(self.stream, number)))?;
         let file = identity(&log)?;
         Ok(Open { number, log, index, length: 0, index_length: 0, opened: now, file })
@@ -160,9 +179,7 @@ impl Segments {
         let log = open_regular(&self.path(&logindex::log_file(self.stream, number)), false)?;
         let index = open_regular(&self.path(&logindex::index_file(self.stream, number)), true)?;
         let length = log.metadata()?.len();
-        // A torn record is overwritten.
-        let index_length =
-            index.metadata()?.len() / logindex::RECORD as u64 * logindex::RECORD as u64;
+        let index_length = whole_entries(&index)?;
         let opened = age_of(&log).unwrap_or(now);
         let file = identity(&log)?;
         Ok(Open { number, log, index, length, index_length, opened, file })
@@ -188,6 +205,17 @@ fn open_regular(path: &Path, create: bool) -> io::Result<File> {
     } else {
         Err(io::Error::other("is not a regular file"))
     }
+}
+
+/// Bytes of an index without a torn entry at its end, which is overwritten.
+fn whole_entries(index: &File) -> io::Result<u64> {
+    Ok(index.metadata()?.len() / logindex::RECORD as u64 * logindex::RECORD as u64)
+}
+
+fn last_run(index: &File, length: u64) -> Option<RunId> {
+    let mut bytes = [0; logindex::RECORD];
+    index.read_exact_at(&mut bytes, length.checked_sub(logindex::RECORD as u64)?).ok()?;
+    Entry::decode(&bytes).map(|entry| entry.run)
 }
 
 fn identity(file: &File) -> io::Result<(u64, u64)> {

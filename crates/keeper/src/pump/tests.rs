@@ -93,6 +93,48 @@ fn what_a_run_wrote_is_stored_with_its_beginning_and_end() {
     assert_eq!(marks, [(0, Mark::RunStarted), (16, exited)]);
 }
 
+/// A keeper that dies right after the fork has marked nothing; one that dies later has, perhaps a segment ago.
+#[test]
+fn a_run_that_is_taken_over_has_its_start_marked_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let take_over = |run| {
+        let mut pump = Pump::start().unwrap();
+        let path = dir.path().join("out");
+        let ends = fifo::create(&path, None).unwrap();
+        pump.send(Command::Begin {
+            slot: SLOT,
+            folder: dir.path().join("logs"),
+            spec: spec(),
+            run: RunId(run),
+            pipes: Pipes::Here([Some(ends.ours), None]),
+            fresh: false,
+        });
+        std::fs::remove_file(&path).unwrap();
+        pump.stop();
+    };
+    let starts = || {
+        let numbers = stored(dir.path()).1;
+        let read = |n| {
+            std::fs::read(dir.path().join("logs").join(logindex::index_file(Stream::Stdout, n)))
+        };
+        let entries = numbers.into_iter().flat_map(|n| logindex::decode_all(&read(n).unwrap()));
+        let starts = entries.filter(|entry| entry.mark == Mark::RunStarted);
+        starts.map(|entry| entry.run.0).collect::<Vec<_>>()
+    };
+    for run in [5, 5, 9, 9, 5] {
+        take_over(run);
+    }
+    assert_eq!(starts(), [5, 9]);
+    // What a keeper leaves that dies after it has begun a segment.
+    for name in [logindex::log_file(Stream::Stdout, 2), logindex::index_file(Stream::Stdout, 2)] {
+        File::create(dir.path().join("logs").join(name)).unwrap();
+    }
+    take_over(9);
+    assert_eq!(starts(), [5, 9]);
+    take_over(10);
+    assert_eq!(starts(), [5, 9, 10]);
+}
+
 #[test]
 fn segments_end_at_line_ends_and_the_oldest_are_deleted() {
     let dir = tempfile::tempdir().unwrap();

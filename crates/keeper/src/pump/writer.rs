@@ -7,6 +7,7 @@ use proctor_core::logindex::{Entry, ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::{LogSpec, OnFull};
 use proctor_core::time::{Millis, Mono, Wall};
+use proctor_sys::failpoint::{self, Point};
 use proctor_sys::fifo::{self, Moved};
 use rustix::io::Errno;
 use std::fs::File;
@@ -101,13 +102,16 @@ impl Writer {
         }
         self.rotate_if_due(now)?;
         self.note_dropped(run, now);
+        failpoint::step(Point::LogIndex)?;
         self.note_time(run, now)?;
+        failpoint::step(Point::LogBytes)?;
         let limit = self.spec.segment_bytes + SLACK;
         let open = self.opened(now)?;
         let room = usize::try_from(limit.saturating_sub(open.length).max(1)).unwrap_or(most);
         match fifo::move_to_file(pipe, &open.log, open.length, most.min(room))? {
             Moved::Bytes(bytes) => {
                 open.length += bytes;
+                failpoint::moment(Point::LogMoved);
                 Ok(Stored::Moved(bytes))
             }
             Moved::Empty | Moved::Closed => Ok(Stored::Empty),
@@ -125,6 +129,14 @@ impl Writer {
             let _ = open.note(&Entry { offset, wall, run, mark });
             self.entry = Some((wall, run));
         }
+    }
+
+    /// Is this run's start marked? The mark comes before anything else of a run, but a keeper may have died before it.
+    pub(super) fn knows(&mut self, run: RunId) -> bool {
+        let now = proctor_sys::clock::now().wall;
+        let Ok(open) = self.opened(now) else { return true };
+        let newest = open.last_run();
+        newest.or_else(|| self.segments.last_run()).is_some_and(|newest| newest >= run)
     }
 
     /// Mark the end of a run. A keeper may have died after it did and before anybody knew.
@@ -212,6 +224,7 @@ impl Writer {
         let Some(open) = self.open.take() else { return Ok(()) };
         match self.segments.next(open, now) {
             Ok(next) => {
+                failpoint::moment(Point::RotateMade);
                 self.open = Some(next);
                 self.entry = None;
                 self.retain();

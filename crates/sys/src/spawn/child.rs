@@ -1,6 +1,7 @@
 //! Between fork and exec: system calls only, no allocation, no locks, no panics.
 
 use super::{Plan, REPORT, Step};
+use crate::failpoint::{self, Point};
 use proctor_core::name::RunId;
 use proctor_core::record::{BootId, Identity};
 use proctor_core::spec::Resource;
@@ -198,10 +199,13 @@ fn errno() -> i32 {
 enum Never {}
 
 fn prepare_and_run(p: &Prepared, in_cgroup: bool) -> Result<Never, Failed> {
+    pass(Point::ChildBegin, Step::Session)?;
     // SAFETY: no memory is involved.
     check(Step::Session, unsafe { libc::setsid() })?;
+    pass(Point::ChildSession, Step::Identity)?;
     // As early as can be: what follows may hang on a dead disk or network, and must be known while it does.
     record_identity(p)?;
+    pass(Point::ChildRecorded, Step::Identity)?;
     if !in_cgroup {
         enter_cgroup(p)?;
     }
@@ -211,7 +215,16 @@ fn prepare_and_run(p: &Prepared, in_cgroup: bool) -> Result<Never, Failed> {
     // SAFETY: a zero-terminated string made before the fork.
     check(Step::WorkingDir, unsafe { libc::chdir(p.working_dir.as_ptr()) })?;
     reset_signals();
+    pass(Point::ChildExec, Step::Exec)?;
     execute(p)
+}
+
+fn pass(point: Point, step: Step) -> Result<(), Failed> {
+    failpoint::step(point).map_err(|error| Failed {
+        step,
+        candidate: 0,
+        errno: error.raw_os_error().unwrap_or(0),
+    })
 }
 
 fn check(step: Step, result: libc::c_int) -> Result<(), Failed> {

@@ -15,11 +15,21 @@ const PIECE: usize = 65536;
 
 /// To stdout and, with `--stderr`, to stderr as well.
 pub(crate) fn lines(script: &Script, count: u64) -> Result<(), String> {
+    let mut pending = String::new();
     for number in 1..=count {
-        if let Some(pause) = script.every.filter(|_| number > 1) {
+        if let Some(pause) = script.every.filter(|_| number > 1 && pending.is_empty()) {
             wait::rest(pause);
         }
-        write_both(script, numbered(script, number).as_bytes())?;
+        let line = numbered(script, number);
+        if pending.len() + line.len() > PIPE_ATOMIC {
+            write_both(script, pending.as_bytes())?;
+            pending.clear();
+        }
+        pending.push_str(&line);
+        if number % script.batch == 0 || number == count {
+            write_both(script, pending.as_bytes())?;
+            pending.clear();
+        }
     }
     Ok(())
 }

@@ -105,6 +105,7 @@ pub(crate) struct Script {
     pub(crate) stderr: bool,
     pub(crate) line_prefix: String,
     pub(crate) every: Option<Duration>,
+    pub(crate) batch: u64,
     pub(crate) http_status: u16,
     pub(crate) http_fail_after: Option<u64>,
     pub(crate) actions: Vec<Action>,
@@ -123,6 +124,7 @@ impl Script {
             stderr: false,
             line_prefix: String::new(),
             every: None,
+            batch: 1,
             http_status: 200,
             http_fail_after: None,
             actions: Vec::new(),
@@ -161,6 +163,8 @@ impl Script {
             "--line-prefix" => self.line_prefix = words.text()?,
             // Milliseconds from one line of `--lines` to the next.
             "--every" => self.every = Some(words.millis()?),
+            // Lines that `--lines` writes together, after one wait.
+            "--batch" => self.batch = words.number::<u64>()?.max(1),
             // What `--http` answers; 200 unless given.
             "--http-status" => self.http_status = words.number()?,
             // After this many answers, `--http` answers 500.

@@ -1,0 +1,160 @@
+//! Looking whether a point is armed, and acting on it. System calls and the stack only: a child between fork and exec
+//! comes here, too.
+
+use super::Point;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+
+/// Names the folder with the armed points.
+const VARIABLE: &str = "PROCTOR_FAILPOINTS";
+
+/// A path on the stack.
+const LONGEST: usize = 512;
+
+/// `abort 4294967295`, and a line end.
+const CONTENT: usize = 32;
+
+/// What an armed point does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Kill,
+    Abort,
+    Error,
+}
+
+pub(super) fn pass(point: Point) -> io::Result<()> {
+    let Some(folder) = folder() else { return Ok(()) };
+    let mut buffer = [0; LONGEST];
+    let armed = path(&mut buffer, folder, &[point.name()])?;
+    let Ok(file) = rustix::fs::open(armed, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) else {
+        return Ok(());
+    };
+    let mut content = [0; CONTENT];
+    let length = rustix::io::pread(&file, &mut content, 0)?;
+    match parse(&content[..length]) {
+        Some((action, 1)) => claim(point, folder, armed).map_or(Ok(()), |()| act(action)),
+        Some((_, left)) => count(&file, &content[..length], left - 1),
+        // Being written just now.
+        None => Ok(()),
+    }
+}
+
+/// Looked up once, by a process that may allocate: the parent has passed a point before it forks.
+fn folder() -> Option<&'static [u8]> {
+    static FOLDER: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let found = FOLDER.get_or_init(|| Some(std::env::var_os(VARIABLE)?.as_bytes().to_vec()));
+    found.as_deref()
+}
+
+fn path<'a>(buffer: &'a mut [u8], folder: &[u8], name: &[&str]) -> io::Result<&'a CStr> {
+    let parts = [folder, b"/"].into_iter().chain(name.iter().map(|part| part.as_bytes()));
+    let mut at = 0;
+    for part in parts.chain([&b"\0"[..]]) {
+        let place = buffer.get_mut(at..at + part.len()).ok_or(io::ErrorKind::InvalidFilename)?;
+        place.copy_from_slice(part);
+        at += part.len();
+    }
+    CStr::from_bytes_until_nul(buffer).map_err(|_| io::ErrorKind::InvalidFilename.into())
+}
+
+/// `action count`
+fn parse(content: &[u8]) -> Option<(Action, u32)> {
+    let mut words = std::str::from_utf8(content).ok()?.split_ascii_whitespace();
+    let action = match words.next()? {
+        "kill" => Action::Kill,
+        "abort" => Action::Abort,
+        "error" => Action::Error,
+        _ => return None,
+    };
+    Some((action, words.next()?.parse().ok().filter(|count| *count > 0)?))
+}
+
+/// Write how many passes are left over the old number, which is never shorter.
+fn count(file: &OwnedFd, old: &[u8], mut left: u32) -> io::Result<()> {
+    let mut content = [b'\n'; CONTENT];
+    let begin = old.iter().position(|byte| *byte == b' ').unwrap_or(0) + 1;
+    content[..begin].copy_from_slice(&old[..begin]);
+    let digits = left.checked_ilog10().unwrap_or(0) as usize + 1;
+    for place in content[begin..begin + digits].iter_mut().rev() {
+        *place = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    rustix::io::pwrite(file, &content[..old.len().max(begin + digits)], 0)?;
+    Ok(())
+}
+
+/// Only one comes to act; another may have been quicker.
+fn claim(point: Point, folder: &[u8], armed: &CStr) -> Option<()> {
+    let mut buffer = [0; LONGEST];
+    let hit = path(&mut buffer, folder, &[point.name(), ".hit"]).ok()?;
+    rustix::fs::rename(armed, hit).ok()
+}
+
+fn act(action: Action) -> io::Result<()> {
+    match action {
+        Action::Error => Err(rustix::io::Errno::IO.into()),
+        Action::Abort => std::process::abort(),
+        Action::Kill => {
+            rustix::process::kill_process(
+                rustix::process::getpid(),
+                rustix::process::Signal::KILL,
+            )?;
+            // Not reached: the kernel ends a process that killed itself before the call returns.
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(content: &str, expected: Option<(Action, u32)>) {
+        assert_eq!(parse(content.as_bytes()), expected, "{content:?}");
+    }
+
+    #[test]
+    fn an_armed_point_says_what_happens_and_when() {
+        check("kill 1", Some((Action::Kill, 1)));
+        check("abort 12\n", Some((Action::Abort, 12)));
+        check("error 3\n\n\n", Some((Action::Error, 3)));
+        for wrong in ["", "kill", "kill 0", "kill -1", "burn 1", "kill x"] {
+            check(wrong, None);
+        }
+    }
+
+    #[test]
+    fn passes_are_counted_down_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("point");
+        std::fs::write(&path, "error 11").unwrap();
+        for left in (1..11).rev() {
+            let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+            let old = std::fs::read(&path).unwrap();
+            count(&OwnedFd::from(file), &old, left).unwrap();
+            assert_eq!(parse(&std::fs::read(&path).unwrap()), Some((Action::Error, left)));
+        }
+    }
+
+    #[test]
+    fn names_are_files_and_differ() {
+        let mut names: Vec<&str> = Point::ALL.iter().map(|point| point.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Point::ALL.len());
+        let plain = |name: &&str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'.');
+        assert!(names.iter().all(plain), "{names:?}");
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_refused() {
+        let mut buffer = [0; 8];
+        assert_eq!(path(&mut buffer, b"/ab", &["cd", "e"]).unwrap(), c"/ab/cde");
+        assert!(path(&mut buffer, b"/ab", &["cd", "ef"]).is_err());
+    }
+}

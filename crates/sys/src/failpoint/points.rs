@@ -1,0 +1,108 @@
+//! The table of all failpoints. `cargo xtask torture` passes each of them, and says which one it could not reach.
+
+macro_rules! points {
+    ($($name:ident $kind:ident $text:literal: $doc:literal;)*) => {
+        /// A place in the code. A *step* can be made to fail, a *moment* cannot.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Point {
+            $(#[doc = $doc] $name,)*
+        }
+
+        #[cfg(feature = "failpoints")]
+        impl Point {
+            pub const ALL: &'static [Point] = &[$(Point::$name,)*];
+
+            /// What its file is called.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Point::$name => $text,)*
+                }
+            }
+
+            pub fn can_fail(self) -> bool {
+                match self {
+                    $(Point::$name => points!(@ $kind),)*
+                }
+            }
+        }
+    };
+    (@ step) => { true };
+    (@ moment) => { false };
+}
+
+points! {
+    SpawnPrepare step "spawn.prepare": "Before anything is prepared for a fork.";
+    SpawnFork step "spawn.fork": "Everything is prepared, the fork is next.";
+    SpawnForked moment "spawn.forked": "The parent right after the fork.";
+    ChildBegin step "child.begin": "The child's first step.";
+    ChildSession step "child.session": "The child has its session and is not recorded.";
+    ChildRecorded step "child.recorded": "The child has recorded itself.";
+    ChildExec step "child.exec": "The child is about to execute the program.";
+
+    RunBegin step "run.begin": "A run is to be made, nothing of it is there.";
+    RunPipes step "run.pipes": "The run's pipes are made.";
+    RunRecorded step "run.recorded": "The run is in the state, which is not locked.";
+    RunMade moment "run.made": "The process is there, the keeper has not noted it.";
+    RunPiped moment "run.piped": "The log pump has the run's pipes.";
+    RunEnded moment "run.ended": "The main process is reaped, nothing is stored.";
+    RunOver moment "run.over": "That the run is over is stored, the pump has not heard.";
+    RunDrained moment "run.drained": "The last line is stored, the run's files are there.";
+    RunRemove moment "run.remove": "One of the run's pipes is removed.";
+
+    StateEmpty step "state.empty": "A service's state file is made and empty.";
+    StateBegin step "state.begin": "Before a state is written in place.";
+    StateWritten step "state.written": "It is written.";
+
+    PersistBegin step "persist.begin": "Before a small file of the keeper's is replaced.";
+    PersistWritten step "persist.written": "The new content is beside it.";
+    PersistRenamed step "persist.renamed": "It is replaced.";
+    StoreBegin step "store.begin": "Before `services.json` is replaced.";
+    StoreWritten step "store.written": "The new content is beside it.";
+    StoreRenamed step "store.renamed": "It is replaced, the folder is not synced.";
+
+    DefineStored moment "define.stored": "A new spec is stored, the keeper has not taken it.";
+    RemoveBegin moment "remove.begin": "A service is forgotten, its files are there.";
+    RemoveDone moment "remove.done": "Its files are gone, nobody was told.";
+
+    LogIndex step "log.index": "Bytes wait in a pipe; their index entry is next.";
+    LogBytes step "log.bytes": "The index entry is there, the bytes are not.";
+    LogMoved moment "log.moved": "The bytes are in the file.";
+    LogEnd moment "log.end": "A run's last bytes are stored, its end is not marked.";
+    LogEnded moment "log.ended": "The end is marked, the keeper has not heard.";
+    RotateBegin step "rotate.begin": "A segment is full, the next is not made.";
+    RotateIndex step "rotate.index": "The next segment has an index and no log.";
+    RotateMade moment "rotate.made": "The next segment is made.";
+    RetainBegin moment "retain.begin": "Before the oldest segment is deleted.";
+    RetainLog moment "retain.log": "Its log is deleted, its index is not.";
+
+    KeeperBegin moment "keeper.begin": "A keeper begins; it may have inherited a lock.";
+    KeeperLock step "keeper.lock": "It tries to get the lock.";
+    KeeperLocked moment "keeper.locked": "It has the lock.";
+    TakeoverBegin moment "takeover.begin": "Before the first service is taken over.";
+    TakeoverRead step "takeover.read": "Before a stored file is read.";
+    TakeoverFound moment "takeover.found": "What became of a run is known.";
+    TakeoverWatch step "takeover.watch": "Before an adopted process is watched.";
+    TakeoverPipe step "takeover.pipe": "Before a pipe is opened again.";
+    TakeoverService moment "takeover.service": "One service is taken over.";
+    TakeoverDone moment "takeover.done": "All are, and there is no daemon yet.";
+
+    DaemonSpawn step "daemon.spawn": "The keeper is about to start the daemon.";
+    DaemonBegin moment "daemon.begin": "The daemon begins.";
+    DaemonHello moment "daemon.hello": "It said hello, the keeper has not answered.";
+    DaemonSnapshot moment "daemon.snapshot": "It has the keeper's snapshot.";
+    DaemonStarted moment "daemon.started": "It has told the keeper all that was stored.";
+    OwnerSaved moment "owner.saved": "A wish is stored, the keeper has not heard.";
+    OwnerTold moment "owner.told": "The keeper has answered, the client has not heard.";
+    RoleGone moment "role.gone": "The daemon saw the keeper die.";
+    RoleExec step "role.exec": "It is about to become the keeper.";
+
+    UpgradeAsked moment "upgrade.asked": "An upgrade is accepted, the daemon still there.";
+    UpgradeStopped moment "upgrade.stopped": "The daemon has left and the pump has stopped.";
+    UpgradeStored moment "upgrade.stored": "All states are stored.";
+    UpgradePass step "upgrade.pass": "Before lock and socket are passed on.";
+    UpgradeExec step "upgrade.exec": "Before the new program is executed.";
+
+    EndStopping moment "end.stopping": "An orderly end begins.";
+    EndClean moment "end.clean": "The daemon has left, files are cleared next.";
+    EndDone moment "end.done": "All is cleared, the process still there.";
+}

@@ -1,0 +1,277 @@
+//! `cargo xtask torture`: the fault campaign. Proctor's own processes are killed at every failpoint and at random moments
+//! under load; after each fault an oracle looks whether anything was lost, doubled, torn or restarted.
+//!
+//! It sees Proctor from outside: commands, files, `/proc`. A violation ends a scene, whose folder is kept, and the campaign
+//! goes on with a new one.
+
+mod dice;
+mod lines;
+mod options;
+mod oracle;
+mod points;
+mod process;
+mod reaper;
+mod rounds;
+mod runs;
+mod scene;
+
+use crate::bench::interrupt;
+use crate::step::{cargo, output, root, succeed};
+use anyhow::{Context as _, Result, bail, ensure};
+use dice::Dice;
+use options::Options;
+pub(crate) use options::USAGE;
+use oracle::Oracle;
+use points::{Fault, Point};
+use process::Holding;
+use rounds::Round;
+use scene::{Programs, Scene};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+/// More violations than this tell nothing new.
+const ENOUGH: usize = 10;
+
+/// A scene is ended in order after this many faults, to see that nothing is left; and a victim lives an hour at most.
+const FAULTS_OF_A_SCENE: u64 = 400;
+
+pub(crate) fn run(words: &[&str]) -> Result<()> {
+    let options = Options::parse(words)?;
+    interrupt::watch()?;
+    let programs = programs(&options)?;
+    let table = output({
+        let mut command = Command::new(&programs.proctor);
+        command.arg("__failpoints");
+        command
+    });
+    let points = points::parse(&table.context("this build has no failpoints")?)?;
+    // Thousands of aborts are meant; their memory is of no interest.
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    rustix::process::setrlimit(rustix::process::Resource::Core, none)?;
+    reaper::start()?;
+    let seed = options.seed.unwrap_or_else(random_seed);
+    println!("seed {seed}, {} failpoints", points.len());
+    let mut campaign = Campaign::new(programs, seed);
+    let result = campaign.all(&options, &points);
+    campaign.report();
+    result?;
+    ensure!(campaign.violations.is_empty(), "{} violations", campaign.violations.len());
+    Ok(())
+}
+
+/// What was given, or a build of our own with failpoints.
+fn programs(options: &Options) -> Result<Programs> {
+    let proctor = match &options.binary {
+        Some(binary) => binary.canonicalize().context("cannot find the binary")?,
+        None => {
+            succeed(cargo(&["build", "--package", "proctor", "--features", "failpoints"])?)?;
+            succeed(cargo(&["build", "--package", "proctor-testkit", "--bin", "victim"])?)?;
+            root()?.join("target/debug/proctor")
+        }
+    };
+    let victim = proctor.with_file_name("victim");
+    ensure!(victim.exists(), "there is no {}", victim.display());
+    Ok(Programs { proctor, victim })
+}
+
+fn random_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |since| since.subsec_nanos().into())
+}
+
+/// Everything that was done and found.
+struct Campaign {
+    programs: Programs,
+    seed: u64,
+    begun: Instant,
+    faults: u64,
+    kills: u64,
+    lines: u64,
+    ends: BTreeMap<String, u64>,
+    most: BTreeMap<&'static str, Holding>,
+    violations: Vec<(String, PathBuf)>,
+}
+
+/// A scene and who looks at it.
+struct Stage {
+    scene: Scene,
+    oracle: Oracle,
+    faults: u64,
+}
+
+impl Campaign {
+    fn new(programs: Programs, seed: u64) -> Campaign {
+        Campaign {
+            programs,
+            seed,
+            begun: Instant::now(),
+            faults: 0,
+            kills: 0,
+            lines: 0,
+            ends: BTreeMap::new(),
+            most: BTreeMap::new(),
+            violations: Vec::new(),
+        }
+    }
+
+    fn all(&mut self, options: &Options, points: &[Point]) -> Result<()> {
+        if options.points {
+            let faults = points::faults(points, options.deep);
+            let total = faults.len() as u64;
+            // Nobody crashes by himself: each failpoint is passed by what is asked for.
+            self.stage_all(total, false, faults.into_iter().map(Thing::Fault))?;
+        }
+        if options.random {
+            let mut dice = Dice::new(self.seed);
+            let rounds = (0..options.rounds).map(|_| Thing::Round(Round::throw(&mut dice)));
+            self.stage_all(options.rounds, true, rounds)?;
+        }
+        Ok(())
+    }
+
+    fn stage_all(
+        &mut self,
+        total: u64,
+        crashing: bool,
+        things: impl Iterator<Item = Thing>,
+    ) -> Result<()> {
+        let mut stage: Option<Stage> = None;
+        for (number, thing) in (1..).zip(things) {
+            interrupt::check()?;
+            let mut now = match stage.take() {
+                Some(stage) => stage,
+                None => Stage::begin(&self.programs, crashing)?,
+            };
+            self.progress(number, total, &thing);
+            match now.strike(&thing) {
+                Ok(kills) => {
+                    (self.faults, self.kills) = (self.faults + 1, self.kills + kills);
+                    if now.faults < FAULTS_OF_A_SCENE {
+                        stage = Some(now);
+                    } else {
+                        self.end(now, &format!("the end after {number}"));
+                    }
+                }
+                Err(why) => self.violation(now, &format!("{number}: {thing}: {why:#}")),
+            }
+            if self.violations.len() >= ENOUGH {
+                bail!("enough");
+            }
+        }
+        if let Some(stage) = stage {
+            self.end(stage, "the end");
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, mut stage: Stage, what: &str) {
+        match stage.end() {
+            Ok(()) => {
+                self.note(&stage.oracle);
+                if let Err(why) = stage.scene.remove() {
+                    println!("{why:#}");
+                }
+            }
+            Err(why) => self.violation(stage, &format!("{what}: {why:#}")),
+        }
+    }
+
+    fn violation(&mut self, stage: Stage, what: &str) {
+        self.note(&stage.oracle);
+        let home = stage.scene.keep();
+        println!("\nVIOLATION {what}\n  seed {}, kept: {}", self.seed, home.display());
+        self.violations.push((what.to_owned(), home));
+    }
+
+    /// What an oracle has seen, when its scene is over.
+    fn note(&mut self, oracle: &Oracle) {
+        self.lines += oracle.seen();
+        for (end, count) in oracle.runs.iter().flat_map(|runs| &runs.ends) {
+            *self.ends.entry(end.clone()).or_default() += count;
+        }
+        for (who, holding) in &oracle.most {
+            let most = self.most.entry(who).or_default();
+            most.descriptors = most.descriptors.max(holding.descriptors);
+            most.threads = most.threads.max(holding.threads);
+            most.memory_kib = most.memory_kib.max(holding.memory_kib);
+        }
+    }
+
+    fn progress(&self, number: u64, total: u64, thing: &Thing) {
+        if std::io::stdout().is_terminal() {
+            let line = format!("{number} of {total}, {} kills: {thing}", self.kills);
+            let line: String = line.chars().take(100).collect();
+            print!("\r\x1b[K{line}");
+            // Only a sign of life.
+            let _ = std::io::stdout().flush();
+        } else if number % 100 == 0 {
+            println!("{number} of {total}, {} kills", self.kills);
+        }
+    }
+
+    fn report(&self) {
+        let seconds = self.begun.elapsed().as_secs();
+        println!(
+            "\n{} faults, {} kills, {} lines read, {} violations, {seconds} s, seed {}",
+            self.faults,
+            self.kills,
+            self.lines,
+            self.violations.len(),
+            self.seed
+        );
+        let ends: Vec<String> =
+            self.ends.iter().map(|(end, count)| format!("{end}: {count}")).collect();
+        println!("runs ended with {}", ends.join(", "));
+        for (who, most) in &self.most {
+            println!(
+                "the {who} held at most {} descriptors, {} threads, {} KiB",
+                most.descriptors, most.threads, most.memory_kib
+            );
+        }
+        for (what, home) in &self.violations {
+            println!("{what}\n  {}", home.display());
+        }
+    }
+}
+
+/// One thing done to Proctor.
+enum Thing {
+    Fault(Fault),
+    Round(Round),
+}
+
+impl std::fmt::Display for Thing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Thing::Fault(fault) => fault.fmt(f),
+            Thing::Round(round) => write!(f, "{round:?}"),
+        }
+    }
+}
+
+impl Stage {
+    fn begin(programs: &Programs, crashing: bool) -> Result<Stage> {
+        let mut scene = Scene::begin(programs, crashing)?;
+        let oracle = Oracle::begin(&mut scene, crashing)
+            .with_context(|| format!("a scene cannot begin: {}", scene.home.display()))?;
+        Ok(Stage { scene, oracle, faults: 0 })
+    }
+
+    fn strike(&mut self, thing: &Thing) -> Result<u64> {
+        self.faults += 1;
+        let kills = match thing {
+            Thing::Fault(fault) => points::strike(&mut self.scene, fault)?,
+            Thing::Round(round) => round.play(&mut self.scene)?,
+        };
+        self.oracle.check(&mut self.scene)?;
+        Ok(kills)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.scene.must(&["down"])?;
+        oracle::nothing_left(&self.scene.home)
+    }
+}

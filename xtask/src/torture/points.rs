@@ -1,0 +1,222 @@
+//! The deterministic half: every failpoint with every action, one after the other.
+//!
+//! Which failpoints there are is told by the program under test. What makes Proctor pass one is decided here by the first
+//! word of its name; one that is not passed then is a violation, so that no point rots.
+
+use super::process::Role;
+use super::scene::{EXTRA, Scene, TURNED};
+use anyhow::{Context as _, Result, bail, ensure};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Nothing that is asked for takes longer to come to its failpoint.
+const PASSED_WITHIN: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A failpoint as the program tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) name: String,
+    can_fail: bool,
+}
+
+/// What an armed failpoint does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    Kill,
+    Abort,
+    Error,
+}
+
+impl Action {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Action::Kill => "kill",
+            Action::Abort => "abort",
+            Action::Error => "error",
+        }
+    }
+}
+
+/// One fault to be had: at the `nth` time that the point is passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) point: Point,
+    pub(crate) action: Action,
+    pub(crate) nth: u32,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {} (pass {})", self.action.word(), self.point.name, self.nth)
+    }
+}
+
+/// What makes Proctor pass a failpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trigger {
+    /// The services' own output does.
+    Output,
+    Restart,
+    StopAndStart,
+    AddAndRemove,
+    KillDaemon,
+    KillKeeper,
+    Upgrade,
+    End,
+}
+
+const TRIGGERS: &[(&str, Trigger)] = &[
+    ("spawn", Trigger::Restart),
+    ("child", Trigger::Restart),
+    ("run", Trigger::Restart),
+    ("record", Trigger::Restart),
+    ("persist", Trigger::Restart),
+    ("log.end", Trigger::Restart),
+    ("log", Trigger::Output),
+    ("rotate", Trigger::Output),
+    ("retain", Trigger::Output),
+    ("store", Trigger::StopAndStart),
+    ("owner", Trigger::StopAndStart),
+    ("define", Trigger::AddAndRemove),
+    ("remove", Trigger::AddAndRemove),
+    ("daemon", Trigger::KillDaemon),
+    ("keeper", Trigger::KillKeeper),
+    ("takeover", Trigger::KillKeeper),
+    ("role", Trigger::KillKeeper),
+    ("upgrade", Trigger::Upgrade),
+    ("end", Trigger::End),
+];
+
+/// The table, as lines of a name and what it is.
+pub(crate) fn parse(table: &str) -> Result<Vec<Point>> {
+    let point = |line: &str| {
+        let (name, kind) = line.split_once(' ')?;
+        Some(Point { name: name.to_owned(), can_fail: kind == "step" })
+    };
+    table.lines().map(|line| point(line).with_context(|| format!("not a point: {line}"))).collect()
+}
+
+/// Every point with every action it knows; `deep` also kills when it is passed again.
+pub(crate) fn faults(points: &[Point], deep: bool) -> Vec<Fault> {
+    let passes: &[u32] = if deep { &[2, 3, 5, 8] } else { &[] };
+    let mut faults = Vec::new();
+    for point in points {
+        let mut add = |action, nth| faults.push(Fault { point: point.clone(), action, nth });
+        add(Action::Kill, 1);
+        add(Action::Abort, 1);
+        if point.can_fail {
+            add(Action::Error, 1);
+        }
+        for nth in passes {
+            add(Action::Kill, *nth);
+            if point.can_fail {
+                add(Action::Error, *nth);
+            }
+        }
+    }
+    faults
+}
+
+/// Arm, let it happen, bring Proctor back. How many processes were killed.
+pub(crate) fn strike(scene: &mut Scene, fault: &Fault) -> Result<u64> {
+    let trigger = trigger(&fault.point)?;
+    let armed = scene.home.join("failpoints").join(&fault.point.name);
+    let hit = armed.with_file_name(format!("{}.hit", fault.point.name));
+    scene.write(
+        &format!("failpoints/{}", fault.point.name),
+        &format!("{} {}", fault.action.word(), fault.nth),
+    )?;
+    let mut kills = pull(scene, trigger, &hit)?;
+    scene.recover()?;
+    if !hit.exists() && fault.nth == 1 {
+        wait_for(&hit).with_context(|| format!("{} is never passed", fault.point.name))?;
+        scene.recover()?;
+    }
+    // One that is not passed so often has done nothing.
+    let _ = std::fs::remove_file(&armed);
+    if std::fs::remove_file(&hit).is_ok() {
+        kills += u64::from(fault.action != Action::Error);
+    }
+    restore(scene)?;
+    Ok(kills)
+}
+
+fn trigger(point: &Point) -> Result<Trigger> {
+    let found = TRIGGERS.iter().find(|(beginning, _)| point.name.starts_with(beginning));
+    let (_, trigger) = found.with_context(|| format!("nothing here passes {}", point.name))?;
+    Ok(*trigger)
+}
+
+/// Do it. Commands may fail: they are under fire.
+fn pull(scene: &mut Scene, trigger: Trigger, hit: &PathBuf) -> Result<u64> {
+    match trigger {
+        Trigger::Output => wait_for(hit).map(|()| 0).or(Ok(0)),
+        Trigger::Restart => scene.run(&["restart", TURNED]).map(|_| 0),
+        Trigger::StopAndStart => {
+            scene.run(&["stop", TURNED])?;
+            scene.run(&["start", TURNED]).map(|_| 0)
+        }
+        Trigger::AddAndRemove => {
+            let victim = scene.victim();
+            scene.run(&["add", EXTRA, "--start", "--", &victim])?;
+            scene.run(&["remove", EXTRA, "--purge"]).map(|_| 0)
+        }
+        Trigger::KillDaemon => scene.kill(Role::Daemon),
+        Trigger::KillKeeper => scene.kill(Role::Keeper),
+        Trigger::Upgrade => scene.run(&["daemon", "upgrade"]).map(|_| 0),
+        Trigger::End => scene.run(&["daemon", "stop"]).map(|_| 0),
+    }
+}
+
+/// What commands under fire left half done is done now: `turned` runs and nothing else was added.
+pub(crate) fn restore(scene: &mut Scene) -> Result<()> {
+    scene.must(&["start", TURNED])?;
+    let answer = scene.run(&["remove", EXTRA, "--purge"])?;
+    let unknown = answer.status.code() == Some(3);
+    ensure!(answer.is_ok() || unknown, "{EXTRA} cannot be removed: {}", answer.errors);
+    Ok(())
+}
+
+fn wait_for(hit: &PathBuf) -> Result<()> {
+    let begun = Instant::now();
+    while !hit.exists() {
+        if begun.elapsed() > PASSED_WITHIN {
+            bail!("{} did not appear", hit.display());
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(name: &str, can_fail: bool) -> Point {
+        Point { name: name.to_owned(), can_fail }
+    }
+
+    #[test]
+    fn the_table_becomes_faults() {
+        let points = parse("spawn.fork step\nspawn.forked moment\n").unwrap();
+        assert_eq!(points, [point("spawn.fork", true), point("spawn.forked", false)]);
+        let said: Vec<String> = faults(&points, false).iter().map(Fault::to_string).collect();
+        let expected = [
+            "kill at spawn.fork (pass 1)",
+            "abort at spawn.fork (pass 1)",
+            "error at spawn.fork (pass 1)",
+            "kill at spawn.forked (pass 1)",
+            "abort at spawn.forked (pass 1)",
+        ];
+        assert_eq!(said, expected);
+        assert!(parse("nonsense").is_err());
+    }
+
+    #[test]
+    fn a_point_that_nothing_passes_is_noticed() {
+        assert_eq!(trigger(&point("log.ended", false)).unwrap(), Trigger::Restart);
+        assert_eq!(trigger(&point("log.moved", false)).unwrap(), Trigger::Output);
+        assert!(trigger(&point("moon.rise", false)).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! Who runs, as `/proc` tells: Proctor's own processes of a home, and the services that carry its mark.
+
+use anyhow::{Context as _, Result};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What a process of Proctor's is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Keeper,
+    Daemon,
+}
+
+/// A process that a service's run began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Marked {
+    pub(crate) pid: u32,
+    pub(crate) service: String,
+    pub(crate) run: String,
+}
+
+/// What a process holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Holding {
+    pub(crate) descriptors: usize,
+    pub(crate) threads: usize,
+    pub(crate) memory_kib: u64,
+}
+
+/// Living processes of this role in this home. A child that is forked and not yet executed looks like its parent.
+pub(crate) fn own(home: &Path, role: Role) -> Result<Vec<u32>> {
+    Ok(all()?.into_iter().filter(|pid| role_of(*pid, home) == Some(role)).collect())
+}
+
+fn role_of(pid: u32, home: &Path) -> Option<Role> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0).skip(1);
+    let role = match words.next()? {
+        b"__keeper" => Role::Keeper,
+        b"__daemon" => Role::Daemon,
+        _ => return None,
+    };
+    (words.next()? == b"--state" && words.next()? == home.as_os_str().as_bytes()).then_some(role)
+}
+
+/// Every living process that a service of this home began and that kept its environment.
+pub(crate) fn marked(home: &Path) -> Result<Vec<Marked>> {
+    Ok(all()?.into_iter().filter_map(|pid| mark_of(pid, home)).collect())
+}
+
+fn mark_of(pid: u32, home: &Path) -> Option<Marked> {
+    let entries = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = |name: &str| {
+        let mut entries = entries.split(|byte| *byte == 0);
+        entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    };
+    if value("PROCTOR_HOME")? != home.as_os_str().as_bytes() {
+        return None;
+    }
+    let text = |name| value(name).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let mark = text("PROCTOR_RUN")?;
+    let run = mark.rsplit('-').next().unwrap_or_default().to_owned();
+    Some(Marked { pid, service: text("PROCTOR_SERVICE")?, run })
+}
+
+/// SIGKILL to a process of Proctor's, which may be gone: true if it was there.
+pub(crate) fn kill_own(pid: u32, home: &Path) -> bool {
+    kill_if(pid, |pid| role_of(pid, home).is_some())
+}
+
+/// SIGKILL to everybody of this home, until nobody is left.
+pub(crate) fn kill_all(home: &Path) -> Result<()> {
+    let belongs = |pid| role_of(pid, home).is_some() || mark_of(pid, home).is_some();
+    // A keeper or daemon that sees the other die begins anew; a hundred rounds are more than both can.
+    for _ in 0..100 {
+        let killed = all()?.into_iter().filter(|pid| kill_if(*pid, belongs)).count();
+        if killed == 0 {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    anyhow::bail!("processes of {} cannot be ended", home.display())
+}
+
+/// Opened first, then looked at, then killed: a number in new hands hits nobody.
+fn kill_if(pid: u32, is_meant: impl Fn(u32) -> bool) -> bool {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(Ok(handle)) = number.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
+        return false;
+    };
+    is_meant(pid) && pidfd_send_signal(handle, Signal::KILL).is_ok()
+}
+
+/// `None` if it is gone.
+pub(crate) fn holding(pid: u32) -> Option<Holding> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let number = |name: &str| {
+        let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
+        rest.split_whitespace().next()?.parse().ok()
+    };
+    Some(Holding {
+        descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count(),
+        threads: number("Threads:")? as usize,
+        memory_kib: number("VmRSS:")?,
+    })
+}
+
+fn all() -> Result<Vec<u32>> {
+    let entries = std::fs::read_dir("/proc").context("cannot read /proc")?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}

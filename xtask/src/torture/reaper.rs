@@ -1,0 +1,61 @@
+//! The place of init: orphans of the Proctors under test come to us, and are reaped at once, as a machine's first process
+//! does. In a container the first process may do nothing of the kind, and ten thousand killed keepers would stay.
+
+use anyhow::{Context as _, Result};
+use rustix::process::{Pid, WaitOptions, waitpid};
+use std::collections::HashSet;
+use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// From one look to the next: nobody tells of children without taking them from those who wait for their own.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Commands of our own; whoever started one waits for it.
+static COMMANDS: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
+
+/// Begin to reap.
+pub(crate) fn start() -> Result<()> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .context("cannot become a subreaper")?;
+    let builder = std::thread::Builder::new().name("reaper".into());
+    builder.spawn(reap_for_ever).context("cannot start a thread")?;
+    Ok(())
+}
+
+/// Start a command that the reaper leaves alone.
+pub(crate) fn spawn(command: &mut Command) -> Result<Child> {
+    let mut commands = COMMANDS.lock().unwrap_or_else(PoisonError::into_inner);
+    let child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+    commands.get_or_insert_default().insert(child.id());
+    Ok(child)
+}
+
+/// It was waited for: its number may be anybody's.
+pub(crate) fn forget(pid: u32) {
+    let mut commands = COMMANDS.lock().unwrap_or_else(PoisonError::into_inner);
+    commands.get_or_insert_default().remove(&pid);
+}
+
+fn reap_for_ever() {
+    loop {
+        {
+            let commands = COMMANDS.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_command = |pid: &u32| commands.as_ref().is_some_and(|all| all.contains(pid));
+            for pid in children().into_iter().filter(|pid| !is_command(pid)) {
+                let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+                // One that lives is asked again.
+                let _ = pid.map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Of all our threads.
+fn children() -> Vec<u32> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = tasks.map(|task| std::fs::read_to_string(task.path().join("children")));
+    let texts: Vec<String> = lists.map(Result::unwrap_or_default).collect();
+    texts.iter().flat_map(|text| text.split_whitespace()).filter_map(|p| p.parse().ok()).collect()
+}

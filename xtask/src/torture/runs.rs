@@ -1,0 +1,135 @@
+//! The runs of a service that comes and goes, as `proctor logs` tells them: each begins, prints its three lines and ends
+//! with its true exit code, before the next begins.
+
+use super::scene::Scene;
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// More than the runs between two looks have.
+const LINES: &str = "600";
+
+/// What a run of these services prints, and how it ends if nobody kills it.
+const PRINTED: [&str; 3] = ["line 1", "line 2", "line 3"];
+const TRUE_END: &str = "exit code 7";
+
+/// Runs that were looked at to their end.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    service: &'static str,
+    last: String,
+    /// How they ended, and how often.
+    pub(crate) ends: BTreeMap<String, u64>,
+}
+
+/// One run in the log.
+#[derive(Debug, Default)]
+struct Told {
+    run: String,
+    begun: bool,
+    printed: Vec<String>,
+    end: Option<String>,
+}
+
+impl Runs {
+    pub(crate) fn new(service: &'static str) -> Runs {
+        Runs { service, last: String::new(), ends: BTreeMap::new() }
+    }
+
+    /// Look at what is new.
+    pub(crate) fn read(&mut self, scene: &mut Scene) -> Result<()> {
+        let said = scene.must(&["--json", "logs", self.service, "-n", LINES])?;
+        let answer: Value =
+            serde_json::from_str(&said).with_context(|| format!("logs of {}", self.service))?;
+        let items = answer["items"].as_array().context("logs without items")?;
+        let told = told(items)?;
+        // The first may have begun before the first item; the last may go on.
+        for run in told.iter().skip(1) {
+            if run.run > self.last && run.end.is_some() {
+                self.check(run).with_context(|| format!("{}, run {}", self.service, run.run))?;
+                self.last.clone_from(&run.run);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, run: &Told) -> Result<()> {
+        let end = run.end.clone().unwrap_or_default();
+        let never = end.starts_with("could not be started");
+        ensure!(run.begun || never, "its start is not marked: {run:?}");
+        ensure!(
+            PRINTED[..].starts_with(&run.printed.iter().map(String::as_str).collect::<Vec<_>>()),
+            "its lines are not what it printed: {run:?}"
+        );
+        // Killed or unknown, it may have been before the last line.
+        ensure!(end != TRUE_END || run.printed.len() == PRINTED.len(), "lines lost: {run:?}");
+        *self.ends.entry(end).or_default() += 1;
+        Ok(())
+    }
+}
+
+/// Put the items of a log together to runs.
+fn told(items: &[Value]) -> Result<Vec<Told>> {
+    let mut runs: Vec<Told> = Vec::new();
+    for item in items {
+        let word = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
+        let run = word("run");
+        if runs.last().is_none_or(|last| last.run != run) {
+            ensure!(!runs.iter().any(|known| known.run == run), "run {run} goes on after another");
+            runs.push(Told { run: run.clone(), ..Told::default() });
+        }
+        let Some(told) = runs.last_mut() else { continue };
+        ensure!(told.end.is_none(), "run {run} goes on after its end");
+        match word("kind").as_str() {
+            "started" => {
+                ensure!(!told.begun && told.printed.is_empty(), "run {run} begins twice");
+                told.begun = true;
+            }
+            "line" => told.printed.push(word("text")),
+            "exited" => told.end = Some(word("text")),
+            other => bail!("run {run}: {other} in the log"),
+        }
+    }
+    Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn item(run: &str, kind: &str, text: &str) -> Value {
+        json!({ "run": run, "kind": kind, "text": text })
+    }
+
+    fn whole(run: &str, lines: usize, end: &str) -> Vec<Value> {
+        let lines = PRINTED[..lines].iter().map(|line| item(run, "line", line));
+        let mut items = vec![item(run, "started", "")];
+        items.extend(lines);
+        items.push(item(run, "exited", end));
+        items
+    }
+
+    #[track_caller]
+    fn check(items: &[Value], well: bool) {
+        let mut runs = Runs::new("web");
+        let result = told(items).and_then(|told| told.iter().try_for_each(|run| runs.check(run)));
+        assert_eq!(result.is_ok(), well, "{items:?}: {result:?}");
+    }
+
+    #[test]
+    fn a_run_prints_everything_before_it_ends_and_the_next_begins() {
+        check(&[whole("1", 3, TRUE_END), whole("2", 3, TRUE_END)].concat(), true);
+        check(&whole("1", 2, TRUE_END), false);
+        check(&whole("1", 2, "signal KILL"), true);
+        check(&whole("1", 3, TRUE_END)[1..], false);
+        let mut doubled = whole("1", 3, TRUE_END);
+        doubled.insert(2, doubled[1].clone());
+        check(&doubled, false);
+        let mut after = whole("1", 3, TRUE_END);
+        after.push(item("1", "line", "line 1"));
+        check(&after, false);
+        let (one, two) = (whole("1", 3, TRUE_END), whole("2", 3, TRUE_END));
+        check(&[&one[..2], &two[..], &one[2..]].concat(), false);
+    }
+}

@@ -1,0 +1,254 @@
+//! A home, its services and the commands that are given to it.
+
+use super::process::{self, Role};
+use super::reaper;
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// No command may take longer, whoever is killed meanwhile.
+const COMMAND_LIMIT: Duration = Duration::from_secs(40);
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What nobody ever restarts: one process from the first moment to the last.
+pub(crate) const STEADY: [&str; 5] = ["fast", "slow", "short", "idle", "tree"];
+
+/// What commands start, stop and restart; it prints three lines and answers TERM by exiting with 7.
+pub(crate) const TURNED: &str = "turned";
+
+/// What prints three lines and exits with 7 all the time.
+pub(crate) const CRASHING: &str = "crashing";
+
+/// What comes and goes at run time.
+pub(crate) const EXTRA: &str = "extra";
+
+/// The programs under test.
+#[derive(Debug, Clone)]
+pub(crate) struct Programs {
+    pub(crate) proctor: PathBuf,
+    pub(crate) victim: PathBuf,
+}
+
+pub(crate) struct Scene {
+    pub(crate) home: PathBuf,
+    programs: Programs,
+    answers: u64,
+}
+
+/// A command on its way.
+pub(crate) struct Running {
+    child: Child,
+    words: String,
+    begun: Instant,
+    answer: PathBuf,
+}
+
+/// How a command ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) words: String,
+    pub(crate) status: ExitStatus,
+    pub(crate) said: String,
+    pub(crate) errors: String,
+}
+
+impl Answer {
+    pub(crate) fn is_ok(&self) -> bool {
+        self.status.success()
+    }
+
+    fn in_full(&self) -> String {
+        format!("`proctor {}` ended with {}: {}{}", self.words, self.status, self.said, self.errors)
+    }
+}
+
+impl Scene {
+    /// Make a home with all services up.
+    pub(crate) fn begin(programs: &Programs, crashing: bool) -> Result<Scene> {
+        // Short, because a socket's path has 108 bytes.
+        let home =
+            fs::canonicalize(std::env::temp_dir()).context("no folder for temporary files")?;
+        let begun = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+        let home = home.join(format!("torture-{:x}", begun.as_micros()));
+        for folder in ["failpoints", "answers"] {
+            fs::create_dir_all(home.join(folder))
+                .with_context(|| format!("cannot make {}", home.display()))?;
+        }
+        let mut scene = Scene { home, programs: programs.clone(), answers: 0 };
+        scene.write("proctor.yaml", &scene.config(crashing))?;
+        scene.must(&["up", "-d", "--no-wait"])?;
+        Ok(scene)
+    }
+
+    fn config(&self, crashing: bool) -> String {
+        let endless = ["--lines", "1000000000", "--stderr"];
+        let often = |size: &str, files: u32| {
+            format!("      logs: {{ max_size: {size}, max_files: {files}, max_total: 1GiB }}\n")
+        };
+        let three = ["--lines", "3"];
+        let mut services = vec![
+            self.service(
+                "fast",
+                &[&["--every", "2", "--batch", "40"], &endless[..]],
+                &often("64KiB", 400),
+            ),
+            self.service("slow", &[&["--every", "1"], &endless[..]], &often("4096", 2000)),
+            self.service("short", &[&["--every", "1"], &endless[..]], &often("4096", 2)),
+            self.service("idle", &[], ""),
+            self.service(
+                "tree",
+                &[&["--fork", "2", "--setsid", "--double-fork", "--ignore-term"]],
+                "      stop: { grace: 100ms }\n",
+            ),
+            self.service(TURNED, &[&["--term-exit", "7"], &three[..]], ""),
+        ];
+        if crashing {
+            let crash = ["--exit-after", "120", "--exit", "7"];
+            services.push(self.service(CRASHING, &[&crash, &three[..]], ""));
+        }
+        format!("supervisor:\n  services:\n{}", services.concat())
+    }
+
+    /// An orderly end of Proctor leaves the steady ones running.
+    fn service(&self, name: &str, args: &[&[&str]], keys: &str) -> String {
+        let pids = self.pid_file(name).display().to_string();
+        let words = [&["--pid-file", &pids], args.concat().as_slice()].concat();
+        let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+        let leave = if STEADY.contains(&name) { "leave" } else { "stop" };
+        format!(
+            "    {name}:\n      command: [{:?}]\n      args: [{}]\n      restart_policy: always\n      \
+             max_restarts: unlimited\n      restart: {{ delay: 0 }}\n      on_shutdown: {leave}\n{keys}",
+            self.programs.victim,
+            words.join(", ")
+        )
+    }
+
+    /// Where every process of a service says that it began.
+    pub(crate) fn pid_file(&self, service: &str) -> PathBuf {
+        self.home.join(format!("{service}.pids"))
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.home.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Begin `proctor --home … WORDS`.
+    pub(crate) fn start(&mut self, words: &[&str]) -> Result<Running> {
+        self.answers += 1;
+        let answer = self.home.join(format!("answers/{}", self.answers));
+        let file = |end| {
+            let path = answer.with_extension(end);
+            File::create(path).context("cannot make a file for an answer")
+        };
+        let mut command = Command::new(&self.programs.proctor);
+        command
+            .arg("--home")
+            .arg(&self.home)
+            .args(words)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()))
+            .env("PROCTOR_FAILPOINTS", self.home.join("failpoints"))
+            .current_dir(&self.home)
+            .stdin(Stdio::null())
+            .stdout(file("out")?)
+            .stderr(file("err")?);
+        let child = reaper::spawn(&mut command)?;
+        Ok(Running { child, words: words.join(" "), begun: Instant::now(), answer })
+    }
+
+    /// The victim, as a command that is added at run time.
+    pub(crate) fn victim(&self) -> String {
+        self.programs.victim.display().to_string()
+    }
+
+    pub(crate) fn run(&mut self, words: &[&str]) -> Result<Answer> {
+        self.start(words)?.wait()
+    }
+
+    /// Anything but success is a violation.
+    pub(crate) fn must(&mut self, words: &[&str]) -> Result<String> {
+        let answer = self.run(words)?;
+        ensure!(answer.is_ok(), "{}", answer.in_full());
+        Ok(answer.said)
+    }
+
+    /// All services as they are told.
+    pub(crate) fn status(&mut self) -> Result<Vec<Value>> {
+        let said = self.must(&["--json", "status", "--no-usage"])?;
+        let status: Value =
+            serde_json::from_str(&said).with_context(|| format!("status: {said}"))?;
+        status["services"].as_array().cloned().context("status has no list of services")
+    }
+
+    pub(crate) fn own(&self, role: Role) -> Result<Vec<u32>> {
+        process::own(&self.home, role)
+    }
+
+    /// SIGKILL to whoever has this role now; how many there were.
+    pub(crate) fn kill(&self, role: Role) -> Result<u64> {
+        let killed = self.own(role)?.into_iter().filter(|pid| process::kill_own(*pid, &self.home));
+        Ok(killed.count() as u64)
+    }
+
+    /// Let Proctor be there again, whoever was killed.
+    pub(crate) fn recover(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let answer = self.run(&["daemon", "start"])?;
+            if answer.is_ok() {
+                return Ok(());
+            }
+            if begun.elapsed() > COMMAND_LIMIT {
+                bail!("Proctor does not come back: {}", answer.in_full());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Everything is well: remove the folder.
+    pub(crate) fn remove(self) -> Result<()> {
+        process::kill_all(&self.home)?;
+        fs::remove_dir_all(&self.home)
+            .with_context(|| format!("cannot remove {}", self.home.display()))
+    }
+
+    /// Something is wrong: end the processes and leave the folder for whoever wants to know why.
+    pub(crate) fn keep(self) -> PathBuf {
+        // The violation is what is reported.
+        let _ = process::kill_all(&self.home);
+        self.home
+    }
+}
+
+impl Running {
+    pub(crate) fn wait(mut self) -> Result<Answer> {
+        loop {
+            if let Some(status) = self.child.try_wait().context("cannot wait for a command")? {
+                reaper::forget(self.child.id());
+                let [said, errors] =
+                    ["out", "err"].map(|end| take(&self.answer.with_extension(end)));
+                let answer = Answer { words: self.words, status, said, errors };
+                // 101 is a panic; a signal ends no command of ours.
+                let ended = answer.status.code().is_some_and(|code| code != 101);
+                ensure!(ended, "{}", answer.in_full());
+                return Ok(answer);
+            }
+            if self.begun.elapsed() > COMMAND_LIMIT {
+                let _ = self.child.kill();
+                bail!("`proctor {}` hangs", self.words);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+fn take(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    // It would only be in the way of whoever looks at a home that was kept.
+    let _ = fs::remove_file(path);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
