@@ -92,7 +92,10 @@ pub fn open<B: Body>(bytes: &[u8]) -> Result<B, RecordError> {
     if long(8) as usize != body.len() || long(12) != crc32fast::hash(body) {
         return Err(RecordError::Damaged);
     }
-    postcard::from_bytes(body).map_err(|_| RecordError::Damaged)
+    match postcard::take_from_bytes(body) {
+        Ok((body, [])) => Ok(body),
+        Ok(_) | Err(_) => Err(RecordError::Damaged),
+    }
 }
 
 /// Which process a run is: enough to recognise it for certain, and to refuse a stranger with its pid.
@@ -149,18 +152,19 @@ impl Identity {
             u64::from_le_bytes(eight)
         };
         let long = |at: usize| word(at) as u32;
-        let sum = u32::from_le_bytes([bytes[60], bytes[61], bytes[62], bytes[63]]);
-        if bytes[0..4] != MAGIC || sum != checksum(&bytes[..60]) {
-            return Err(RecordError::Damaged);
-        }
         let mut boot = [0; 16];
         boot.copy_from_slice(&bytes[32..48]);
-        Ok(Some(Identity {
+        let identity = Identity {
             pid: long(8),
             start_ticks: word(16),
             pidfs_inode: word(24),
             boot: BootId(boot),
-        }))
+        };
+        // Magic, version, checksum and what is always zero, all at once.
+        if identity.encode() != *bytes {
+            return Err(RecordError::Damaged);
+        }
+        Ok(Some(identity))
     }
 }
 
@@ -205,6 +209,9 @@ pub fn decode_run(bytes: &[u8]) -> Result<(RunHeader, Option<Identity>), RecordE
         eight
     };
     let cgroup = std::str::from_utf8(&body[20..]).map_err(|_| RecordError::Damaged)?;
+    if body[16..20] != (cgroup.len() as u32).to_le_bytes() {
+        return Err(RecordError::Damaged);
+    }
     let header = RunHeader {
         run: RunId(u64::from_le_bytes(word(0))),
         started: Wall(i64::from_le_bytes(word(8))),
@@ -242,6 +249,45 @@ mod tests {
             bad[at] ^= 0x55;
             assert!(open::<StoredEnv>(&bad).is_err(), "byte {at}");
             assert!(open::<StoredEnv>(&sealed[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    /// The content of a sealed file with its header made right again.
+    fn resealed(content: &[u8]) -> Vec<u8> {
+        let mut file = seal(&StoredEnv(Vec::new())).unwrap();
+        file.truncate(HEADER);
+        file[8..12].copy_from_slice(&(content.len() as u32).to_le_bytes());
+        file[12..16].copy_from_slice(&crc32fast::hash(content).to_le_bytes());
+        [file.as_slice(), content].concat()
+    }
+
+    #[test]
+    fn what_stands_behind_the_content_is_damage_even_with_a_right_checksum() {
+        let sealed = seal(&StoredEnv(vec![("A".into(), "b".into())])).unwrap();
+        let content = &sealed[HEADER..];
+        assert_eq!(resealed(content), sealed);
+        let longer = resealed(&[content, &[0]].concat());
+        assert_eq!(open::<StoredEnv>(&longer), Err(RecordError::Damaged));
+    }
+
+    #[test]
+    fn a_run_record_that_says_another_length_or_version_is_damaged() {
+        let header = RunHeader { run: RunId(5), started: Wall(6), cgroup: Some("/sys/x".into()) };
+        let mut bytes = header.encode();
+        bytes[IDENTITY_SIZE + 16] += 1;
+        let end = bytes.len() - 4;
+        let sum = checksum(&bytes[IDENTITY_SIZE..end]);
+        bytes[end..].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(decode_run(&bytes), Err(RecordError::Damaged));
+        // The version, and bytes that have no meaning yet.
+        for at in [4, 6, 12, 50] {
+            let mut bytes = header.encode();
+            let mut part = identity().encode();
+            part[at] += 1;
+            let sum = checksum(&part[..60]);
+            part[60..].copy_from_slice(&sum.to_le_bytes());
+            bytes[..IDENTITY_SIZE].copy_from_slice(&part);
+            assert_eq!(decode_run(&bytes), Err(RecordError::Damaged), "byte {at}");
         }
     }
 
