@@ -254,13 +254,18 @@ fn read(path: &Path) -> Result<Option<Stored>, String> {
         return Err("is not a file of ours".into());
     }
     let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    parse(&bytes).map(Some)
+}
+
+/// The version first: of another one nothing else is known.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Stored, String> {
     let version =
-        serde_json::from_slice::<Version>(&bytes).map_err(|e| format!("is damaged: {e}"))?;
+        serde_json::from_slice::<Version>(bytes).map_err(|e| format!("is damaged: {e}"))?;
     if version.version != VERSION {
         let found = version.version;
         return Err(format!("has version {found}; this program knows version {VERSION}"));
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("is damaged: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| format!("is damaged: {error}"))
 }
 
 #[derive(Deserialize)]
