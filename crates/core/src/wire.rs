@@ -261,6 +261,11 @@ mod tests {
     fn an_absurd_length_and_garbage_are_errors() {
         let mut absurd = u32::MAX.to_le_bytes().to_vec();
         assert_eq!(decode::<ToKeeper>(&mut absurd), Err(WireError::TooLarge(u32::MAX as usize)));
+        let binary = "x".repeat(MAX_FRAME);
+        let mut out = Vec::new();
+        let refused = encode(&ToKeeper::Upgrade { request: 1, binary }, &mut out);
+        assert!(matches!(refused, Err(WireError::TooLarge(_))), "{refused:?}");
+        assert!(out.is_empty(), "part of a message that is too large was written");
         let mut garbage = vec![3, 0, 0, 0, 0xff, 0xff, 0xff];
         assert!(matches!(decode::<ToKeeper>(&mut garbage), Err(WireError::Garbled(_))));
         let mut longer = Vec::new();

@@ -338,6 +338,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_can_be_neither_read_nor_moved_aside_is_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let (store, found) = Store::open(folder.path().join("file/services.json"));
+        let Found::Damaged { problem } = found else { panic!("{found:?}") };
+        assert!(problem.contains("cannot be read"), "{problem}");
+        assert!(problem.contains("cannot be moved aside"), "{problem}");
+        let error = store.save(&Stored::default()).await.unwrap_err().to_string();
+        assert!(error.contains("cannot be moved aside"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_in_place_of_the_file_is_set_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("services.json");
+        std::fs::create_dir(&path).unwrap();
+        let (_, found) = Store::open(path.clone());
+        let Found::Damaged { problem } = found else { panic!("{found:?}") };
+        assert!(problem.contains("is not a file of ours; it was moved to"), "{problem}");
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
     async fn a_state_folder_that_is_gone_is_an_error_that_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("gone/services.json");
