@@ -78,7 +78,10 @@ pub fn open<B: Body>(bytes: &[u8]) -> Result<B, RecordError> {
     if long(8) as usize != body.len() || long(12) != crc32fast::hash(body) {
         return Err(RecordError::Damaged);
     }
-    postcard::from_bytes(body).map_err(|_| RecordError::Damaged)
+    match postcard::take_from_bytes(body) {
+        Ok((body, [])) => Ok(body),
+        Ok(_) | Err(_) => Err(RecordError::Damaged),
+    }
 }
 
 /// Which process a run is: enough to recognise it for certain, and to refuse a stranger with its pid.
@@ -128,19 +131,20 @@ impl Identity {
             u64::from_le_bytes(eight)
         };
         let long = |at: usize| word(at) as u32;
-        let sum = u32::from_le_bytes([bytes[60], bytes[61], bytes[62], bytes[63]]);
-        if bytes[0..4] != MAGIC || sum != checksum(&bytes[..60]) {
-            return Err(RecordError::Damaged);
-        }
         let mut boot = [0; 16];
         boot.copy_from_slice(&bytes[32..48]);
-        Ok(Some(Identity {
+        let identity = Identity {
             pid: long(8),
             start_ticks: word(16),
             pidfs_inode: word(24),
             boot: BootId(boot),
             run: RunId(word(48)),
-        }))
+        };
+        // Magic, version, checksum and what is always zero, all at once.
+        if identity.encode() != *bytes {
+            return Err(RecordError::Damaged);
+        }
+        Ok(Some(identity))
     }
 }
 
@@ -184,6 +188,38 @@ mod tests {
             bad[at] ^= 0x55;
             assert!(open::<StoredEnv>(&bad).is_err(), "byte {at}");
             assert!(open::<StoredEnv>(&sealed[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    /// The content of a sealed file with its header made right again.
+    fn resealed(content: &[u8]) -> Vec<u8> {
+        let mut file = seal(&StoredEnv(Vec::new())).unwrap();
+        file.truncate(HEADER);
+        file[8..12].copy_from_slice(&(content.len() as u32).to_le_bytes());
+        file[12..16].copy_from_slice(&crc32fast::hash(content).to_le_bytes());
+        [file.as_slice(), content].concat()
+    }
+
+    #[test]
+    fn what_stands_behind_the_content_is_damage_even_with_a_right_checksum() {
+        let sealed = seal(&StoredEnv(vec![("A".into(), "b".into())])).unwrap();
+        let content = &sealed[HEADER..];
+        assert_eq!(resealed(content), sealed);
+        let longer = resealed(&[content, &[0]].concat());
+        assert_eq!(open::<StoredEnv>(&longer), Err(RecordError::Damaged));
+    }
+
+    #[test]
+    fn an_identity_of_another_version_or_with_more_to_say_is_damaged() {
+        for at in [4, 6, 12, 57] {
+            let boot = BootId([7; 16]);
+            let identity =
+                Identity { pid: 77, start_ticks: 1 << 40, pidfs_inode: 9, boot, run: RunId(5) };
+            let mut bytes = identity.encode();
+            bytes[at] += 1;
+            let sum = checksum(&bytes[..60]);
+            bytes[60..].copy_from_slice(&sum.to_le_bytes());
+            assert_eq!(Identity::decode(&bytes), Err(RecordError::Damaged), "byte {at}");
         }
     }
 

@@ -190,9 +190,9 @@ fn decode_place(bytes: Option<&[u8]>) -> Place {
     let word =
         |at: usize| u32::from_le_bytes(rest_of_header[at..at + 4].try_into().unwrap_or_default());
     let state = rest.get(..word(0) as usize).filter(|body| sum(number, body) == word(4));
-    match state.and_then(|body| postcard::from_bytes(body).ok()) {
-        Some(state) => Place::Whole(number, Box::new(state)),
-        None => Place::Damaged,
+    match state.map(postcard::take_from_bytes) {
+        Some(Ok((state, []))) => Place::Whole(number, Box::new(state)),
+        Some(Ok(_) | Err(_)) | None => Place::Damaged,
     }
 }
 

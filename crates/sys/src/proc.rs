@@ -48,7 +48,7 @@ pub(crate) fn zombie_status(pid: u32) -> Option<i32> {
 }
 
 /// The command's name is in parentheses and may itself hold parentheses and spaces: count from the last one.
-pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat> {
+pub fn parse_stat(text: &[u8]) -> Option<Stat> {
     let after = text.iter().rposition(|b| *b == b')')? + 1;
     let mut fields = text[after..].split(|b| b.is_ascii_whitespace()).filter(|f| !f.is_empty());
     let state = *fields.next()?.first()?;

@@ -20,6 +20,7 @@ mod nothing_changes;
 mod origins;
 mod process;
 mod proctor_itself;
+mod requests;
 mod restarts;
 mod settings;
 mod stored_bytes;
