@@ -181,7 +181,7 @@ impl Campaign {
 
     fn violation(&mut self, stage: Stage, what: &str) {
         self.note(&stage.oracle);
-        let home = stage.scene.keep();
+        let home = stage.scene.home.clone();
         println!("\nVIOLATION {what}\n  seed {}, kept: {}", self.seed, home.display());
         self.violations.push((what.to_owned(), home));
     }

@@ -209,18 +209,18 @@ impl Scene {
         }
     }
 
-    /// Everything is well: remove the folder.
+    /// Everything is well and nobody runs any more: remove the folder.
     pub(crate) fn remove(self) -> Result<()> {
-        process::kill_all(&self.home)?;
         fs::remove_dir_all(&self.home)
             .with_context(|| format!("cannot remove {}", self.home.display()))
     }
+}
 
-    /// Something is wrong: end the processes and leave the folder for whoever wants to know why.
-    pub(crate) fn keep(self) -> PathBuf {
-        // The violation is what is reported.
+/// Whatever happened, nobody of a scene outlives it. Its folder does, for whoever wants to know why.
+impl Drop for Scene {
+    fn drop(&mut self) {
+        // Nobody is left to tell.
         let _ = process::kill_all(&self.home);
-        self.home
     }
 }
 
