@@ -30,10 +30,13 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// More violations than this tell nothing new.
 const ENOUGH: usize = 10;
+
+/// Told at the end, because a wait that nobody expects is a first sign of something wrong.
+const SLOWEST: usize = 5;
 
 /// A scene is ended in order after this many faults, to see that nothing is left; and a victim lives an hour at most.
 const FAULTS_OF_A_SCENE: u64 = 400;
@@ -93,6 +96,7 @@ struct Campaign {
     ends: BTreeMap<String, u64>,
     most: BTreeMap<&'static str, Holding>,
     violations: Vec<(String, PathBuf)>,
+    slowest: Vec<(Duration, String)>,
 }
 
 /// A scene and who looks at it.
@@ -114,6 +118,7 @@ impl Campaign {
             ends: BTreeMap::new(),
             most: BTreeMap::new(),
             violations: Vec::new(),
+            slowest: Vec::new(),
         }
     }
 
@@ -146,8 +151,12 @@ impl Campaign {
                 None => Stage::begin(&self.programs, crashing)?,
             };
             self.progress(number, total, &thing);
+            let begun = Instant::now();
             match now.strike(&thing) {
                 Ok(kills) => {
+                    self.slowest.push((begun.elapsed(), thing.to_string()));
+                    self.slowest.sort();
+                    self.slowest.drain(..self.slowest.len().saturating_sub(SLOWEST));
                     (self.faults, self.kills) = (self.faults + 1, self.kills + kills);
                     if now.faults < FAULTS_OF_A_SCENE {
                         stage = Some(now);
@@ -230,6 +239,9 @@ impl Campaign {
                 "the {who} held at most {} descriptors, {} threads, {} KiB",
                 most.descriptors, most.threads, most.memory_kib
             );
+        }
+        for (took, what) in &self.slowest {
+            println!("{:.1} s: {what}", took.as_secs_f64());
         }
         for (what, home) in &self.violations {
             println!("{what}\n  {}", home.display());
