@@ -131,6 +131,7 @@ impl Keeper {
                 self.attach(slot, &header, process);
                 self.open_logs(slot, folder, run);
                 self.handle_as_of(slot, Event::Started { run }, moment(header.started));
+                self.ask_again(slot, run);
             }
             Found::Over(header, exit) => {
                 match self.open_pipes(slot, folder, run) {
@@ -145,6 +146,17 @@ impl Keeper {
                 folder.remove_run(run);
                 self.start_anew(slot);
             }
+        }
+    }
+
+    /// That a run is to stop is stored before it is asked to. Its keeper may have died in between, and one that is asked
+    /// twice is better off than one that is killed without having been asked.
+    fn ask_again(&mut self, slot: u32, run: RunId) {
+        let Some(service) = self.services.get(slot) else { return };
+        let adopted = service.run.as_ref().is_some_and(|r| matches!(r.main, Main::Adopted(_)));
+        let asked = |phase: &Phase| matches!(phase, Phase::Stopping(stopping) if !stopping.killed);
+        if adopted && asked(service.machine.phase()) {
+            self.ask_to_stop(slot, run);
         }
     }
 
