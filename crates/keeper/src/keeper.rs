@@ -1,5 +1,6 @@
 //! The keeper's state and its loop: wait, handle, perform.
 
+use crate::again::Again;
 use crate::daemon::Daemon;
 use crate::ending::Ending;
 use crate::environment::Environments;
@@ -106,6 +107,7 @@ pub(crate) struct Keeper {
     pub(crate) pending: VecDeque<(u32, Event)>,
     pub(crate) daemon: Daemon,
     pub(crate) ending: Ending,
+    pub(crate) again: Again,
     pub(crate) null: File,
     pub(crate) oom_kills: u64,
     pub(crate) open_files: (Option<u64>, Option<u64>),
@@ -188,6 +190,7 @@ impl Keeper {
             pending: VecDeque::new(),
             daemon: Daemon::new(options.daemon, options.ready),
             ending: Ending::default(),
+            again: Again::default(),
             null: File::open("/dev/null").map_err(kernel("cannot open /dev/null"))?,
             oom_kills: proc::oom_kills().unwrap_or(0),
             open_files: inherit::raise_open_files(),
@@ -278,6 +281,7 @@ impl Keeper {
             }
         }
         self.check_leftovers();
+        self.try_again(now);
         self.daemon_due(now);
         self.go_on_ending(now);
     }
@@ -288,9 +292,9 @@ impl Keeper {
         }
         let now = clock::now().mono;
         let look_again = (!self.services.leftovers().is_empty()).then(|| now.plus(LOOK_AGAIN));
-        let deadlines =
-            [self.services.deadline(), look_again, self.daemon.deadline(), self.ending.deadline()];
-        let next: Option<Mono> = deadlines.into_iter().flatten().min();
+        let own = [self.daemon.deadline(), self.ending.deadline(), self.again.deadline()];
+        let of_services = [self.services.deadline(), look_again];
+        let next: Option<Mono> = own.into_iter().chain(of_services).flatten().min();
         next.map(|at| Duration::from_micros(at.0.saturating_sub(now.0)))
     }
 

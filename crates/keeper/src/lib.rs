@@ -5,11 +5,13 @@
 //! keeper that is killed is followed by one that knows everything (`takeover`). One thread decides
 //! (`keeper`), one moves log bytes (`pump`).
 
+mod again;
 mod daemon;
 mod ending;
 mod environment;
 mod keeper;
 mod lost;
+mod pipes;
 mod pump;
 mod records;
 mod requests;

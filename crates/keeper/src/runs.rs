@@ -226,7 +226,7 @@ impl Keeper {
         self.handle(slot, event);
     }
 
-    fn ask_to_stop(&mut self, slot: u32, id: RunId) {
+    pub(crate) fn ask_to_stop(&mut self, slot: u32, id: RunId) {
         let Some(mark) = self.mark(slot, id) else { return };
         let Some(service) = self.services.get_mut(slot) else { return };
         let signal = service.stop.signal;

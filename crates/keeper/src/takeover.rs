@@ -4,9 +4,10 @@
 //! never came to be is made anew, and nothing is started twice. What cannot be read is said, kept out of the
 //! way, and never taken for "nothing is there".
 
+use crate::again::Undone;
 use crate::keeper::{Keeper, Token};
 use crate::log;
-use crate::pump::{Command, Pipes, Pump};
+use crate::pump::Command;
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run, Service};
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
@@ -18,7 +19,7 @@ use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
 use proctor_sys::tree::{Member, Tree};
-use proctor_sys::{cgroup, clock, fifo, file, proc};
+use proctor_sys::{cgroup, clock, file, proc};
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -118,8 +119,11 @@ impl Keeper {
     }
 
     /// A run that was over but not yet tidied away: store what its pipes still hold.
-    fn finish_old_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
-        self.open_logs(slot, folder, run);
+    pub(crate) fn finish_old_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
+        match self.open_pipes(slot, folder, run) {
+            Ok(pipes) => self.begin_logs(slot, run, pipes),
+            Err(error) => return self.again_later(Undone::Run { slot, run }, &error),
+        }
         let last = self.services.get(slot).and_then(|s| s.machine.last_exit().cloned());
         let exit = last.filter(|last| last.run == run).map_or(Exit::Unknown, |last| last.exit);
         self.pump.send(Command::End { slot, run, exit });
@@ -130,15 +134,16 @@ impl Keeper {
         failpoint::moment(Point::TakeoverFound);
         match found {
             Found::Alive(header, process) => {
-                let attached = self.attach(slot, &header, process);
+                self.attach(slot, &header, process);
                 self.open_logs(slot, folder, run);
-                if let Err(error) = attached {
-                    log!("cannot watch run {run}: {error}");
-                }
                 self.handle_as_of(slot, Event::Started { run }, moment(header.started));
+                self.ask_again(slot, run);
             }
             Found::Over(header, exit) => {
-                self.open_logs(slot, folder, run);
+                match self.open_pipes(slot, folder, run) {
+                    Ok(pipes) => self.begin_logs(slot, run, pipes),
+                    Err(error) => return self.again_later(Undone::Run { slot, run }, &error),
+                }
                 self.hold(slot, gone(&header));
                 self.handle_as_of(slot, Event::Started { run }, moment(header.started));
                 self.main_ended(slot, exit);
@@ -147,6 +152,27 @@ impl Keeper {
                 folder.remove_run(run);
                 self.start_anew(slot);
             }
+        }
+    }
+
+    /// That a run is to stop is stored before it is asked to. Its keeper may have died in between, and one that is asked
+    /// twice is better off than one that is killed without having been asked.
+    fn ask_again(&mut self, slot: u32, run: RunId) {
+        let Some(service) = self.services.get(slot) else { return };
+        let adopted = service.run.as_ref().is_some_and(|r| matches!(r.main, Main::Adopted(_)));
+        let asked = |phase: &Phase| matches!(phase, Phase::Stopping(stopping) if !stopping.killed);
+        if adopted && asked(service.machine.phase()) {
+            self.ask_to_stop(slot, run);
+        }
+    }
+
+    pub(crate) fn take_over_again(&mut self, slot: u32, run: RunId) {
+        let Some(service) = self.services.get(slot) else { return };
+        let folder = Folder::of(&self.home, &service.name);
+        if service.machine.run() == Some(run) {
+            self.take_over_run(slot, &folder, run);
+        } else {
+            self.finish_old_run(slot, &folder, run);
         }
     }
 
@@ -232,20 +258,27 @@ impl Keeper {
         cgroup::populated(&path)?.then_some(path)
     }
 
-    fn attach(&mut self, slot: u32, header: &RunHeader, process: Process) -> std::io::Result<()> {
+    fn attach(&mut self, slot: u32, header: &RunHeader, process: Process) {
         let pid = process.pid();
-        let mut watched = Ok(());
-        let main = if is_child(pid) {
+        let is_child = is_child(pid);
+        if is_child {
             self.children.insert(pid, slot);
-            Main::Child
-        } else {
-            let token = Token::Exit(slot).encode();
-            watched = failpoint::step(Point::TakeoverWatch)
-                .and_then(|()| self.poller.add(process.as_fd(), token, Interest::Read));
-            Main::Adopted(process)
-        };
+        }
+        let main = if is_child { Main::Child } else { Main::Adopted(process) };
         self.hold(slot, Run { pid, main, ..gone(header) });
-        watched
+        self.watch_again(slot);
+    }
+
+    /// Hear of the end of an adopted main process.
+    pub(crate) fn watch_again(&mut self, slot: u32) {
+        let run = self.services.get(slot).and_then(|s| s.run.as_ref());
+        let Some(Main::Adopted(process)) = run.map(|run| &run.main) else { return };
+        let token = Token::Exit(slot).encode();
+        let watched = failpoint::step(Point::TakeoverWatch)
+            .and_then(|()| self.poller.add(process.as_fd(), token, Interest::Read));
+        if let Err(error) = watched {
+            self.again_later(Undone::Watch { slot }, &error);
+        }
     }
 
     fn hold(&mut self, slot: u32, mut run: Run) {
@@ -262,49 +295,6 @@ impl Keeper {
             && let Ok(group) = hierarchy.group(name.as_str())
         {
             cgroup::remove(&group);
-        }
-    }
-
-    /// Hand a run's pipes to the pump. One that is gone has no more to say; one that only lost its name has.
-    fn open_logs(&mut self, slot: u32, folder: &Folder, run: RunId) {
-        let Some(service) = self.services.get(slot) else { return };
-        let pid = service.run.as_ref().filter(|held| held.id == run).map_or(0, |held| held.pid);
-        let open = |path: &Path, number| {
-            failpoint::step(Point::TakeoverPipe)
-                .and_then(|()| fifo::open(path))
-                .or_else(|_| fifo::open_through(pid, number, path))
-                .ok()
-        };
-        let [out, err] = folder.fifos(run);
-        let pipes = [open(&out, 1), open(&err, 2)];
-        let log_dir = self.home.log_dir(&service.name);
-        self.pump.send(Command::Begin {
-            slot,
-            folder: log_dir,
-            spec: service.logs.clone(),
-            run,
-            pipes: Pipes::Here(pipes),
-            fresh: false,
-        });
-    }
-
-    /// After an upgrade that did not happen: a new pump, and every run's pipes in it.
-    pub(crate) fn replace_pump(&mut self, pump: Pump) {
-        if let Err(error) = self.poller.add(pump.bell(), Token::Pump.encode(), Interest::Read) {
-            log!("cannot hear the log thread: {error}");
-        }
-        self.pump = pump;
-        for slot in self.services.slots_where(|_| true) {
-            let Some(service) = self.services.get(slot) else { continue };
-            let folder = Folder::of(&self.home, &service.name);
-            let current = service.machine.run();
-            for run in folder.runs() {
-                if Some(run) == current {
-                    self.open_logs(slot, &folder, run);
-                } else {
-                    self.finish_old_run(slot, &folder, run);
-                }
-            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Each rule is a function from text to findings; this module feeds them the files that git knows or would take.
 
 mod code;
+mod features;
 mod layers;
 mod lock;
 mod paths;
@@ -39,6 +40,7 @@ pub(crate) fn run() -> Result<()> {
         findings.extend(in_file(&file, &text));
     }
     findings.extend(layers::check(&root)?);
+    findings.extend(features::check()?);
     for finding in &findings {
         println!("{finding}");
     }

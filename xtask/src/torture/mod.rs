@@ -30,10 +30,13 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// More violations than this tell nothing new.
 const ENOUGH: usize = 10;
+
+/// Told at the end, because a wait that nobody expects is a first sign of something wrong.
+const SLOWEST: usize = 5;
 
 /// A scene is ended in order after this many faults, to see that nothing is left; and a victim lives an hour at most.
 const FAULTS_OF_A_SCENE: u64 = 400;
@@ -91,8 +94,10 @@ struct Campaign {
     kills: u64,
     lines: u64,
     ends: BTreeMap<String, u64>,
+    unknown: BTreeMap<String, u64>,
     most: BTreeMap<&'static str, Holding>,
     violations: Vec<(String, PathBuf)>,
+    slowest: Vec<(Duration, String)>,
 }
 
 /// A scene and who looks at it.
@@ -100,6 +105,8 @@ struct Stage {
     scene: Scene,
     oracle: Oracle,
     faults: u64,
+    /// Runs whose end nobody knows, by who was killed.
+    unknown: BTreeMap<String, u64>,
 }
 
 impl Campaign {
@@ -112,21 +119,23 @@ impl Campaign {
             kills: 0,
             lines: 0,
             ends: BTreeMap::new(),
+            unknown: BTreeMap::new(),
             most: BTreeMap::new(),
             violations: Vec::new(),
+            slowest: Vec::new(),
         }
     }
 
     fn all(&mut self, options: &Options, points: &[Point]) -> Result<()> {
         if options.points {
-            let faults = points::faults(points, options.deep);
+            let faults = points::faults(points, options.depth);
             let total = faults.len() as u64;
             // Nobody crashes by himself: each failpoint is passed by what is asked for.
             self.stage_all(total, false, faults.into_iter().map(Thing::Fault))?;
         }
         if options.random {
             let mut dice = Dice::new(self.seed);
-            let rounds = (0..options.rounds).map(|_| Thing::Round(Round::throw(&mut dice)));
+            let rounds = (0..options.rounds).map(|_| Thing::Round(Round::throw(&mut dice, points)));
             self.stage_all(options.rounds, true, rounds)?;
         }
         Ok(())
@@ -146,8 +155,12 @@ impl Campaign {
                 None => Stage::begin(&self.programs, crashing)?,
             };
             self.progress(number, total, &thing);
+            let begun = Instant::now();
             match now.strike(&thing) {
                 Ok(kills) => {
+                    self.slowest.push((begun.elapsed(), thing.to_string()));
+                    self.slowest.sort();
+                    self.slowest.drain(..self.slowest.len().saturating_sub(SLOWEST));
                     (self.faults, self.kills) = (self.faults + 1, self.kills + kills);
                     if now.faults < FAULTS_OF_A_SCENE {
                         stage = Some(now);
@@ -170,7 +183,7 @@ impl Campaign {
     fn end(&mut self, mut stage: Stage, what: &str) {
         match stage.end() {
             Ok(()) => {
-                self.note(&stage.oracle);
+                self.note(&stage);
                 if let Err(why) = stage.scene.remove() {
                     println!("{why:#}");
                 }
@@ -180,14 +193,18 @@ impl Campaign {
     }
 
     fn violation(&mut self, stage: Stage, what: &str) {
-        self.note(&stage.oracle);
-        let home = stage.scene.keep();
+        self.note(&stage);
+        let home = stage.scene.home.clone();
         println!("\nVIOLATION {what}\n  seed {}, kept: {}", self.seed, home.display());
         self.violations.push((what.to_owned(), home));
     }
 
-    /// What an oracle has seen, when its scene is over.
-    fn note(&mut self, oracle: &Oracle) {
+    /// What was seen in a scene, when it is over.
+    fn note(&mut self, stage: &Stage) {
+        let oracle = &stage.oracle;
+        for (whom, count) in &stage.unknown {
+            *self.unknown.entry(whom.clone()).or_default() += count;
+        }
         self.lines += oracle.seen();
         for (end, count) in oracle.runs.iter().flat_map(|runs| &runs.ends) {
             *self.ends.entry(end.clone()).or_default() += count;
@@ -225,11 +242,17 @@ impl Campaign {
         let ends: Vec<String> =
             self.ends.iter().map(|(end, count)| format!("{end}: {count}")).collect();
         println!("runs ended with {}", ends.join(", "));
+        for (whom, count) in &self.unknown {
+            println!("  unknown after a kill of {whom}: {count}");
+        }
         for (who, most) in &self.most {
             println!(
                 "the {who} held at most {} descriptors, {} threads, {} KiB",
                 most.descriptors, most.threads, most.memory_kib
             );
+        }
+        for (took, what) in &self.slowest {
+            println!("{:.1} s: {what}", took.as_secs_f64());
         }
         for (what, home) in &self.violations {
             println!("{what}\n  {}", home.display());
@@ -257,7 +280,7 @@ impl Stage {
         let mut scene = Scene::begin(programs, crashing)?;
         let oracle = Oracle::begin(&mut scene, crashing)
             .with_context(|| format!("a scene cannot begin: {}", scene.home.display()))?;
-        Ok(Stage { scene, oracle, faults: 0 })
+        Ok(Stage { scene, oracle, faults: 0, unknown: BTreeMap::new() })
     }
 
     fn strike(&mut self, thing: &Thing) -> Result<u64> {
@@ -266,7 +289,15 @@ impl Stage {
             Thing::Fault(fault) => points::strike(&mut self.scene, fault)?,
             Thing::Round(round) => round.play(&mut self.scene)?,
         };
-        self.oracle.check(&mut self.scene)?;
+        let unknown = self.oracle.check(&mut self.scene)?;
+        if let Thing::Round(round) = thing {
+            // The parent of a process is told how it ended.
+            ensure!(
+                unknown == 0 || !round.spares_keeper(),
+                "{unknown} exits unknown to the keeper"
+            );
+            *self.unknown.entry(round.whom()).or_default() += unknown;
+        }
         Ok(kills)
     }
 

@@ -4,14 +4,26 @@ use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
 
 pub(crate) const USAGE: &str = "\
-usage: cargo xtask torture [--rounds N] [--seed S] [--points-only | --random-only] [--deep] [--binary FILE]
+usage: cargo xtask torture [--rounds N] [--seed S] [--points-only | --random-only] [--short | --deep] [--binary FILE]
 
-  --rounds N      random rounds; 200 if not given
+  --rounds N      random rounds; 200 if not given, 50 with --short
   --seed S        repeat the choices of an earlier campaign; printed at its beginning
   --points-only   every failpoint with every action, and no random rounds
   --random-only   the other way round
+  --short         as CI does it: failpoints kill and fail, but do not abort, and there are fewer rounds
   --deep          also at the second, third, fifth and eighth pass of each failpoint
   --binary FILE   this build of Proctor, with the victim beside it, instead of one made for the campaign";
+
+const ROUNDS: u64 = 200;
+const SHORT_ROUNDS: u64 = 50;
+
+/// How much is done to each failpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    Short,
+    Usual,
+    Deep,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -19,18 +31,18 @@ pub(crate) struct Options {
     pub(crate) seed: Option<u64>,
     pub(crate) points: bool,
     pub(crate) random: bool,
-    pub(crate) deep: bool,
+    pub(crate) depth: Depth,
     pub(crate) binary: Option<PathBuf>,
 }
 
 impl Options {
     pub(crate) fn parse(words: &[&str]) -> Result<Options> {
         let mut options = Options {
-            rounds: 200,
+            rounds: ROUNDS,
             seed: None,
             points: true,
             random: true,
-            deep: false,
+            depth: Depth::Usual,
             binary: None,
         };
         let mut words = words.iter();
@@ -41,7 +53,8 @@ impl Options {
                 "--seed" => options.seed = Some(number(value()?)?),
                 "--points-only" => options.random = false,
                 "--random-only" => options.points = false,
-                "--deep" => options.deep = true,
+                "--short" => (options.depth, options.rounds) = (Depth::Short, SHORT_ROUNDS),
+                "--deep" => options.depth = Depth::Deep,
                 "--binary" => options.binary = Some(PathBuf::from(value()?)),
                 unknown => bail!("unknown: {unknown}\n{USAGE}"),
             }
@@ -74,6 +87,8 @@ mod tests {
         check(&["--rounds", "9", "--seed", "7"], Some((9, Some(7), true, true)));
         check(&["--points-only"], Some((200, None, true, false)));
         check(&["--random-only"], Some((200, None, false, true)));
+        check(&["--short"], Some((50, None, true, true)));
+        check(&["--short", "--rounds", "3"], Some((3, None, true, true)));
         check(&["--random-only", "--points-only"], None);
         check(&["--rounds"], None);
         check(&["--rounds", "many"], None);

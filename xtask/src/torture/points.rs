@@ -3,8 +3,9 @@
 //! Which failpoints there are is told by the program under test. What makes Proctor pass one is decided here by the first
 //! word of its name; one that is not passed then is a violation, so that no point rots.
 
+use super::options::Depth;
 use super::process::Role;
-use super::scene::{EXTRA, Scene, TURNED};
+use super::scene::{EXTRA, Scene, THORNY, TURNED};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -97,14 +98,16 @@ pub(crate) fn parse(table: &str) -> Result<Vec<Point>> {
     table.lines().map(|line| point(line).with_context(|| format!("not a point: {line}"))).collect()
 }
 
-/// Every point with every action it knows; `deep` also kills when it is passed again.
-pub(crate) fn faults(points: &[Point], deep: bool) -> Vec<Fault> {
-    let passes: &[u32] = if deep { &[2, 3, 5, 8] } else { &[] };
+/// Every point with every action it knows.
+pub(crate) fn faults(points: &[Point], depth: Depth) -> Vec<Fault> {
+    let passes: &[u32] = if depth == Depth::Deep { &[2, 3, 5, 8] } else { &[] };
     let mut faults = Vec::new();
     for point in points {
         let mut add = |action, nth| faults.push(Fault { point: point.clone(), action, nth });
         add(Action::Kill, 1);
-        add(Action::Abort, 1);
+        if depth != Depth::Short {
+            add(Action::Abort, 1);
+        }
         if point.can_fail {
             add(Action::Error, 1);
         }
@@ -118,25 +121,40 @@ pub(crate) fn faults(points: &[Point], deep: bool) -> Vec<Fault> {
     faults
 }
 
+impl Fault {
+    pub(crate) fn arm(&self, scene: &Scene) -> Result<()> {
+        let content = format!("{} {}", self.action.word(), self.nth);
+        scene.write(&format!("failpoints/{}", self.point.name), &content)
+    }
+
+    fn hit(&self, scene: &Scene) -> PathBuf {
+        scene.home.join(format!("failpoints/{}.hit", self.point.name))
+    }
+
+    /// Nothing happens any more; true if it has happened. One that was not passed so often has done nothing.
+    pub(crate) fn disarm(&self, scene: &Scene) -> bool {
+        let _ = std::fs::remove_file(self.hit(scene).with_extension(""));
+        std::fs::remove_file(self.hit(scene)).is_ok()
+    }
+}
+
 /// Arm, let it happen, bring Proctor back. How many processes were killed.
 pub(crate) fn strike(scene: &mut Scene, fault: &Fault) -> Result<u64> {
     let trigger = trigger(&fault.point)?;
-    let armed = scene.home.join("failpoints").join(&fault.point.name);
-    let hit = armed.with_file_name(format!("{}.hit", fault.point.name));
-    scene.write(
-        &format!("failpoints/{}", fault.point.name),
-        &format!("{} {}", fault.action.word(), fault.nth),
-    )?;
+    let hit = fault.hit(scene);
+    if trigger == Trigger::KillDaemon {
+        // A keeper whose daemons die one after the other waits longer each time; one of a new program does not.
+        scene.must(&["daemon", "upgrade"])?;
+    }
+    fault.arm(scene)?;
     let mut kills = pull(scene, trigger, &hit)?;
     scene.recover()?;
     if !hit.exists() && fault.nth == 1 {
         wait_for(&hit).with_context(|| format!("{} is never passed", fault.point.name))?;
         scene.recover()?;
     }
-    // One that is not passed so often has done nothing.
-    let _ = std::fs::remove_file(&armed);
-    if std::fs::remove_file(&hit).is_ok() {
-        kills += u64::from(fault.action != Action::Error);
+    if fault.disarm(scene) && fault.action != Action::Error {
+        kills += 1;
     }
     restore(scene)?;
     Ok(kills)
@@ -169,9 +187,9 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &PathBuf) -> Result<u64> {
     }
 }
 
-/// What commands under fire left half done is done now: `turned` runs and nothing else was added.
+/// What commands under fire left half done is done now: everybody runs and nothing else was added.
 pub(crate) fn restore(scene: &mut Scene) -> Result<()> {
-    scene.must(&["start", TURNED])?;
+    scene.must(&["start", TURNED, THORNY])?;
     let answer = scene.run(&["remove", EXTRA, "--purge"])?;
     let unknown = answer.status.code() == Some(3);
     ensure!(answer.is_ok() || unknown, "{EXTRA} cannot be removed: {}", answer.errors);
@@ -201,7 +219,8 @@ mod tests {
     fn the_table_becomes_faults() {
         let points = parse("spawn.fork step\nspawn.forked moment\n").unwrap();
         assert_eq!(points, [point("spawn.fork", true), point("spawn.forked", false)]);
-        let said: Vec<String> = faults(&points, false).iter().map(Fault::to_string).collect();
+        let said: Vec<String> =
+            faults(&points, Depth::Usual).iter().map(Fault::to_string).collect();
         let expected = [
             "kill at spawn.fork (pass 1)",
             "abort at spawn.fork (pass 1)",

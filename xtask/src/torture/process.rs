@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -100,10 +101,25 @@ pub(crate) fn holding(pid: u32) -> Option<Holding> {
         rest.split_whitespace().next()?.parse().ok()
     };
     Some(Holding {
-        descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count(),
+        descriptors: descriptors(pid)?,
         threads: number("Threads:")? as usize,
         memory_kib: number("VmRSS:")?,
     })
+}
+
+/// A thread may have a table of its own; most share one, which then looks the same.
+fn descriptors(pid: u32) -> Option<usize> {
+    let table = |task: std::fs::DirEntry| {
+        let entries = std::fs::read_dir(task.path().join("fd")).ok()?.flatten();
+        let mut all: Vec<_> = entries
+            .map(|entry| (entry.file_name(), std::fs::read_link(entry.path()).ok()))
+            .collect();
+        all.sort();
+        Some(all)
+    };
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let tables: BTreeSet<_> = tasks.filter_map(table).collect();
+    Some(tables.iter().map(Vec::len).sum())
 }
 
 fn all() -> Result<Vec<u32>> {

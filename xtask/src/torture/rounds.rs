@@ -1,29 +1,35 @@
 //! The random half: somebody is killed at a random moment, perhaps while a command is under way.
 
 use super::dice::Dice;
-use super::points::restore;
+use super::oracle::settle;
+use super::points::{Action, Fault, Point, restore};
 use super::process::Role;
-use super::scene::{Answer, EXTRA, Scene, TURNED};
-use anyhow::{Context as _, Result, ensure};
+use super::scene::{Answer, EXTRA, Running, Scene, THORNY, TURNED};
+use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::time::Duration;
 
 /// Longer than any command here takes, so that kills come before, in and after all of it.
 const LONGEST: Duration = Duration::from_millis(60);
 
+/// A failpoint that is passed more often than this in one round is a matter of chance anyway.
+const MOST_PASSES: u64 = 12;
+
 /// One round, decided before it begins, so that it can be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Round {
     under_way: Option<Order>,
+    /// A failpoint that kills, too, if it is passed so often.
+    armed: Option<Fault>,
     kills: Vec<(Duration, Role)>,
 }
 
 /// A command under fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    Restart,
-    Stop,
-    Start,
+    Restart(&'static str),
+    Stop(&'static str),
+    Start(&'static str),
     Add,
     Remove,
     Upgrade,
@@ -31,10 +37,11 @@ enum Order {
 }
 
 const ORDERS: &[Order] = &[
-    Order::Restart,
-    Order::Restart,
-    Order::Stop,
-    Order::Start,
+    Order::Restart(TURNED),
+    Order::Restart(THORNY),
+    Order::Stop(TURNED),
+    Order::Stop(THORNY),
+    Order::Start(TURNED),
     Order::Add,
     Order::Remove,
     Order::Upgrade,
@@ -43,8 +50,13 @@ const ORDERS: &[Order] = &[
 ];
 
 impl Round {
-    pub(crate) fn throw(dice: &mut Dice) -> Round {
+    pub(crate) fn throw(dice: &mut Dice, points: &[Point]) -> Round {
         let under_way = (!dice.one_in(3)).then(|| *dice.of(ORDERS));
+        let armed = dice.one_in(3).then(|| Fault {
+            point: dice.of(points).clone(),
+            action: Action::Kill,
+            nth: dice.below(MOST_PASSES) as u32 + 1,
+        });
         let (keeper, daemon) = (Role::Keeper, Role::Daemon);
         let whom: &[Role] = match dice.below(10) {
             0..=1 => &[daemon],
@@ -62,25 +74,44 @@ impl Round {
             let wait = if at_once { Duration::ZERO } else { dice.moment(LONGEST) };
             kills.push((wait, *role));
         }
-        Round { under_way, kills }
+        Round { under_way, armed, kills }
+    }
+
+    /// Who is killed, in words.
+    pub(crate) fn whom(&self) -> String {
+        let words: Vec<String> = self.kills.iter().map(|(_, role)| format!("{role:?}")).collect();
+        words.join(", ").to_lowercase()
+    }
+
+    /// Nothing happens to the keeper.
+    pub(crate) fn spares_keeper(&self) -> bool {
+        self.kills.iter().all(|(_, role)| *role == Role::Daemon)
+            && self.under_way != Some(Order::Upgrade)
+            && self.armed.is_none()
     }
 
     /// Do it, bring Proctor back, and hold it to what it promised. How many processes were killed.
     pub(crate) fn play(&self, scene: &mut Scene) -> Result<u64> {
-        let before = turned(scene)?;
+        let before = scene.status()?;
         let victim = scene.victim();
         let order = self.under_way.map(|order| scene.start(&words(order, &victim))).transpose()?;
         let mut killed = 0;
+        self.armed.as_ref().map_or(Ok(()), |fault| fault.arm(scene))?;
         for (wait, role) in &self.kills {
             std::thread::sleep(*wait);
             killed += scene.kill(*role)?;
         }
-        let answer = order.map(super::scene::Running::wait).transpose()?;
+        let answer = order.map(Running::wait).transpose()?;
         scene.recover()?;
+        if self.armed.as_ref().is_some_and(|fault| fault.disarm(scene)) {
+            killed += 1;
+            // It may have been a moment ago.
+            scene.recover()?;
+        }
         if let (Some(order), Some(answer)) = (self.under_way, answer)
             && answer.is_ok()
         {
-            super::oracle::settle(|| kept(order, &answer, &before, scene))?;
+            settle(|| kept(order, &answer, &before, &scene.status()?))?;
         }
         restore(scene)?;
         Ok(killed)
@@ -89,9 +120,9 @@ impl Round {
 
 fn words(order: Order, victim: &str) -> Vec<&str> {
     match order {
-        Order::Restart => vec!["restart", TURNED],
-        Order::Stop => vec!["stop", TURNED],
-        Order::Start => vec!["start", TURNED],
+        Order::Restart(name) => vec!["restart", name],
+        Order::Stop(name) => vec!["stop", name],
+        Order::Start(name) => vec!["start", name],
         Order::Add => vec!["add", EXTRA, "--start", "--", victim],
         Order::Remove => vec!["remove", EXTRA, "--purge"],
         Order::Upgrade => vec!["daemon", "upgrade"],
@@ -100,25 +131,20 @@ fn words(order: Order, victim: &str) -> Vec<&str> {
 }
 
 /// A command that said it was done was done, whoever died since.
-fn kept(order: Order, answer: &Answer, before: &Value, scene: &mut Scene) -> Result<()> {
-    let status = scene.status()?;
-    let of = |name: &str| status.iter().find(|one| one["name"] == name);
-    let now = of(TURNED).context("a service is gone")?;
+fn kept(order: Order, answer: &Answer, before: &[Value], now: &[Value]) -> Result<()> {
+    let of = |all: &[Value], name: &str| all.iter().find(|one| one["name"] == name).cloned();
+    let is = |name, state: &str| of(now, name).is_some_and(|one| one["state"] == state);
+    let run = |all, name| of(all, name).map(|one| one["run"].clone());
     let promised = match order {
-        Order::Restart => now["run"] != before["run"] && now["state"] == "running",
-        Order::Stop => now["state"] == "stopped",
-        Order::Start => now["state"] == "running",
-        Order::Add => of(EXTRA).is_some_and(|extra| extra["state"] == "running"),
-        Order::Remove => of(EXTRA).is_none(),
-        Order::Upgrade | Order::List => now["run"] == before["run"],
+        Order::Restart(name) => is(name, "running") && run(now, name) != run(before, name),
+        Order::Stop(name) => is(name, "stopped"),
+        Order::Start(name) => is(name, "running"),
+        Order::Add => is(EXTRA, "running"),
+        Order::Remove => of(now, EXTRA).is_none(),
+        Order::Upgrade | Order::List => run(now, TURNED) == run(before, TURNED),
     };
-    ensure!(promised, "`proctor {}` said that it was done: {now:#}", answer.words);
+    ensure!(promised, "`proctor {}` said that it was done: {now:#?}", answer.words);
     Ok(())
-}
-
-fn turned(scene: &mut Scene) -> Result<Value> {
-    let status = scene.status()?;
-    status.into_iter().find(|one| one["name"] == TURNED).context("a service is gone")
 }
 
 #[cfg(test)]
@@ -129,7 +155,8 @@ mod tests {
     fn rounds_repeat_with_their_seed_and_everything_comes() {
         let throw = |seed| {
             let mut dice = Dice::new(seed);
-            (0..300).map(|_| Round::throw(&mut dice)).collect::<Vec<_>>()
+            let points = super::super::points::parse("spawn.fork step\nrun.made moment").unwrap();
+            (0..300).map(|_| Round::throw(&mut dice, &points)).collect::<Vec<_>>()
         };
         let rounds = throw(1);
         assert_eq!(rounds, throw(1));
@@ -138,5 +165,6 @@ mod tests {
         }
         assert!(rounds.iter().any(|round| round.under_way.is_none()));
         assert!(rounds.iter().any(|round| round.kills.len() == 3));
+        assert!(rounds.iter().any(|round| round.armed.is_some()));
     }
 }

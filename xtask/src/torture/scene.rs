@@ -19,6 +19,9 @@ pub(crate) const STEADY: [&str; 5] = ["fast", "slow", "short", "idle", "tree"];
 /// What commands start, stop and restart; it prints three lines and answers TERM by exiting with 7.
 pub(crate) const TURNED: &str = "turned";
 
+/// The same with a family that hears no TERM and is all over the place.
+pub(crate) const THORNY: &str = "thorny";
+
 /// What prints three lines and exits with 7 all the time.
 pub(crate) const CRASHING: &str = "crashing";
 
@@ -104,6 +107,11 @@ impl Scene {
                 "      stop: { grace: 100ms }\n",
             ),
             self.service(TURNED, &[&["--term-exit", "7"], &three[..]], ""),
+            self.service(
+                THORNY,
+                &[&["--fork", "1", "--setsid", "--double-fork", "--ignore-term"], &three[..]],
+                "      stop: { grace: 20ms }\n",
+            ),
         ];
         if crashing {
             let crash = ["--exit-after", "120", "--exit", "7"];
@@ -209,18 +217,18 @@ impl Scene {
         }
     }
 
-    /// Everything is well: remove the folder.
+    /// Everything is well and nobody runs any more: remove the folder.
     pub(crate) fn remove(self) -> Result<()> {
-        process::kill_all(&self.home)?;
         fs::remove_dir_all(&self.home)
             .with_context(|| format!("cannot remove {}", self.home.display()))
     }
+}
 
-    /// Something is wrong: end the processes and leave the folder for whoever wants to know why.
-    pub(crate) fn keep(self) -> PathBuf {
-        // The violation is what is reported.
+/// Whatever happened, nobody of a scene outlives it. Its folder does, for whoever wants to know why.
+impl Drop for Scene {
+    fn drop(&mut self) {
+        // Nobody is left to tell.
         let _ = process::kill_all(&self.home);
-        self.home
     }
 }
 

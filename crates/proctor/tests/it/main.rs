@@ -7,6 +7,7 @@ mod answers;
 mod config;
 mod deaths;
 mod docs;
+mod failpoints;
 mod foreground;
 mod foreground_up;
 mod full_disk;

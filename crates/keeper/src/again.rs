@@ -1,0 +1,63 @@
+//! What a takeover could not open or watch, because the machine was short of something at that moment, is tried again: a
+//! service must not stay unread or unwatched for that.
+
+use crate::keeper::Keeper;
+use crate::log;
+use proctor_core::name::RunId;
+use proctor_core::time::{Millis, Mono};
+use rustix::io::Errno;
+use std::io;
+
+/// From one try to the next. Somebody has to close a file or free memory first.
+const AGAIN: Millis = Millis(200);
+
+/// One thing that is still to be done for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undone {
+    /// To open the pipe of a living run: 0 is standard output, 1 standard error.
+    Pipe { slot: u32, run: RunId, number: usize },
+    /// To watch the adopted main process.
+    Watch { slot: u32 },
+    /// To take over a run that is over; its pipes may hold its last words.
+    Run { slot: u32, run: RunId },
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Again {
+    undone: Vec<Undone>,
+    at: Option<Mono>,
+}
+
+impl Again {
+    pub(crate) fn deadline(&self) -> Option<Mono> {
+        self.at
+    }
+}
+
+impl Keeper {
+    pub(crate) fn again_later(&mut self, undone: Undone, error: &io::Error) {
+        log!("{undone:?} cannot be done now: {error}; trying again");
+        self.again.undone.push(undone);
+        self.again.at.get_or_insert(proctor_sys::clock::now().mono.plus(AGAIN));
+    }
+
+    pub(crate) fn try_again(&mut self, now: Mono) {
+        if self.again.at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.again.at = None;
+        for undone in std::mem::take(&mut self.again.undone) {
+            match undone {
+                Undone::Pipe { slot, run, number } => self.open_log_again(slot, run, number),
+                Undone::Watch { slot } => self.watch_again(slot),
+                Undone::Run { slot, run } => self.take_over_again(slot, run),
+            }
+        }
+    }
+}
+
+/// Does this error pass by itself? Any other will be the same the next time.
+pub(crate) fn passes(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::IO))
+}

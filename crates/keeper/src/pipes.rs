@@ -1,0 +1,99 @@
+//! The pipes of runs that were taken over: opened again and handed to the log pump.
+
+use crate::again::{self, Undone};
+use crate::keeper::{Keeper, Token};
+use crate::log;
+use crate::pump::{Command, Pipes, Pump};
+use crate::records::Folder;
+use proctor_core::name::RunId;
+use proctor_sys::failpoint::{self, Point};
+use proctor_sys::fifo;
+use proctor_sys::poll::Interest;
+use std::io;
+use std::os::fd::OwnedFd;
+
+impl Keeper {
+    /// Hand a living run's pipes to the pump.
+    pub(crate) fn open_logs(&mut self, slot: u32, folder: &Folder, run: RunId) {
+        let pipes = [0, 1].map(|number| match self.open_pipe(slot, folder, run, number) {
+            Ok(pipe) => pipe,
+            Err(error) => {
+                self.again_later(Undone::Pipe { slot, run, number }, &error);
+                None
+            }
+        });
+        self.begin_logs(slot, run, pipes);
+    }
+
+    pub(crate) fn open_log_again(&mut self, slot: u32, run: RunId, number: usize) {
+        let Some(service) = self.services.get(slot) else { return };
+        let folder = Folder::of(&self.home, &service.name);
+        let mut pipes = [None, None];
+        match self.open_pipe(slot, &folder, run, number) {
+            Ok(pipe) => pipes[number] = pipe,
+            Err(error) => return self.again_later(Undone::Pipe { slot, run, number }, &error),
+        }
+        self.begin_logs(slot, run, pipes);
+    }
+
+    /// Both pipes of a run that is over: all or, for now, nothing.
+    pub(crate) fn open_pipes(
+        &self,
+        slot: u32,
+        folder: &Folder,
+        run: RunId,
+    ) -> io::Result<[Option<OwnedFd>; 2]> {
+        let open = |number| self.open_pipe(slot, folder, run, number);
+        Ok([open(0)?, open(1)?])
+    }
+
+    /// A pipe that is gone has no more to say; one that only lost its name has.
+    fn open_pipe(
+        &self,
+        slot: u32,
+        folder: &Folder,
+        run: RunId,
+        number: usize,
+    ) -> io::Result<Option<OwnedFd>> {
+        let held = self.services.get(slot).and_then(|s| s.run.as_ref());
+        let pid = held.filter(|held| held.id == run).map_or(0, |held| held.pid);
+        let path = &folder.fifos(run)[number];
+        match failpoint::step(Point::TakeoverPipe).and_then(|()| fifo::open(path)) {
+            Ok(pipe) => Ok(Some(pipe)),
+            Err(error) if again::passes(&error) => Err(error),
+            Err(_) => Ok(fifo::open_through(pid, number as u32 + 1, path).ok()),
+        }
+    }
+
+    pub(crate) fn begin_logs(&mut self, slot: u32, run: RunId, pipes: [Option<OwnedFd>; 2]) {
+        let Some(service) = self.services.get(slot) else { return };
+        self.pump.send(Command::Begin {
+            slot,
+            folder: self.home.log_dir(&service.name),
+            spec: service.logs.clone(),
+            run,
+            pipes: Pipes::Here(pipes),
+            fresh: false,
+        });
+    }
+
+    /// After an upgrade that did not happen: a new pump, and every run's pipes in it.
+    pub(crate) fn replace_pump(&mut self, pump: Pump) {
+        if let Err(error) = self.poller.add(pump.bell(), Token::Pump.encode(), Interest::Read) {
+            log!("cannot hear the log thread: {error}");
+        }
+        self.pump = pump;
+        for slot in self.services.slots_where(|_| true) {
+            let Some(service) = self.services.get(slot) else { continue };
+            let folder = Folder::of(&self.home, &service.name);
+            let current = service.machine.run();
+            for run in folder.runs() {
+                if Some(run) == current {
+                    self.open_logs(slot, &folder, run);
+                } else {
+                    self.finish_old_run(slot, &folder, run);
+                }
+            }
+        }
+    }
+}
