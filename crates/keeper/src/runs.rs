@@ -105,11 +105,8 @@ impl Keeper {
         failpoint::moment(Point::RunMade);
         self.children.insert(made.pid, slot);
         if let Some(spawned) = &made.spawned {
-            let watched = self.poller.add(
-                spawned.report.as_fd(),
-                Token::Report(slot).encode(),
-                Interest::Read,
-            );
+            let watched =
+                self.poller.add(spawned.as_fd(), Token::Report(slot).encode(), Interest::Read);
             if let Err(error) = watched {
                 log!("cannot watch the start of {name}: {error}");
             }
@@ -221,7 +218,7 @@ impl Keeper {
             // Its end is an exit like any other, but with this reason: see `main_ended`.
             Outcome::Failed(failure) => Event::SpawnFailed { run: run.id, failure },
         };
-        self.poller.remove(spawned.report.as_fd());
+        self.poller.remove(spawned.as_fd());
         run.spawned = None;
         self.handle(slot, event);
     }

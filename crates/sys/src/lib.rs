@@ -20,6 +20,7 @@ pub mod port;
 pub mod proc;
 pub mod process;
 pub mod program;
+mod raw;
 pub mod signal;
 pub mod socket;
 pub mod spawn;
