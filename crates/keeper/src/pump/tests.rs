@@ -1,6 +1,7 @@
 //! The pump against real pipes and files.
 
-use super::{Command, Drained, Pipes, Pump, Shared, Worker};
+use super::worker::Worker;
+use super::{Command, Drained, Pipes, Pump, Shared};
 use proctor_core::lifecycle::Exit;
 use proctor_core::logindex::{self, ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
@@ -247,12 +248,12 @@ fn a_pipe_that_always_has_more_gets_one_turn_like_the_others() {
     let mut worker = Worker::new(inbox, chute, Arc::new(shared), answers).unwrap();
     let ends = fifo::create(&dir.path().join("1.out"), None).unwrap();
     let mut out = File::from(ends.theirs);
-    worker.begin(SLOT, dir.path().into(), &spec(), RunId(1), [Some(ends.ours), None], true);
+    worker.begin(SLOT, dir.path().into(), spec(), RunId(1), [Some(ends.ours), None], true);
     for _ in 0..100 {
         out.write_all(b"more\n").unwrap();
-        worker.see(&[Ready { token: 0, readable: true, writable: false }]);
+        worker.see(&[Ready { token: u64::from(SLOT) * 2, readable: true, writable: false }]);
     }
-    assert_eq!(worker.busy, [0]);
+    assert_eq!(worker.busy, [u64::from(SLOT) * 2]);
 }
 
 #[test]

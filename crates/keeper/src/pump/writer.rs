@@ -119,8 +119,7 @@ impl Writer {
     }
 
     /// Write a mark at the current end of the log; a failure is not worth stopping for.
-    pub(super) fn mark(&mut self, run: RunId, mark: Mark) {
-        let wall = proctor_sys::clock::now().wall;
+    pub(super) fn mark(&mut self, run: RunId, mark: Mark, wall: Wall) {
         self.note_dropped(run, wall);
         if self.check_segment(wall).is_ok()
             && let Ok(open) = self.opened(wall)
@@ -143,7 +142,7 @@ impl Writer {
     pub(super) fn mark_exit(&mut self, run: RunId, exit: ExitMark) {
         let now = proctor_sys::clock::now().wall;
         if !self.opened(now).is_ok_and(|open| open.has_exit_of(run)) {
-            self.mark(run, Mark::RunExited(exit));
+            self.mark(run, Mark::RunExited(exit), now);
         }
     }
 

@@ -8,9 +8,6 @@ use crate::raw::{self, descriptor};
 use proctor_core::record::Identity;
 use std::os::fd::RawFd;
 
-/// Highest signal number.
-const SIGNALS: i32 = 64;
-
 /// Become the service, or report why not; the child never returns from here.
 pub(super) fn become_service(prepared: &Prepared, report: RawFd, in_cgroup: bool) -> ! {
     let failed = match prepare_and_run(prepared, in_cgroup) {
@@ -58,7 +55,7 @@ fn prepare_and_run(p: &Prepared, in_cgroup: bool) -> Result<Never, Failed> {
     set_attributes(p)?;
     set_identity(p)?;
     change_dir(p).map_err(Failed::at(Step::WorkingDir))?;
-    reset_signals();
+    reset_signals(p);
     pass(Point::ChildExec, Step::Exec)?;
     execute(p)
 }
@@ -211,9 +208,9 @@ extern "C" fn end_by(signal: i32) -> ! {
 }
 
 /// Every signal at its default once the program runs, and none blocked, whatever the keeper or its own parent had arranged.
-fn reset_signals() {
-    for signal in (1..=SIGNALS).filter(|signal| !DUMPING.contains(signal)) {
-        set_action(signal, libc::SIG_DFL);
+fn reset_signals(p: &Prepared) {
+    for signal in p.signals.iter().filter(|signal| !DUMPING.contains(signal)) {
+        set_action(*signal, libc::SIG_DFL);
     }
     let none = 0u64;
     let arguments = [

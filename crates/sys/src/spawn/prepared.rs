@@ -29,6 +29,8 @@ pub(super) struct Prepared {
     pub(super) cgroup: Option<RawFd>,
     pub(super) walks_in: bool,
     pub(super) boot: BootId,
+    /// Signals that this process does not leave at their default.
+    pub(super) signals: &'static [i32],
 }
 
 /// Strings and the zero-terminated array of pointers to them.
@@ -75,6 +77,7 @@ impl Prepared {
             cgroup: plan.cgroup.map(|group| group.folder.as_raw_fd()),
             walks_in: plan.cgroup.is_some_and(|group| group.walks_in),
             boot: plan.boot,
+            signals: crate::signal::arranged(),
         })
     }
 }
