@@ -149,7 +149,13 @@ impl Campaign {
     ) -> Result<()> {
         let mut stage: Option<Stage> = None;
         for (number, thing) in (1..).zip(things) {
-            interrupt::check()?;
+            if interrupt::happened() {
+                if let Some(stage) = stage {
+                    self.note(&stage);
+                    stage.scene.remove()?;
+                }
+                bail!("interrupted");
+            }
             let mut now = match stage.take() {
                 Some(stage) => stage,
                 None => Stage::begin(&self.programs, crashing)?,

@@ -75,7 +75,7 @@ impl Oracle {
 
     fn services(&self, scene: &mut Scene) -> Result<()> {
         let status = scene.status()?;
-        let marked = process::marked(&scene.home)?;
+        let marked = process::marked(&scene.home);
         for service in &status {
             let (name, run) = (name(service), text(service, "run"));
             if let Some((pid, first)) = self.first.get(&name) {
@@ -114,7 +114,7 @@ impl Oracle {
     /// One keeper, one daemon, and neither grows.
     fn own(&mut self, scene: &Scene) -> Result<()> {
         for (role, word) in [(Role::Keeper, "keeper"), (Role::Daemon, "daemon")] {
-            let pids = scene.own(role)?;
+            let pids = scene.own(role);
             let [pid] = pids[..] else { bail!("{word}: {pids:?}") };
             let now = process::holding(pid).with_context(|| format!("the {word} is gone"))?;
             let well = now.descriptors <= DESCRIPTORS
@@ -164,10 +164,10 @@ fn files(home: &Path) -> Result<()> {
 /// Nothing of a home is left after an orderly end of everything.
 pub(crate) fn nothing_left(home: &Path) -> Result<()> {
     settle(|| {
-        let marked = process::marked(home)?;
+        let marked = process::marked(home);
         ensure!(marked.is_empty(), "still there: {marked:?}");
         for role in [Role::Keeper, Role::Daemon] {
-            let own = process::own(home, role)?;
+            let own = process::own(home, role);
             ensure!(own.is_empty(), "{role:?} still there: {own:?}");
         }
         Ok(())

@@ -180,8 +180,8 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &PathBuf) -> Result<u64> {
             scene.run(&["add", EXTRA, "--start", "--", &victim])?;
             scene.run(&["remove", EXTRA, "--purge"]).map(|_| 0)
         }
-        Trigger::KillDaemon => scene.kill(Role::Daemon),
-        Trigger::KillKeeper => scene.kill(Role::Keeper),
+        Trigger::KillDaemon => Ok(scene.kill(Role::Daemon)),
+        Trigger::KillKeeper => Ok(scene.kill(Role::Keeper)),
         Trigger::Upgrade => scene.run(&["daemon", "upgrade"]).map(|_| 0),
         Trigger::End => scene.run(&["daemon", "stop"]).map(|_| 0),
     }
@@ -189,10 +189,20 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &PathBuf) -> Result<u64> {
 
 /// What commands under fire left half done is done now: everybody runs and nothing else was added.
 pub(crate) fn restore(scene: &mut Scene) -> Result<()> {
-    scene.must(&["start", TURNED, THORNY])?;
-    let answer = scene.run(&["remove", EXTRA, "--purge"])?;
-    let unknown = answer.status.code() == Some(3);
-    ensure!(answer.is_ok() || unknown, "{EXTRA} cannot be removed: {}", answer.errors);
+    let status = scene.status()?;
+    let of = |name: &str| status.iter().find(|one| one["name"] == name);
+    for name in [TURNED, THORNY] {
+        let now = of(name).with_context(|| format!("{name} is gone"))?;
+        if now["wish"] != "up" {
+            scene.must(&["start", name])?;
+        }
+    }
+    if of(EXTRA).is_some() {
+        let answer = scene.run(&["remove", EXTRA, "--purge"])?;
+        // It may have been on its way out.
+        let unknown = answer.status.code() == Some(3);
+        ensure!(answer.is_ok() || unknown, "{EXTRA} cannot be removed: {}", answer.errors);
+    }
     Ok(())
 }
 

@@ -30,8 +30,8 @@ pub(crate) struct Holding {
 }
 
 /// Living processes of this role in this home. A child that is forked and not yet executed looks like its parent.
-pub(crate) fn own(home: &Path, role: Role) -> Result<Vec<u32>> {
-    Ok(all()?.into_iter().filter(|pid| role_of(*pid, home) == Some(role)).collect())
+pub(crate) fn own(home: &Path, role: Role) -> Vec<u32> {
+    below().into_iter().filter(|pid| role_of(*pid, home) == Some(role)).collect()
 }
 
 fn role_of(pid: u32, home: &Path) -> Option<Role> {
@@ -46,8 +46,8 @@ fn role_of(pid: u32, home: &Path) -> Option<Role> {
 }
 
 /// Every living process that a service of this home began and that kept its environment.
-pub(crate) fn marked(home: &Path) -> Result<Vec<Marked>> {
-    Ok(all()?.into_iter().filter_map(|pid| mark_of(pid, home)).collect())
+pub(crate) fn marked(home: &Path) -> Vec<Marked> {
+    below().into_iter().filter_map(|pid| mark_of(pid, home)).collect()
 }
 
 fn mark_of(pid: u32, home: &Path) -> Option<Marked> {
@@ -120,6 +120,28 @@ fn descriptors(pid: u32) -> Option<usize> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let tables: BTreeSet<_> = tasks.filter_map(table).collect();
     Some(tables.iter().map(Vec::len).sum())
+}
+
+/// Everything below us: as the place of init, that is everything we ever caused. The machine may have thousands of others.
+fn below() -> Vec<u32> {
+    let mut found = children(std::process::id());
+    let mut at = 0;
+    while let Some(pid) = found.get(at).copied() {
+        found.extend(children(pid));
+        at += 1;
+    }
+    // One that changes its parent while we look is seen twice.
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Of all threads of a process.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.map(|task| std::fs::read_to_string(task.path().join("children")));
+    let texts: Vec<String> = lists.map(Result::unwrap_or_default).collect();
+    texts.iter().flat_map(|text| text.split_whitespace()).filter_map(|p| p.parse().ok()).collect()
 }
 
 fn all() -> Result<Vec<u32>> {
