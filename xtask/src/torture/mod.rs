@@ -230,7 +230,7 @@ impl Campaign {
             print!("\r\x1b[K{line}");
             // Only a sign of life.
             let _ = std::io::stdout().flush();
-        } else if number % 100 == 0 {
+        } else if number.is_multiple_of(100) {
             println!("{number} of {total}, {} kills", self.kills);
         }
     }

@@ -116,7 +116,7 @@ impl Oracle {
         for (role, word) in [(Role::Keeper, "keeper"), (Role::Daemon, "daemon")] {
             let pids = scene.own(role);
             let [pid] = pids[..] else { bail!("{word}: {pids:?}") };
-            let now = process::holding(pid).with_context(|| format!("the {word} is gone"))?;
+            let now = process::holding(pid, role).with_context(|| format!("the {word} is gone"))?;
             let well = now.descriptors <= DESCRIPTORS
                 && now.threads <= THREADS
                 && now.memory_kib <= MEMORY_KIB;

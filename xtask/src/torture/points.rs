@@ -7,7 +7,7 @@ use super::options::Depth;
 use super::process::Role;
 use super::scene::{EXTRA, Scene, THORNY, TURNED};
 use anyhow::{Context as _, Result, bail, ensure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Nothing that is asked for takes longer to come to its failpoint.
@@ -155,6 +155,8 @@ pub(crate) fn strike(scene: &mut Scene, fault: &Fault) -> Result<u64> {
     }
     if fault.disarm(scene) && fault.action != Action::Error {
         kills += 1;
+        // It may have been a moment ago.
+        scene.recover()?;
     }
     restore(scene)?;
     Ok(kills)
@@ -167,7 +169,7 @@ fn trigger(point: &Point) -> Result<Trigger> {
 }
 
 /// Do it. Commands may fail: they are under fire.
-fn pull(scene: &mut Scene, trigger: Trigger, hit: &PathBuf) -> Result<u64> {
+fn pull(scene: &mut Scene, trigger: Trigger, hit: &Path) -> Result<u64> {
     match trigger {
         Trigger::Output => wait_for(hit).map(|()| 0).or(Ok(0)),
         Trigger::Restart => scene.run(&["restart", TURNED]).map(|_| 0),
@@ -206,7 +208,7 @@ pub(crate) fn restore(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-fn wait_for(hit: &PathBuf) -> Result<()> {
+fn wait_for(hit: &Path) -> Result<()> {
     let begun = Instant::now();
     while !hit.exists() {
         if begun.elapsed() > PASSED_WITHIN {

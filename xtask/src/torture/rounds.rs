@@ -83,11 +83,13 @@ impl Round {
 
     /// Who is killed, in words.
     pub(crate) fn whom(&self) -> String {
-        if self.kills.len() == STORM {
-            return "many".to_owned();
-        }
         let words: Vec<String> = self.kills.iter().map(|(_, role)| format!("{role:?}")).collect();
-        words.join(", ").to_lowercase()
+        let storm = self.kills.len() == STORM;
+        let whom = if storm { "many".to_owned() } else { words.join(", ").to_lowercase() };
+        // The daemon leaves before an upgrade: then there is no witness.
+        let upgrade = if self.under_way == Some(Order::Upgrade) { " in an upgrade" } else { "" };
+        let armed = if self.armed.is_some() { " and a failpoint" } else { "" };
+        format!("{whom}{upgrade}{armed}")
     }
 
     /// Nothing happens to the keeper.
