@@ -1,7 +1,7 @@
 //! `cargo xtask …`: what a contributor and CI run. Checks, generated files, measurements.
 //!
-//! Nothing here is part of what users get; it may call `cargo` and `git`, and `bench` alone other supervisors and their
-//! installers.
+//! Nothing here is part of what users get; it may call `cargo` and `git`, `coverage` also `rustup`, and `bench` alone other
+//! supervisors and their installers.
 
 #![expect(
     clippy::print_stdout,
@@ -11,9 +11,12 @@
 
 mod bench;
 mod check;
+mod coverage;
+mod fuzz;
 mod generate;
 mod step;
 mod tidy;
+mod tool;
 mod torture;
 
 use anyhow::{Result, bail};
@@ -26,8 +29,12 @@ usage: cargo xtask COMMAND
   test                all tests
   tidy                the rules of this repository that no compiler knows
   gen [--check]       write the generated files, or fail if they are not fresh
+  coverage            which lines the tests run; fails where that are too few
+  fuzz [--seconds N] [TARGET…]
+                      every decoder under a fuzzer; see `fuzz --help`
   bench [--quick]     measure a release build beside other supervisors and the bare kernel; see `bench --help`
-  torture [--rounds N]  kill Proctor's processes at every failpoint and at random moments; see `torture --help`";
+  torture [--rounds N]
+                      kill Proctor's processes at every failpoint and at random moments; see `torture --help`";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -49,6 +56,12 @@ fn perform(words: &[&str]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["gen"] => generate::write_all(),
         ["gen", "--check"] => generate::check_all(),
+        ["coverage"] => coverage::run(),
+        ["fuzz", "--help"] => {
+            println!("{}", fuzz::USAGE);
+            Ok(())
+        }
+        ["fuzz", options @ ..] => fuzz::run(options),
         ["bench", "--help"] => {
             println!("{}", bench::USAGE);
             Ok(())

@@ -50,6 +50,11 @@ impl Home {
         self.runtime.join("keeper.lock")
     }
 
+    /// Held by the living keeper as well: somebody who tidies the runtime folder away does not let a second keeper in.
+    pub fn guard(&self) -> PathBuf {
+        self.state.join("keeper.lock")
+    }
+
     /// Run records, specs and FIFOs, one folder for each service.
     pub fn services(&self) -> PathBuf {
         self.runtime.join("services")
@@ -63,6 +68,11 @@ impl Home {
     pub fn fifos(&self, name: &ServiceName, run: RunId) -> [PathBuf; 2] {
         let folder = self.service(name);
         [folder.join(format!("{run}.out")), folder.join(format!("{run}.err"))]
+    }
+
+    /// Which boot the runtime folder is about.
+    pub fn boot(&self) -> PathBuf {
+        self.runtime.join("boot")
     }
 
     /// Shared environments.
@@ -86,5 +96,54 @@ impl Home {
     /// What keeper and daemon themselves have to say.
     pub fn own_log(&self) -> PathBuf {
         self.state.join("proctor.log")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `NAME=path` for each variable that is set.
+    #[track_caller]
+    fn check(
+        explicit: Option<&str>,
+        uid: u32,
+        vars: &[(&str, &str)],
+        expected: Option<(&str, &str)>,
+    ) {
+        let var = |name: &str| {
+            let found = vars.iter().find(|(known, _)| *known == name);
+            found.map(|(_, path)| PathBuf::from(path))
+        };
+        let found = Home::locate(explicit.map(Path::new), uid, &var);
+        let expected =
+            expected.map(|(state, runtime)| Home { state: state.into(), runtime: runtime.into() });
+        assert_eq!(found, expected, "{explicit:?} {uid} {vars:?}");
+    }
+
+    #[test]
+    fn a_home_is_where_the_user_said_or_where_such_things_are_kept() {
+        let me: &[_] = &[("HOME", "/home/me")];
+        let full: &[_] =
+            &[("HOME", "/home/me"), ("XDG_STATE_HOME", "/s"), ("XDG_RUNTIME_DIR", "/run/user/7")];
+        let relative: &[_] =
+            &[("HOME", "/home/me"), ("XDG_STATE_HOME", "s"), ("XDG_RUNTIME_DIR", "r")];
+        check(Some("/srv/p"), 7, full, Some(("/srv/p", "/srv/p/run")));
+        check(None, 0, full, Some(("/var/lib/proctor", "/run/proctor")));
+        check(None, 7, full, Some(("/s/proctor", "/run/user/7/proctor")));
+        let usual = ("/home/me/.local/state/proctor", "/home/me/.local/state/proctor/run");
+        check(None, 7, me, Some(usual));
+        check(None, 7, relative, Some(usual));
+        check(None, 7, &[], None);
+        check(None, 7, &[("HOME", "me")], None);
+    }
+
+    #[test]
+    fn only_a_home_that_was_named_has_to_be_named_again() {
+        let var = |name: &str| (name == "XDG_RUNTIME_DIR").then(|| PathBuf::from("/run/user/7"));
+        let named = Home::locate(Some(Path::new("/srv/p")), 7, &var).unwrap();
+        assert_eq!(named.explicit(), Some(Path::new("/srv/p")));
+        let root = Home::locate(None, 0, &var).unwrap();
+        assert_eq!(root.explicit(), None);
     }
 }

@@ -11,5 +11,6 @@ pub mod logindex;
 pub mod name;
 pub mod record;
 pub mod spec;
+pub mod statefile;
 pub mod time;
 pub mod wire;

@@ -3,13 +3,10 @@
 //! Each is an envelope: `magic [u8;4] · version u16 · kind u16 · length u32 · crc32 u32 · body`. A file that is
 //! short, long, of another version or with another checksum is damaged, and says so.
 //!
-//! The run record is special: its identity part is written by the child itself just before it
-//! executes the service's program, so it is a fixed layout that needs no allocation.
+//! What changes all the time is in [`crate::statefile`].
 
-use crate::lifecycle::Machine;
-use crate::name::{RunId, ServiceName};
+use crate::name::RunId;
 use crate::spec::ServiceSpec;
-use crate::time::Wall;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 const MAGIC: [u8; 4] = *b"PRCT";
@@ -27,17 +24,6 @@ pub struct StoredSpec(pub ServiceSpec);
 
 impl Body for StoredSpec {
     const KIND: u16 = 1;
-}
-
-/// `state`: wish, phase, budget and counters as of the last change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StoredState {
-    pub name: ServiceName,
-    pub machine: Machine,
-}
-
-impl Body for StoredState {
-    const KIND: u16 = 2;
 }
 
 /// `env/<id>`: a shared environment.
@@ -92,36 +78,30 @@ pub fn open<B: Body>(bytes: &[u8]) -> Result<B, RecordError> {
     if long(8) as usize != body.len() || long(12) != crc32fast::hash(body) {
         return Err(RecordError::Damaged);
     }
-    postcard::from_bytes(body).map_err(|_| RecordError::Damaged)
+    match postcard::take_from_bytes(body) {
+        Ok((body, [])) => Ok(body),
+        Ok(_) | Err(_) => Err(RecordError::Damaged),
+    }
 }
 
 /// Which process a run is: enough to recognise it for certain, and to refuse a stranger with its pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     pub pid: u32,
-    /// Clock ticks since boot at which the process began (`/proc/PID/stat`, field 22).
+    /// Clock ticks since boot at which the process began (`/proc/PID/stat`, field 22); 0 where pidfs tells it apart.
     pub start_ticks: u64,
     /// Inode of its pidfd in pidfs, unique until reboot; 0 where the kernel has no pidfs.
     pub pidfs_inode: u64,
     pub boot: BootId,
+    /// The run that it is.
+    pub run: RunId,
 }
 
 /// The kernel's random id of this boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootId(pub [u8; 16]);
 
-/// `<run>.run`: written in two steps. The keeper writes [`RunHeader`] before it makes the child; the child adds its
-/// [`Identity`] before it executes anything.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunHeader {
-    pub run: RunId,
-    pub started: Wall,
-    /// Folder of the run's cgroup, if it has one.
-    pub cgroup: Option<String>,
-}
-
-/// Where the child writes its identity, and how much.
-pub const IDENTITY_OFFSET: u64 = 0;
+/// Bytes of an encoded identity.
 pub const IDENTITY_SIZE: usize = 64;
 
 impl Identity {
@@ -134,12 +114,14 @@ impl Identity {
         out[16..24].copy_from_slice(&self.start_ticks.to_le_bytes());
         out[24..32].copy_from_slice(&self.pidfs_inode.to_le_bytes());
         out[32..48].copy_from_slice(&self.boot.0);
+        out[48..56].copy_from_slice(&self.run.0.to_le_bytes());
         let sum = checksum(&out[..60]);
         out[60..64].copy_from_slice(&sum.to_le_bytes());
         out
     }
 
-    fn decode(bytes: &[u8; IDENTITY_SIZE]) -> Result<Option<Identity>, RecordError> {
+    /// `None` if nothing was ever written.
+    pub fn decode(bytes: &[u8; IDENTITY_SIZE]) -> Result<Option<Identity>, RecordError> {
         if bytes.iter().all(|b| *b == 0) {
             return Ok(None);
         }
@@ -149,23 +131,25 @@ impl Identity {
             u64::from_le_bytes(eight)
         };
         let long = |at: usize| word(at) as u32;
-        let sum = u32::from_le_bytes([bytes[60], bytes[61], bytes[62], bytes[63]]);
-        if bytes[0..4] != MAGIC || sum != checksum(&bytes[..60]) {
-            return Err(RecordError::Damaged);
-        }
         let mut boot = [0; 16];
         boot.copy_from_slice(&bytes[32..48]);
-        Ok(Some(Identity {
+        let identity = Identity {
             pid: long(8),
             start_ticks: word(16),
             pidfs_inode: word(24),
             boot: BootId(boot),
-        }))
+            run: RunId(word(48)),
+        };
+        // Magic, version, checksum and what is always zero, all at once.
+        if identity.encode() != *bytes {
+            return Err(RecordError::Damaged);
+        }
+        Ok(Some(identity))
     }
 }
 
 /// CRC-32 without tables or allocation; `crc32fast` chooses its code at run time, which a forked child must not.
-fn checksum(bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for byte in bytes {
         crc ^= u32::from(*byte);
@@ -176,60 +160,22 @@ fn checksum(bytes: &[u8]) -> u32 {
     !crc
 }
 
-impl RunHeader {
-    /// The whole file before the child exists: an empty identity, then the header.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![0; IDENTITY_SIZE];
-        out.extend_from_slice(&self.run.0.to_le_bytes());
-        out.extend_from_slice(&self.started.0.to_le_bytes());
-        let cgroup = self.cgroup.as_deref().unwrap_or("").as_bytes();
-        out.extend_from_slice(&(cgroup.len() as u32).to_le_bytes());
-        out.extend_from_slice(cgroup);
-        let sum = checksum(&out[IDENTITY_SIZE..]);
-        out.extend_from_slice(&sum.to_le_bytes());
-        out
-    }
-}
-
-/// A run record as found on disk. `None`: no child has written its identity.
-pub fn decode_run(bytes: &[u8]) -> Result<(RunHeader, Option<Identity>), RecordError> {
-    let (identity, rest) =
-        bytes.split_first_chunk::<IDENTITY_SIZE>().ok_or(RecordError::Damaged)?;
-    let (body, sum) = rest.split_last_chunk::<4>().ok_or(RecordError::Damaged)?;
-    if u32::from_le_bytes(*sum) != checksum(body) || body.len() < 20 {
-        return Err(RecordError::Damaged);
-    }
-    let word = |at: usize| {
-        let mut eight = [0; 8];
-        eight.copy_from_slice(&body[at..at + 8]);
-        eight
-    };
-    let cgroup = std::str::from_utf8(&body[20..]).map_err(|_| RecordError::Damaged)?;
-    let header = RunHeader {
-        run: RunId(u64::from_le_bytes(word(0))),
-        started: Wall(i64::from_le_bytes(word(8))),
-        cgroup: (!cgroup.is_empty()).then(|| cgroup.to_owned()),
-    };
-    Ok((header, Identity::decode(identity)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn identity() -> Identity {
-        Identity { pid: 77, start_ticks: 1 << 40, pidfs_inode: 9, boot: BootId([7; 16]) }
-    }
-
     #[test]
-    fn a_run_record_comes_back_and_every_truncation_is_noticed() {
-        let header = RunHeader { run: RunId(5), started: Wall(6), cgroup: Some("/sys/x".into()) };
-        let mut bytes = header.encode();
-        assert_eq!(decode_run(&bytes), Ok((header.clone(), None)));
-        bytes[..IDENTITY_SIZE].copy_from_slice(&identity().encode());
-        assert_eq!(decode_run(&bytes), Ok((header, Some(identity()))));
-        for length in 0..bytes.len() {
-            assert_eq!(decode_run(&bytes[..length]), Err(RecordError::Damaged), "{length} bytes");
+    fn an_identity_comes_back_and_every_flipped_byte_is_noticed() {
+        let boot = BootId([7; 16]);
+        let identity =
+            Identity { pid: 77, start_ticks: 1 << 40, pidfs_inode: 9, boot, run: RunId(5) };
+        let bytes = identity.encode();
+        assert_eq!(Identity::decode(&bytes), Ok(Some(identity)));
+        assert_eq!(Identity::decode(&[0; IDENTITY_SIZE]), Ok(None));
+        for at in 0..bytes.len() {
+            let mut bad = bytes;
+            bad[at] ^= 0x55;
+            assert_eq!(Identity::decode(&bad), Err(RecordError::Damaged), "byte {at}");
         }
     }
 
@@ -242,6 +188,38 @@ mod tests {
             bad[at] ^= 0x55;
             assert!(open::<StoredEnv>(&bad).is_err(), "byte {at}");
             assert!(open::<StoredEnv>(&sealed[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    /// The content of a sealed file with its header made right again.
+    fn resealed(content: &[u8]) -> Vec<u8> {
+        let mut file = seal(&StoredEnv(Vec::new())).unwrap();
+        file.truncate(HEADER);
+        file[8..12].copy_from_slice(&(content.len() as u32).to_le_bytes());
+        file[12..16].copy_from_slice(&crc32fast::hash(content).to_le_bytes());
+        [file.as_slice(), content].concat()
+    }
+
+    #[test]
+    fn what_stands_behind_the_content_is_damage_even_with_a_right_checksum() {
+        let sealed = seal(&StoredEnv(vec![("A".into(), "b".into())])).unwrap();
+        let content = &sealed[HEADER..];
+        assert_eq!(resealed(content), sealed);
+        let longer = resealed(&[content, &[0]].concat());
+        assert_eq!(open::<StoredEnv>(&longer), Err(RecordError::Damaged));
+    }
+
+    #[test]
+    fn an_identity_of_another_version_or_with_more_to_say_is_damaged() {
+        for at in [4, 6, 12, 57] {
+            let boot = BootId([7; 16]);
+            let identity =
+                Identity { pid: 77, start_ticks: 1 << 40, pidfs_inode: 9, boot, run: RunId(5) };
+            let mut bytes = identity.encode();
+            bytes[at] += 1;
+            let sum = checksum(&bytes[..60]);
+            bytes[60..].copy_from_slice(&sum.to_le_bytes());
+            assert_eq!(Identity::decode(&bytes), Err(RecordError::Damaged), "byte {at}");
         }
     }
 

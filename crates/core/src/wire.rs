@@ -226,7 +226,11 @@ pub fn decode<M: DeserializeOwned>(buffer: &mut Vec<u8>) -> Result<Option<M>, Wi
         return Err(WireError::TooLarge(length));
     }
     let Some(body) = buffer.get(4..4 + length) else { return Ok(None) };
-    let message = postcard::from_bytes(body).map_err(|e| WireError::Garbled(e.to_string()))?;
+    let (message, rest) =
+        postcard::take_from_bytes(body).map_err(|e| WireError::Garbled(e.to_string()))?;
+    if !rest.is_empty() {
+        return Err(WireError::Garbled(format!("{} bytes too many", rest.len())));
+    }
     buffer.drain(..4 + length);
     Ok(Some(message))
 }
@@ -257,7 +261,18 @@ mod tests {
     fn an_absurd_length_and_garbage_are_errors() {
         let mut absurd = u32::MAX.to_le_bytes().to_vec();
         assert_eq!(decode::<ToKeeper>(&mut absurd), Err(WireError::TooLarge(u32::MAX as usize)));
+        let binary = "x".repeat(MAX_FRAME);
+        let mut out = Vec::new();
+        let refused = encode(&ToKeeper::Upgrade { request: 1, binary }, &mut out);
+        assert!(matches!(refused, Err(WireError::TooLarge(_))), "{refused:?}");
+        assert!(out.is_empty(), "part of a message that is too large was written");
         let mut garbage = vec![3, 0, 0, 0, 0xff, 0xff, 0xff];
         assert!(matches!(decode::<ToKeeper>(&mut garbage), Err(WireError::Garbled(_))));
+        let mut longer = Vec::new();
+        encode(&ToKeeper::Shutdown { request: 1 }, &mut longer).unwrap();
+        longer[0] += 1;
+        longer.push(0);
+        let why = WireError::Garbled("1 bytes too many".into());
+        assert_eq!(decode::<ToKeeper>(&mut longer), Err(why));
     }
 }

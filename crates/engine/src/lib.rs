@@ -23,6 +23,8 @@ mod source;
 mod startable;
 mod startup;
 mod store;
+#[doc(hidden)]
+pub mod untrusted;
 mod upgrade;
 mod usage;
 mod witness;

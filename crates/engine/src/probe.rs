@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -89,7 +89,10 @@ async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
-    Ok(lookup_host((host, port)).await?.take(ADDRESSES).collect())
+    let name = host.to_owned();
+    let found = crate::blocking(move || proctor_sys::host::addresses(&name)).await;
+    let found = found.map_err(io::Error::other)?.into_iter().take(ADDRESSES);
+    Ok(found.map(|address| SocketAddr::new(address, port)).collect())
 }
 
 /// Let the server finish its answer if it is short: some log an error when nobody listens.
@@ -211,6 +214,12 @@ mod tests {
             assert!(request.starts_with("get /health?deep=1 http/1.1\r\n"), "{request}");
             assert!(request.contains(&format!("\r\nhost: localhost:{port}\r\n")), "{request}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_nobody_knows_is_said() {
+        let result = check("http://no-such-host.invalid/", LONG).await;
+        assert_eq!(result, Err("'no-such-host.invalid' has no address".into()));
     }
 
     #[tokio::test]

@@ -254,13 +254,18 @@ fn read(path: &Path) -> Result<Option<Stored>, String> {
         return Err("is not a file of ours".into());
     }
     let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    parse(&bytes).map(Some)
+}
+
+/// The version first: of another one nothing else is known.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Stored, String> {
     let version =
-        serde_json::from_slice::<Version>(&bytes).map_err(|e| format!("is damaged: {e}"))?;
+        serde_json::from_slice::<Version>(bytes).map_err(|e| format!("is damaged: {e}"))?;
     if version.version != VERSION {
         let found = version.version;
         return Err(format!("has version {found}; this program knows version {VERSION}"));
     }
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("is damaged: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| format!("is damaged: {error}"))
 }
 
 #[derive(Deserialize)]
@@ -330,6 +335,29 @@ mod tests {
         let path = folder.path().join("services.json");
         std::fs::write(&path, good).unwrap();
         assert!(matches!(Store::open(path).1, Found::Stored(_)));
+    }
+
+    #[tokio::test]
+    async fn what_can_be_neither_read_nor_moved_aside_is_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let (store, found) = Store::open(folder.path().join("file/services.json"));
+        let Found::Damaged { problem } = found else { panic!("{found:?}") };
+        assert!(problem.contains("cannot be read"), "{problem}");
+        assert!(problem.contains("cannot be moved aside"), "{problem}");
+        let error = store.save(&Stored::default()).await.unwrap_err().to_string();
+        assert!(error.contains("cannot be moved aside"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_in_place_of_the_file_is_set_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("services.json");
+        std::fs::create_dir(&path).unwrap();
+        let (_, found) = Store::open(path.clone());
+        let Found::Damaged { problem } = found else { panic!("{found:?}") };
+        assert!(problem.contains("is not a file of ours; it was moved to"), "{problem}");
+        assert!(!path.exists());
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! The client of the unix socket: blocking, without a runtime, because a command line that lives for milliseconds
 //! needs neither threads nor futures.
 
-use crate::protocol::{Answer, MAX_ANSWER, Request};
+use crate::protocol::{Answer, Cut, Lines, MAX_ANSWER, Request};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_sys::file::Lock;
@@ -20,7 +20,7 @@ const STARTING_PAUSE: Duration = Duration::from_millis(10);
 /// A connection to the daemon.
 pub(crate) struct Client {
     stream: UnixStream,
-    buffer: Vec<u8>,
+    lines: Lines,
 }
 
 /// What became of a call.
@@ -52,7 +52,7 @@ impl Client {
         let deadline = Instant::now() + STARTING_LIMIT;
         loop {
             match proctor_sys::socket::connect(&home.socket()) {
-                Ok(stream) => return Ok(Some(Client { stream, buffer: Vec::new() })),
+                Ok(stream) => return Ok(Some(Client { stream, lines: Lines::default() })),
                 Err(error) if is_absent(&error) => {
                     if Lock::holder(&home.lock()).is_none() {
                         return Ok(None);
@@ -120,20 +120,16 @@ impl Client {
     }
 
     fn read_line(&mut self) -> Result<Vec<u8>, CallError> {
-        let mut searched = 0;
         loop {
-            if let Some(at) = self.buffer[searched..].iter().position(|byte| *byte == b'\n') {
-                let rest = self.buffer.split_off(searched + at + 1);
-                return Ok(std::mem::replace(&mut self.buffer, rest));
-            }
-            searched = self.buffer.len();
-            if searched > MAX_ANSWER {
-                return Err(CallError::Lost);
+            match self.lines.next(MAX_ANSWER) {
+                Cut::Line(line) => return Ok(line),
+                Cut::TooLong => return Err(CallError::Lost),
+                Cut::Unfinished => {}
             }
             let mut chunk = [0; 16 << 10];
             match self.stream.read(&mut chunk) {
                 Ok(0) => return Err(CallError::Lost),
-                Ok(count) => self.buffer.extend_from_slice(&chunk[..count]),
+                Ok(count) => self.lines.push(&chunk[..count]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error)
                     if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>

@@ -4,7 +4,7 @@
 //! one after the other, connections beside each other. A client that vanishes ends its own long poll; a change
 //! that was begun is finished, because half of one would be worse than one nobody hears about.
 
-use crate::protocol::{Answer, MAX_REQUEST, Request};
+use crate::protocol::{Answer, Cut, Lines, MAX_REQUEST, Request};
 use proctor_ops::dispatch::dispatch;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Context, Effect, Principal};
@@ -107,7 +107,7 @@ async fn connection(stream: UnixStream, full: bool, dispatch: Arc<dyn Dispatch>)
             return;
         }
     };
-    let mut incoming = Incoming { stream: read, buffer: Vec::new() };
+    let mut incoming = Incoming { stream: read, lines: Lines::default() };
     // The client is gone, or does not read: there is nobody to tell.
     let _ = requests(&mut incoming, &mut write, &principal, dispatch.as_ref()).await;
 }
@@ -138,10 +138,10 @@ async fn requests(
                 let error = OpError::bad_input(format!("a request is at most {MAX_REQUEST} bytes"));
                 return answer(write, Err(error)).await;
             }
-            Line::Whole(line) => serde_json::from_slice::<Request>(&line),
+            Line::Whole(line) => Request::parse(&line),
         };
         let result = match request {
-            Err(error) => Err(OpError::bad_input(format!("not a request: {error}"))),
+            Err(error) => Err(error),
             Ok(request) => {
                 let reading =
                     table::find(&request.op).is_some_and(|entry| entry.meta.effect == Effect::Read);
@@ -167,28 +167,20 @@ enum Line {
 /// What a client has sent and nobody has looked at yet.
 struct Incoming {
     stream: OwnedReadHalf,
-    buffer: Vec<u8>,
+    lines: Lines,
 }
 
 impl Incoming {
     /// One line without its end; an unfinished last line counts as one.
     async fn line(&mut self) -> io::Result<Line> {
-        let mut searched = 0;
         loop {
-            let end = self.buffer[searched..].iter().position(|byte| *byte == b'\n');
-            let length = end.map_or(self.buffer.len(), |end| searched + end);
-            if length > MAX_REQUEST {
-                return Ok(Line::TooLong);
+            match self.lines.next(MAX_REQUEST) {
+                Cut::Line(line) => return Ok(Line::Whole(line)),
+                Cut::TooLong => return Ok(Line::TooLong),
+                Cut::Unfinished => {}
             }
-            if end.is_some() {
-                let rest = self.buffer.split_off(length + 1);
-                let mut line = std::mem::replace(&mut self.buffer, rest);
-                line.truncate(length);
-                return Ok(Line::Whole(line));
-            }
-            searched = length;
             if !self.more().await? {
-                let line = std::mem::take(&mut self.buffer);
+                let line = self.lines.rest();
                 return Ok(if line.is_empty() { Line::End } else { Line::Whole(line) });
             }
         }
@@ -199,7 +191,7 @@ impl Incoming {
     async fn vanished(&mut self) {
         let gone = loop {
             match self.more().await {
-                Ok(true) if self.buffer.len() <= MAX_REQUEST => {}
+                Ok(true) if self.lines.len() <= MAX_REQUEST => {}
                 Ok(true) => break false,
                 Ok(false) => break hung_up(&self.stream),
                 Err(_) => break true,
@@ -212,9 +204,10 @@ impl Incoming {
 
     /// Wait for more bytes; false at the end.
     async fn more(&mut self) -> io::Result<bool> {
-        self.buffer.reserve(READ_CHUNK);
+        let buffer = self.lines.buffer();
+        buffer.reserve(READ_CHUNK);
         let mut chunk = (&mut self.stream).take(READ_CHUNK as u64);
-        Ok(chunk.read_buf(&mut self.buffer).await? > 0)
+        Ok(chunk.read_buf(buffer).await? > 0)
     }
 }
 

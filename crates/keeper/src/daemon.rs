@@ -228,8 +228,10 @@ impl Keeper {
             self.daemon.send(&FromKeeper::State(Box::new(service.state())));
         });
         self.daemon.send(&FromKeeper::SnapshotEnd);
-        // Whoever started us waits for this.
-        self.daemon.ready = None;
+        // Whoever started us waits for this; a pipe that only closes is one of a keeper that has died.
+        if let Some(ready) = self.daemon.ready.take() {
+            let _ = rustix::io::write(&ready, b"\n");
+        }
     }
 
     /// Tell the daemon what has changed, as far as it can take it.

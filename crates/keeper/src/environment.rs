@@ -33,12 +33,15 @@ impl Environments {
         if self.known.get(&id) == Some(&vars) {
             return;
         }
-        let path = home.environments().join(format!("{:x}", id.0));
-        let stored = StoredEnv(vars);
-        if let Err(error) = records::write(&path, &stored) {
-            log!("{error}");
+        store(home, id, &vars);
+        self.known.insert(id, vars);
+    }
+
+    /// Write all of them, as when they were added.
+    pub(crate) fn store(&self, home: &Home) {
+        for (id, vars) in &self.known {
+            store(home, *id, vars);
         }
-        self.known.insert(id, stored.0);
     }
 
     /// The whole environment of a run as `NAME=value`: shared, then the service's own, then ours.
@@ -59,5 +62,12 @@ impl Environments {
             }
         }
         all.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+    }
+}
+
+fn store(home: &Home, id: EnvId, vars: &[(String, String)]) {
+    let path = home.environments().join(format!("{:x}", id.0));
+    if let Err(error) = records::write(&path, &StoredEnv(vars.to_vec())) {
+        log!("{error}");
     }
 }

@@ -5,13 +5,14 @@ use crate::daemon::Daemon;
 use crate::ending::Ending;
 use crate::environment::Environments;
 use crate::log;
+use crate::lost::Place;
 use crate::pump::Pump;
 use crate::records::{self, Folder};
-use crate::service::Services;
+use crate::service::{Run, Services};
 use proctor_core::config::signal::long_name;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Event;
-use proctor_core::record::{BootId, StoredState};
+use proctor_core::record::BootId;
 use proctor_core::spec::{Limit, Resource};
 use proctor_core::time::{Millis, Mono, Wall};
 use proctor_core::wire::Tracking;
@@ -37,13 +38,15 @@ pub struct Options {
     pub home: Home,
     /// The lock, already held by this process.
     pub lock: Lock,
+    /// The lock in the state folder, held for as long as this process lives; `None` where it cannot be had.
+    pub guard: Option<Lock>,
     /// The socket clients connect to, if the program we replaced had it open.
     pub listener: Option<UnixListener>,
     /// Program and arguments of the daemon; it gets the keeper's socket at 3 and the listener at 4.
     pub daemon: Vec<String>,
     /// Arguments that make a new program, after an upgrade, a keeper of this home.
     pub keeper: Vec<String>,
-    /// Closed when the first daemon has said hello: whoever waits for us can go on.
+    /// Gets a line when the first daemon has said hello: whoever waits for us can go on.
     pub ready: Option<OwnedFd>,
     /// Descriptors that the program we replaced left open for us: its view of processes that have ended since.
     pub witnesses: Vec<OwnedFd>,
@@ -85,6 +88,8 @@ pub fn run(options: Options) -> Result<(), KeeperError> {
 pub(crate) struct Keeper {
     pub(crate) home: Home,
     pub(crate) lock: Lock,
+    _guard: Option<Lock>,
+    pub(crate) place: Place,
     pub(crate) listener: UnixListener,
     pub(crate) boot: BootId,
     pub(crate) started: Wall,
@@ -120,6 +125,8 @@ pub(crate) enum Token {
     Report(u32),
     /// The end of an adopted main process.
     Exit(u32),
+    /// Something in the runtime folder vanished.
+    Folder,
 }
 
 impl Token {
@@ -130,6 +137,7 @@ impl Token {
             Token::Daemon => 2 << 32,
             Token::Report(slot) => 3 << 32 | u64::from(slot),
             Token::Exit(slot) => 4 << 32 | u64::from(slot),
+            Token::Folder => 5 << 32,
         }
     }
 
@@ -140,7 +148,8 @@ impl Token {
             1 => Token::Pump,
             2 => Token::Daemon,
             3 => Token::Report(slot),
-            _ => Token::Exit(slot),
+            4 => Token::Exit(slot),
+            _ => Token::Folder,
         }
     }
 }
@@ -167,6 +176,7 @@ impl Keeper {
         };
         let keeper = Keeper {
             listener: options.listener.map_or_else(listen, Ok)?,
+            place: Place::take(&home),
             boot: proctor_sys::boot::id(),
             started: clock::now().wall,
             poller: Poller::new().map_err(kernel("cannot poll"))?,
@@ -187,11 +197,13 @@ impl Keeper {
             keeper_command: options.keeper,
             witnesses: options.witnesses,
             lock: options.lock,
+            _guard: options.guard,
             home,
         };
         let add = |fd, token: Token| keeper.poller.add(fd, token.encode(), Interest::Read);
         add(keeper.signals.as_fd(), Token::Signals).map_err(kernel("cannot poll"))?;
         add(keeper.pump.bell(), Token::Pump).map_err(kernel("cannot poll"))?;
+        keeper.watch_folder();
         Ok(keeper)
     }
 
@@ -202,6 +214,7 @@ impl Keeper {
             Token::Daemon => self.on_daemon(event),
             Token::Report(slot) => self.read_report(slot),
             Token::Exit(slot) => self.on_adopted_exit(slot),
+            Token::Folder => self.mend_folder(),
         }
     }
 
@@ -286,11 +299,12 @@ impl Keeper {
     }
 
     /// Store a service's state; a failure is said and does not stop supervision.
-    pub(crate) fn store_state(&self, slot: u32) {
-        let Some(service) = self.services.get(slot) else { return };
+    pub(crate) fn store_state(&mut self, slot: u32) {
+        let Some(service) = self.services.get_mut(slot) else { return };
         let path = Folder::of(&self.home, &service.name).state();
-        let stored = StoredState { name: service.name.clone(), machine: service.machine.clone() };
-        if let Err(error) = records::write(&path, &stored) {
+        let state = service.to_store(service.run.as_ref().map(Run::header));
+        let fixed = service.run.as_ref().is_some_and(|run| run.spawned.is_some());
+        if let Err(error) = records::write_state(&path, &mut service.stored, &state, fixed) {
             log!("{error}");
         }
     }

@@ -10,6 +10,7 @@ mod daemon;
 mod ending;
 mod environment;
 mod keeper;
+mod lost;
 mod pipes;
 mod pump;
 mod records;

@@ -2,10 +2,13 @@
 
 use proctor_core::home::Home;
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::{self, Body, RecordError};
+use proctor_core::record::{self, Body, IDENTITY_SIZE, RecordError};
+use proctor_core::statefile::{self, Found, Layout, StoredState};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Larger than any record can be; an environment may hold a few megabytes.
@@ -19,12 +22,26 @@ pub(crate) enum StoreError {
     Write { path: PathBuf, source: io::Error },
     #[error("{path} {source}", path = .path.display())]
     Damaged { path: PathBuf, source: RecordError },
+    #[error("{path} is of another service, {name}", path = .path.display())]
+    Stranger { path: PathBuf, name: ServiceName },
+}
+
+impl StoreError {
+    /// For those who tell only what the kernel said.
+    pub(crate) fn into_io(self) -> io::Error {
+        match self {
+            StoreError::Read { source, .. } | StoreError::Write { source, .. } => source,
+            StoreError::Damaged { .. } | StoreError::Stranger { .. } => {
+                io::ErrorKind::InvalidData.into()
+            }
+        }
+    }
 }
 
 /// Paths of one service's folder.
 pub(crate) struct Folder {
     home: Home,
-    name: ServiceName,
+    pub(crate) name: ServiceName,
     pub(crate) path: PathBuf,
 }
 
@@ -41,22 +58,17 @@ impl Folder {
         self.path.join("state")
     }
 
-    pub(crate) fn run(&self, run: RunId) -> PathBuf {
-        self.path.join(format!("{run}.run"))
-    }
-
     /// The FIFOs of standard output and standard error.
     pub(crate) fn fifos(&self, run: RunId) -> [PathBuf; 2] {
         self.home.fifos(&self.name, run)
     }
 
-    /// Remove all files of a run. The record goes last: while it is there, the rest is cleaned up by whoever finds it.
+    /// Remove the files of a run.
     pub(crate) fn remove_run(&self, run: RunId) {
         for path in self.fifos(run) {
             let _ = file::remove(&path);
+            failpoint::moment(Point::RunRemove);
         }
-        failpoint::moment(Point::RecordRemove);
-        let _ = file::remove(&self.run(run));
     }
 
     /// The runs that have files here, whatever kind.
@@ -65,7 +77,7 @@ impl Folder {
             .into_iter()
             .filter_map(|(name, _)| {
                 let (run, kind) = name.split_once('.')?;
-                ["run", "out", "err"].contains(&kind).then_some(())?;
+                ["out", "err"].contains(&kind).then_some(())?;
                 u64::from_str_radix(run, 16).ok().map(RunId)
             })
             .collect();
@@ -86,6 +98,79 @@ pub(crate) fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
         .flatten()
         .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
         .collect()
+}
+
+/// What a service's state file says; `None` if there is none, or one that its keeper died before writing.
+pub(crate) fn read_state(path: &Path, name: &ServiceName) -> Result<Option<Found>, StoreError> {
+    let read = failpoint::step(Point::TakeoverRead).and_then(|()| file::read_small(path, MOST));
+    match read {
+        Ok(bytes) if bytes.is_empty() => Ok(None),
+        Ok(bytes) => match statefile::decode(&bytes) {
+            Ok(found) if found.state.name == *name => Ok(Some(found)),
+            Ok(found) => Err(StoreError::Stranger { path: path.into(), name: found.state.name }),
+            Err(source) => Err(StoreError::Damaged { path: path.into(), source }),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(StoreError::Read { path: path.into(), source }),
+    }
+}
+
+/// Write a service's state in place, or as a new file where there is none or it has grown too large. `fixed`: a child is
+/// about to write its identity, so the file must stay the one it is.
+pub(crate) fn write_state(
+    path: &Path,
+    layout: &mut Option<Layout>,
+    state: &StoredState,
+    fixed: bool,
+) -> Result<File, StoreError> {
+    let unwritten = |source| StoreError::Write { path: path.into(), source };
+    let damaged = |source| StoreError::Damaged { path: path.into(), source };
+    let mut identity = None;
+    if let Some(known) = layout {
+        let patch = known.next(state).map_err(damaged)?;
+        match (patch, file::open_regular(path)) {
+            (Some(patch), Ok(file)) => {
+                failpoint::step(Point::StateBegin).map_err(unwritten)?;
+                file.write_all_at(&patch.bytes, patch.offset).map_err(unwritten)?;
+                failpoint::step(Point::StateWritten).map_err(unwritten)?;
+                return Ok(file);
+            }
+            (None, _) if fixed => return Err(unwritten(io::ErrorKind::FileTooLarge.into())),
+            (None, Ok(file)) => {
+                let mut bytes = [0; IDENTITY_SIZE];
+                identity =
+                    file.read_exact_at(&mut bytes, known.identity_offset()).ok().map(|()| bytes);
+            }
+            // Somebody has removed it or put something else in its place.
+            (_, Err(_)) => {}
+        }
+    }
+    create_state(path, layout, state, identity.as_ref())
+}
+
+/// Write a service's state as a new file.
+pub(crate) fn create_state(
+    path: &Path,
+    layout: &mut Option<Layout>,
+    state: &StoredState,
+    identity: Option<&[u8; IDENTITY_SIZE]>,
+) -> Result<File, StoreError> {
+    let unwritten = |source| StoreError::Write { path: path.into(), source };
+    let (new, bytes) = Layout::create(state, identity)
+        .map_err(|source| StoreError::Damaged { path: path.into(), source })?;
+    // One that nobody has is made at once: a keeper that dies before it is written leaves an empty file, which says nothing.
+    let file = match file::create_new(path) {
+        Ok(mut file) => {
+            failpoint::step(Point::StateEmpty).map_err(unwritten)?;
+            file.write_all(&bytes).map(|()| file).map_err(unwritten)?
+        }
+        Err(_) => {
+            file::replace(path, &bytes).map_err(unwritten)?;
+            file::open_regular(path).map_err(unwritten)?
+        }
+    };
+    *layout = Some(new);
+    Ok(file)
 }
 
 /// `None` if there is no such file.

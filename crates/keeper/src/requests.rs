@@ -93,9 +93,8 @@ impl Keeper {
                 self.pump.send(Command::Configure { slot, spec: spec.logs.clone() });
             }
             None => {
-                let slot =
-                    self.services.add(Service::new(spec, encoded, Machine::new(clock::now())));
-                self.store_state(slot);
+                // Its state is stored when there is one: until then it is a service that never ran.
+                self.services.add(Service::new(spec, encoded, Machine::new(clock::now())));
             }
         }
         Ok(())

@@ -3,22 +3,22 @@
 use crate::keeper::{Keeper, Token};
 use crate::log;
 use crate::pump::{Command, Pipes};
-use crate::records::Folder;
+use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run};
 use proctor_core::lifecycle::{Action, Event, Exit, Rules, SpawnFailure};
 use proctor_core::name::RunId;
-use proctor_core::record::RunHeader;
 use proctor_core::spec::ServiceSpec;
+use proctor_core::statefile::RunHeader;
 use proctor_core::time::{Millis, Now};
 use proctor_sys::cgroup::Hierarchy;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
-use proctor_sys::spawn::{self, Group, Outcome, Plan};
+use proctor_sys::spawn::{self, Group, Outcome, Plan, Record};
 use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 
 /// How long the news of an exit may wait for the last lines to be stored. Disks can hang; news should not.
 const QUIET: Millis = Millis(2000);
@@ -40,8 +40,10 @@ impl Keeper {
         service.machine.handle(now, rules, event, &mut actions);
         if service.machine != machine_before || !actions.is_empty() {
             service.changed = true;
-            // A run that is recorded and alive is known to have started: that needs no writing.
-            if !was_started {
+            // A run that is recorded and alive is known to have started: that needs no writing. A run that is to be made is
+            // written by `start_run`.
+            if !was_started && !actions.iter().any(|action| matches!(action, Action::Spawn { .. }))
+            {
                 self.store_state(slot);
             }
             self.carry_out(slot, actions, now);
@@ -79,20 +81,23 @@ impl Keeper {
         None
     }
 
+    /// The state, then the FIFOs, then the process that adds its identity to the state: the order matters, see
+    /// `sys::spawn`.
     fn start_run(&mut self, slot: u32, run: RunId, now: Now) -> Result<(), SpawnFailure> {
         let Some(service) = self.services.get(slot) else { return Ok(()) };
-        let lost = || {
-            failure("read the settings of", service.name.as_str(), &io::ErrorKind::NotFound.into())
-        };
-        let spec: ServiceSpec = service
-            .spec
-            .as_deref()
-            .and_then(|bytes| postcard::from_bytes(bytes).ok())
-            .ok_or_else(lost)?;
-        let folder = Folder::of(&self.home, &spec.name);
-        // Somebody may have tidied the runtime directory; that must not keep a service down.
-        let _ = file::private_dir(&folder.path);
-        let made = self.make_process(&spec, &folder, run, now);
+        let name = service.name.clone();
+        let spec = service.spec.as_deref().and_then(|bytes| postcard::from_bytes(bytes).ok());
+        let lost =
+            || failure("read the settings of", name.as_str(), &io::ErrorKind::NotFound.into());
+        let spec: ServiceSpec = spec.ok_or_else(lost)?;
+        let group = self.cgroup_of(name.as_str());
+        let cgroup = group.as_ref().map(|(path, _)| path.display().to_string());
+        let folder = Folder::of(&self.home, &name);
+        let header = RunHeader { run, started: now.wall, cgroup };
+        let record = self
+            .record_run(slot, &folder, &header)
+            .map_err(|error| failure("record", name.as_str(), &error))?;
+        let made = self.make_process(&spec, &folder, &header, record, group);
         if made.is_err() {
             folder.remove_run(run);
         }
@@ -106,12 +111,12 @@ impl Keeper {
                 Interest::Read,
             );
             if let Err(error) = watched {
-                log!("cannot watch the start of {}: {error}", spec.name);
+                log!("cannot watch the start of {name}: {error}");
             }
         }
         self.pump.send(Command::Begin {
             slot,
-            folder: self.home.log_dir(&spec.name),
+            folder: self.home.log_dir(&name),
             spec: spec.logs,
             run,
             pipes: Pipes::Here(pipes.map(Some)),
@@ -124,32 +129,48 @@ impl Keeper {
         Ok(())
     }
 
-    /// FIFOs, then the record, then the process that completes the record: the order matters, see `sys::spawn`.
+    /// Write the state that a run is about to be made in. The file is locked through the fork until the child executes: a
+    /// later keeper can tell a child on its way from none.
+    fn record_run(
+        &mut self,
+        slot: u32,
+        folder: &Folder,
+        header: &RunHeader,
+    ) -> io::Result<(File, u64)> {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let service = self.services.get_mut(slot).ok_or_else(missing)?;
+        let state = service.to_store(Some(header.clone()));
+        let mut write =
+            || records::write_state(&folder.state(), &mut service.stored, &state, false);
+        let file = write().or_else(|_| {
+            // Somebody may have tidied the runtime directory; that must not keep a service down.
+            file::private_dir(&folder.path)?;
+            write().map_err(StoreError::into_io)
+        })?;
+        let offset = service.stored.ok_or_else(missing)?.identity_offset();
+        failpoint::step(Point::RunRecorded)?;
+        file::try_lock(&file)?;
+        Ok((file, offset))
+    }
+
     fn make_process(
         &self,
         spec: &ServiceSpec,
         folder: &Folder,
-        run: RunId,
-        now: Now,
+        header: &RunHeader,
+        (record, offset): (File, u64),
+        group: Option<(PathBuf, OwnedFd)>,
     ) -> Result<(Run, [OwnedFd; 2]), SpawnFailure> {
         let name = spec.name.as_str();
         failpoint::step(Point::RunBegin).map_err(|e| failure("make", name, &e))?;
         let exec = &spec.exec;
         let owner = exec.credentials.as_ref().map(|c| (c.uid, c.gid));
-        let [out, err] = folder.fifos(run);
+        let [out, err] = folder.fifos(header.run);
         let out = fifo::create(&out, owner).map_err(|e| failure("make the output of", name, &e))?;
         let err = fifo::create(&err, owner).map_err(|e| failure("make the output of", name, &e))?;
         failpoint::step(Point::RunPipes).map_err(|e| failure("make the output of", name, &e))?;
-        let group = self.cgroup_of(name);
         let walks_in = self.hierarchy.as_ref().is_some_and(Hierarchy::walk_in);
-        let cgroup = group.as_ref().map(|(path, _)| path.clone());
-        let header = RunHeader {
-            run,
-            started: now.wall,
-            cgroup: cgroup.as_ref().map(|p| p.display().to_string()),
-        };
-        let record = new_record(folder, &header).map_err(|e| failure("record", name, &e))?;
-        let id = self.mark_value(name, run);
+        let id = self.mark_value(name, header.run);
         let home = self.home.explicit().map(|path| path.display().to_string());
         let mut marks = vec![("PROCTOR_SERVICE", name), ("PROCTOR_RUN", id.as_str())];
         // So that `proctor` called by a service speaks to the Proctor that runs it.
@@ -166,15 +187,15 @@ impl Keeper {
             oom_score_adj: exec.oom_score_adj,
             stdio: [self.null.as_raw_fd(), out.theirs.as_raw_fd(), err.theirs.as_raw_fd()],
             passed: &[],
-            record: Some(&record),
+            record: Some(Record { file: &record, offset, run: header.run }),
             cgroup: group.as_ref().map(|(_, folder)| Group { folder, walks_in }),
             boot: self.boot,
         })?;
         let run = Run {
-            id: run,
+            id: header.run,
             pid: spawned.pid,
-            started: now.wall,
-            cgroup,
+            started: header.started,
+            cgroup: group.map(|(path, _)| path),
             main: Main::Child,
             spawned: Some(spawned),
             asked: false,
@@ -184,7 +205,7 @@ impl Keeper {
         Ok((run, [out.ours, err.ours]))
     }
 
-    fn cgroup_of(&self, service: &str) -> Option<(std::path::PathBuf, OwnedFd)> {
+    fn cgroup_of(&self, service: &str) -> Option<(PathBuf, OwnedFd)> {
         let folder = self.hierarchy.as_ref()?.group(service).ok()?;
         let fd = cgroup::open(&folder).ok()?;
         Some((folder, fd))
@@ -324,21 +345,6 @@ impl Keeper {
     fn mark_value(&self, service: &str, run: RunId) -> String {
         format!("{}-{service}-{run}", self.label)
     }
-}
-
-fn new_record(folder: &Folder, header: &RunHeader) -> io::Result<File> {
-    let mut record = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(folder.run(header.run))?;
-    failpoint::step(Point::RecordEmpty)?;
-    record.write_all(&header.encode())?;
-    failpoint::step(Point::RecordWritten)?;
-    // Held through the fork until the child executes: a later keeper can tell a child on its way from none.
-    file::try_lock(&record)?;
-    Ok(record)
 }
 
 fn failure(step: &str, subject: &str, error: &io::Error) -> SpawnFailure {

@@ -3,6 +3,7 @@
 use proctor_core::lifecycle::{Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, ServiceSpec, StopSpec};
+use proctor_core::statefile::{Layout, RunHeader, StoredState};
 use proctor_core::time::{Millis, Mono, Wall};
 use proctor_core::wire::{PhaseView, RunView, ServiceState};
 use proctor_sys::process::Process;
@@ -19,6 +20,8 @@ pub(crate) struct Service {
     pub(crate) stop: StopSpec,
     pub(crate) logs: LogSpec,
     pub(crate) machine: Machine,
+    /// How its state file is laid out, once there is one.
+    pub(crate) stored: Option<Layout>,
     pub(crate) run: Option<Run>,
     /// Forget it when its run has ended.
     pub(crate) removing: bool,
@@ -65,6 +68,7 @@ impl Service {
             stop: spec.stop.clone(),
             logs: spec.logs.clone(),
             machine,
+            stored: None,
             run: None,
             removing: false,
             quiet_until: None,
@@ -103,6 +107,7 @@ impl Service {
                 on_full: OnFull::Block,
             },
             machine,
+            stored: None,
             run: None,
             removing: false,
             quiet_until: None,
@@ -121,6 +126,11 @@ impl Service {
     /// Is the main process gone while something of the tree may be left?
     pub(crate) fn has_leftovers(&self) -> bool {
         matches!(&self.run, Some(Run { main: Main::Gone { .. }, .. }))
+    }
+
+    /// For the next keeper.
+    pub(crate) fn to_store(&self, run: Option<RunHeader>) -> StoredState {
+        StoredState { name: self.name.clone(), machine: self.machine.clone(), run }
     }
 
     pub(crate) fn state(&self) -> ServiceState {
@@ -163,6 +173,11 @@ impl Service {
 }
 
 impl Run {
+    pub(crate) fn header(&self) -> RunHeader {
+        let cgroup = self.cgroup.as_ref().map(|path| path.display().to_string());
+        RunHeader { run: self.id, started: self.started, cgroup }
+    }
+
     pub(crate) fn tree(&self, mark: String) -> Tree {
         let reaped_at = match self.main {
             Main::Gone { reaped_at } => Some(reaped_at),

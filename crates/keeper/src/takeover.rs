@@ -12,13 +12,15 @@ use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run, Service};
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::{self, BootId, Identity, RunHeader, StoredSpec, StoredState};
+use proctor_core::record::{BootId, Identity, StoredSpec};
+use proctor_core::statefile::{Found as FoundState, Layout, RunHeader};
 use proctor_core::time::{Mono, Now, Wall};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
 use proctor_sys::tree::{Member, Tree};
 use proctor_sys::{cgroup, clock, file, proc};
+use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -52,6 +54,9 @@ impl Keeper {
             self.take_over_service(&name);
             failpoint::moment(Point::TakeoverService);
         }
+        self.keep_lost_runs();
+        // Something may have vanished while the program that we replaced was on its way out.
+        self.mend_folder();
         // Children that ended while we were becoming this program.
         self.reap();
         self.witnesses.clear();
@@ -60,7 +65,7 @@ impl Keeper {
 
     /// Everything in the runtime directory is about one boot; after another it is about nothing.
     fn forget_other_boots(&self) {
-        let path = self.home.runtime.join("boot");
+        let path = self.home.boot();
         let known =
             file::read_small(&path, 64).ok().and_then(|bytes| bytes.try_into().ok()).map(BootId);
         if known == Some(self.boot) {
@@ -81,16 +86,16 @@ impl Keeper {
     fn take_over_service(&mut self, name: &ServiceName) {
         let folder = Folder::of(&self.home, name);
         let spec = said(records::read::<StoredSpec>(&folder.spec())).map(|StoredSpec(spec)| spec);
-        let state =
-            said(records::read::<StoredState>(&folder.state())).map(|stored| stored.machine);
+        let spec = spec.filter(|spec| is_of(name, &spec.name, &folder.spec()));
+        let state = records::read_state(&folder.state(), name);
         let runs = folder.runs();
-        if spec.is_none() && state.is_none() && runs.is_empty() {
+        if let (None, Ok(None), []) = (&spec, &state, runs.as_slice()) {
             folder.remove();
             return;
         }
-        let machine = believable(name, state, runs.last().copied());
+        let (machine, stored) = believable(name, state, runs.last().copied());
         let current = machine.run();
-        let service = match spec {
+        let mut service = match spec {
             Some(spec) => {
                 let encoded = postcard::to_allocvec(&spec).unwrap_or_default().into();
                 Service::new(&spec, encoded, machine)
@@ -102,6 +107,7 @@ impl Keeper {
                 Service::without_spec(name, machine)
             }
         };
+        service.stored = stored;
         let slot = self.services.add(service);
         self.renew_cgroup(name);
         for run in runs.into_iter().filter(|run| Some(*run) != current) {
@@ -123,7 +129,7 @@ impl Keeper {
         self.pump.send(Command::End { slot, run, exit });
     }
 
-    fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
+    pub(crate) fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
         let found = self.find_run(slot, folder, run);
         failpoint::moment(Point::TakeoverFound);
         match found {
@@ -226,13 +232,19 @@ impl Keeper {
         let Some(mark) = self.mark(slot, run) else { return Found::Never };
         let cgroup = self.cgroup_path(slot);
         let tree = |cgroup| Tree { pid: 0, cgroup, mark: mark.clone(), reaped_at: Some(0) };
-        let leads =
-            |member: &Member| proc::stat(member.pid).is_some_and(|stat| stat.session == member.pid);
-        let marked = tree(None).members();
-        let inside = cgroup.iter().flat_map(|path| tree(Some(path.clone())).members());
-        let leader = marked.into_iter().chain(inside).find(leads);
+        let mut members = tree(None).members();
+        members.extend(cgroup.iter().flat_map(|path| tree(Some(path.clone())).members()));
+        let pids: HashSet<u32> = members.iter().map(|member| member.pid).collect();
+        // Descendants may lead sessions of their own; the main process has its parent elsewhere, and is the eldest.
+        let rank = |member: Member| {
+            let stat = proc::stat(member.pid).filter(|stat| stat.session == member.pid)?;
+            Some((pids.contains(&stat.ppid), stat.start_ticks, member))
+        };
+        let leader = members.iter().filter_map(|member| rank(*member));
+        let leader = leader.min_by_key(|(below, ticks, _)| (*below, *ticks)).map(|(.., m)| m);
         let cgroup = cgroup.map(|path| path.display().to_string());
-        let header = RunHeader { run, started: clock::now().wall, cgroup };
+        let started = leader.map_or_else(|| clock::now().wall, |m| clock::wall_at(m.start_ticks));
+        let header = RunHeader { run, started, cgroup };
         match leader.and_then(|member| Process::open(member.pid)) {
             Some(process) => Found::Alive(header, process),
             None => Found::Over(header, Exit::Unknown),
@@ -289,16 +301,32 @@ impl Keeper {
 
 /// What a service's state was, going by what is on disk: a state that could not be read, or that could not be written
 /// when the newest run began, is worth less than that run.
-fn believable(name: &ServiceName, state: Option<Machine>, newest: Option<RunId>) -> Machine {
-    match (state, newest) {
-        (Some(state), None) => state,
-        (Some(state), Some(newest)) if newest <= state.last_run() => state,
+fn believable(
+    name: &ServiceName,
+    state: Result<Option<FoundState>, StoreError>,
+    newest: Option<RunId>,
+) -> (Machine, Option<Layout>) {
+    let now = clock::now();
+    let found = match (state, newest) {
+        // Defined, and never wished for.
+        (Ok(None), None) => return (Machine::new(now), None),
+        (state, _) => said(state),
+    };
+    let layout = found.as_ref().map(|found| found.layout);
+    if found.as_ref().is_some_and(|found| found.damaged) {
+        log!(
+            "{name}: the last change of its state was not completely written; going by the one before"
+        );
+    }
+    let machine = match (found.map(|found| found.state.machine), newest) {
+        (Some(machine), None) => machine,
+        (Some(machine), Some(newest)) if newest <= machine.last_run() => machine,
         (_, newest) => {
             log!("{name}: its state was lost; what runs is kept");
-            let now = clock::now();
             newest.map_or_else(|| Machine::new(now), |run| Machine::found_running(now, run))
         }
-    }
+    };
+    (machine, layout)
 }
 
 /// Both clocks at a moment of the past.
@@ -336,6 +364,14 @@ fn said<T>(read: Result<Option<T>, StoreError>) -> Option<T> {
     })
 }
 
+/// A file of another service is no better than a damaged one.
+fn is_of(name: &ServiceName, found: &ServiceName, path: &Path) -> bool {
+    if name != found {
+        log!("{} is of the service {found}, not of {name}", path.display());
+    }
+    name == found
+}
+
 type Recorded = Option<(RunHeader, Option<Identity>)>;
 
 /// A run's record when nobody writes it any more: a child between fork and exec may be about to.
@@ -343,7 +379,7 @@ fn read_settled(folder: &Folder, run: RunId) -> Result<Recorded, String> {
     match read_run(folder, run) {
         settled @ Ok(None | Some((_, Some(_)))) => settled,
         Ok(Some((_, None))) | Err(_) => {
-            if !lock_is_free(&folder.run(run)) {
+            if !lock_is_free(&folder.state()) {
                 let seconds = CHILD_ON_ITS_WAY.as_secs();
                 log!("run {run} is still being made after {seconds} s; not waiting longer");
             }
@@ -353,15 +389,13 @@ fn read_settled(folder: &Folder, run: RunId) -> Result<Recorded, String> {
 }
 
 fn read_run(folder: &Folder, run: RunId) -> Result<Recorded, String> {
-    let path = folder.run(run);
-    match file::read_small(&path, 64 << 10) {
-        // Made, but its keeper died before it could write.
-        Ok(bytes) if bytes.is_empty() => Ok(None),
-        Ok(bytes) => record::decode_run(&bytes)
-            .map(Some)
-            .map_err(|error| format!("{} {error}", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+    let found =
+        records::read_state(&folder.state(), &folder.name).map_err(|error| error.to_string())?;
+    let Some(found) = found else { return Ok(None) };
+    let Some(header) = found.state.run.filter(|header| header.run == run) else { return Ok(None) };
+    match found.identity {
+        Ok(identity) => Ok(Some((header, identity.filter(|identity| identity.run == run)))),
+        Err(error) => Err(format!("the identity in {} {error}", folder.state().display())),
     }
 }
 

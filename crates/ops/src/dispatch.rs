@@ -51,6 +51,13 @@ pub async fn dispatch(context: &Context, name: &str, input: Value) -> Result<Val
     answer
 }
 
+/// The input that an operation would work with, as JSON again: for the checks in `decoders`.
+#[doc(hidden)]
+pub fn given(name: &str, input: Value) -> Result<Value, OpError> {
+    let entry = table::find(name).ok_or_else(|| unknown(name))?;
+    (entry.again)(checked(entry, input)?)
+}
+
 async fn perform(context: &Context, entry: &Entry, input: Value) -> Result<Value, OpError> {
     let name = entry.meta.name;
     let input = checked(entry, input)?;

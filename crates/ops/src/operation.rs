@@ -115,17 +115,6 @@ impl Meta {
     }
 }
 
-impl Effect {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Effect::Read => "read",
-            Effect::Write => "write",
-            Effect::Exec => "exec",
-            Effect::Admin => "admin",
-        }
-    }
-}
-
 /// Who calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {

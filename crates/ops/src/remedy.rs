@@ -125,6 +125,20 @@ mod tests {
             Code::NotRunning,
             &["proctor start web"],
         );
+        check(
+            EngineError::from(Refusal::UnknownService(web())),
+            Code::UnknownService,
+            &["'web'", "proctor list"],
+        );
+        check(
+            EngineError::from(Refusal::ShuttingDown),
+            Code::Unavailable,
+            &["shutting down", "try again"],
+        );
+        check(EngineError::from(Refusal::Failed("no room".into())), Code::Failed, &["no room"]);
+        check(EngineError::Failed("it broke".into()), Code::Failed, &["it broke"]);
+        check(EngineError::KeeperGone, Code::Unavailable, &["try again"]);
+        check(EngineError::BadCursor("x".into()), Code::BadInput, &["'x'", "earlier answer"]);
     }
 
     #[test]

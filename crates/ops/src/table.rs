@@ -41,6 +41,7 @@ pub struct Entry {
     input: fn(&ArgMatches) -> Result<Value, OpError>,
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
+    pub(crate) again: fn(Value) -> Result<Value, OpError>,
     pub(crate) call: for<'a> fn(&'a Context, Value) -> Answer<'a>,
     without_daemon: fn(&Value) -> Option<Result<Value, OpError>>,
     show: fn(&Value, &mut Page) -> Result<Option<crate::error::Code>, OpError>,
@@ -61,6 +62,7 @@ impl Entry {
             },
             input_schema: schema_of::<O::Input>,
             output_schema: schema_of::<O::Output>,
+            again: |input| to_json(&decode::<O::Input>(input)?),
             call: |context, input| {
                 Box::pin(
                     async move { to_json(&O::run(context, decode::<O::Input>(input)?).await?) },

@@ -68,11 +68,13 @@ fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
         .filter(|number| !is_one_of(*number, &[&lock, &listener, &ready]))
         .filter_map(inherit::take)
         .collect();
-    proctor_sys::file::private_dir(&home.runtime)
-        .with_context(|| format!("cannot make {}", home.runtime.display()))?;
-    let mut lock = match lock {
-        Some(fd) => Lock::from_inherited(File::from(fd)),
-        None => take_lock(&home.lock())?,
+    for folder in [&home.state, &home.runtime] {
+        proctor_sys::file::private_dir(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let (mut lock, guard) = match lock {
+        Some(fd) => (Lock::from_inherited(File::from(fd)), wait_for_guard(&home)),
+        None => take_locks(&home)?,
     };
     failpoint::moment(Point::KeeperLocked);
     let pid = format!("{}\n", std::process::id());
@@ -87,6 +89,7 @@ fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
     }
     proctor_keeper::run(proctor_keeper::Options {
         lock,
+        guard,
         listener: listener.map(UnixListener::from),
         daemon: command(SELF, super::daemon::ROLE, &home, &manner),
         keeper: command(SELF, ROLE, &home, &manner).split_off(1),
@@ -114,20 +117,65 @@ fn is_one_of(number: RawFd, fds: &[&Option<OwnedFd>]) -> bool {
     fds.iter().any(|fd| fd.as_ref().is_some_and(|fd| fd.as_raw_fd() == number))
 }
 
-fn take_lock(path: &Path) -> Result<Lock> {
+/// Both locks, or neither: the one in the state folder first, for it is still held if somebody tidied the other away.
+fn take_locks(home: &Home) -> Result<(Lock, Option<Lock>)> {
+    let path = home.lock();
     let give_up = Instant::now() + LOCK_WAIT;
     loop {
         failpoint::step(Point::KeeperLock)?;
-        if let Some(lock) =
-            Lock::take(path).with_context(|| format!("cannot lock {}", path.display()))?
+        let guard = Guard::take(home);
+        if !matches!(guard, Guard::Taken)
+            && let Some(lock) =
+                Lock::take(&path).with_context(|| format!("cannot lock {}", path.display()))?
         {
-            return Ok(lock);
+            return Ok((lock, guard.into_lock()));
         }
+        drop(guard);
         if Instant::now() >= give_up {
-            let holder = Lock::holder(path).map_or_else(String::new, |pid| format!(" (pid {pid})"));
-            bail!("another keeper{holder} runs in {}", path.parent().unwrap_or(path).display());
+            let holder = Lock::holder(&path).or_else(|| Lock::holder(&home.guard()));
+            let holder = holder.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+            bail!("another keeper{holder} runs in {}", home.runtime.display());
         }
         std::thread::sleep(LOCK_AGAIN);
+    }
+}
+
+/// After an upgrade: somebody who tries in vain to become the keeper may hold it for a moment.
+fn wait_for_guard(home: &Home) -> Option<Lock> {
+    let give_up = Instant::now() + LOCK_WAIT;
+    loop {
+        match Guard::take(home) {
+            Guard::Taken if Instant::now() < give_up => std::thread::sleep(LOCK_AGAIN),
+            guard @ (Guard::Ours(_) | Guard::Taken | Guard::Unavailable) => {
+                return guard.into_lock();
+            }
+        }
+    }
+}
+
+/// The lock in the state folder.
+enum Guard {
+    Ours(Lock),
+    /// Another process has it.
+    Taken,
+    /// Not every file system has locks, and not every disk has room: then the other lock has to do.
+    Unavailable,
+}
+
+impl Guard {
+    fn take(home: &Home) -> Guard {
+        match Lock::take(&home.guard()) {
+            Ok(Some(lock)) => Guard::Ours(lock),
+            Ok(None) => Guard::Taken,
+            Err(_) => Guard::Unavailable,
+        }
+    }
+
+    fn into_lock(self) -> Option<Lock> {
+        match self {
+            Guard::Ours(lock) => Some(lock),
+            Guard::Taken | Guard::Unavailable => None,
+        }
     }
 }
 

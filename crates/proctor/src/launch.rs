@@ -61,9 +61,11 @@ fn in_background(home: &Home, manner: &Manner) -> Result<u32> {
         .spawn()
         .context("cannot start the keeper")?;
     drop(theirs);
-    // Ends when the keeper lets go of its end: its daemon has said hello, or it is no more.
-    ready.read_to_end(&mut Vec::new()).context("cannot wait for the keeper")?;
-    if let Some(status) = child.try_wait().context("cannot wait for the keeper")? {
+    // A line comes when its daemon has said hello; nothing, if it is no more.
+    let mut said = Vec::new();
+    ready.read_to_end(&mut said).context("cannot wait for the keeper")?;
+    if said.is_empty() {
+        let status = child.wait().context("cannot wait for the keeper")?;
         if let Some(pid) = Lock::holder(&home.lock()) {
             return Ok(pid);
         }

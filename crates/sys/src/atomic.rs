@@ -3,8 +3,13 @@
 //! A reader sees the old content or the new one, never a part, also after a power cut. A writer that dies in the
 //! middle leaves its temporary file; the name says which process wrote it, so the next start can tell a leftover
 //! from a file somebody is writing just now. Content and versions are the caller's business.
+//!
+//! A spare stays beside it that has room for as much and a little more: on a full disk the next content is written into
+//! that, and the two change places.
 
 use crate::failpoint::{self, Point};
+use crate::file::{no_room, overwrite};
+use rustix::fs::{CWD, FallocateFlags, RenameFlags, renameat_with};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,20 +19,48 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Only we may read what we keep: it may hold environments, and environments hold secrets.
 const MODE: u32 = 0o600;
 const SUFFIX: &str = ".tmp";
+/// What a content may grow by on a full disk: a wish takes a few bytes, and a block is the least there is.
+const GROWTH: u64 = 4096;
 
 /// Put `bytes` at `path`, whole or not at all.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = parent(path)?;
     let temporary = folder.join(temporary_name(path)?);
+    let spare = spare(path)?;
     failpoint::step(Point::StoreBegin)?;
-    let result = write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
-    if let Err(error) = result {
-        // Best effort: the first error is the one to report, and a leftover is swept at the next start.
-        fs::remove_file(&temporary).ok();
-        return Err(error);
+    match write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)) {
+        // Without one, a disk that is full one day is an error that day.
+        Ok(()) => drop(keep_spare(&spare, bytes.len() as u64)),
+        Err(error) => {
+            // Best effort: the first error is the one to report, and a leftover is swept at the next start.
+            fs::remove_file(&temporary).ok();
+            if !no_room(&error) || write_into_spare(&spare, path, bytes).is_err() {
+                return Err(error);
+            }
+        }
     }
     failpoint::step(Point::StoreRenamed)?;
     File::open(folder)?.sync_all()
+}
+
+fn keep_spare(spare: &Path, size: u64) -> io::Result<()> {
+    let file = File::options().write(true).create(true).truncate(false).mode(MODE).open(spare)?;
+    Ok(rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, size + GROWTH)?)
+}
+
+fn write_into_spare(spare: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    overwrite(spare, bytes)?.sync_all()?;
+    exchange(spare, path)
+}
+
+/// One step: there is no moment at which either name is missing. Not every file system can.
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+/// `.services.json.spare`
+fn spare(path: &Path) -> io::Result<PathBuf> {
+    Ok(path.with_file_name(format!(".{}.spare", name(path)?)))
 }
 
 /// Temporary files in `folder` whose writers are dead.
@@ -61,13 +94,17 @@ fn parent(path: &Path) -> io::Result<&Path> {
 /// `.services.json.4711-998877-3.tmp`: hidden, of process 4711 that began at tick 998877, its third.
 fn temporary_name(path: &Path) -> io::Result<String> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidInput, "is not the name of a file in UTF-8")
-    })?;
+    let name = name(path)?;
     let pid = std::process::id();
     let began = began(pid).unwrap_or(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     Ok(format!(".{name}.{pid}-{began}-{number}{SUFFIX}"))
+}
+
+fn name(path: &Path) -> io::Result<&str> {
+    path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, "is not the name of a file in UTF-8")
+    })
 }
 
 /// The process that a temporary file's name names.
@@ -115,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn a_write_replaces_the_whole_content_and_leaves_nothing_beside_it() {
+    fn a_write_replaces_the_whole_content_and_leaves_only_its_spare_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("services.json");
         for content in ["a long first content", "short", ""] {
             write(&path, content.as_bytes()).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
         }
-        assert_eq!(names(folder.path()), ["services.json"]);
+        assert_eq!(names(folder.path()), [".services.json.spare", "services.json"]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
     }
 

@@ -22,6 +22,35 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     failpoint::step(Point::PersistRenamed)
 }
 
+/// Make a file that does not exist yet.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Open a file to write in it, if it is one.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    match rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+        rustix::fs::FileType::RegularFile => Ok(file),
+        _ => Err(io::Error::other("is not a regular file")),
+    }
+}
+
+/// Put `bytes` into a file that exists, over what it holds: where they are not more than that, no room is needed.
+pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<File> {
+    use std::os::unix::fs::FileExt;
+    let file = open_regular(path)?;
+    file.write_all_at(bytes, 0)?;
+    file.set_len(bytes.len() as u64)?;
+    Ok(file)
+}
+
+/// Did it fail because the disk, or what we may use of it, is full?
+pub fn no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// Read a file that is expected to be small; more than `most` bytes is an error.
 pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -85,6 +114,16 @@ impl Lock {
         };
         let held = asked == 0 && query.l_type != libc::F_UNLCK as libc::c_short;
         held.then(|| u32::try_from(query.l_pid).ok()).flatten()
+    }
+
+    /// Does `path` still name what is locked?
+    pub fn is_at(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let place = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
+        match (self.0.metadata(), std::fs::symlink_metadata(path)) {
+            (Ok(ours), Ok(there)) => place(&ours) == place(&there),
+            _ => false,
+        }
     }
 
     pub fn file(&mut self) -> &mut File {

@@ -48,7 +48,7 @@ pub(crate) fn zombie_status(pid: u32) -> Option<i32> {
 }
 
 /// The command's name is in parentheses and may itself hold parentheses and spaces: count from the last one.
-pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat> {
+pub fn parse_stat(text: &[u8]) -> Option<Stat> {
     let after = text.iter().rposition(|b| *b == b')')? + 1;
     let mut fields = text[after..].split(|b| b.is_ascii_whitespace()).filter(|f| !f.is_empty());
     let state = *fields.next()?.first()?;
@@ -87,6 +87,16 @@ pub fn pids() -> Vec<u32> {
 pub fn environment_has(pid: u32, entry: &str) -> bool {
     let Ok(bytes) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
     bytes.split(|b| *b == 0).any(|found| found == entry.as_bytes())
+}
+
+/// What the variable `name` was in the environment that `pid` was started with.
+pub fn environment_value(pid: u32, name: &str) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = |entry: &[u8]| {
+        let text = std::str::from_utf8(entry).ok()?;
+        Some(text.strip_prefix(name)?.strip_prefix('=')?.to_owned())
+    };
+    bytes.split(|b| *b == 0).find_map(value)
 }
 
 /// Proportional set size: memory shared with others counted by its share.

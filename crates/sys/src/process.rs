@@ -4,6 +4,7 @@
 //! (pidfd), its identity is compared, and only then is it signalled, through the descriptor.
 
 use proctor_core::lifecycle::Exit;
+use proctor_core::name::RunId;
 use proctor_core::record::Identity;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
@@ -48,6 +49,19 @@ impl Process {
 
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// What to recognise it by later, as the process of `run`; `None` if it is gone.
+    pub fn identity(&self, run: RunId) -> Option<Identity> {
+        let start_ticks = crate::proc::stat(self.pid)?.start_ticks;
+        // Not reaped until now, so the number was still its own when it was read.
+        send(&self.pidfd, 0, 0).is_ok_and(|still_there| still_there).then(|| Identity {
+            pid: self.pid,
+            start_ticks,
+            pidfs_inode: pidfs_inode(&self.pidfd).unwrap_or(0),
+            boot: crate::boot::id(),
+            run,
+        })
     }
 
     /// The descriptor alone, for keeping it open.
@@ -189,19 +203,9 @@ mod tests {
     use super::*;
     use proctor_core::record::BootId;
 
-    fn identity_of(pid: u32) -> Identity {
-        let process = Process::open(pid).unwrap();
-        Identity {
-            pid,
-            start_ticks: crate::proc::stat(pid).unwrap().start_ticks,
-            pidfs_inode: pidfs_inode(&process).unwrap_or(0),
-            boot: crate::boot::id(),
-        }
-    }
-
     #[test]
     fn a_process_is_recognised_only_by_its_whole_identity() {
-        let me = identity_of(std::process::id());
+        let me = Process::open(std::process::id()).unwrap().identity(RunId(1)).unwrap();
         assert!(Process::recognise(&me).is_some());
         let other_boot = Identity { boot: BootId([1; 16]), ..me };
         let older = Identity { start_ticks: me.start_ticks - 1, pidfs_inode: 0, ..me };

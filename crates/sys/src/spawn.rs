@@ -11,6 +11,7 @@ mod child;
 
 use crate::failpoint::{self, Point};
 use proctor_core::lifecycle::SpawnFailure;
+use proctor_core::name::RunId;
 use proctor_core::record::BootId;
 use proctor_core::spec::{Credentials, Limit};
 use std::ffi::CString;
@@ -33,11 +34,19 @@ pub struct Plan<'a> {
     pub stdio: [RawFd; 3],
     /// Descriptors to be found at 3, 4, …
     pub passed: &'a [BorrowedFd<'a>],
-    /// Where the child writes its identity; locked by the caller.
-    pub record: Option<&'a File>,
+    /// Where the child writes its identity.
+    pub record: Option<Record<'a>>,
     /// The cgroup to start in.
     pub cgroup: Option<Group<'a>>,
     pub boot: BootId,
+}
+
+/// Where a child writes who it is; the file is locked by the caller.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    pub file: &'a File,
+    pub offset: u64,
+    pub run: RunId,
 }
 
 /// A cgroup, and how a process gets into it.

@@ -1,20 +1,9 @@
 //! Users and groups by name or number.
 //!
-//! The files come first; a name they do not know is asked of `getent` and `id`, child processes that speak to
-//! whatever directory the machine is joined to. The C library's lookups are left out on purpose: they load modules
-//! at run time, which a static binary cannot.
+//! The files come first; a name they do not know is asked of the directory that the machine is joined to.
 
+use crate::directory;
 use proctor_core::spec::Credentials;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::Read;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// A directory service that takes longer than this is down; a configuration must not hang with it.
-const DIRECTORY_PATIENCE: Duration = Duration::from_secs(5);
-
-/// A group of ten thousand members fits; an endless answer does not.
-const DIRECTORY_ANSWER: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
@@ -61,7 +50,7 @@ impl Database<'_> {
             let bytes = std::fs::read(path).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        Database { passwd: read("/etc/passwd"), group: read("/etc/group"), ask: &ask_directory }
+        Database { passwd: read("/etc/passwd"), group: read("/etc/group"), ask: &directory::ask }
     }
 
     fn credentials(
@@ -146,49 +135,6 @@ fn group_entry(line: &str) -> Option<Group<'_>> {
     Some(Group { name, gid, members: fields.next().unwrap_or("") })
 }
 
-/// Run a lookup program; `None` if it is missing, fails, says too much or takes too long.
-fn ask_directory(program: &str, arguments: &[&str]) -> Option<String> {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let answer = child.stdout.take().and_then(|out| read_until(out, DIRECTORY_PATIENCE));
-    let success = finish(&mut child, answer.is_some());
-    let text = String::from_utf8(answer.filter(|_| success)?).ok()?;
-    (!text.trim().is_empty()).then_some(text)
-}
-
-/// Everything until the end of the stream, or `None` when time or room runs out.
-fn read_until(mut out: ChildStdout, patience: Duration) -> Option<Vec<u8>> {
-    let deadline = Instant::now() + patience;
-    let mut answer = Vec::new();
-    let mut chunk = [0; 4096];
-    while answer.len() < DIRECTORY_ANSWER {
-        let left = deadline.checked_duration_since(Instant::now())?;
-        let left = Timespec::try_from(left).ok()?;
-        let ready = poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&left)).ok()?;
-        if ready == 0 {
-            return None;
-        }
-        match out.read(&mut chunk).ok()? {
-            0 => return Some(answer),
-            length => answer.extend_from_slice(&chunk[..length]),
-        }
-    }
-    None
-}
-
-/// Reap the child; one that did not close its output in time is killed first.
-fn finish(child: &mut Child, answered: bool) -> bool {
-    if !answered {
-        child.kill().ok();
-    }
-    child.wait().is_ok_and(|status| status.success())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,7 +143,7 @@ mod tests {
                           ann:x:1000:100:Ann:/home/ann:/bin/sh\n1000x:x:7:8::/:/bin/sh\n";
     const GROUP: &str = "root:x:0:\nusers:x:100:\ndocker:x:50:bob,ann\naudio:x:60:annette\n";
 
-    fn directory(program: &str, arguments: &[&str]) -> Option<String> {
+    fn fake(program: &str, arguments: &[&str]) -> Option<String> {
         match (program, arguments) {
             ("getent", ["passwd", "--", "dora"]) => Some("dora:*:7000:7001::/:/bin/sh\n".into()),
             ("getent", ["group", "--", "remote"]) => Some("remote:*:7002:dora\n".into()),
@@ -212,7 +158,7 @@ mod tests {
         supplementary: &[&str],
         expected: Result<(u32, u32, &[u32]), Unknown>,
     ) {
-        let database = Database { passwd: PASSWD.into(), group: GROUP.into(), ask: &directory };
+        let database = Database { passwd: PASSWD.into(), group: GROUP.into(), ask: &fake };
         let names: Vec<String> = supplementary.iter().map(|name| (*name).to_owned()).collect();
         let found = database.credentials(user, group, &names);
         let expected =
@@ -245,18 +191,5 @@ mod tests {
         check("ann", None, &["no"], Err(Unknown::Group("no".into())));
         check("12345", None, &[], Err(Unknown::NoGroup(12345)));
         check("-1", None, &[], Err(Unknown::User("-1".into())));
-    }
-
-    #[test]
-    fn a_program_that_fails_is_missing_or_hangs_gives_no_answer() {
-        assert_eq!(ask_directory("sh", &["-c", "echo yes"]), Some("yes\n".into()));
-        assert_eq!(ask_directory("sh", &["-c", "echo yes; exit 2"]), None);
-        assert_eq!(ask_directory("sh", &["-c", "exit 0"]), None);
-        assert_eq!(ask_directory("surely-not-a-program", &[]), None);
-        let mut child =
-            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let out = child.stdout.take().unwrap();
-        assert_eq!(read_until(out, Duration::from_millis(20)), None);
-        assert!(!finish(&mut child, false));
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn place(name: &str) -> PathBuf {
     profile_dir().join(name)
 }
 
-/// `target/debug` of the running test executable.
+/// `target/TARGET/debug` of the running test executable, or `target/debug` if cargo was told of no target.
 fn profile_dir() -> PathBuf {
     let executable = std::env::current_exe().expect("a test knows its own executable");
     let folder = executable.parent().expect("an executable is in a folder");
@@ -54,23 +54,17 @@ fn profile_dir() -> PathBuf {
 fn build(package: &str, name: &str, folder: &Path) {
     let profile = folder.file_name().and_then(|name| name.to_str()).expect("a profile has a name");
     let profile = if profile == "debug" { "dev" } else { profile };
+    let above = folder.parent().expect("a profile's folder is in the target folder");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            package,
-            "--bin",
-            name,
-            "--profile",
-            profile,
-            "--target-dir",
-        ])
-        .arg(folder.parent().expect("a profile's folder is in the target folder"))
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo can be run");
+    let mut command = Command::new(cargo);
+    command
+        .args(["build", "--quiet", "--package", package, "--bin", name, "--profile", profile])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    match above.parent().filter(|_| above.ends_with(env!("TARGET"))) {
+        Some(target) => command.args(["--target", env!("TARGET")]).arg("--target-dir").arg(target),
+        None => command.arg("--target-dir").arg(above),
+    };
+    let output = command.output().expect("cargo can be run");
     assert!(
         output.status.success(),
         "cannot build {name}:\n{}",

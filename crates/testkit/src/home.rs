@@ -18,6 +18,9 @@ const SWEEP_LIMIT: Duration = Duration::from_secs(20);
 /// Of Proctor's own log, shown when a test fails.
 const SHOWN_LINES: usize = 60;
 
+/// Where a program that counts its own lines puts the counts. Set by `cargo xtask coverage` alone.
+const PROFILE: &str = "LLVM_PROFILE_FILE";
+
 /// A home under a temporary folder. Dropping it kills the keeper, the daemon and every service in it.
 pub struct Home {
     folder: TempDir,
@@ -56,6 +59,7 @@ impl Home {
             .env("HOME", self.path())
             .env("LANG", "C.UTF-8")
             .env("TZ", "UTC")
+            .envs(std::env::var_os(PROFILE).map(|file| (PROFILE, file)))
             .current_dir(self.path())
             .stdin(Stdio::null());
         command

@@ -19,7 +19,7 @@ mod scratch;
 mod session;
 mod table;
 
-use crate::step::{cargo, root, succeed};
+use crate::step::{cargo, output, root};
 use adapter::{Adapter, OWN, PEERS};
 use anyhow::{Context as _, Result, bail};
 use book::Book;
@@ -29,17 +29,21 @@ use measure::logs::Capture;
 pub(crate) use options::USAGE;
 use options::{Options, Part};
 use scratch::Scratch;
+use serde_json::Value;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 const PAGE: &str = "docs/benchmarks.md";
 
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
     interrupt::watch()?;
-    succeed(cargo(&["build", "--release", "--package", "proctor"])?)?;
-    let target = target()?;
-    let folder = options.scratch.clone().unwrap_or_else(|| target.join("bench-peers"));
-    let scratch = Scratch::make(&folder, target.join("release/proctor"))?;
+    let proctor = built()?;
+    let folder = match &options.scratch {
+        Some(folder) => folder.clone(),
+        None => target()?.join("bench-peers"),
+    };
+    let scratch = Scratch::make(&folder, proctor)?;
     process::adopt_orphans()?;
     process::raise_limits()?;
     let result = measured(&options, &scratch);
@@ -65,10 +69,24 @@ fn measured(options: &Options, scratch: &Scratch) -> Result<()> {
     Ok(())
 }
 
-/// This program is in `target/debug`.
+/// The release build, where cargo says that it is.
+fn built() -> Result<PathBuf> {
+    let mut build = cargo(&["build", "--release", "--package", "proctor"])?;
+    build.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+    let messages = output(build)?;
+    let executable = messages.lines().rev().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message.get("executable")?.as_str()?))
+    });
+    executable.context("cargo built no program")
+}
+
+/// The folder in which cargo builds.
 fn target() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot tell my own path")?;
-    Ok(own.ancestors().nth(2).context("this program is in no target folder")?.to_path_buf())
+    let metadata = output(cargo(&["metadata", "--no-deps", "--format-version", "1"])?)?;
+    let metadata: Value = serde_json::from_str(&metadata).context("cargo wrote no JSON")?;
+    let folder = metadata["target_directory"].as_str().context("cargo has no target folder")?;
+    Ok(folder.into())
 }
 
 /// Ours, or an error; and those of the peers that can be had.

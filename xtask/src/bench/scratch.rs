@@ -92,11 +92,11 @@ impl Scratch {
         })
     }
 
-    /// A program of crates.io, built with its own lock file.
+    /// A program of crates.io, built with its own lock file and as its authors build it: our own flags are for Proctor.
     pub(crate) fn rust(&self, package: &str) -> Result<PathBuf> {
         self.once(package, |folder| {
             let mut cargo = crate::step::cargo(&["install", "--locked", "--quiet", package])?;
-            cargo.arg("--root").arg(folder);
+            cargo.arg("--root").arg(folder).env("CARGO_ENCODED_RUSTFLAGS", "");
             succeed(cargo)
         })
     }

@@ -55,7 +55,7 @@ fn in_file(file: &str, text: &str) -> Vec<Finding> {
     if file.ends_with(".rs") {
         findings.extend(rust::check(file, text));
     }
-    if file == "Cargo.lock" {
+    if file.ends_with("Cargo.lock") {
         findings.extend(lock::check(file, text));
     }
     findings

@@ -30,7 +30,8 @@ impl Budget {
     /// It is spent by [`Budget::made`], after the wait: a restart that is called off costs nothing, and
     /// long waits cannot carry more restarts into a window than it allows.
     pub(super) fn ask(&mut self, now: Mono, spec: &RestartSpec, seed: u64) -> Option<Millis> {
-        self.recent.retain(|at| now.since(*at) < spec.window);
+        // Without a limit nothing needs to be remembered.
+        self.recent.retain(|at| spec.max_restarts.is_some() && now.since(*at) < spec.window);
         let allowed = spec.max_restarts.map_or(usize::MAX, |n| (n as usize).min(MAX_REMEMBERED));
         if self.recent.len() >= allowed {
             return None;
@@ -46,6 +47,11 @@ impl Budget {
             self.recent.remove(0);
         }
         self.recent.push(now);
+    }
+
+    /// The restart that was made came to nothing for lack of something else: it does not count.
+    pub(super) fn unmade(&mut self) {
+        self.recent.pop();
     }
 
     pub(super) fn spent(&self) -> u32 {

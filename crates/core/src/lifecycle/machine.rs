@@ -311,14 +311,26 @@ impl Machine {
                 self.leave(success);
             }
             (Wish::Up, StopCause::Unhealthy | StopCause::Exited) => {
-                self.policy(now, rules, success, out);
+                self.policy(now, rules, success, exit, out);
             }
         }
     }
 
-    fn policy(&mut self, now: Now, rules: Rules<'_>, success: bool, out: &mut Vec<Action>) {
+    fn policy(
+        &mut self,
+        now: Now,
+        rules: Rules<'_>,
+        success: bool,
+        exit: &Exit,
+        out: &mut Vec<Action>,
+    ) {
         match (rules.restart.policy, success) {
-            (Policy::Always, _) | (Policy::OnFailure, false) => self.crashed(now, rules, out),
+            (Policy::Always | Policy::OnFailure, false) if exit.is_shortage() => {
+                self.short_of_something(now, rules, out);
+            }
+            (Policy::Always, _) | (Policy::OnFailure, false) => {
+                self.crashed(now, rules, Millis::ZERO, out);
+            }
             (Policy::OnFailure, true) | (Policy::Never | Policy::OneShot, _) => self.leave(success),
         }
     }
@@ -328,8 +340,21 @@ impl Machine {
         self.phase = if success { Phase::Down } else { Phase::Failed { why: FailReason::Exited } };
     }
 
-    fn crashed(&mut self, now: Now, rules: Rules<'_>, out: &mut Vec<Action>) {
-        match self.budget.ask(now.mono, rules.restart, self.last_run.0) {
+    /// Trying again costs nothing of the budget, and is never done at once: what is short stays short for a while.
+    fn short_of_something(&mut self, now: Now, rules: Rules<'_>, out: &mut Vec<Action>) {
+        self.budget.unmade();
+        self.crashed(now, rules, RestartSpec::FIRST_STEP, out);
+    }
+
+    fn crashed(
+        &mut self,
+        now: Now,
+        rules: Rules<'_>,
+        shortest_wait: Millis,
+        out: &mut Vec<Action>,
+    ) {
+        let wait = self.budget.ask(now.mono, rules.restart, self.last_run.0);
+        match wait.map(|wait| wait.max(shortest_wait)) {
             Some(Millis::ZERO) => self.spawn_again(now, out),
             Some(wait) => self.phase = Phase::Backoff { until: now.mono.plus(wait) },
             None => {

@@ -115,6 +115,15 @@ pub struct SpawnFailure {
     pub errno: i32,
 }
 
+impl SpawnFailure {
+    /// Did the machine lack something that it may have again in a moment: memory, processes, descriptors, room on a disk?
+    pub fn is_shortage(&self) -> bool {
+        /// EAGAIN, ENOMEM, ENFILE, EMFILE, ENOSPC, EDQUOT, as Linux numbers them everywhere we run.
+        const SHORTAGES: [i32; 6] = [11, 12, 23, 24, 28, 122];
+        SHORTAGES.contains(&self.errno)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     SetWish(Wish),
@@ -166,6 +175,14 @@ pub enum Action {
 }
 
 impl Exit {
+    /// There was no run, for lack of something that is not the service's fault.
+    fn is_shortage(&self) -> bool {
+        match self {
+            Exit::SpawnFailed(failure) => failure.is_shortage(),
+            Exit::Code(_) | Exit::Signal { .. } | Exit::Unknown => false,
+        }
+    }
+
     pub fn is_success(&self, success_codes: &[i32]) -> bool {
         match self {
             Exit::Code(code) => success_codes.contains(code),

@@ -168,6 +168,10 @@ impl Stage {
             "tick" => Event::Tick,
             "started" => Event::Started { run },
             "nospawn" => Event::SpawnFailed { run, failure: failure() },
+            "noroom" => {
+                let failure = SpawnFailure { step: "record".to_owned(), errno: 28, ..failure() };
+                Event::SpawnFailed { run, failure }
+            }
             "exits" => Event::Exited { run, exit: exit_of(exit), tree_empty: true },
             "leaves" => Event::Exited { run, exit: exit_of(exit), tree_empty: false },
             "empty" => Event::TreeEmpty { run },

@@ -74,6 +74,11 @@ pub(crate) fn read(logs: &Path, query: &LogQuery) -> Result<LogPage, EngineError
     page::read(logs, query, &mut Scan::new(query.services.len() * 2))
 }
 
+/// The same cursor, understood and written anew.
+pub(crate) fn cursor_again(text: &str) -> Result<String, EngineError> {
+    Ok(cursor::Cursor::decode(text)?.encode())
+}
+
 /// Remove the logs of a service; having none is success.
 pub(crate) fn delete(logs: &Path, name: &ServiceName) -> Result<(), EngineError> {
     let path = logs.join(name.as_str());

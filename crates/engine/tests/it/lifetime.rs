@@ -2,11 +2,13 @@
 
 use crate::fake::{Manners, Place, name, names, state, until, up};
 use proctor_core::lifecycle::Wish;
-use proctor_core::wire::{FromKeeper, PhaseView, Refusal, Whom};
+use proctor_core::wire::{FromKeeper, PhaseView, Refusal, Whom, encode};
 use proctor_engine::api::Engine;
 use proctor_engine::daemon::Ending;
 use proctor_engine::error::EngineError;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 
 #[tokio::test]
 async fn each_end_of_the_keeper_is_told_from_the_others() {
@@ -37,6 +39,36 @@ async fn a_keeper_of_another_version_is_left_to_start_its_own_daemon() {
     let manners = Manners { protocol: Some(u32::MAX), ..Manners::default() };
     let body = async |_, _| panic!("nobody is served");
     assert_eq!(Place::new().ending(manners, body).await, Ending::Replaced);
+}
+
+/// What a daemon does when the first that it hears from its keeper are these bytes, and then nothing.
+async fn ending_after(bytes: &[u8]) -> Ending {
+    let (mut keeper, ours) = UnixStream::pair().unwrap();
+    keeper.write_all(bytes).unwrap();
+    let place = Place::new();
+    let serve = async |_| panic!("nobody is served");
+    proctor_engine::daemon::run(place.home.clone(), ours, serve).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_does_not_greet_is_left_alone() {
+    let framed = |messages: &[FromKeeper]| {
+        let mut bytes = Vec::new();
+        messages.iter().for_each(|message| encode(message, &mut bytes).unwrap());
+        bytes
+    };
+    let state = || FromKeeper::State(Box::new(state("web", Wish::Up, up(1))));
+    let ending = |for_good| FromKeeper::Ending { for_good };
+    for (bytes, expected) in [
+        (Vec::new(), Ending::Replaced),
+        (framed(&[state()]), Ending::Replaced),
+        (vec![0xff; 64], Ending::Replaced),
+        (vec![3, 0, 0, 0, 0xff, 0xff, 0xff], Ending::Replaced),
+        (framed(&[state(), ending(false)]), Ending::Replaced),
+        (framed(&[ending(true)]), Ending::ForGood),
+    ] {
+        assert_eq!(ending_after(&bytes).await, expected, "{bytes:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

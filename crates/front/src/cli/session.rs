@@ -168,12 +168,12 @@ fn meta(op: &str) -> Result<&'static Meta, OpError> {
     Ok(&entry.meta)
 }
 
-/// There is a run record: `services/NAME/ID.run` in the runtime folder.
+/// There is a run's output: `services/NAME/ID.out` in the runtime folder.
 fn has_runs(home: &Home) -> bool {
     let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries(&home.services())
         .flat_map(|service| entries(&service.path()).collect::<Vec<_>>())
-        .any(|entry| entry.path().extension().is_some_and(|extension| extension == "run"))
+        .any(|entry| entry.path().extension().is_some_and(|extension| extension == "out"))
 }
 
 fn none_runs(home: &Home) -> OpError {

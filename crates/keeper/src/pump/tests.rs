@@ -106,7 +106,7 @@ fn a_run_that_is_taken_over_has_its_start_marked_once() {
             folder: dir.path().join("logs"),
             spec: spec(),
             run: RunId(run),
-            pipes: [Some(ends.ours), None],
+            pipes: Pipes::Here([Some(ends.ours), None]),
             fresh: false,
         });
         std::fs::remove_file(&path).unwrap();

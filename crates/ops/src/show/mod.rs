@@ -103,10 +103,6 @@ impl Page {
         Page { blocks: Vec::new(), zone }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
     pub fn line(&mut self) -> &mut Line {
         self.blocks.push(Block::Line(Line::default()));
         match self.blocks.last_mut() {

@@ -1,6 +1,7 @@
 //! A disk without room: nothing of ours dies of it, nothing is started twice, and what was lost is said.
 
 use crate::support::{LIMIT, lines, pid, service, status};
+use crate::survival::kill_proctor;
 use proctor_testkit::{Home, alive, kill9, wait_until};
 use serde_json::Value;
 use std::io::Write;
@@ -79,6 +80,44 @@ fn on_a_full_disk_services_run_on_and_keepers_take_over() {
     let dropped = marks(&home, "spammer", 3);
     assert!((1..50).contains(&dropped), "{dropped} marks of dropped output");
     assert_eq!(status(&home, "talker")["restarts"], 0);
+}
+
+/// A disk that is full to the last byte, with two services on it that talk and one that is stopped.
+#[test]
+fn on_a_full_disk_a_crash_is_followed_by_a_restart_and_commands_do_what_they_say() {
+    let home = Home::new();
+    let Some(disk) = Disk::on(&home) else { return };
+    let keys = "max_restarts: 3\nrestart: { delay: 0 }";
+    let services = [
+        service("web", &[], keys),
+        service("spammer", &["--spam"], keys),
+        service("idle", &["--lines", "1"], keys),
+    ];
+    home.write("proctor.yaml", &format!("supervisor:\n  services:\n{}", services.concat()));
+    home.ok(["up", "-d"]);
+    home.ok(["stop", "idle"]);
+    disk.fill();
+    for name in ["web", "spammer"] {
+        for round in 1..=3 {
+            let before = pid(&home, name);
+            kill9(before);
+            wait_until("it is restarted", LIMIT, || {
+                let now = status(&home, name);
+                now["state"] == "running" && now["pid"] != before
+            });
+            assert_eq!(status(&home, name)["restarts"], round);
+        }
+    }
+    home.ok(["stop", "spammer"]);
+    home.ok(["start", "idle"]);
+    home.ok(["restart", "web"]);
+    let before = [pid(&home, "web"), pid(&home, "idle")];
+    kill_proctor(&home);
+    home.ok(["daemon", "start"]);
+    assert_eq!(before, [pid(&home, "web"), pid(&home, "idle")]);
+    assert_eq!(status(&home, "spammer")["state"], "stopped", "the wish was written");
+    home.ok(["down"]);
+    assert!(!before.iter().any(|pid| alive(*pid)));
 }
 
 /// How many index entries of this kind a service's output has. The format is a promise.

@@ -41,7 +41,7 @@ fn check_kept(end: &str, meddle: fn(&Path)) {
 fn a_service_is_kept_whatever_happens_to_one_of_its_files() {
     let garble = |path: &Path| std::fs::write(path, b"garbage").unwrap();
     let remove = |path: &Path| std::fs::remove_file(path).unwrap();
-    for end in ["/state", "/spec", ".run"] {
+    for end in ["/state", "/spec"] {
         check_kept(end, garble);
         check_kept(end, remove);
     }
@@ -70,9 +70,12 @@ fn a_run_that_was_about_to_be_made_is_made_and_not_counted_as_a_crash() {
     kill_proctor(&home);
     kill9(before);
     wait_until("it is gone", LIMIT, || !alive(before));
-    // What is left of a keeper that died between making the record and writing it.
-    for record in files(&home, ".run") {
-        std::fs::write(record, b"").unwrap();
+    // What is left of a keeper that died before its child could say who it is.
+    for path in files(&home, "/state") {
+        let mut state = std::fs::read(&path).unwrap();
+        let identity = state.len() - proctor_core::record::IDENTITY_SIZE;
+        state[identity..].fill(0);
+        std::fs::write(path, state).unwrap();
     }
     home.ok(["daemon", "start"]);
     let after = wait_state(&home, "web", "running");

@@ -41,14 +41,17 @@ points! {
 
     RunBegin step "run.begin": "A run is to be made, nothing of it is there.";
     RunPipes step "run.pipes": "The run's pipes are made.";
-    RecordEmpty step "record.empty": "The run's record is made and empty.";
-    RecordWritten step "record.written": "The record is written and not locked.";
+    RunRecorded step "run.recorded": "The run is in the state, which is not locked.";
     RunMade moment "run.made": "The process is there, the keeper has not noted it.";
     RunPiped moment "run.piped": "The log pump has the run's pipes.";
     RunEnded moment "run.ended": "The main process is reaped, nothing is stored.";
     RunOver moment "run.over": "That the run is over is stored, the pump has not heard.";
     RunDrained moment "run.drained": "The last line is stored, the run's files are there.";
-    RecordRemove moment "record.remove": "The run's pipes are removed, its record is not.";
+    RunRemove moment "run.remove": "One of the run's pipes is removed.";
+
+    StateEmpty step "state.empty": "A service's state file is made and empty.";
+    StateBegin step "state.begin": "Before a state is written in place.";
+    StateWritten step "state.written": "It is written.";
 
     PersistBegin step "persist.begin": "Before a small file of the keeper's is replaced.";
     PersistWritten step "persist.written": "The new content is beside it.";

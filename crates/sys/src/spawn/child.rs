@@ -2,7 +2,8 @@
 
 use super::{Plan, REPORT, Step};
 use crate::failpoint::{self, Point};
-use proctor_core::record::{BootId, IDENTITY_OFFSET, Identity};
+use proctor_core::name::RunId;
+use proctor_core::record::{BootId, Identity};
 use proctor_core::spec::Resource;
 use std::ffi::CString;
 use std::io;
@@ -28,7 +29,7 @@ pub(super) struct Prepared {
     oom_score: Option<CString>,
     stdio: [RawFd; 3],
     passed: Vec<RawFd>,
-    record: Option<RawFd>,
+    record: Option<(RawFd, libc::off_t, RunId)>,
     cgroup: Option<RawFd>,
     walks_in: bool,
     boot: BootId,
@@ -72,7 +73,9 @@ impl Prepared {
             oom_score: plan.oom_score_adj.map(|n| CString::new(n.to_string())).transpose()?,
             stdio: plan.stdio,
             passed: passed.iter().map(AsRawFd::as_raw_fd).collect(),
-            record: plan.record.map(AsRawFd::as_raw_fd),
+            record: plan
+                .record
+                .map(|record| (record.file.as_raw_fd(), record.offset as libc::off_t, record.run)),
             cgroup: plan.cgroup.map(|group| group.folder.as_raw_fd()),
             walks_in: plan.cgroup.is_some_and(|group| group.walks_in),
             boot: plan.boot,
@@ -301,20 +304,16 @@ fn set_identity(p: &Prepared) -> Result<(), Failed> {
 }
 
 fn record_identity(p: &Prepared) -> Result<(), Failed> {
-    let Some(record) = p.record else { return Ok(()) };
+    let Some((record, offset, run)) = p.record else { return Ok(()) };
     // SAFETY: no memory is involved. The raw call: a C library may remember the parent's pid.
     let pid = unsafe { libc::syscall(libc::SYS_getpid) } as u32;
-    let identity = Identity {
-        pid,
-        start_ticks: start_ticks()?,
-        pidfs_inode: own_pidfs_inode(pid),
-        boot: p.boot,
-    };
+    let pidfs_inode = own_pidfs_inode(pid);
+    // Costly to ask for, and needed only where there is no better mark.
+    let start_ticks = if pidfs_inode == 0 { start_ticks()? } else { 0 };
+    let identity = Identity { pid, start_ticks, pidfs_inode, boot: p.boot, run };
     let bytes = identity.encode();
     // SAFETY: `bytes` is valid for its length.
-    let written = unsafe {
-        libc::pwrite(record, bytes.as_ptr().cast(), bytes.len(), IDENTITY_OFFSET as libc::off_t)
-    };
+    let written = unsafe { libc::pwrite(record, bytes.as_ptr().cast(), bytes.len(), offset) };
     if written != bytes.len() as isize { Err(Failed::now(Step::Identity)) } else { Ok(()) }
 }
 

@@ -1,11 +1,11 @@
 //! Spawning real processes: what they get, what is reported, what is recorded.
 
 use proctor_core::lifecycle::Exit;
-use proctor_core::record::{self, RunHeader};
-use proctor_core::time::Wall;
-use proctor_sys::spawn::{Outcome, Plan, Spawned, spawn};
+use proctor_core::name::RunId;
+use proctor_core::record::Identity;
+use proctor_sys::spawn::{Outcome, Plan, Record, Spawned, spawn};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::AsRawFd;
 
 /// Wait for the report by making it block: the child ends it one way or the other.
@@ -108,10 +108,8 @@ fn a_program_that_cannot_run_is_reported_with_its_path_and_errno() {
 #[test]
 fn the_record_names_the_process_before_its_program_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("7.run");
-    let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-    let header = RunHeader { run: proctor_core::name::RunId(7), started: Wall(1), cgroup: None };
-    file.write_all(&header.encode()).unwrap();
+    let path = dir.path().join("state");
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
     assert!(proctor_sys::file::try_lock(&file).unwrap());
     let null = File::options().read(true).write(true).open("/dev/null").unwrap();
     let argv = ["/bin/sleep".to_owned(), "60".to_owned()];
@@ -126,15 +124,16 @@ fn the_record_names_the_process_before_its_program_runs() {
         oom_score_adj: Some(500),
         stdio: [null.as_raw_fd(); 3],
         passed: &[],
-        record: Some(&file),
+        record: Some(Record { file: &file, offset: 100, run: RunId(7) }),
         cgroup: None,
         boot: proctor_sys::boot::id(),
     })
     .unwrap();
     assert_eq!(outcome(&mut spawned), Outcome::Running);
-    let (read, identity) = record::decode_run(&std::fs::read(&path).unwrap()).unwrap();
+    let written = std::fs::read(&path).unwrap();
+    let identity = Identity::decode(written[100..].try_into().unwrap()).unwrap();
     let identity = identity.expect("the child wrote its identity");
-    assert_eq!((read, identity.pid), (header, spawned.pid));
+    assert_eq!((identity.run, identity.pid), (RunId(7), spawned.pid));
     drop(file);
     let again = File::open(&path).unwrap();
     assert!(proctor_sys::file::try_lock(&again).unwrap(), "exec has let go of the lock");

@@ -147,6 +147,15 @@ fn alias_bombs_are_bounded() {
 }
 
 #[test]
+fn all_texts_together_are_bounded() {
+    let long = "x".repeat(900_000);
+    let services: Vec<String> = (0..20).map(|number| format!("s{number}: *a")).collect();
+    let services = services.join(", ");
+    let text = format!("x-a: &a {{command: x, description: '{long}'}}\nservices: {{{services}}}");
+    first(&text, "all texts together");
+}
+
+#[test]
 fn instances_and_shared_environments_are_bounded() {
     let services: Vec<String> =
         (0..11).map(|it| format!("  s{it}: {{command: x, instances: 1000}}")).collect();

@@ -127,12 +127,16 @@ impl Reference {
 
     /// Restarts after crashes that nobody has forgiven yet.
     pub(super) fn crash_restarts(&self) -> Vec<Mono> {
-        let by_crash = |fact: &Fact| matches!(fact, Fact::Spawned { by: Spawner::Crash, .. });
-        self.after(|fact| *fact == Fact::Forgiven)
-            .iter()
-            .filter(|(_, fact)| by_crash(fact))
-            .map(|(now, _)| now.mono)
-            .collect()
+        let mut restarts = Vec::new();
+        for (now, fact) in self.after(|fact| *fact == Fact::Forgiven) {
+            match fact {
+                Fact::Spawned { by: Spawner::Crash, .. } => restarts.push(now.mono),
+                // It came to nothing, and that was not the service's fault.
+                Fact::Ended { last, .. } if short(&last.exit) => drop(restarts.pop()),
+                _ => {}
+            }
+        }
+        restarts
     }
 
     /// The story after the last fact of this kind; all of it if there was none.
@@ -325,6 +329,7 @@ impl Reference {
         let left = if good { Rest::Down } else { Rest::Failed };
         let last = LastExit { run, at: now.wall, exit: exit.clone() };
         self.note(now, Fact::Ended { stable: self.was_stable(), last });
+        let least = if short(&exit) { 250 } else { 0 };
         let mut actions = vec![Action::Ended { run, exit }];
         let more = match (self.wish, self.restart.policy) {
             (Wish::Down, _) => self.rest(now, Rest::Down),
@@ -333,8 +338,8 @@ impl Reference {
                 self.wish = Wish::Down;
                 self.rest(now, left)
             }
-            (Wish::Up, Policy::Always) => self.again(now, deadline),
-            (Wish::Up, Policy::OnFailure) if !good => self.again(now, deadline),
+            (Wish::Up, Policy::Always) => self.again(now, least, deadline),
+            (Wish::Up, Policy::OnFailure) if !good => self.again(now, least, deadline),
             (Wish::Up, Policy::OnFailure | Policy::Never | Policy::OneShot) => self.rest(now, left),
         };
         actions.extend(more);
@@ -354,7 +359,7 @@ impl Reference {
     }
 
     /// A crash of a service that is to stay up: soon, later, or not any more.
-    fn again(&mut self, now: Now, deadline: Option<Mono>) -> Vec<Action> {
+    fn again(&mut self, now: Now, least: u64, deadline: Option<Mono>) -> Vec<Action> {
         let in_window = |at: &&Mono| now.mono.since(**at) < self.restart.window;
         let recent = self.crash_restarts().iter().filter(in_window).count();
         if self.restart.max_restarts.is_some_and(|most| recent >= most as usize) {
@@ -363,7 +368,8 @@ impl Reference {
             return self.rest(now, cools.unwrap_or(Rest::Failed));
         }
         let longest = self.wait();
-        let shortest = (longest as f64 * (1.0 - self.restart.jitter)) as u64;
+        let shortest = ((longest as f64 * (1.0 - self.restart.jitter)) as u64).max(least);
+        let longest = longest.max(least);
         let chosen = deadline.map_or(0, |at| at.since(now.mono).0);
         assert!((shortest..=longest).contains(&chosen), "{chosen}: not {shortest} to {longest}");
         let until = now.mono.plus(Millis(chosen));
@@ -389,4 +395,9 @@ impl Reference {
         self.note(now, Fact::Spawned { run, by });
         vec![Action::Spawn { run }]
     }
+}
+
+/// There was no run for lack of room, descriptors, memory or processes.
+fn short(exit: &Exit) -> bool {
+    matches!(exit, Exit::SpawnFailed(failure) if [11, 12, 23, 24, 28, 122].contains(&failure.errno))
 }

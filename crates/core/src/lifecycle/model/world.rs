@@ -111,7 +111,9 @@ impl World {
             self.trees.push(Tree { run, nature, main: true, others: nature.others, dying: None });
             self.mail.push(Event::Started { run });
         } else {
-            let failure = SpawnFailure { step: "run".into(), subject: "x".into(), errno: 2 };
+            // Now the program is missing, now the disk is full.
+            let errno = if self.runs.len().is_multiple_of(2) { 28 } else { 2 };
+            let failure = SpawnFailure { step: "run".into(), subject: "x".into(), errno };
             self.mail.push(Event::SpawnFailed { run, failure });
         }
     }

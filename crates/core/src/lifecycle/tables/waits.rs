@@ -305,3 +305,22 @@ fn a_phase_begins_when_it_is_entered_and_not_with_what_happens_in_it() {
 fn every_run_begins_its_own_start() {
     check_since(always().delay(0), "0 up, 50 nospawn#1, 3 tick", 3);
 }
+
+#[test]
+fn what_cannot_be_made_for_lack_of_room_is_tried_on_and_on_and_costs_no_budget() {
+    check(
+        always().max_restarts(1).delay(0).window(60_000),
+        UP,
+        "1    exits#1=1  | starting#2 up   | ended#1=1 spawn#2
+         1    noroom#2   | backoff+250 up  | ended#2=nospawn
+         250  tick       | starting#3 up   | spawn#3
+         1    noroom#3   | backoff+250 up  | ended#3=nospawn
+         250  tick       | starting#4 up   | spawn#4
+         1    noroom#4   | backoff+250 up  | ended#4=nospawn
+         250  tick       | starting#5 up   | spawn#5
+         1    started#5  | up#5 up         |
+         1    exits#5=1  | failed:spent1 up  | ended#5=1",
+    );
+    check(always().max_restarts(0), STARTING, "1 noroom#1 | failed:spent0 up | ended#1=nospawn");
+    check(given(Policy::Never), STARTING, "1 noroom#1 | failed:exited up | ended#1=nospawn");
+}

@@ -1,0 +1,303 @@
+//! `state`: what the next keeper must know of a service, in one file that is written in place.
+//!
+//! Two places for the state, used in turn, each with a number and a checksum: a keeper that dies while it writes leaves the
+//! other one whole. Writing in place makes no new file, so it is cheap and works on a full disk. Behind them is room for the
+//! identity of the run's process, which the child writes itself just before it executes the service's program; that is a
+//! fixed layout which needs no allocation.
+//!
+//! `magic [u8;4] · version u16 · 0 u16 · size of a place u32 · crc32 u32 · place · place · identity [u8;64]`, where a
+//! place is `number u64 · length u32 · crc32 u32 · body`.
+
+use crate::lifecycle::Machine;
+use crate::name::{RunId, ServiceName};
+use crate::record::{IDENTITY_SIZE, Identity, RecordError, checksum};
+use crate::time::Wall;
+use serde::{Deserialize, Serialize};
+
+const MAGIC: [u8; 4] = *b"PRST";
+const VERSION: u16 = 1;
+const HEADER: usize = 16;
+const PLACE_HEADER: usize = 16;
+
+/// With this size the whole file is half a page; a long list of restarts or a long path needs more.
+const USUAL: usize = 968;
+
+/// A state may grow this much while a child is on its way to the identity's place, which must not move then.
+const SLACK: usize = 128;
+
+/// Larger than any state can be.
+const MOST: usize = 1 << 20;
+
+/// Wish, phase, budget and counters as of the last change, and the run that was made last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredState {
+    pub name: ServiceName,
+    pub machine: Machine,
+    pub run: Option<RunHeader>,
+}
+
+/// What is known of a run before its process exists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunHeader {
+    pub run: RunId,
+    pub started: Wall,
+    /// Folder of the run's cgroup, if it has one.
+    pub cgroup: Option<String>,
+}
+
+/// How a state file that exists is laid out, and which place is written next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    place: u32,
+    number: u64,
+}
+
+/// What a state file says.
+#[derive(Debug, PartialEq)]
+pub struct Found {
+    pub layout: Layout,
+    pub state: StoredState,
+    /// Of the process that the last run was; `None` if no child has come to write it.
+    pub identity: Result<Option<Identity>, RecordError>,
+    /// A place could not be read: the state may be the one before the last.
+    pub damaged: bool,
+}
+
+/// A change of the file: these bytes at this offset.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Patch {
+    pub offset: u64,
+    pub bytes: Vec<u8>,
+}
+
+impl Layout {
+    /// A new file with this state, and how to go on with it. The identity of a run that lives goes with it.
+    pub fn create(
+        state: &StoredState,
+        identity: Option<&[u8; IDENTITY_SIZE]>,
+    ) -> Result<(Layout, Vec<u8>), RecordError> {
+        let body = encode(state)?;
+        let place = (PLACE_HEADER + body.len() + SLACK).next_multiple_of(8).max(USUAL);
+        let layout = Layout {
+            place: u32::try_from(place).map_err(|_| RecordError::Unencodable)?,
+            number: 1,
+        };
+        let mut file = Vec::with_capacity(HEADER + 2 * place + IDENTITY_SIZE);
+        file.extend_from_slice(&MAGIC);
+        file.extend_from_slice(&VERSION.to_le_bytes());
+        file.extend_from_slice(&[0; 2]);
+        file.extend_from_slice(&layout.place.to_le_bytes());
+        file.extend_from_slice(&checksum(&file).to_le_bytes());
+        file.resize(HEADER + place, 0);
+        file.extend_from_slice(&layout.sealed(&body));
+        file.resize(HEADER + 2 * place, 0);
+        file.extend_from_slice(identity.unwrap_or(&[0; IDENTITY_SIZE]));
+        Ok((Layout { number: 2, ..layout }, file))
+    }
+
+    /// Write `state` in the place whose turn it is; `None` if it has grown too large for it.
+    pub fn next(&mut self, state: &StoredState) -> Result<Option<Patch>, RecordError> {
+        let body = encode(state)?;
+        if PLACE_HEADER + body.len() > self.place as usize {
+            return Ok(None);
+        }
+        let patch = Patch { offset: self.offset(self.number), bytes: self.sealed(&body) };
+        self.number += 1;
+        Ok(Some(patch))
+    }
+
+    pub fn identity_offset(&self) -> u64 {
+        HEADER as u64 + 2 * u64::from(self.place)
+    }
+
+    fn offset(&self, number: u64) -> u64 {
+        HEADER as u64 + number % 2 * u64::from(self.place)
+    }
+
+    fn sealed(&self, body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(PLACE_HEADER + body.len());
+        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+        out.extend_from_slice(&sum(self.number, body).to_le_bytes());
+        out.extend_from_slice(body);
+        out
+    }
+}
+
+fn encode(state: &StoredState) -> Result<Vec<u8>, RecordError> {
+    let body = postcard::to_allocvec(state).map_err(|_| RecordError::Unencodable)?;
+    if body.len() < MOST { Ok(body) } else { Err(RecordError::Unencodable) }
+}
+
+/// A number that was not written with this body is damage, too.
+fn sum(number: u64, body: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&number.to_le_bytes());
+    hasher.update(body);
+    hasher.finalize()
+}
+
+/// What one place holds.
+enum Place {
+    Empty,
+    Whole(u64, Box<StoredState>),
+    Damaged,
+}
+
+pub fn decode(bytes: &[u8]) -> Result<Found, RecordError> {
+    let (header, rest) = bytes.split_first_chunk::<HEADER>().ok_or(RecordError::Damaged)?;
+    if header[0..4] != MAGIC {
+        return Err(RecordError::NotOurs);
+    }
+    let version = u16::from_le_bytes([header[4], header[5]]);
+    if version != VERSION {
+        return Err(RecordError::Version(version));
+    }
+    let long = |at: usize| {
+        u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    if long(12) != checksum(&header[..12]) || long(8) as usize > 2 * MOST {
+        return Err(RecordError::Damaged);
+    }
+    let place = long(8) as usize;
+    let at = |index: usize| decode_place(rest.get(index * place..(index + 1) * place));
+    let places = [at(0), at(1)];
+    let damaged = places.iter().any(|place| matches!(place, Place::Damaged));
+    let newest = places
+        .into_iter()
+        .filter_map(|place| match place {
+            Place::Whole(number, state) => Some((number, state)),
+            Place::Empty | Place::Damaged => None,
+        })
+        .max_by_key(|(number, _)| *number);
+    let (number, state) = newest.ok_or(RecordError::Damaged)?;
+    let identity = rest.get(2 * place..).and_then(|rest| rest.first_chunk::<IDENTITY_SIZE>());
+    let identity = identity.map_or(Err(RecordError::Damaged), Identity::decode);
+    let layout = Layout { place: long(8), number: number.saturating_add(1) };
+    Ok(Found { layout, state: *state, identity, damaged })
+}
+
+fn decode_place(bytes: Option<&[u8]>) -> Place {
+    let Some((header, rest)) = bytes.and_then(|bytes| bytes.split_first_chunk::<PLACE_HEADER>())
+    else {
+        return Place::Damaged;
+    };
+    if header.iter().all(|byte| *byte == 0) {
+        return Place::Empty;
+    }
+    let (number, rest_of_header) = header.split_at(8);
+    let number = u64::from_le_bytes(number.try_into().unwrap_or_default());
+    let word =
+        |at: usize| u32::from_le_bytes(rest_of_header[at..at + 4].try_into().unwrap_or_default());
+    let state = rest.get(..word(0) as usize).filter(|body| sum(number, body) == word(4));
+    match state.map(postcard::take_from_bytes) {
+        Some(Ok((state, []))) => Place::Whole(number, Box::new(state)),
+        Some(Ok(_) | Err(_)) | None => Place::Damaged,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::BootId;
+    use crate::time::{Mono, Now};
+
+    fn state(last_run: u64) -> StoredState {
+        let now = Now { wall: Wall(1), mono: Mono(2) };
+        let run = RunId(last_run);
+        StoredState {
+            name: ServiceName::parse("web").unwrap(),
+            machine: Machine::found_running(now, run),
+            run: Some(RunHeader { run, started: Wall(3), cgroup: Some("/sys/x".into()) }),
+        }
+    }
+
+    fn identity() -> Identity {
+        let boot = BootId([7; 16]);
+        Identity { pid: 77, start_ticks: 1 << 40, pidfs_inode: 9, boot, run: RunId(5) }
+    }
+
+    fn apply(file: &mut [u8], patch: &Patch) {
+        let at = usize::try_from(patch.offset).unwrap();
+        file[at..at + patch.bytes.len()].copy_from_slice(&patch.bytes);
+    }
+
+    /// A file with states 4 and 5 and an identity.
+    fn written() -> (Layout, Vec<u8>) {
+        let (mut layout, mut file) = Layout::create(&state(4), None).unwrap();
+        let patch = layout.next(&state(5)).unwrap().unwrap();
+        apply(&mut file, &patch);
+        let offset = layout.identity_offset();
+        apply(&mut file, &Patch { offset, bytes: identity().encode().to_vec() });
+        (layout, file)
+    }
+
+    #[test]
+    fn the_newest_state_and_the_identity_come_back() {
+        let (layout, file) = written();
+        let found = decode(&file).unwrap();
+        assert_eq!((found.layout, found.state, found.damaged), (layout, state(5), false));
+        assert_eq!(found.identity, Ok(Some(identity())));
+        assert_eq!(decode(&Layout::create(&state(4), None).unwrap().1).unwrap().identity, Ok(None));
+        let (_, moved) = Layout::create(&state(6), Some(&identity().encode())).unwrap();
+        assert_eq!(decode(&moved).unwrap().identity, Ok(Some(identity())));
+    }
+
+    #[test]
+    fn states_take_turns_and_the_last_one_counts() {
+        let (mut layout, mut file) = written();
+        for run in 6..40 {
+            let patch = layout.next(&state(run)).unwrap().unwrap();
+            apply(&mut file, &patch);
+            assert_eq!(decode(&file).unwrap().state, state(run));
+        }
+    }
+
+    #[test]
+    fn a_state_that_outgrows_its_place_says_so_and_fits_a_new_file() {
+        let (mut layout, _) = written();
+        let mut large = state(6);
+        large.run.as_mut().unwrap().cgroup = Some("x".repeat(5000));
+        assert_eq!(layout.next(&large), Ok(None));
+        let (mut layout, mut file) = Layout::create(&large, None).unwrap();
+        assert_eq!(decode(&file).unwrap().state, large);
+        let patch = layout.next(&state(7)).unwrap().unwrap();
+        apply(&mut file, &patch);
+        assert_eq!(decode(&file).unwrap().state, state(7));
+    }
+
+    #[test]
+    fn a_write_that_was_cut_short_leaves_the_state_before() {
+        let (mut layout, file) = written();
+        let patch = layout.next(&state(6)).unwrap().unwrap();
+        for length in 1..patch.bytes.len() {
+            let mut torn = file.clone();
+            apply(
+                &mut torn,
+                &Patch { offset: patch.offset, bytes: patch.bytes[..length].to_vec() },
+            );
+            let found = decode(&torn).unwrap();
+            // What was there before may happen to end in the same bytes.
+            let complete = found.state == state(6);
+            assert!(complete || (found.damaged && found.state == state(5)), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn every_truncation_and_every_flipped_byte_is_noticed_or_harmless() {
+        let (_, file) = written();
+        for length in 0..file.len() {
+            match decode(&file[..length]) {
+                Err(_) => {}
+                Ok(found) => assert!(found.damaged || found.identity.is_err(), "{length} bytes"),
+            }
+        }
+        for at in 0..file.len() {
+            let mut bad = file.clone();
+            bad[at] ^= 0x55;
+            let Ok(found) = decode(&bad) else { continue };
+            let same = (&found.state, &found.identity) == (&state(5), &Ok(Some(identity())));
+            assert!(same || found.damaged || found.identity.is_err(), "byte {at}");
+        }
+    }
+}

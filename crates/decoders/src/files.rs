@@ -1,0 +1,69 @@
+//! Env files, and `services.json`.
+
+use proctor_core::config::envfile;
+use proctor_engine::untrusted;
+
+pub(crate) fn env_file(bytes: &[u8]) {
+    let text = crate::lossy(bytes);
+    let variables = match envfile::parse("some.env", &text) {
+        Ok(variables) => variables,
+        Err(problems) => {
+            assert!(!problems.is_empty(), "refused, and nobody knows why");
+            let lines = text.split('\n').count();
+            for problem in problems {
+                assert!((1..=lines).contains(&(problem.line as usize)), "{problem}");
+            }
+            return;
+        }
+    };
+    assert!(variables.iter().map(|it| it.line).is_sorted(), "lines are out of order");
+    let mut written = String::new();
+    for variable in &variables {
+        assert!(envfile::is_name(&variable.name), "{:?}", variable.name);
+        assert!(!variable.value.contains('\0'), "the kernel takes no NUL");
+        written += &format!("{}=\"{}\"\n", variable.name, escaped(&variable.value));
+    }
+    let again = envfile::parse("again.env", &written).expect("what was read can be written");
+    let pairs = |it: &envfile::Variable| (it.name.clone(), it.value.clone());
+    let (again, read): (Vec<_>, Vec<_>) =
+        (again.iter().map(pairs).collect(), variables.iter().map(pairs).collect());
+    assert_eq!(again, read);
+}
+
+/// As it is written between double quotes.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// Understood and written again, it says the same; what is not understood has a reason.
+pub(crate) fn services(bytes: &[u8]) {
+    match untrusted::stored(bytes) {
+        Ok(written) => {
+            let again = untrusted::stored(&written).expect("what was written can be read");
+            assert_eq!(written, again);
+        }
+        Err(why) => assert!(!why.is_empty()),
+    }
+}
+
+pub(crate) fn seeds_env_file() -> Vec<Vec<u8>> {
+    [
+        "A=1\nexport B = two # note\r\n\n# comment\n",
+        "A=\"x\\ny\\\"\\\\ \\q\" # c\nB='three\n four'\nC=\n",
+        "\u{feff}a.b-c=\u{fc} ${B} $C\nA=#c\nB=a#b\nC=b=c",
+        "nonsense\n1A=x\nB='open\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
+
+pub(crate) fn seeds_services() -> Vec<Vec<u8>> {
+    [
+        r#"{"version":1}"#,
+        r#"{"version":1,"config":"/srv/proctor.yaml","example":false,"environment":{"A":"1"},"wishes":{"web":"up","db@2":"down"},"args":{"web":["--port","80"]},"added":{"job":{"definition":{"command":"true"},"base_dir":"/srv","environment":null}}}"#,
+        r#"{"version":1,"target":true,"texts":{"/srv/proctor.yaml":"services: {}"},"execs":{"web":{"defined":18446744073709551615,"run":{"id":7,"exec":9}}}}"#,
+        r#"{"version":2}"#,
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}

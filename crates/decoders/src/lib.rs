@@ -1,0 +1,70 @@
+//! What must hold for every decoder of Proctor, whatever bytes it is given.
+//!
+//! A [`Decoder`] is a check that panics where a promise is broken, and real values to begin from. Two use them: the fuzz
+//! targets in `fuzz/`, each one line long, and this crate's own tests, which try every seed and some thousand mutations
+//! of it on every run. Left out on purpose: what a decoded value then does. That is tested where it does it.
+
+mod config;
+mod files;
+mod logs;
+mod messages;
+pub mod mutation;
+mod proc;
+mod records;
+mod requests;
+mod scalars;
+mod views;
+
+/// A way from bytes of somebody else to a value of ours.
+pub struct Decoder {
+    /// Also the name of its fuzz target.
+    pub name: &'static str,
+    /// Panics if a promise is broken.
+    pub check: fn(&[u8]),
+    /// Real values, encoded.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+pub static DECODERS: &[Decoder] = &[
+    Decoder { name: "to_keeper", check: messages::to_keeper, seeds: messages::seeds_to_keeper },
+    Decoder {
+        name: "from_keeper",
+        check: messages::from_keeper,
+        seeds: messages::seeds_from_keeper,
+    },
+    Decoder { name: "state_file", check: records::state, seeds: records::seeds_state },
+    Decoder { name: "sealed_record", check: records::sealed, seeds: records::seeds_sealed },
+    Decoder { name: "log_index", check: logs::index, seeds: logs::seeds_index },
+    Decoder { name: "log_page", check: logs::page, seeds: logs::seeds_page },
+    Decoder { name: "log_cursor", check: logs::cursor, seeds: logs::seeds_cursor },
+    Decoder { name: "configuration", check: config::file, seeds: config::seeds_file },
+    Decoder { name: "interpolation", check: config::text, seeds: config::seeds_text },
+    Decoder { name: "scalars", check: scalars::check, seeds: scalars::seeds },
+    Decoder { name: "env_file", check: files::env_file, seeds: files::seeds_env_file },
+    Decoder { name: "services_json", check: files::services, seeds: files::seeds_services },
+    Decoder { name: "requests", check: requests::check, seeds: requests::seeds },
+    Decoder { name: "views", check: views::check, seeds: views::seeds },
+    Decoder { name: "outputs", check: views::output, seeds: views::seeds_output },
+    Decoder { name: "proc_stat", check: proc::check, seeds: proc::seeds },
+];
+
+/// The decoder of this name.
+pub fn find(name: &str) -> Option<&'static Decoder> {
+    DECODERS.iter().find(|decoder| decoder.name == name)
+}
+
+/// Try the decoder of this name; what the fuzz targets call.
+pub fn check(name: &str, bytes: &[u8]) {
+    let decoder = find(name).unwrap_or_else(|| panic!("no decoder '{name}'"));
+    (decoder.check)(bytes);
+}
+
+/// What is left when the first byte, which chooses something, is taken off.
+fn choice(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    bytes.split_first().map(|(first, rest)| (usize::from(*first), rest))
+}
+
+/// Text of somebody else: what is no text is replaced, so that every input says something.
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

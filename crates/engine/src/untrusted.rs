@@ -1,0 +1,23 @@
+//! What comes from outside the engine as bytes, decoded and encoded again: a door for the checks in `decoders`, which
+//! nothing else uses.
+
+use crate::api::{LogPage, LogQuery};
+use crate::error::EngineError;
+use crate::{logs, store};
+use std::path::Path;
+
+/// `services.json`, understood and written anew.
+pub fn stored(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let stored = store::parse(bytes)?;
+    serde_json::to_vec(&stored).map_err(|error| error.to_string())
+}
+
+/// A cursor that a client gave back, understood and written anew.
+pub fn cursor(text: &str) -> Result<String, EngineError> {
+    logs::cursor_again(text)
+}
+
+/// A page of the logs in this folder, as `log.read` gets it.
+pub fn page(logs: &Path, query: &LogQuery) -> Result<LogPage, EngineError> {
+    logs::read(logs, query)
+}

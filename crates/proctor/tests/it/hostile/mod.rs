@@ -1,0 +1,4 @@
+//! The hostile world: somebody tidies, truncates, garbles, forges, starves and floods. Supervision goes on, nothing is
+//! started twice, and what was done about it is said.
+
+mod tidied;

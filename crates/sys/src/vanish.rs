@@ -1,0 +1,65 @@
+//! Being told when something in a folder, or the folder itself, is removed or moved away: inotify.
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Room for the news of one read; what they say is not looked at, only that there are some.
+const NEWS: usize = 4 << 10;
+
+/// Readable when something has vanished, until it is silenced.
+#[derive(Debug)]
+pub struct Vanishing(OwnedFd);
+
+impl Vanishing {
+    pub fn from(folder: &Path) -> io::Result<Vanishing> {
+        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let told = WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR;
+        inotify::add_watch(&fd, folder, told)?;
+        Ok(Vanishing(fd))
+    }
+
+    pub fn silence(&self) {
+        let mut news = [0; NEWS];
+        while rustix::io::read(&self.0, &mut news).is_ok_and(|length| length > 0) {}
+    }
+}
+
+impl AsFd for Vanishing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn rings(vanishing: &Vanishing) -> bool {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(vanishing, PollFlags::IN)], Some(&at_once)).unwrap() == 1
+    }
+
+    #[test]
+    fn what_vanishes_is_told_and_what_comes_is_not() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        let vanishing = Vanishing::from(&folder).unwrap();
+        std::fs::write(folder.join("file"), "").unwrap();
+        assert!(!rings(&vanishing));
+        std::fs::remove_file(folder.join("file")).unwrap();
+        assert!(rings(&vanishing));
+        vanishing.silence();
+        assert!(!rings(&vanishing));
+        std::fs::remove_dir(&folder).unwrap();
+        assert!(rings(&vanishing));
+        assert!(Vanishing::from(&folder).is_err());
+    }
+}

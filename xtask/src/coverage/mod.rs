@@ -1,0 +1,97 @@
+//! `cargo xtask coverage`: which lines the tests run, also in processes that are killed while they run.
+//!
+//! `cargo llvm-cov` builds everything with counters and runs all tests. Its counters are written when a program exits, which
+//! a keeper that is killed, or becomes another program, never does. So they are kept in a file that is mapped into memory
+//! (`%c`, with counters that can be moved there): what was counted is in the file at once, whatever happens to the process.
+
+mod counts;
+mod scope;
+
+use crate::step::{output, root, succeed};
+use crate::tool;
+use anyhow::{Context as _, Result, bail};
+use counts::Counts;
+use std::path::Path;
+use std::process::Command;
+
+/// At least this share of the lines of these crates.
+const ENOUGH: f64 = 90.0;
+const HELD_TO_IT: &[&str] = &["core", "keeper", "engine", "ops"];
+
+/// Shown beside them.
+const OTHERS: &[&str] = &["sys", "front", "proctor"];
+
+/// One file for each binary, which all its processes write to.
+const PROFILE: &str = "proctor-%m%c.profraw";
+const MOVABLE_COUNTERS: &str = "-C llvm-args=-runtime-counter-relocation";
+
+/// What `cargo test --workspace` runs.
+const TESTS: &[&str] = &["--workspace", "--lib", "--bins", "--tests", "--examples"];
+
+pub(crate) fn run() -> Result<()> {
+    let root = root()?;
+    install_llvm_tools()?;
+    succeed(cover(&["clean", "--workspace", "--profraw-only"])?)?;
+    let mut tests = cover(&["test", "--no-report"])?;
+    tests.args(TESTS);
+    let tested = succeed(tests);
+    sweep(&root)?;
+    tested.context("what failing tests cover says little")?;
+    let lines = output(cover(&["report", "--lcov"])?)?;
+    report(&root, &Counts::parse(&lines)?)
+}
+
+fn cover(args: &[&str]) -> Result<Command> {
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    let mut command = tool::subcommand("llvm-cov", args)?;
+    command
+        .env("RUSTFLAGS", format!("{flags} {MOVABLE_COUNTERS}"))
+        .env("LLVM_PROFILE_FILE_NAME", PROFILE);
+    Ok(command)
+}
+
+/// The toolchain's own, because the format of the counters is that of its compiler.
+fn install_llvm_tools() -> Result<()> {
+    let mut rustup = Command::new("rustup");
+    rustup.args(["component", "add", "llvm-tools"]);
+    succeed(rustup).context("the toolchain's llvm-tools are needed")
+}
+
+/// What programs without our environment wrote where they stood.
+fn sweep(root: &Path) -> Result<()> {
+    for package in std::fs::read_dir(root.join("crates"))?.flatten() {
+        for entry in std::fs::read_dir(package.path())?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("default_") && name.ends_with(".profraw") {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn report(root: &Path, counts: &Counts) -> Result<()> {
+    let mut table = String::from("crate      lines  covered  share\n");
+    let mut short = Vec::new();
+    for name in HELD_TO_IT.iter().chain(OTHERS) {
+        let lines = scope::of_crate(root, name, counts)?;
+        let covered = lines.iter().map(|file| file.covered).sum::<usize>();
+        let missing = lines.iter().map(|file| file.missing.len()).sum::<usize>();
+        let share = 100.0 * covered as f64 / (covered + missing).max(1) as f64;
+        table += &format!("{name:<8} {:>7} {covered:>8} {share:>5.1} %\n", covered + missing);
+        if HELD_TO_IT.contains(name) {
+            lines
+                .iter()
+                .filter(|file| !file.missing.is_empty())
+                .for_each(|file| println!("{file}"));
+            if share < ENOUGH {
+                short.push(*name);
+            }
+        }
+    }
+    println!("\n{table}");
+    if !short.is_empty() {
+        bail!("below {ENOUGH} % of lines: {}", short.join(", "));
+    }
+    Ok(())
+}
