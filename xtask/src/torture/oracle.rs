@@ -156,7 +156,7 @@ fn files(home: &Path) -> Result<()> {
         names.retain(|name| name != "spec" && name != "state" && !name.ends_with(".new"));
         names.sort();
         let runs: BTreeSet<&str> = names.iter().filter_map(|name| name.split('.').next()).collect();
-        ensure!(names.len() == 3 && runs.len() == 1, "files of {name}: {names:?}");
+        ensure!(names.len() == 2 && runs.len() == 1, "files of {name}: {names:?}");
     }
     Ok(())
 }
