@@ -41,6 +41,19 @@ impl Keeper {
         self.again.at.get_or_insert(proctor_sys::clock::now().mono.plus(AGAIN));
     }
 
+    /// A run ends: what it has said so far is opened now or never.
+    pub(crate) fn open_now_or_never(&mut self, slot: u32, run: RunId) {
+        let is_meant = |undone: &Undone| matches!(undone, Undone::Pipe { slot: s, run: r, .. } if (*s, *r) == (slot, run));
+        let all = std::mem::take(&mut self.again.undone);
+        let (now, later): (Vec<_>, Vec<_>) = all.into_iter().partition(is_meant);
+        self.again.undone = later;
+        for undone in now {
+            if let Undone::Pipe { number, .. } = undone {
+                self.open_log_again(slot, run, number);
+            }
+        }
+    }
+
     pub(crate) fn try_again(&mut self, now: Mono) {
         if self.again.at.is_none_or(|at| at > now) {
             return;

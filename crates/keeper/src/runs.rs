@@ -328,6 +328,7 @@ impl Keeper {
         }
         service.quiet_until = Some(now.mono.plus(QUIET));
         failpoint::moment(Point::RunOver);
+        self.open_now_or_never(slot, run);
         self.pump.send(Command::End { slot, run, exit });
     }
 

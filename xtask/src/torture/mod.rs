@@ -16,7 +16,7 @@ mod runs;
 mod scene;
 
 use crate::bench::interrupt;
-use crate::step::{cargo, output, root, succeed};
+use crate::step::{cargo, output, succeed};
 use anyhow::{Context as _, Result, bail, ensure};
 use dice::Dice;
 use options::Options;
@@ -65,19 +65,19 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What was given, or a build of our own with failpoints.
+/// Beside this program, where cargo puts them all.
 fn programs(options: &Options) -> Result<Programs> {
-    let proctor = match &options.binary {
-        Some(binary) => binary.canonicalize().context("cannot find the binary")?,
-        None => {
-            succeed(cargo(&["build", "--package", "proctor", "--features", "failpoints"])?)?;
-            succeed(cargo(&["build", "--package", "proctor-testkit", "--bin", "victim"])?)?;
-            root()?.join("target/debug/proctor")
-        }
-    };
-    let victim = proctor.with_file_name("victim");
-    ensure!(victim.exists(), "there is no {}", victim.display());
-    Ok(Programs { proctor, victim })
+    if !options.built {
+        succeed(cargo(&["build", "--package", "proctor", "--features", "failpoints"])?)?;
+        succeed(cargo(&["build", "--package", "proctor-testkit", "--bin", "victim"])?)?;
+    }
+    let own = std::env::current_exe().context("cannot tell my own path")?;
+    let beside = |name| own.with_file_name(name);
+    let programs = Programs { proctor: beside("proctor"), victim: beside("victim") };
+    for program in [&programs.proctor, &programs.victim] {
+        ensure!(program.exists(), "there is no {}", program.display());
+    }
+    Ok(programs)
 }
 
 fn random_seed() -> u64 {
@@ -149,7 +149,13 @@ impl Campaign {
     ) -> Result<()> {
         let mut stage: Option<Stage> = None;
         for (number, thing) in (1..).zip(things) {
-            interrupt::check()?;
+            if interrupt::happened() {
+                if let Some(stage) = stage {
+                    self.note(&stage);
+                    stage.scene.remove()?;
+                }
+                bail!("interrupted");
+            }
             let mut now = match stage.take() {
                 Some(stage) => stage,
                 None => Stage::begin(&self.programs, crashing)?,
@@ -224,7 +230,7 @@ impl Campaign {
             print!("\r\x1b[K{line}");
             // Only a sign of life.
             let _ = std::io::stdout().flush();
-        } else if number % 100 == 0 {
+        } else if number.is_multiple_of(100) {
             println!("{number} of {total}, {} kills", self.kills);
         }
     }

@@ -1,10 +1,9 @@
 //! The words behind `cargo xtask torture`.
 
 use anyhow::{Context as _, Result, bail};
-use std::path::PathBuf;
 
 pub(crate) const USAGE: &str = "\
-usage: cargo xtask torture [--rounds N] [--seed S] [--points-only | --random-only] [--short | --deep] [--binary FILE]
+usage: cargo xtask torture [--rounds N] [--seed S] [--points-only | --random-only] [--short | --deep] [--built]
 
   --rounds N      random rounds; 200 if not given, 50 with --short
   --seed S        repeat the choices of an earlier campaign; printed at its beginning
@@ -12,7 +11,7 @@ usage: cargo xtask torture [--rounds N] [--seed S] [--points-only | --random-onl
   --random-only   the other way round
   --short         as CI does it: failpoints kill and fail, but do not abort, and there are fewer rounds
   --deep          also at the second, third, fifth and eighth pass of each failpoint
-  --binary FILE   this build of Proctor, with the victim beside it, instead of one made for the campaign";
+  --built         with the binary that tests have run, instead of a build for the campaign";
 
 const ROUNDS: u64 = 200;
 const SHORT_ROUNDS: u64 = 50;
@@ -32,7 +31,7 @@ pub(crate) struct Options {
     pub(crate) points: bool,
     pub(crate) random: bool,
     pub(crate) depth: Depth,
-    pub(crate) binary: Option<PathBuf>,
+    pub(crate) built: bool,
 }
 
 impl Options {
@@ -43,7 +42,7 @@ impl Options {
             points: true,
             random: true,
             depth: Depth::Usual,
-            binary: None,
+            built: false,
         };
         let mut words = words.iter();
         while let Some(&word) = words.next() {
@@ -55,7 +54,7 @@ impl Options {
                 "--random-only" => options.points = false,
                 "--short" => (options.depth, options.rounds) = (Depth::Short, SHORT_ROUNDS),
                 "--deep" => options.depth = Depth::Deep,
-                "--binary" => options.binary = Some(PathBuf::from(value()?)),
+                "--built" => options.built = true,
                 unknown => bail!("unknown: {unknown}\n{USAGE}"),
             }
         }

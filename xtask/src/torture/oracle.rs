@@ -75,7 +75,7 @@ impl Oracle {
 
     fn services(&self, scene: &mut Scene) -> Result<()> {
         let status = scene.status()?;
-        let marked = process::marked(&scene.home)?;
+        let marked = process::marked(&scene.home);
         for service in &status {
             let (name, run) = (name(service), text(service, "run"));
             if let Some((pid, first)) = self.first.get(&name) {
@@ -114,9 +114,9 @@ impl Oracle {
     /// One keeper, one daemon, and neither grows.
     fn own(&mut self, scene: &Scene) -> Result<()> {
         for (role, word) in [(Role::Keeper, "keeper"), (Role::Daemon, "daemon")] {
-            let pids = scene.own(role)?;
+            let pids = scene.own(role);
             let [pid] = pids[..] else { bail!("{word}: {pids:?}") };
-            let now = process::holding(pid).with_context(|| format!("the {word} is gone"))?;
+            let now = process::holding(pid, role).with_context(|| format!("the {word} is gone"))?;
             let well = now.descriptors <= DESCRIPTORS
                 && now.threads <= THREADS
                 && now.memory_kib <= MEMORY_KIB;
@@ -156,7 +156,7 @@ fn files(home: &Path) -> Result<()> {
         names.retain(|name| name != "spec" && name != "state" && !name.ends_with(".new"));
         names.sort();
         let runs: BTreeSet<&str> = names.iter().filter_map(|name| name.split('.').next()).collect();
-        ensure!(names.len() == 3 && runs.len() == 1, "files of {name}: {names:?}");
+        ensure!(names.len() == 2 && runs.len() == 1, "files of {name}: {names:?}");
     }
     Ok(())
 }
@@ -164,10 +164,10 @@ fn files(home: &Path) -> Result<()> {
 /// Nothing of a home is left after an orderly end of everything.
 pub(crate) fn nothing_left(home: &Path) -> Result<()> {
     settle(|| {
-        let marked = process::marked(home)?;
+        let marked = process::marked(home);
         ensure!(marked.is_empty(), "still there: {marked:?}");
         for role in [Role::Keeper, Role::Daemon] {
-            let own = process::own(home, role)?;
+            let own = process::own(home, role);
             ensure!(own.is_empty(), "{role:?} still there: {own:?}");
         }
         Ok(())

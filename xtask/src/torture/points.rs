@@ -7,7 +7,7 @@ use super::options::Depth;
 use super::process::Role;
 use super::scene::{EXTRA, Scene, THORNY, TURNED};
 use anyhow::{Context as _, Result, bail, ensure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Nothing that is asked for takes longer to come to its failpoint.
@@ -71,8 +71,9 @@ const TRIGGERS: &[(&str, Trigger)] = &[
     ("spawn", Trigger::Restart),
     ("child", Trigger::Restart),
     ("run", Trigger::Restart),
-    ("record", Trigger::Restart),
-    ("persist", Trigger::Restart),
+    ("state.empty", Trigger::AddAndRemove),
+    ("state", Trigger::Restart),
+    ("persist", Trigger::AddAndRemove),
     ("log.end", Trigger::Restart),
     ("log", Trigger::Output),
     ("rotate", Trigger::Output),
@@ -155,6 +156,8 @@ pub(crate) fn strike(scene: &mut Scene, fault: &Fault) -> Result<u64> {
     }
     if fault.disarm(scene) && fault.action != Action::Error {
         kills += 1;
+        // It may have been a moment ago.
+        scene.recover()?;
     }
     restore(scene)?;
     Ok(kills)
@@ -167,7 +170,7 @@ fn trigger(point: &Point) -> Result<Trigger> {
 }
 
 /// Do it. Commands may fail: they are under fire.
-fn pull(scene: &mut Scene, trigger: Trigger, hit: &PathBuf) -> Result<u64> {
+fn pull(scene: &mut Scene, trigger: Trigger, hit: &Path) -> Result<u64> {
     match trigger {
         Trigger::Output => wait_for(hit).map(|()| 0).or(Ok(0)),
         Trigger::Restart => scene.run(&["restart", TURNED]).map(|_| 0),
@@ -180,8 +183,8 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &PathBuf) -> Result<u64> {
             scene.run(&["add", EXTRA, "--start", "--", &victim])?;
             scene.run(&["remove", EXTRA, "--purge"]).map(|_| 0)
         }
-        Trigger::KillDaemon => scene.kill(Role::Daemon),
-        Trigger::KillKeeper => scene.kill(Role::Keeper),
+        Trigger::KillDaemon => Ok(scene.kill(Role::Daemon)),
+        Trigger::KillKeeper => Ok(scene.kill(Role::Keeper)),
         Trigger::Upgrade => scene.run(&["daemon", "upgrade"]).map(|_| 0),
         Trigger::End => scene.run(&["daemon", "stop"]).map(|_| 0),
     }
@@ -189,14 +192,24 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &PathBuf) -> Result<u64> {
 
 /// What commands under fire left half done is done now: everybody runs and nothing else was added.
 pub(crate) fn restore(scene: &mut Scene) -> Result<()> {
-    scene.must(&["start", TURNED, THORNY])?;
-    let answer = scene.run(&["remove", EXTRA, "--purge"])?;
-    let unknown = answer.status.code() == Some(3);
-    ensure!(answer.is_ok() || unknown, "{EXTRA} cannot be removed: {}", answer.errors);
+    let status = scene.status()?;
+    let of = |name: &str| status.iter().find(|one| one["name"] == name);
+    for name in [TURNED, THORNY] {
+        let now = of(name).with_context(|| format!("{name} is gone"))?;
+        if now["wish"] != "up" {
+            scene.must(&["start", name])?;
+        }
+    }
+    if of(EXTRA).is_some() {
+        let answer = scene.run(&["remove", EXTRA, "--purge"])?;
+        // It may have been on its way out.
+        let unknown = answer.status.code() == Some(3);
+        ensure!(answer.is_ok() || unknown, "{EXTRA} cannot be removed: {}", answer.errors);
+    }
     Ok(())
 }
 
-fn wait_for(hit: &PathBuf) -> Result<()> {
+fn wait_for(hit: &Path) -> Result<()> {
     let begun = Instant::now();
     while !hit.exists() {
         if begun.elapsed() > PASSED_WITHIN {

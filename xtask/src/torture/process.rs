@@ -2,9 +2,8 @@
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a process of Proctor's is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +29,8 @@ pub(crate) struct Holding {
 }
 
 /// Living processes of this role in this home. A child that is forked and not yet executed looks like its parent.
-pub(crate) fn own(home: &Path, role: Role) -> Result<Vec<u32>> {
-    Ok(all()?.into_iter().filter(|pid| role_of(*pid, home) == Some(role)).collect())
+pub(crate) fn own(home: &Path, role: Role) -> Vec<u32> {
+    below().into_iter().filter(|pid| role_of(*pid, home) == Some(role)).collect()
 }
 
 fn role_of(pid: u32, home: &Path) -> Option<Role> {
@@ -46,8 +45,8 @@ fn role_of(pid: u32, home: &Path) -> Option<Role> {
 }
 
 /// Every living process that a service of this home began and that kept its environment.
-pub(crate) fn marked(home: &Path) -> Result<Vec<Marked>> {
-    Ok(all()?.into_iter().filter_map(|pid| mark_of(pid, home)).collect())
+pub(crate) fn marked(home: &Path) -> Vec<Marked> {
+    below().into_iter().filter_map(|pid| mark_of(pid, home)).collect()
 }
 
 fn mark_of(pid: u32, home: &Path) -> Option<Marked> {
@@ -94,32 +93,50 @@ fn kill_if(pid: u32, is_meant: impl Fn(u32) -> bool) -> bool {
 }
 
 /// `None` if it is gone.
-pub(crate) fn holding(pid: u32) -> Option<Holding> {
+pub(crate) fn holding(pid: u32, role: Role) -> Option<Holding> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let number = |name: &str| {
         let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
         rest.split_whitespace().next()?.parse().ok()
     };
+    // The keeper's log pump has a table of its own; the daemon's threads share one.
+    let tables = match role {
+        Role::Keeper => tasks(pid),
+        Role::Daemon => vec![PathBuf::from(format!("/proc/{pid}"))],
+    };
+    let open = |table: &PathBuf| std::fs::read_dir(table.join("fd")).map_or(0, Iterator::count);
     Some(Holding {
-        descriptors: descriptors(pid)?,
+        descriptors: tables.iter().map(open).sum(),
         threads: number("Threads:")? as usize,
         memory_kib: number("VmRSS:")?,
     })
 }
 
-/// A thread may have a table of its own; most share one, which then looks the same.
-fn descriptors(pid: u32) -> Option<usize> {
-    let table = |task: std::fs::DirEntry| {
-        let entries = std::fs::read_dir(task.path().join("fd")).ok()?.flatten();
-        let mut all: Vec<_> = entries
-            .map(|entry| (entry.file_name(), std::fs::read_link(entry.path()).ok()))
-            .collect();
-        all.sort();
-        Some(all)
-    };
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
-    let tables: BTreeSet<_> = tasks.filter_map(table).collect();
-    Some(tables.iter().map(Vec::len).sum())
+fn tasks(pid: u32) -> Vec<PathBuf> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.map(|task| task.path()).collect()
+}
+
+/// Everything below us: as the place of init, that is everything we ever caused. The machine may have thousands of others.
+fn below() -> Vec<u32> {
+    let mut found = children(std::process::id());
+    let mut at = 0;
+    while let Some(pid) = found.get(at).copied() {
+        found.extend(children(pid));
+        at += 1;
+    }
+    // One that changes its parent while we look is seen twice.
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Of all threads of a process.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let list = |task: PathBuf| std::fs::read_to_string(task.join("children"));
+    let texts: Vec<String> =
+        tasks(pid).into_iter().map(list).map(Result::unwrap_or_default).collect();
+    texts.iter().flat_map(|text| text.split_whitespace()).filter_map(|p| p.parse().ok()).collect()
 }
 
 fn all() -> Result<Vec<u32>> {

@@ -1,6 +1,7 @@
 //! The place of init: orphans of the Proctors under test come to us, and are reaped at once, as a machine's first process
 //! does. In a container the first process may do nothing of the kind, and ten thousand killed keepers would stay.
 
+use super::process::children;
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::collections::HashSet;
@@ -42,7 +43,7 @@ fn reap_for_ever() {
         {
             let commands = COMMANDS.lock().unwrap_or_else(PoisonError::into_inner);
             let is_command = |pid: &u32| commands.as_ref().is_some_and(|all| all.contains(pid));
-            for pid in children().into_iter().filter(|pid| !is_command(pid)) {
+            for pid in children(std::process::id()).into_iter().filter(|pid| !is_command(pid)) {
                 let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
                 // One that lives is asked again.
                 let _ = pid.map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
@@ -50,12 +51,4 @@ fn reap_for_ever() {
         }
         std::thread::sleep(LOOK);
     }
-}
-
-/// Of all our threads.
-fn children() -> Vec<u32> {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let lists = tasks.map(|task| std::fs::read_to_string(task.path().join("children")));
-    let texts: Vec<String> = lists.map(Result::unwrap_or_default).collect();
-    texts.iter().flat_map(|text| text.split_whitespace()).filter_map(|p| p.parse().ok()).collect()
 }

@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Longer than any command here takes, so that kills come before, in and after all of it.
 const LONGEST: Duration = Duration::from_millis(60);
 
+/// Kills one after the other, before anybody looks.
+const STORM: usize = 6;
+
 /// A failpoint that is passed more often than this in one round is a matter of chance anyway.
 const MOST_PASSES: u64 = 12;
 
@@ -58,14 +61,15 @@ impl Round {
             nth: dice.below(MOST_PASSES) as u32 + 1,
         });
         let (keeper, daemon) = (Role::Keeper, Role::Daemon);
-        let whom: &[Role] = match dice.below(10) {
-            0..=1 => &[daemon],
-            2..=4 => &[keeper],
-            5 => &[keeper, daemon],
-            6 => &[daemon, keeper],
-            7 => &[keeper, keeper],
-            8 => &[daemon, daemon],
-            _ => &[keeper, daemon, keeper],
+        let whom: Vec<Role> = match dice.below(12) {
+            0..=1 => vec![daemon],
+            2..=4 => vec![keeper],
+            5 => vec![keeper, daemon],
+            6 => vec![daemon, keeper],
+            7 => vec![keeper, keeper],
+            8 => vec![daemon, daemon],
+            9 => vec![keeper, daemon, keeper],
+            _ => (0..STORM).map(|_| *dice.of(&[keeper, keeper, daemon])).collect(),
         };
         let together = dice.one_in(2);
         let mut kills = Vec::new();
@@ -80,7 +84,12 @@ impl Round {
     /// Who is killed, in words.
     pub(crate) fn whom(&self) -> String {
         let words: Vec<String> = self.kills.iter().map(|(_, role)| format!("{role:?}")).collect();
-        words.join(", ").to_lowercase()
+        let storm = self.kills.len() == STORM;
+        let whom = if storm { "many".to_owned() } else { words.join(", ").to_lowercase() };
+        // The daemon leaves before an upgrade: then there is no witness.
+        let upgrade = if self.under_way == Some(Order::Upgrade) { " in an upgrade" } else { "" };
+        let armed = if self.armed.is_some() { " and a failpoint" } else { "" };
+        format!("{whom}{upgrade}{armed}")
     }
 
     /// Nothing happens to the keeper.
@@ -97,9 +106,13 @@ impl Round {
         let order = self.under_way.map(|order| scene.start(&words(order, &victim))).transpose()?;
         let mut killed = 0;
         self.armed.as_ref().map_or(Ok(()), |fault| fault.arm(scene))?;
-        for (wait, role) in &self.kills {
+        for (index, (wait, role)) in self.kills.iter().enumerate() {
+            if index > 2 {
+                // Nobody may be left by now.
+                scene.recover()?;
+            }
             std::thread::sleep(*wait);
-            killed += scene.kill(*role)?;
+            killed += scene.kill(*role);
         }
         let answer = order.map(Running::wait).transpose()?;
         scene.recover()?;
@@ -165,6 +178,7 @@ mod tests {
         }
         assert!(rounds.iter().any(|round| round.under_way.is_none()));
         assert!(rounds.iter().any(|round| round.kills.len() == 3));
+        assert!(rounds.iter().any(|round| round.kills.len() == STORM));
         assert!(rounds.iter().any(|round| round.armed.is_some()));
     }
 }

@@ -96,9 +96,9 @@ impl Scene {
             self.service(
                 "fast",
                 &[&["--every", "2", "--batch", "40"], &endless[..]],
-                &often("64KiB", 400),
+                &often("64KiB", 300),
             ),
-            self.service("slow", &[&["--every", "1"], &endless[..]], &often("4096", 2000)),
+            self.service("slow", &[&["--every", "1"], &endless[..]], &often("4096", 400)),
             self.service("short", &[&["--every", "1"], &endless[..]], &often("4096", 2)),
             self.service("idle", &[], ""),
             self.service(
@@ -192,14 +192,14 @@ impl Scene {
         status["services"].as_array().cloned().context("status has no list of services")
     }
 
-    pub(crate) fn own(&self, role: Role) -> Result<Vec<u32>> {
+    pub(crate) fn own(&self, role: Role) -> Vec<u32> {
         process::own(&self.home, role)
     }
 
     /// SIGKILL to whoever has this role now; how many there were.
-    pub(crate) fn kill(&self, role: Role) -> Result<u64> {
-        let killed = self.own(role)?.into_iter().filter(|pid| process::kill_own(*pid, &self.home));
-        Ok(killed.count() as u64)
+    pub(crate) fn kill(&self, role: Role) -> u64 {
+        let killed = self.own(role).into_iter().filter(|pid| process::kill_own(*pid, &self.home));
+        killed.count() as u64
     }
 
     /// Let Proctor be there again, whoever was killed.
@@ -217,8 +217,9 @@ impl Scene {
         }
     }
 
-    /// Everything is well and nobody runs any more: remove the folder.
+    /// Everything is well: remove the folder.
     pub(crate) fn remove(self) -> Result<()> {
+        process::kill_all(&self.home)?;
         fs::remove_dir_all(&self.home)
             .with_context(|| format!("cannot remove {}", self.home.display()))
     }

@@ -95,10 +95,10 @@ fn a_run_whose_keeper_died_at_its_fork_is_marked_as_begun() {
 fn a_service_whose_keeper_died_before_it_asked_it_to_stop_is_asked() {
     let home = up(&["--lines", "1", "--term-exit", "7"], "stop: { grace: 1h }");
     wait_until("its line", LIMIT, || lines(&home, "web", &[]).len() == 1);
-    // The first file that is replaced is the state that says "stopping".
-    arm(&home, "persist.renamed", "kill 1");
+    // The first state that is written says "stopping".
+    arm(&home, "state.written", "kill 1");
     let _ = home.run(["stop", "web"]);
-    wait_hit(&home, "persist.renamed");
+    wait_hit(&home, "state.written");
     wait_until("Proctor is back", LIMIT, || home.run(["daemon", "start"]).status.success());
     let stopped = wait_state(&home, "web", "stopped");
     assert_eq!(stopped["last_exit"]["code"], 7, "{stopped:#}");
