@@ -4,7 +4,7 @@ use crate::daemon::Daemon;
 use crate::ending::Ending;
 use crate::environment::Environments;
 use crate::log;
-use crate::lost::Place;
+use crate::lost::{Marked, Place};
 use crate::pump::Pump;
 use crate::records::{self, Folder};
 use crate::service::Services;
@@ -110,6 +110,8 @@ pub(crate) struct Keeper {
     pub(crate) open_files: (Option<u64>, Option<u64>),
     pub(crate) keeper_command: Vec<String>,
     pub(crate) witnesses: Vec<OwnedFd>,
+    /// Looked up once in a takeover, if something was lost.
+    pub(crate) marked: Option<Marked>,
 }
 
 /// What a descriptor in the poller means.
@@ -192,6 +194,7 @@ impl Keeper {
             open_files: inherit::raise_open_files(),
             keeper_command: options.keeper,
             witnesses: options.witnesses,
+            marked: None,
             lock: options.lock,
             _guard: options.guard,
             home,

@@ -32,6 +32,10 @@ impl Folder {
         Folder { home: home.clone(), name: name.clone(), path: home.service(name) }
     }
 
+    pub(crate) fn name(&self) -> &ServiceName {
+        &self.name
+    }
+
     pub(crate) fn spec(&self) -> PathBuf {
         self.path.join("spec")
     }

@@ -1,4 +1,5 @@
 //! The hostile world: somebody tidies, truncates, garbles, forges, starves and floods. Supervision goes on, nothing is
 //! started twice, and what was done about it is said.
 
+mod garbled;
 mod tidied;
