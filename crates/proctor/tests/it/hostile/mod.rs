@@ -2,4 +2,7 @@
 //! started twice, and what was done about it is said.
 
 mod garbled;
+mod load;
+mod starved;
+mod strangers;
 mod tidied;
