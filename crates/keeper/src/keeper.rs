@@ -20,7 +20,7 @@ use proctor_sys::file::Lock;
 use proctor_sys::poll::{Interest, Poller, Ready};
 use proctor_sys::signal::{self, Signals};
 use proctor_sys::{clock, inherit, proc, process};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -218,7 +218,9 @@ impl Keeper {
     }
 
     fn on_signals(&mut self) {
-        while let Some(signal) = self.signals.take() {
+        // All of them first: services that end as fast as they are started would keep us here.
+        let signals: BTreeSet<i32> = std::iter::from_fn(|| self.signals.take()).collect();
+        for signal in signals {
             match signal {
                 signal::SIGCHLD => self.reap(),
                 signal::SIGTERM | signal::SIGINT | signal::SIGQUIT => {
@@ -233,7 +235,8 @@ impl Keeper {
 
     /// Reap every child that has ended: services, the daemon, and orphans that came to us.
     pub(crate) fn reap(&mut self) {
-        while let Some((pid, exit)) = process::reap() {
+        let ended: Vec<_> = std::iter::from_fn(process::reap).collect();
+        for (pid, exit) in ended {
             if self.daemon.is(pid) {
                 self.daemon_ended(&exit);
             } else if let Some(slot) = self.children.remove(&pid) {
