@@ -36,3 +36,11 @@ pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     let ticks: u64 = fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap();
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
+
+/// How much of something a test makes: as usual, or as this variable of the environment says.
+pub(crate) fn size(variable: &str, usual: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
+        Err(_) => usual,
+    }
+}
