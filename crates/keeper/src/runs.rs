@@ -172,7 +172,9 @@ impl Keeper {
         let mut marks = vec![("PROCTOR_SERVICE", name), ("PROCTOR_RUN", id.as_str())];
         // So that `proctor` called by a service speaks to the Proctor that runs it.
         marks.extend(home.as_deref().map(|home| ("PROCTOR_HOME", home)));
-        let environment = self.environments.of(exec, &marks);
+        // It comes with the next daemon: a shortage, not a fault of the service.
+        let missing = || failure("find the environment of", name, &rustix::io::Errno::AGAIN.into());
+        let environment = self.environments.of(exec, &marks).ok_or_else(missing)?;
         let spawned = spawn::spawn(&Plan {
             argv: &exec.argv,
             environment: &environment,

@@ -75,8 +75,13 @@ fn enter_cgroup(p: &Prepared) -> Result<(), Failed> {
 /// Put stdio at 0 to 2 and passed descriptors at 3 and on; everything else closes on exec.
 fn arrange_descriptors(p: &Prepared) -> Result<(), i32> {
     for (target, fd) in (0..).zip(&p.stdio) {
-        // The parent's own descriptors are all above 2.
-        raw::plain(libc::SYS_dup3, [descriptor(*fd), target, 0])?;
+        // The parent's own descriptors are all above 2; but its standard error may be handed on as it is.
+        let done = if descriptor(*fd) == target {
+            raw::plain(libc::SYS_fcntl, [target, libc::F_SETFD as usize, 0])
+        } else {
+            raw::plain(libc::SYS_dup3, [descriptor(*fd), target, 0])
+        };
+        done?;
     }
     // Marks all above stdio; those passed are unmarked below. Before Linux 5.11 this is refused; all our own descriptors
     // have the mark anyway.
