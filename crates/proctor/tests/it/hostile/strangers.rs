@@ -75,14 +75,16 @@ fn checksum(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, byte)
 }
 
-/// A record that somebody made to name this process. The layout is a promise.
-fn forge(record: &Path, number: u32, change: fn(&mut [u8])) {
-    let mut bytes = std::fs::read(record).unwrap();
+/// A state whose last part, the identity, somebody made to name this process. The layout is a promise.
+fn forge(state: &Path, number: u32, change: fn(&mut [u8])) {
+    let mut file = std::fs::read(state).unwrap();
+    let identity = file.len() - 64;
+    let bytes = &mut file[identity..];
     bytes[8..12].copy_from_slice(&number.to_le_bytes());
-    change(&mut bytes);
+    change(bytes);
     let sum = checksum(&bytes[..60]);
     bytes[60..64].copy_from_slice(&sum.to_le_bytes());
-    std::fs::write(record, bytes).unwrap();
+    std::fs::write(state, file).unwrap();
 }
 
 #[test]
@@ -102,10 +104,8 @@ fn a_living_stranger_that_a_record_names_is_left_alone() {
     let mut stranger = Stranger(Command::new("sleep").arg("1000").spawn().unwrap());
     for ((name, number), forgery) in names.iter().zip(numbers).zip(forgeries) {
         kill9(number);
-        let folder = std::fs::read_dir(home.path().join("run/services").join(name)).unwrap();
-        let is_record = |path: &std::path::PathBuf| path.extension().is_some_and(|x| x == "run");
-        let record = folder.flatten().map(|entry| entry.path()).find(is_record).unwrap();
-        forge(&record, stranger.0.id(), forgery);
+        let state = home.path().join("run/services").join(name).join("state");
+        forge(&state, stranger.0.id(), forgery);
     }
     home.ok(["daemon", "start"]);
     for name in names {
