@@ -248,7 +248,7 @@ impl Campaign {
         let ends: Vec<String> =
             self.ends.iter().map(|(end, count)| format!("{end}: {count}")).collect();
         println!("runs ended with {}", ends.join(", "));
-        for (whom, count) in &self.unknown {
+        for (whom, count) in self.unknown.iter().filter(|(_, count)| **count > 0) {
             println!("  unknown after a kill of {whom}: {count}");
         }
         for (who, most) in &self.most {

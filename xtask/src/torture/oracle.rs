@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(5);
 const FAMILIES: [(&str, usize); 2] = [("tree", 5), (THORNY, 4)];
 
 /// Of the keeper: two pipes, a pidfd and four log files of each service. Of the daemon: two pipes and a pidfd. And their own.
-const DESCRIPTORS: usize = 80;
+const DESCRIPTORS: usize = 100;
 /// The daemon has some for files, which come and go.
 const THREADS: usize = 24;
 const MEMORY_KIB: u64 = 96 << 10;
