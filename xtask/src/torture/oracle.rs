@@ -116,7 +116,12 @@ impl Oracle {
         for (role, word) in [(Role::Keeper, "keeper"), (Role::Daemon, "daemon")] {
             let pids = scene.own(role);
             let [pid] = pids[..] else { bail!("{word}: {pids:?}") };
-            let now = process::holding(pid, role).with_context(|| format!("the {word} is gone"))?;
+            let look =
+                || process::holding(pid, role).with_context(|| format!("the {word} is gone"));
+            // A log pump that is just beginning has its parent's table for a moment.
+            let (first, second) = (look()?, look()?);
+            let descriptors = first.descriptors.min(second.descriptors);
+            let now = Holding { descriptors, ..second };
             let well = now.descriptors <= DESCRIPTORS
                 && now.threads <= THREADS
                 && now.memory_kib <= MEMORY_KIB;

@@ -95,11 +95,11 @@ impl Scene {
         let mut services = vec![
             self.service(
                 "fast",
-                &[&["--every", "2", "--batch", "40"], &endless[..]],
+                &[&["--every", "5", "--batch", "40"], &endless[..]],
                 &often("64KiB", 300),
             ),
-            self.service("slow", &[&["--every", "1"], &endless[..]], &often("4096", 400)),
-            self.service("short", &[&["--every", "1"], &endless[..]], &often("4096", 2)),
+            self.service("slow", &[&["--every", "2"], &endless[..]], &often("4096", 400)),
+            self.service("short", &[&["--every", "4"], &endless[..]], &often("4096", 2)),
             self.service("idle", &[], ""),
             self.service(
                 "tree",
