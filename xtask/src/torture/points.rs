@@ -192,15 +192,9 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &Path) -> Result<u64> {
 
 /// What commands under fire left half done is done now: everybody runs and nothing else was added.
 pub(crate) fn restore(scene: &mut Scene) -> Result<()> {
-    let status = scene.status()?;
-    let of = |name: &str| status.iter().find(|one| one["name"] == name);
-    for name in [TURNED, THORNY] {
-        let now = of(name).with_context(|| format!("{name} is gone"))?;
-        if now["wish"] != "up" {
-            scene.must(&["start", name])?;
-        }
-    }
-    if of(EXTRA).is_some() {
+    // Whatever they look like now: a new daemon may be about to carry out the wish of a stop that was not answered.
+    scene.must(&["start", TURNED, THORNY])?;
+    if scene.status()?.iter().any(|one| one["name"] == EXTRA) {
         let answer = scene.run(&["remove", EXTRA, "--purge"])?;
         // It may have been on its way out.
         let unknown = answer.status.code() == Some(3);
