@@ -94,7 +94,7 @@ struct Campaign {
     kills: u64,
     lines: u64,
     ends: BTreeMap<String, u64>,
-    unknown: BTreeMap<String, u64>,
+    unknown: BTreeMap<&'static str, u64>,
     most: BTreeMap<&'static str, Holding>,
     violations: Vec<(String, PathBuf)>,
     slowest: Vec<(Duration, String)>,
@@ -105,8 +105,8 @@ struct Stage {
     scene: Scene,
     oracle: Oracle,
     faults: u64,
-    /// Runs whose end nobody knows, by who was killed.
-    unknown: BTreeMap<String, u64>,
+    /// Runs whose end nobody knows, and why.
+    unknown: BTreeMap<&'static str, u64>,
 }
 
 impl Campaign {
@@ -208,8 +208,8 @@ impl Campaign {
     /// What was seen in a scene, when it is over.
     fn note(&mut self, stage: &Stage) {
         let oracle = &stage.oracle;
-        for (whom, count) in &stage.unknown {
-            *self.unknown.entry(whom.clone()).or_default() += count;
+        for (why, count) in &stage.unknown {
+            *self.unknown.entry(why).or_default() += count;
         }
         self.lines += oracle.seen();
         for (end, count) in oracle.runs.iter().flat_map(|runs| &runs.ends) {
@@ -248,8 +248,8 @@ impl Campaign {
         let ends: Vec<String> =
             self.ends.iter().map(|(end, count)| format!("{end}: {count}")).collect();
         println!("runs ended with {}", ends.join(", "));
-        for (whom, count) in &self.unknown {
-            println!("  unknown after a kill of {whom}: {count}");
+        for (why, count) in &self.unknown {
+            println!("  unknown {why}: {count}");
         }
         for (who, most) in &self.most {
             println!(
@@ -302,7 +302,7 @@ impl Stage {
                 unknown == 0 || !round.spares_keeper(),
                 "{unknown} exits unknown to the keeper"
             );
-            *self.unknown.entry(round.whom()).or_default() += unknown;
+            *self.unknown.entry(round.blindness()).or_default() += unknown;
         }
         Ok(kills)
     }

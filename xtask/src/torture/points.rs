@@ -192,16 +192,11 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &Path) -> Result<u64> {
 
 /// What commands under fire left half done is done now: everybody runs and nothing else was added.
 pub(crate) fn restore(scene: &mut Scene) -> Result<()> {
-    let status = scene.status()?;
-    let of = |name: &str| status.iter().find(|one| one["name"] == name);
-    for name in [TURNED, THORNY] {
-        let now = of(name).with_context(|| format!("{name} is gone"))?;
-        if now["wish"] != "up" {
-            scene.must(&["start", name])?;
-        }
-    }
-    if of(EXTRA).is_some() {
-        let answer = scene.run(&["remove", EXTRA, "--purge"])?;
+    // Whatever they look like now: a new daemon may be about to carry out the wish of a stop that was not answered.
+    let answer = scene.insist(&["start", TURNED, THORNY])?;
+    ensure!(answer.is_ok(), "{TURNED} and {THORNY} cannot be started: {}", answer.errors);
+    if scene.status()?.iter().any(|one| one["name"] == EXTRA) {
+        let answer = scene.insist(&["remove", EXTRA, "--purge"])?;
         // It may have been on its way out.
         let unknown = answer.status.code() == Some(3);
         ensure!(answer.is_ok() || unknown, "{EXTRA} cannot be removed: {}", answer.errors);

@@ -81,15 +81,13 @@ impl Round {
         Round { under_way, armed, kills }
     }
 
-    /// Who is killed, in words.
-    pub(crate) fn whom(&self) -> String {
-        let words: Vec<String> = self.kills.iter().map(|(_, role)| format!("{role:?}")).collect();
-        let storm = self.kills.len() == STORM;
-        let whom = if storm { "many".to_owned() } else { words.join(", ").to_lowercase() };
-        // The daemon leaves before an upgrade: then there is no witness.
-        let upgrade = if self.under_way == Some(Order::Upgrade) { " in an upgrade" } else { "" };
-        let armed = if self.armed.is_some() { " and a failpoint" } else { "" };
-        format!("{whom}{upgrade}{armed}")
+    /// Why nobody may have seen how a run ended.
+    pub(crate) fn blindness(&self) -> &'static str {
+        match (&self.kills[..], self.under_way, &self.armed) {
+            (_, Some(Order::Upgrade), _) => "in an upgrade, before which the daemon leaves",
+            ([(_, Role::Keeper)], _, None) => "when the keeper alone was killed",
+            _ => "when more than one was killed",
+        }
     }
 
     /// Nothing happens to the keeper.

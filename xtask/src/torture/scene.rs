@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 const COMMAND_LIMIT: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(1);
 
+/// What a command ends with that met Proctor while one of its processes was being replaced.
+const UNAVAILABLE: i32 = 5;
+
 /// What nobody ever restarts: one process from the first moment to the last.
 pub(crate) const STEADY: [&str; 5] = ["fast", "slow", "short", "idle", "tree"];
 
@@ -95,11 +98,11 @@ impl Scene {
         let mut services = vec![
             self.service(
                 "fast",
-                &[&["--every", "2", "--batch", "40"], &endless[..]],
+                &[&["--every", "5", "--batch", "40"], &endless[..]],
                 &often("64KiB", 300),
             ),
-            self.service("slow", &[&["--every", "1"], &endless[..]], &often("4096", 400)),
-            self.service("short", &[&["--every", "1"], &endless[..]], &often("4096", 2)),
+            self.service("slow", &[&["--every", "2"], &endless[..]], &often("4096", 400)),
+            self.service("short", &[&["--every", "4"], &endless[..]], &often("4096", 2)),
             self.service("idle", &[], ""),
             self.service(
                 "tree",
@@ -175,6 +178,18 @@ impl Scene {
 
     pub(crate) fn run(&mut self, words: &[&str]) -> Result<Answer> {
         self.start(words)?.wait()
+    }
+
+    /// As long as it is told to try again in a moment, it does.
+    pub(crate) fn insist(&mut self, words: &[&str]) -> Result<Answer> {
+        let begun = Instant::now();
+        loop {
+            let answer = self.run(words)?;
+            if answer.status.code() != Some(UNAVAILABLE) || begun.elapsed() > COMMAND_LIMIT {
+                return Ok(answer);
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Anything but success is a violation.
