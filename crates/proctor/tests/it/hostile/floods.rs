@@ -180,7 +180,7 @@ fn any_number_of_restarts_leaves_descriptors_threads_and_memory_as_they_were() {
         used(&home)
     };
     home.run(["up", "-d"]);
-    let before = restarts(200);
+    let before = restarts(100);
     let after = restarts(size("HOSTILE_RESTARTS", 1000));
     check_flat(before, after);
     let left = std::fs::read_dir(home.path().join("run/services/web")).unwrap().count();
