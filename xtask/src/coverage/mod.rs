@@ -9,7 +9,7 @@ mod scope;
 
 use crate::step::{cargo, output, root, succeed};
 use crate::tool;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Error, Result, bail};
 use counts::Counts;
 use std::path::Path;
 use std::process::Command;
@@ -32,21 +32,23 @@ pub(crate) fn run() -> Result<()> {
     let root = root()?;
     install_llvm_tools()?;
     let folder = root.join(FOLDER);
-    std::fs::create_dir_all(&folder)?;
-    let counting =
-        environment(&output(prepared(tool::subcommand("llvm-cov", &["show-env"])?, &folder))?);
-    sweep(&folder, "proctor-")?;
-    let mut tests = prepared(cargo(&["test", "--workspace", "--no-fail-fast"])?, &folder);
-    tests.envs(counting.clone());
-    let tested = succeed(tests);
-    // What programs without our environment wrote where they stood.
+    let cover =
+        |args: &[&str]| Ok::<_, Error>(prepared(tool::subcommand("llvm-cov", args)?, &folder));
+    let counting = environment(&output(cover(&["show-env"])?)?);
+    let counted = |mut command: Command| {
+        command.envs(counting.clone());
+        command
+    };
+    // Old counts, and old programs: their lines are those of files that have changed since.
+    succeed(counted(cover(&["clean", "--workspace"])?))?;
+    let tests = prepared(cargo(&["test", "--workspace", "--no-fail-fast"])?, &folder);
+    let tested = succeed(counted(tests));
     for package in std::fs::read_dir(root.join("crates"))?.flatten() {
-        sweep(&package.path(), "default_")?;
+        sweep(&package.path())?;
     }
     tested.context("what failing tests cover says little")?;
-    let mut lines = prepared(tool::subcommand("llvm-cov", &["report", "--lcov"])?, &folder);
-    lines.envs(counting);
-    report(&root, &Counts::parse(&output(lines)?)?)
+    let lines = output(counted(cover(&["report", "--lcov"])?))?;
+    report(&root, &Counts::parse(&lines)?)
 }
 
 fn prepared(mut command: Command, folder: &Path) -> Command {
@@ -71,11 +73,11 @@ fn install_llvm_tools() -> Result<()> {
     succeed(rustup).context("the toolchain's llvm-tools are needed")
 }
 
-/// Remove the counts that are in this folder.
-fn sweep(folder: &Path, beginning: &str) -> Result<()> {
+/// Remove what programs without our environment wrote where they stood.
+fn sweep(folder: &Path) -> Result<()> {
     for entry in std::fs::read_dir(folder)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with(beginning) && name.ends_with(".profraw") {
+        if name.starts_with("default_") && name.ends_with(".profraw") {
             std::fs::remove_file(entry.path())?;
         }
     }
