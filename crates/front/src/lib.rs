@@ -6,4 +6,5 @@
 pub mod cli;
 mod client;
 pub mod local;
+mod paint;
 mod protocol;
