@@ -17,6 +17,7 @@ use proctor_core::name::ServiceName;
 use proctor_core::spec::EnvId;
 use proctor_core::wire::{PhaseView, Refusal, ServiceState, ToKeeper};
 use proctor_sys::failpoint::{self, Point};
+use proctor_sys::memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +62,8 @@ impl Owner {
     pub(crate) async fn run(mut self, startup: Startup, mut inbox: mpsc::Receiver<Command>) {
         self.start(startup).await;
         failpoint::moment(Point::DaemonStarted);
+        // What was read and planned is many times larger than what stays of it.
+        memory::give_back();
         let registry = Arc::clone(&self.registry);
         let mut commands = Vec::new();
         loop {

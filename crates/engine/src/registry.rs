@@ -8,6 +8,7 @@ use crate::api::{Health, View};
 use crate::board::{Board, unknown, up};
 use crate::definition::{Definition, Origin};
 use crate::link::News;
+use crate::settings::Settings;
 use crate::source::Current;
 use proctor_core::config::{HealthCheck, Setting};
 use proctor_core::lifecycle::Wish;
@@ -106,7 +107,8 @@ impl Registry {
     }
 
     /// The configuration in force and its settings.
-    pub(crate) fn set_current(&self, current: Option<Arc<Current>>, settings: Vec<Setting>) {
+    pub(crate) fn set_current(&self, current: Option<Arc<Current>>, settings: &[Setting]) {
+        let settings = Arc::new(Settings::pack(settings));
         self.change(|board| {
             board.view.config = current.as_ref().and_then(|current| current.source.file());
             board.view.settings = settings;
