@@ -141,9 +141,8 @@ impl Keeper {
         for slot in self.services.slots_where(|service| service.machine.run().is_none()) {
             let Some(service) = self.services.remove(slot) else { continue };
             Folder::of(&self.home, &service.name).remove();
-            if let Some(Ok(group)) = self.hierarchy.as_ref().map(|h| h.group(service.name.as_str()))
-            {
-                cgroup::remove(&group);
+            if let Some(hierarchy) = &self.hierarchy {
+                cgroup::remove(&hierarchy.group(service.name.as_str()));
             }
         }
         if let Some(hierarchy) = &self.hierarchy {

@@ -70,6 +70,7 @@ pub fn run(options: Options) -> Result<(), KeeperError> {
     let mut ready = Vec::new();
     loop {
         ready.clear();
+        keeper.pump.ring();
         let timeout = keeper.next_deadline();
         let waited = keeper.poller.wait(timeout, &mut ready);
         waited.map_err(|source| KeeperError::Kernel { what: "cannot wait for events", source })?;

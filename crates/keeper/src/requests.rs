@@ -128,10 +128,8 @@ impl Keeper {
         let Some(service) = self.services.remove(slot) else { return };
         failpoint::moment(Point::RemoveBegin);
         self.pump.send(Command::Forget { slot });
-        if let Some(hierarchy) = &self.hierarchy
-            && let Ok(group) = hierarchy.group(service.name.as_str())
-        {
-            cgroup::remove(&group);
+        if let Some(hierarchy) = &self.hierarchy {
+            cgroup::remove(&hierarchy.group(service.name.as_str()));
         }
         Folder::of(&self.home, &service.name).remove();
         failpoint::moment(Point::RemoveDone);

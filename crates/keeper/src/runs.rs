@@ -10,6 +10,7 @@ use proctor_core::name::RunId;
 use proctor_core::spec::ServiceSpec;
 use proctor_core::statefile::RunHeader;
 use proctor_core::time::{Millis, Now};
+use proctor_core::wire::Tracking;
 use proctor_sys::cgroup::Hierarchy;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
@@ -205,9 +206,7 @@ impl Keeper {
     }
 
     fn cgroup_of(&self, service: &str) -> Option<(PathBuf, OwnedFd)> {
-        let folder = self.hierarchy.as_ref()?.group(service).ok()?;
-        let fd = cgroup::open(&folder).ok()?;
-        Some((folder, fd))
+        self.hierarchy.as_ref()?.open_group(service).ok()
     }
 
     /// Did the program run? Asked when the report is readable or the child has ended.
@@ -294,7 +293,10 @@ impl Keeper {
             return false;
         }
         let run = self.services.get(slot).and_then(|s| s.run.as_ref());
-        if let Some(count) = run.and_then(|run| cgroup::oom_kills(run.cgroup.as_deref()?)) {
+        // Beside v1 there are no counts of a group.
+        if self.tracking() == Tracking::CgroupV2
+            && let Some(count) = run.and_then(|run| cgroup::oom_kills(run.cgroup.as_deref()?))
+        {
             return count > 0;
         }
         let now = proc::oom_kills().unwrap_or(0);

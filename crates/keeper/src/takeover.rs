@@ -265,7 +265,7 @@ impl Keeper {
     /// The cgroup that runs of a service are made in, if there is one now.
     fn cgroup_path(&self, slot: u32) -> Option<PathBuf> {
         let name = self.services.get(slot)?.name.as_str();
-        let path = self.hierarchy.as_ref()?.group(name).ok()?;
+        let path = self.hierarchy.as_ref()?.group(name);
         cgroup::populated(&path)?.then_some(path)
     }
 
@@ -302,10 +302,8 @@ impl Keeper {
 
     /// A keeper that died after a kill left the group that must not be used again. One with a run in it stays.
     fn renew_cgroup(&self, name: &ServiceName) {
-        if let Some(hierarchy) = &self.hierarchy
-            && let Ok(group) = hierarchy.group(name.as_str())
-        {
-            cgroup::remove(&group);
+        if let Some(hierarchy) = &self.hierarchy {
+            cgroup::remove(&hierarchy.group(name.as_str()));
         }
     }
 }

@@ -57,13 +57,22 @@ impl Hierarchy {
         self.tracking
     }
 
-    /// The folder of a service's group; made when needed.
-    pub fn group(&self, service: &str) -> io::Result<PathBuf> {
-        let folder = self.root.join(service);
-        match std::fs::create_dir(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(folder),
-        }
+    /// The folder of a service's group, whether or not there is one.
+    pub fn group(&self, service: &str) -> PathBuf {
+        self.root.join(service)
+    }
+
+    /// The folder of a service's group, open to start a process in it; made when needed.
+    pub fn open_group(&self, service: &str) -> io::Result<(PathBuf, OwnedFd)> {
+        let folder = self.group(service);
+        let opened = match open(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                std::fs::create_dir(&folder)?;
+                open(&folder)
+            }
+            opened => opened,
+        };
+        opened.map(|fd| (folder, fd))
     }
 
     /// Remove our own group, if nothing is left in it.
@@ -83,16 +92,16 @@ fn mount_point(mountinfo: &str) -> Option<(PathBuf, String)> {
     })
 }
 
-/// Open a group's folder, to start a process in it.
-pub fn open(folder: &Path) -> io::Result<OwnedFd> {
+fn open(folder: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
 /// Does any living process belong to the group or one below it? `None`: the group cannot be read (gone, perhaps).
 pub fn populated(folder: &Path) -> Option<bool> {
-    let text = std::fs::read_to_string(folder.join("cgroup.events")).ok()?;
-    Some(text.lines().any(|line| line.trim() == "populated 1"))
+    let mut room = [0; 256];
+    let text = crate::file::read_into(&folder.join("cgroup.events"), &mut room).ok()?;
+    Some(text.split(|byte| *byte == b'\n').any(|line| line == b"populated 1"))
 }
 
 /// All processes of the group and those below it, zombies included.

@@ -33,7 +33,8 @@ pub fn create(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Ends> {
     }
     // Refused when this user's pipes hold too much already: the default of 64 KiB then has to do.
     let _ = rustix::pipe::fcntl_setpipe_size(&theirs, CAPACITY);
-    Ok(Ends { ours: open(path)?, theirs })
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(Ends { ours: rustix::fs::open(path, flags, Mode::empty())?, theirs })
 }
 
 /// Open our end of a FIFO that exists: after a takeover, or as a witness that keeps its buffer alive.

@@ -89,6 +89,19 @@ pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Read as much of a small file of the kernel's as there is room for, with as few calls as can be.
+pub fn read_into<'a>(path: &Path, room: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut length = 0;
+    while length < room.len() {
+        match rustix::io::read(&file, &mut room[length..])? {
+            0 => break,
+            more => length += more,
+        }
+    }
+    Ok(&room[..length])
+}
+
 /// Make a folder only we may look into, with those above it.
 pub fn private_dir(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)

@@ -1,6 +1,7 @@
 //! Reading `/proc`.
 
 use std::io::Read;
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// The fields of `/proc/PID/stat` that matter here.
@@ -114,7 +115,9 @@ pub fn name(pid: u32) -> Option<String> {
 
 /// How many processes the kernel has killed for lack of memory since boot.
 pub fn oom_kills() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    let mut room = [0; 16 << 10];
+    let text = crate::file::read_into(Path::new("/proc/vmstat"), &mut room).ok()?;
+    let text = std::str::from_utf8(text).ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
 }
 

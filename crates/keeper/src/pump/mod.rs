@@ -95,6 +95,8 @@ pub(crate) struct Pump {
     /// Commands whose descriptors there is no room for now, and those behind them.
     outbox: VecDeque<Command>,
     shared: Arc<Shared>,
+    /// Something was sent since the last ring.
+    unheard: bool,
     drained: Receiver<Drained>,
     thread: Option<JoinHandle<()>>,
 }
@@ -139,7 +141,8 @@ impl Pump {
             // One table: it is the worker's now.
             let _ = theirs.into_raw_fd();
         }
-        Ok(Pump { commands, chute, outbox: VecDeque::new(), shared, drained, thread })
+        let (outbox, unheard) = (VecDeque::new(), false);
+        Ok(Pump { commands, chute, outbox, shared, unheard, drained, thread })
     }
 
     pub(crate) fn send(&mut self, command: Command) {
@@ -162,7 +165,15 @@ impl Pump {
                 }
             }
         }
-        self.shared.wake.ring();
+        self.unheard = true;
+    }
+
+    /// Let the pump hear of what was sent. Once a round, when everything else is done: it should not compete with a service
+    /// that is just being started.
+    pub(crate) fn ring(&mut self) {
+        if std::mem::take(&mut self.unheard) {
+            self.shared.wake.ring();
+        }
     }
 
     /// Send a command's descriptors ahead of it; the command comes back if there is no room.
@@ -203,6 +214,7 @@ impl Pump {
         // What has not been sent waits in the pipes, too.
         self.outbox.clear();
         self.send(Command::Stop);
+        self.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

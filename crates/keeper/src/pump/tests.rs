@@ -42,12 +42,14 @@ fn begin(pump: &mut Pump, folder: &Path, run: u64, spec: LogSpec) -> File {
         pipes: Pipes::Here([Some(ends.ours), None]),
         fresh: true,
     });
+    pump.ring();
     File::from(ends.theirs)
 }
 
 /// End the run and wait until the pump says that all is stored.
 fn end(pump: &mut Pump, run: u64) {
     pump.send(Command::End { slot: SLOT, run: RunId(run), exit: Exit::Code(7) });
+    pump.ring();
     let drained = loop {
         use rustix::event::{PollFd, PollFlags, poll};
         poll(&mut [PollFd::from_borrowed_fd(pump.bell(), PollFlags::IN)], None).unwrap();
@@ -110,6 +112,7 @@ fn a_run_that_is_taken_over_has_its_start_marked_once() {
             pipes: Pipes::Here([Some(ends.ours), None]),
             fresh: false,
         });
+        pump.ring();
         std::fs::remove_file(&path).unwrap();
         pump.stop();
     };
@@ -178,6 +181,7 @@ fn a_new_pump_goes_on_where_the_last_one_was_when_it_died() {
         pipes: Pipes::Here([Some(pipe), None]),
         fresh: false,
     });
+    second.ring();
     out.write_all(b"three\n").unwrap();
     drop(out);
     end(&mut second, 1);
@@ -244,6 +248,7 @@ fn more_pipes_than_there_is_room_for_on_the_way_all_arrive() {
             pipes: Pipes::Here([Some(ends.ours), None]),
             fresh: true,
         });
+        pump.ring();
     }
     let all_stored = |pump: &mut Pump| {
         pump.silence();
@@ -297,6 +302,7 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
         pipes: Pipes::Here([Some(ends.ours), None]),
         fresh: true,
     });
+    pump.ring();
     let log = other.path().join("logs/stdout.00000001.log");
     wait_until("the other's log", LIMIT, || {
         chatty.write_all(b"chat\n").unwrap();
@@ -389,5 +395,6 @@ fn taken_over(pump: &mut Pump, folder: &Path) -> File {
     let pipes = Pipes::Here([Some(fifo::open(&path).unwrap()), None]);
     let (folder, run) = (folder.join("logs"), RunId(1));
     pump.send(Command::Begin { slot: SLOT, folder, spec: spec(), run, pipes, fresh: false });
+    pump.ring();
     theirs
 }
