@@ -29,6 +29,12 @@ const LARGEST_MEMORY: &str = "-rss_limit_mb=1024";
 /// Longer inputs are slower and find nothing new.
 const LONGEST_INPUT: &str = "-max_len=4096";
 
+/// What libFuzzer says of itself at the end.
+const INPUTS_TRIED: &str = "stat::number_of_executed_units:";
+
+/// Lines of a failed fuzzer that are shown: the panic, the stack and the input.
+const LAST_WORDS: usize = 60;
+
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
     seconds: u32,
@@ -38,12 +44,16 @@ struct Options {
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = parse(words)?;
     let folder = root()?.join("fuzz");
+    println!("== building the targets");
+    succeed(fuzzer(&["build"])?)?;
     let mut failed = Vec::new();
     for decoder in DECODERS.iter().filter(|it| options.targets.contains(&it.name)) {
-        println!("== {}: {} s", decoder.name, options.seconds);
-        if let Err(why) = one(decoder, &folder, options.seconds) {
-            println!("{why:#}");
-            failed.push(decoder.name);
+        match one(decoder, &folder, options.seconds)? {
+            Ok(inputs) => println!("== {}: {inputs} inputs in {} s", decoder.name, options.seconds),
+            Err(said) => {
+                println!("{said}\n== {}: FAILED", decoder.name);
+                failed.push(decoder.name);
+            }
         }
     }
     if !failed.is_empty() {
@@ -73,30 +83,40 @@ fn parse(words: &[&str]) -> Result<Options> {
     Ok(options)
 }
 
-fn one(decoder: &Decoder, folder: &Path, seconds: u32) -> Result<()> {
+/// How many inputs were tried, or what the fuzzer said last and the inputs it stumbled over.
+fn one(decoder: &Decoder, folder: &Path, seconds: u32) -> Result<Result<String, String>> {
     let corpus = folder.join("corpus").join(decoder.name);
     write_seeds(decoder, &corpus)?;
     let artifacts = folder.join("artifacts").join(decoder.name);
     let before = files(&artifacts);
-    let result = succeed(fuzzer(decoder.name, seconds)?);
-    for found in files(&artifacts).difference(&before) {
-        let bytes = std::fs::read(found).unwrap_or_default();
-        println!("== {} is not decoded as promised:", decoder.name);
-        println!("   b\"{}\"", bytes.escape_ascii());
-        println!("   again: cargo fuzz run {} {}", decoder.name, found.display());
-    }
-    result
-}
-
-fn fuzzer(target: &str, seconds: u32) -> Result<Command> {
-    let mut command = tool::subcommand("fuzz", &["run", target, "--"])?;
+    let mut command = fuzzer(&["run", decoder.name, "--"])?;
     command
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-timeout={INPUT_SECONDS}"))
-        .args([LARGEST_ALLOCATION, LARGEST_MEMORY, LONGEST_INPUT, "-verbosity=0"])
-        .arg("-print_final_stats=1")
-        .env("RUSTC_BOOTSTRAP", "1");
+        .args([LARGEST_ALLOCATION, LARGEST_MEMORY, LONGEST_INPUT, "-print_final_stats=1"]);
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        let count = said.lines().find_map(|line| line.strip_prefix(INPUTS_TRIED));
+        return Ok(Ok(count.unwrap_or("an unknown number of").trim().to_owned()));
+    }
+    let mut last: Vec<&str> = said.lines().rev().take(LAST_WORDS).collect();
+    last.reverse();
+    let found = files(&artifacts);
+    let inputs = found.difference(&before).map(|file| reproducer(decoder.name, file));
+    Ok(Err(last.into_iter().map(str::to_owned).chain(inputs).collect::<Vec<_>>().join("\n")))
+}
+
+fn fuzzer(args: &[&str]) -> Result<Command> {
+    let mut command = tool::subcommand("fuzz", args)?;
+    command.env("RUSTC_BOOTSTRAP", "1");
     Ok(command)
+}
+
+fn reproducer(target: &str, file: &Path) -> String {
+    let bytes = std::fs::read(file).unwrap_or_default();
+    let again = format!("RUSTC_BOOTSTRAP=1 cargo fuzz run {target} {}", file.display());
+    format!("   not decoded as promised: b\"{}\"\n   again: {again}", bytes.escape_ascii())
 }
 
 /// Real values for the fuzzer to begin from; what it has found itself stays.

@@ -62,10 +62,10 @@ fn cut(pieces: &[&[u8]]) -> (Vec<Vec<u8>>, bool) {
 }
 
 /// The input as the operation it names would be given it, and as every other would.
-fn inputs(request: &Request) {
+fn inputs(request: &Request<'_>) {
     let named = table::find(&request.op).map(|entry| entry.meta.name);
     for name in TABLE.iter().map(|entry| entry.meta.name) {
-        let Ok(input) = given(name, request.input.clone()) else { continue };
+        let Ok(input) = given(name, request.input.clone().into_owned()) else { continue };
         let again = given(name, input.clone());
         assert_eq!(again.as_ref().ok(), Some(&input), "{name}: {named:?}");
     }

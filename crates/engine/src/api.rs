@@ -5,6 +5,7 @@ use crate::error::EngineError;
 use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
+use crate::settings::Settings;
 use crate::usage::Meter;
 use crate::{apply, logs, select, source, startable, upgrade};
 use proctor_core::config::Setting;
@@ -46,7 +47,7 @@ pub struct View {
     pub groups: BTreeMap<String, Vec<ServiceName>>,
     pub config: Option<PathBuf>,
     pub keeper: Option<KeeperView>,
-    pub settings: Vec<Setting>,
+    pub settings: Arc<Settings>,
     /// What is wrong and needs somebody to do something.
     pub problems: Vec<String>,
 }
@@ -65,7 +66,8 @@ pub struct ServiceView {
     pub added: bool,
     pub description: Option<String>,
     pub groups: Vec<String>,
-    pub argv: Vec<String>,
+    /// As it may be shown: secrets are masked.
+    pub command: String,
     pub working_dir: String,
     pub autostart: bool,
     pub port: Option<u16>,

@@ -124,7 +124,7 @@ impl Owner {
         tracing::info!(source, added = counts.0, changed = counts.1, removed = counts.2, "applied");
         self.registry.define(&defines);
         self.registry.removing(&removes);
-        self.registry.set_current(Some(Arc::new(asked)), prepared.settings);
+        self.registry.set_current(Some(Arc::new(asked)), &prepared.settings);
         self.troubles.config = None;
         for definition in &prepared.definitions {
             self.troubles.services.remove(definition.name());

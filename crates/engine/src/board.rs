@@ -4,6 +4,7 @@ use crate::api::{Health, KeeperView, ServiceView, View};
 use crate::definition::{Definition, Origin};
 use crate::link::News;
 use crate::source::Current;
+use proctor_core::config::redact;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::{PhaseView, ServiceState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -198,7 +199,7 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
         added: definition.origin == Origin::Added,
         description: def.description.clone(),
         groups: def.groups.clone(),
-        argv: definition.spec().exec.argv.clone(),
+        command: redact::command_line(&definition.spec().exec.argv),
         working_dir: def.working_dir.clone(),
         autostart: def.autostart,
         port: def.port,
@@ -215,7 +216,7 @@ pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
         added: false,
         description: None,
         groups: Vec::new(),
-        argv: Vec::new(),
+        command: String::new(),
         working_dir: String::new(),
         autostart: false,
         port: None,

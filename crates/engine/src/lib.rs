@@ -19,6 +19,7 @@ mod probe;
 mod probes;
 mod registry;
 mod select;
+pub mod settings;
 mod source;
 mod startable;
 mod startup;

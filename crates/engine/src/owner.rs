@@ -9,7 +9,7 @@ use crate::definition::Definition;
 use crate::environment::Environments;
 use crate::error::EngineError;
 use crate::link::{Ask, Link};
-use crate::registry::Registry;
+use crate::registry::{Awaited, Registry};
 use crate::startup::{Startup, Troubles};
 use crate::store::{Execs, Store, Stored, StoredRun, StoredWish};
 use proctor_core::lifecycle::Wish;
@@ -17,6 +17,7 @@ use proctor_core::name::ServiceName;
 use proctor_core::spec::EnvId;
 use proctor_core::wire::{PhaseView, Refusal, ServiceState, ToKeeper};
 use proctor_sys::failpoint::{self, Point};
+use proctor_sys::memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +62,8 @@ impl Owner {
     pub(crate) async fn run(mut self, startup: Startup, mut inbox: mpsc::Receiver<Command>) {
         self.start(startup).await;
         failpoint::moment(Point::DaemonStarted);
+        // What was read and planned is many times larger than what stays of it.
+        memory::give_back();
         let registry = Arc::clone(&self.registry);
         let mut commands = Vec::new();
         loop {
@@ -171,12 +174,15 @@ impl Owner {
     /// Ask, and give the answers when what they brought about can be seen: who starts a service that has failed must
     /// not look at it and see that it has failed.
     async fn ask_and_see(&self, asks: Vec<Ask>) -> Vec<Result<(), EngineError>> {
-        let effects: Vec<Option<ServiceName>> = asks.iter().map(|ask| self.affected(ask)).collect();
-        let count = |name: &ServiceName| (name.clone(), self.registry.states_of(name));
+        let effects: Vec<Option<(ServiceName, Option<Wish>)>> =
+            asks.iter().map(|ask| self.affected(ask)).collect();
+        let count = |(name, wish): &(ServiceName, Option<Wish>)| {
+            (name.clone(), Awaited { states: self.registry.states_of(name), wish: *wish })
+        };
         let mut counted: BTreeMap<_, _> = effects.iter().flatten().map(count).collect();
         let answers = self.link.ask_all(asks).await;
-        for (name, answer) in effects.iter().zip(&answers) {
-            if let (Some(name), Err(_)) = (name, answer) {
+        for (effect, answer) in effects.iter().zip(&answers) {
+            if let (Some((name, _)), Err(_)) = (effect, answer) {
                 counted.remove(name);
             }
         }
@@ -186,14 +192,16 @@ impl Owner {
         answers
     }
 
-    /// The service whose state a request changes, if it changes one.
-    fn affected(&self, ask: &Ask) -> Option<ServiceName> {
+    /// The service whose state a request changes, if it changes one, and the wish that can be seen then.
+    fn affected(&self, ask: &Ask) -> Option<(ServiceName, Option<Wish>)> {
         match ask {
             Ask::Wish(name, wish) => {
                 let state = self.registry.read(|view| view.services.get(name)?.state.clone());
-                state.is_none_or(|state| changes(&state, *wish)).then(|| name.clone())
+                // One that runs once may be over, and its wish with it, before it is seen.
+                let lasting = Some(*wish).filter(|wish| *wish != Wish::Once);
+                state.is_none_or(|state| changes(&state, *wish)).then(|| (name.clone(), lasting))
             }
-            Ask::Restart(name) => Some(name.clone()),
+            Ask::Restart(name) => Some((name.clone(), None)),
             Ask::Define(_) | Ask::Remove(_) | Ask::Signal(..) | Ask::Shutdown | Ask::Upgrade(_) => {
                 None
             }

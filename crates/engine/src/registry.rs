@@ -8,8 +8,10 @@ use crate::api::{Health, View};
 use crate::board::{Board, unknown, up};
 use crate::definition::{Definition, Origin};
 use crate::link::News;
+use crate::settings::Settings;
 use crate::source::Current;
 use proctor_core::config::{HealthCheck, Setting};
+use proctor_core::lifecycle::Wish;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::RunView;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +23,13 @@ pub(crate) struct Registry {
     generation: watch::Sender<u64>,
     probing: Notify,
     vanishing: Notify,
+}
+
+/// What is waited for after a request: more states than these, with this wish if it is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Awaited {
+    pub(crate) states: u64,
+    pub(crate) wish: Option<Wish>,
 }
 
 impl Registry {
@@ -98,7 +107,8 @@ impl Registry {
     }
 
     /// The configuration in force and its settings.
-    pub(crate) fn set_current(&self, current: Option<Arc<Current>>, settings: Vec<Setting>) {
+    pub(crate) fn set_current(&self, current: Option<Arc<Current>>, settings: &[Setting]) {
+        let settings = Arc::new(Settings::pack(settings));
         self.change(|board| {
             board.view.config = current.as_ref().and_then(|current| current.source.file());
             board.view.settings = settings;
@@ -178,14 +188,22 @@ impl Registry {
         self.look().records.get(name).map_or(0, |record| record.states)
     }
 
-    /// Wait until the keeper has sent a newer state of each of these than those counted before.
-    pub(crate) async fn newer_states(&self, counted: &BTreeMap<ServiceName, u64>) {
-        let newer = |(name, before): &(&ServiceName, &u64)| {
+    /// Wait until the keeper has sent a newer state of each of these than those counted before. Of a service that comes
+    /// and goes all the time, that may be one from before the wish: then it is waited for one that has it.
+    pub(crate) async fn newer_states(&self, counted: &BTreeMap<ServiceName, Awaited>) {
+        let newer = |(name, awaited): &(&ServiceName, &Awaited)| {
+            let board = self.look();
+            let state = board.view.services.get(*name).and_then(|service| service.state.as_ref());
+            let wished = match (awaited.wish, state) {
+                (Some(wish), Some(state)) => state.wish == wish,
+                (None, _) | (_, None) => true,
+            };
             // One that is gone has nothing more to say.
-            self.look().records.get(*name).is_none_or(|record| record.states > **before)
+            let record = board.records.get(*name);
+            record.is_none_or(|record| record.states > awaited.states && wished)
         };
         // Each is looked at until it has come, and not again.
-        let mut missing: Vec<(&ServiceName, &u64)> = counted.iter().collect();
+        let mut missing: Vec<(&ServiceName, &Awaited)> = counted.iter().collect();
         loop {
             let seen = self.read(|view| view.generation);
             while missing.pop_if(|last| newer(last)).is_some() {}

@@ -84,7 +84,7 @@ impl Startup {
         for (name, exec) in &self.began {
             registry.recall_run(name, *exec);
         }
-        registry.set_current(self.current.clone(), self.settings.clone());
+        registry.set_current(self.current.clone(), &self.settings);
         registry.set_problems(self.troubles.texts());
     }
 

@@ -309,7 +309,12 @@ mod tests {
         std::fs::write(folder.path().join(".services.json.4294967295-1-0.tmp"), "{").unwrap();
         let (_, found) = Store::open(path);
         assert!(matches!(found, Found::Stored(back) if *back == stored));
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let mut left: Vec<_> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, [".services.json.spare", "services.json"]);
     }
 
     #[tokio::test]
@@ -335,6 +340,18 @@ mod tests {
         let path = folder.path().join("services.json");
         std::fs::write(&path, good).unwrap();
         assert!(matches!(Store::open(path).1, Found::Stored(_)));
+    }
+
+    #[test]
+    fn no_part_of_a_file_is_taken_for_the_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("services.json");
+        for length in 0..RELEASED.len() {
+            std::fs::write(&path, &RELEASED[..length]).unwrap();
+            assert!(read(&path).is_err(), "{length} bytes were taken");
+        }
+        std::fs::write(&path, RELEASED).unwrap();
+        assert!(read(&path).unwrap().is_some());
     }
 
     #[tokio::test]

@@ -1,11 +1,12 @@
 //! The client of the unix socket: blocking, without a runtime, because a command line that lives for milliseconds
 //! needs neither threads nor futures.
 
-use crate::protocol::{Answer, Cut, Lines, MAX_ANSWER, Request};
+use crate::protocol::{Answer, Cut, Lines, Look, MAX_ANSWER, Request, Shown};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_sys::file::Lock;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -88,9 +89,29 @@ impl Client {
         self.receive(limit)
     }
 
+    /// Ask for text that is shown as it comes.
+    pub(crate) fn page(
+        &mut self,
+        op: &str,
+        input: &Value,
+        look: Look,
+        limit: Duration,
+    ) -> Result<Shown, CallError> {
+        self.request(op, input, Some(look))?;
+        match self.answer(limit)? {
+            Answer::Page(page) => Ok(page),
+            Answer::Ok(_) => Err(unreadable("no page")),
+            Answer::Error(error) => Err(CallError::Refused(error)),
+        }
+    }
+
     /// Ask; [`Client::receive`] takes the answer.
     pub(crate) fn send(&mut self, op: &str, input: &Value) -> Result<(), CallError> {
-        let request = Request { op: op.to_owned(), input: input.clone() };
+        self.request(op, input, None)
+    }
+
+    fn request(&mut self, op: &str, input: &Value, page: Option<Look>) -> Result<(), CallError> {
+        let request = Request { op: Cow::Borrowed(op), input: Cow::Borrowed(input), page };
         let mut line = serde_json::to_vec(&request).map_err(|error| {
             CallError::Refused(OpError::new(Code::Internal, format!("cannot encode: {error}")))
         })?;
@@ -105,18 +126,17 @@ impl Client {
 
     /// The answer to the last question.
     pub(crate) fn receive(&mut self, limit: Duration) -> Result<Value, CallError> {
-        self.stream.set_read_timeout(Some(limit)).map_err(|_| CallError::Lost)?;
-        let line = self.read_line()?;
-        let answer = serde_json::from_slice(&line).map_err(|error| {
-            CallError::Refused(OpError::new(
-                Code::Internal,
-                format!("an answer that cannot be read: {error}"),
-            ))
-        })?;
-        match answer {
+        match self.answer(limit)? {
             Answer::Ok(value) => Ok(value),
+            Answer::Page(_) => Err(unreadable("a page that nobody asked for")),
             Answer::Error(error) => Err(CallError::Refused(error)),
         }
+    }
+
+    fn answer(&mut self, limit: Duration) -> Result<Answer, CallError> {
+        self.stream.set_read_timeout(Some(limit)).map_err(|_| CallError::Lost)?;
+        let line = self.read_line()?;
+        serde_json::from_slice(&line).map_err(|error| unreadable(&error.to_string()))
     }
 
     fn read_line(&mut self) -> Result<Vec<u8>, CallError> {
@@ -173,6 +193,11 @@ impl Breaker {
         // Already ended is as good.
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
+}
+
+fn unreadable(why: &str) -> CallError {
+    let message = format!("an answer that cannot be read: {why}");
+    CallError::Refused(OpError::new(Code::Internal, message))
 }
 
 fn is_absent(error: &io::Error) -> bool {

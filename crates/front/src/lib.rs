@@ -6,5 +6,6 @@
 pub mod cli;
 mod client;
 pub mod local;
+mod paint;
 #[doc(hidden)]
 pub mod protocol;

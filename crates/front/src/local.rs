@@ -4,11 +4,15 @@
 //! one after the other, connections beside each other. A client that vanishes ends its own long poll; a change
 //! that was begun is finished, because half of one would be worse than one nobody hears about.
 
-use crate::protocol::{Answer, Cut, Lines, MAX_REQUEST, Request};
+use crate::paint::paint;
+use crate::protocol::{self, Cut, Lines, MAX_REQUEST, Request};
+use jiff::tz::TimeZone;
 use proctor_ops::dispatch::dispatch;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Context, Effect, Principal};
+use proctor_ops::reply::{Form, Reply};
 use proctor_ops::table;
+use proctor_sys::memory;
 use serde_json::Value;
 use std::io;
 use std::pin::Pin;
@@ -32,6 +36,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Requests are small; an environment takes a few of these.
 const READ_CHUNK: usize = 8 << 10;
 
+/// What has a longer answer took much more memory than what stays of it.
+const LARGE_ANSWER: usize = 128 << 10;
+
 /// After a failed accept (no descriptors left): long enough for one to be freed, too short to be noticed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -42,7 +49,8 @@ pub trait Dispatch: Send + Sync + 'static {
         principal: Principal,
         op: String,
         input: Value,
-    ) -> Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send>>;
+        form: Form,
+    ) -> Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send>>;
 }
 
 impl Dispatch for Context {
@@ -51,9 +59,10 @@ impl Dispatch for Context {
         principal: Principal,
         op: String,
         input: Value,
-    ) -> Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send>> {
+        form: Form,
+    ) -> Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send>> {
         let context = self.called_by(principal);
-        Box::pin(async move { dispatch(&context, &op, input).await })
+        Box::pin(async move { dispatch(&context, &op, input, form).await })
     }
 }
 
@@ -99,11 +108,11 @@ async fn connection(stream: UnixStream, full: bool, dispatch: Arc<dyn Dispatch>)
         (Ok(_), true) => {
             let error =
                 OpError::new(Code::Busy, "too many connections").help("try again in a moment");
-            let _ = answer(&mut write, Err(error)).await;
+            let _ = answer(&mut write, Err(error), Form::Json).await;
             return;
         }
         (Err(error), _) => {
-            let _ = answer(&mut write, Err(error)).await;
+            let _ = answer(&mut write, Err(error), Form::Json).await;
             return;
         }
     };
@@ -136,16 +145,20 @@ async fn requests(
             Line::End => return Ok(()),
             Line::TooLong => {
                 let error = OpError::bad_input(format!("a request is at most {MAX_REQUEST} bytes"));
-                return answer(write, Err(error)).await;
+                return answer(write, Err(error), Form::Json).await.map(drop);
             }
-            Line::Whole(line) => Request::parse(&line),
+            Line::Whole(line) => Request::parse(&line).map(Request::owned),
         };
+        let mut form = Form::Json;
         let result = match request {
             Err(error) => Err(error),
-            Ok(request) => {
+            Ok((op, input, look)) => {
+                if let Some(look) = look {
+                    form = Form::Page { width: look.width, paint: paint(look.colour), zone };
+                }
                 let reading =
-                    table::find(&request.op).is_some_and(|entry| entry.meta.effect == Effect::Read);
-                let call = dispatch.dispatch(principal.clone(), request.op, request.input);
+                    table::find(&op).is_some_and(|entry| entry.meta.effect == Effect::Read);
+                let call = dispatch.dispatch(principal.clone(), op, input, form);
                 tokio::select! {
                     biased;
                     result = call => result,
@@ -153,9 +166,21 @@ async fn requests(
                 }
             }
         };
-        answer(write, result).await?;
+        let length = answer(write, result, form).await?;
+        if length > LARGE_ANSWER {
+            memory::give_back();
+        }
     }
     Ok(())
+}
+
+/// The machine's, which is that of clients who do not say otherwise. Our own `TZ` is that of whoever started us.
+fn zone() -> TimeZone {
+    if std::env::var_os("TZ").is_none() {
+        return TimeZone::system();
+    }
+    let file = std::fs::read("/etc/localtime").ok();
+    file.and_then(|file| TimeZone::tzif("local", &file).ok()).unwrap_or(TimeZone::UTC)
 }
 
 enum Line {
@@ -219,11 +244,15 @@ fn hung_up(read: &OwnedReadHalf) -> bool {
         && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
-async fn answer(write: &mut OwnedWriteHalf, result: Result<Value, OpError>) -> io::Result<()> {
-    let mut line = serde_json::to_vec(&Answer::from(result))?;
-    line.push(b'\n');
+/// Returns how long the answer was.
+async fn answer(
+    write: &mut OwnedWriteHalf,
+    result: Result<Reply, OpError>,
+    form: Form,
+) -> io::Result<usize> {
+    let line = protocol::line(result, form)?;
     match timeout(WRITE_TIMEOUT, write.write_all(&line)).await {
-        Ok(written) => written,
+        Ok(written) => written.map(|()| line.len()),
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
 }

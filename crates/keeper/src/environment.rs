@@ -22,7 +22,9 @@ impl Environments {
                 Ok(Some(StoredEnv(vars))) => drop(known.insert(EnvId(id), vars)),
                 Ok(None) => {}
                 Err(error) => {
-                    log!("{error}; services that inherit it get none until they are defined again")
+                    log!(
+                        "{error}; services that inherit it are not started before it is known again"
+                    )
                 }
             }
         }
@@ -44,9 +46,10 @@ impl Environments {
         }
     }
 
-    /// The whole environment of a run as `NAME=value`: shared, then the service's own, then ours.
-    pub(crate) fn of(&self, exec: &ExecSpec, ours: &[(&str, &str)]) -> Vec<String> {
-        let shared = self.known.get(&exec.base_env).map(Vec::as_slice).unwrap_or_default();
+    /// The whole environment of a run as `NAME=value`: shared, then the service's own, then ours. `None`: what is shared
+    /// was lost, and the daemon has not sent it again yet.
+    pub(crate) fn of(&self, exec: &ExecSpec, ours: &[(&str, &str)]) -> Option<Vec<String>> {
+        let shared = self.known.get(&exec.base_env)?;
         let own = exec.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let mut all: Vec<(&str, &str)> =
             Vec::with_capacity(shared.len() + exec.env.len() + ours.len());
@@ -61,7 +64,7 @@ impl Environments {
                 }
             }
         }
-        all.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+        Some(all.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::daemon::Daemon;
 use crate::ending::Ending;
 use crate::environment::Environments;
 use crate::log;
-use crate::lost::Place;
+use crate::lost::{Marked, Place};
 use crate::pump::Pump;
 use crate::records::{self, Folder};
 use crate::service::{Run, Services};
@@ -22,7 +22,7 @@ use proctor_sys::file::Lock;
 use proctor_sys::poll::{Interest, Poller, Ready};
 use proctor_sys::signal::{self, Signals};
 use proctor_sys::{clock, inherit, proc, process};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -113,6 +113,8 @@ pub(crate) struct Keeper {
     pub(crate) open_files: (Option<u64>, Option<u64>),
     pub(crate) keeper_command: Vec<String>,
     pub(crate) witnesses: Vec<OwnedFd>,
+    /// Looked up once in a takeover, if something was lost.
+    pub(crate) marked: Option<Marked>,
 }
 
 /// What a descriptor in the poller means.
@@ -196,6 +198,7 @@ impl Keeper {
             open_files: inherit::raise_open_files(),
             keeper_command: options.keeper,
             witnesses: options.witnesses,
+            marked: None,
             lock: options.lock,
             _guard: options.guard,
             home,
@@ -219,7 +222,9 @@ impl Keeper {
     }
 
     fn on_signals(&mut self) {
-        while let Some(signal) = self.signals.take() {
+        // All of them first: services that end as fast as they are started would keep us here.
+        let signals: BTreeSet<i32> = std::iter::from_fn(|| self.signals.take()).collect();
+        for signal in signals {
             match signal {
                 signal::SIGCHLD => self.reap(),
                 signal::SIGTERM | signal::SIGINT | signal::SIGQUIT => {
@@ -234,7 +239,8 @@ impl Keeper {
 
     /// Reap every child that has ended: services, the daemon, and orphans that came to us.
     pub(crate) fn reap(&mut self) {
-        while let Some((pid, exit)) = process::reap() {
+        let ended: Vec<_> = std::iter::from_fn(process::reap).collect();
+        for (pid, exit) in ended {
             if self.daemon.is(pid) {
                 self.daemon_ended(&exit);
             } else if let Some(slot) = self.children.remove(&pid) {

@@ -105,7 +105,7 @@ impl Keeper {
     }
 
     /// Write everything of a service that the next keeper has to know.
-    fn record_anew(&mut self, slot: u32) {
+    pub(crate) fn record_anew(&mut self, slot: u32) {
         let boot = self.boot;
         let Some(service) = self.services.get_mut(slot) else { return };
         let folder = Folder::of(&self.home, &service.name);
@@ -127,7 +127,11 @@ impl Keeper {
 
     /// Keep the runs that live and that no file speaks of: started again, they would be there twice.
     pub(crate) fn keep_lost_runs(&mut self) {
-        for (name, run) in self.marked_runs() {
+        // Those that are known already are not looked at: there may be thousands.
+        let runs = self.services.iter().filter_map(|(_, service)| service.run.as_ref());
+        let known: HashSet<u32> = runs.map(|run| run.pid).collect();
+        let marked = self.marked.take().unwrap_or_else(|| Marked::look(&self.label, &known));
+        for (name, run) in marked.newest() {
             let now = clock::now();
             let slot = match self.services.find(&name) {
                 Some(slot) => slot,
@@ -140,34 +144,88 @@ impl Keeper {
             log!("{name}: what was written of run {run} was lost; it is kept");
             service.machine = Machine::found_running(now, run);
             let folder = Folder::of(&self.home, &name);
+            let _ = file::private_dir(&folder.path);
             self.take_over_run(slot, &folder, run);
-            self.record_anew(slot);
         }
     }
 
-    /// The newest run of each service that a process which leads a session carries the mark of. Those that are known
-    /// already are not looked at.
-    fn marked_runs(&self) -> BTreeMap<ServiceName, RunId> {
-        let known: HashSet<u32> =
-            self.services.iter().filter_map(|(_, s)| s.run.as_ref()).map(|run| run.pid).collect();
-        let leads = |pid: &u32| {
-            proc::stat(*pid).is_some_and(|stat| stat.session == *pid && !stat.is_dead())
-        };
-        let mut newest = BTreeMap::new();
-        for pid in proc::pids().into_iter().filter(|pid| !known.contains(pid)).filter(leads) {
+    /// Everybody who carries a mark of this home, as of the first time somebody asked.
+    pub(crate) fn marked(&mut self) -> &Marked {
+        self.marked.get_or_insert_with(|| Marked::look(&self.label, &HashSet::new()))
+    }
+}
+
+/// The leaders of sessions that carry the mark of a run.
+pub(crate) struct Marked(BTreeMap<(ServiceName, RunId), Vec<Leader>>);
+
+impl Marked {
+    fn look(label: &str, known: &HashSet<u32>) -> Marked {
+        let mut marked: BTreeMap<_, Vec<Leader>> = BTreeMap::new();
+        for pid in proc::pids().into_iter().filter(|pid| !known.contains(pid)) {
+            let Some(leader) = Leader::look(pid) else { continue };
             let mark = proc::environment_value(pid, "PROCTOR_RUN");
-            let Some((name, run)) = mark.and_then(|mark| self.read_mark(&mark)) else { continue };
-            let newest = newest.entry(name).or_insert(run);
-            *newest = run.max(*newest);
+            if let Some(run) = mark.and_then(|mark| read_mark(label, &mark)) {
+                marked.entry(run).or_default().push(leader);
+            }
         }
-        newest
+        Marked(marked)
     }
 
-    /// The service and the run of a mark of this home.
-    fn read_mark(&self, mark: &str) -> Option<(ServiceName, RunId)> {
-        let (name, run) = mark.strip_prefix(&self.label)?.strip_prefix('-')?.rsplit_once('-')?;
-        let run = u64::from_str_radix(run, 16).ok()?;
-        Some((ServiceName::parse(name).ok()?, RunId(run)))
+    pub(crate) fn of(&self, name: &ServiceName, run: RunId) -> impl Iterator<Item = &Leader> {
+        self.0.get(&(name.clone(), run)).into_iter().flatten()
+    }
+
+    /// The newest run of each service.
+    fn newest(&self) -> BTreeMap<ServiceName, RunId> {
+        // In order: a later one of the same service takes the place of an earlier one.
+        self.0.keys().cloned().collect()
+    }
+}
+
+/// The service and the run of a mark of this home.
+fn read_mark(label: &str, mark: &str) -> Option<(ServiceName, RunId)> {
+    let (name, run) = mark.strip_prefix(label)?.strip_prefix('-')?.rsplit_once('-')?;
+    let run = u64::from_str_radix(run, 16).ok()?;
+    Some((ServiceName::parse(name).ok()?, RunId(run)))
+}
+
+/// A living process that leads a session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leader {
+    pid: u32,
+    parent: u32,
+    pub(crate) start_ticks: u64,
+}
+
+impl Leader {
+    pub(crate) fn look(pid: u32) -> Option<Leader> {
+        let stat = proc::stat(pid).filter(|stat| stat.session == pid && !stat.is_dead())?;
+        Some(Leader { pid, parent: stat.ppid, start_ticks: stat.start_ticks })
+    }
+
+    /// Descendants may lead sessions of their own; the main process has its parent elsewhere, and is the eldest.
+    pub(crate) fn main(leaders: &[Leader]) -> Option<(Leader, Process)> {
+        let below = |leader: &Leader| leaders.iter().any(|other| other.pid == leader.parent);
+        let main = leaders.iter().min_by_key(|one| (below(one), one.start_ticks, one.pid))?;
+        let process = Process::open(main.pid)?;
+        // Opened, then compared: from here on it cannot become another.
+        let same = proc::stat(main.pid).is_some_and(|stat| stat.start_ticks == main.start_ticks);
+        same.then_some((*main, process))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_whatever_the_name_of_the_service() {
+        let read = |mark| read_mark("00ff", mark).map(|(name, run)| (name.to_string(), run.0));
+        assert_eq!(read("00ff-web-1f"), Some(("web".into(), 31)));
+        assert_eq!(read("00ff-a-b-c@2-1f"), Some(("a-b-c@2".into(), 31)));
+        for other in ["", "00ff", "00ff-web", "00fe-web-1f", "00ff-web-xyz", "00ff-../x-1f"] {
+            assert_eq!(read(other), None, "{other}");
+        }
     }
 }
 

@@ -105,11 +105,8 @@ impl Keeper {
         failpoint::moment(Point::RunMade);
         self.children.insert(made.pid, slot);
         if let Some(spawned) = &made.spawned {
-            let watched = self.poller.add(
-                spawned.report.as_fd(),
-                Token::Report(slot).encode(),
-                Interest::Read,
-            );
+            let watched =
+                self.poller.add(spawned.as_fd(), Token::Report(slot).encode(), Interest::Read);
             if let Err(error) = watched {
                 log!("cannot watch the start of {name}: {error}");
             }
@@ -175,7 +172,9 @@ impl Keeper {
         let mut marks = vec![("PROCTOR_SERVICE", name), ("PROCTOR_RUN", id.as_str())];
         // So that `proctor` called by a service speaks to the Proctor that runs it.
         marks.extend(home.as_deref().map(|home| ("PROCTOR_HOME", home)));
-        let environment = self.environments.of(exec, &marks);
+        // It comes with the next daemon: a shortage, not a fault of the service.
+        let missing = || failure("find the environment of", name, &rustix::io::Errno::AGAIN.into());
+        let environment = self.environments.of(exec, &marks).ok_or_else(missing)?;
         let spawned = spawn::spawn(&Plan {
             argv: &exec.argv,
             environment: &environment,
@@ -221,7 +220,7 @@ impl Keeper {
             // Its end is an exit like any other, but with this reason: see `main_ended`.
             Outcome::Failed(failure) => Event::SpawnFailed { run: run.id, failure },
         };
-        self.poller.remove(spawned.report.as_fd());
+        self.poller.remove(spawned.as_fd());
         run.spawned = None;
         self.handle(slot, event);
     }

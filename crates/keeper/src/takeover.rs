@@ -7,6 +7,7 @@
 use crate::again::Undone;
 use crate::keeper::{Keeper, Token};
 use crate::log;
+use crate::lost::Leader;
 use crate::pump::Command;
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run, Service};
@@ -18,9 +19,7 @@ use proctor_core::time::{Mono, Now, Wall};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
-use proctor_sys::tree::{Member, Tree};
 use proctor_sys::{cgroup, clock, file, proc};
-use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -33,6 +32,8 @@ const CHILD_ON_ITS_WAY: Duration = Duration::from_secs(10);
 /// What a run record says.
 enum Found {
     Alive(RunHeader, Process),
+    /// No record tells who it is; it was found by its mark or in its cgroup.
+    Searched(RunHeader, Process),
     /// It is over; how, if a witness can tell.
     Over(RunHeader, Exit),
     /// No process came of it.
@@ -61,6 +62,7 @@ impl Keeper {
         self.reap();
         self.witnesses.clear();
         failpoint::moment(Point::TakeoverDone);
+        self.marked = None;
     }
 
     /// Everything in the runtime directory is about one boot; after another it is about nothing.
@@ -133,11 +135,12 @@ impl Keeper {
         let found = self.find_run(slot, folder, run);
         failpoint::moment(Point::TakeoverFound);
         match found {
-            Found::Alive(header, process) => {
-                self.attach(slot, &header, process);
-                self.open_logs(slot, folder, run);
-                self.handle_as_of(slot, Event::Started { run }, moment(header.started));
-                self.ask_again(slot, run);
+            Found::Alive(header, process) => self.keep_run(slot, folder, &header, process),
+            Found::Searched(header, process) => {
+                let (name, pid) = (&folder.name, process.pid());
+                log!("{name}: the record of run {run} was lost; found as process {pid}, and kept");
+                self.keep_run(slot, folder, &header, process);
+                self.record_anew(slot);
             }
             Found::Over(header, exit) => {
                 match self.open_pipes(slot, folder, run) {
@@ -176,6 +179,14 @@ impl Keeper {
         }
     }
 
+    fn keep_run(&mut self, slot: u32, folder: &Folder, header: &RunHeader, process: Process) {
+        let run = header.run;
+        self.attach(slot, header, process);
+        self.open_logs(slot, folder, run);
+        self.handle_as_of(slot, Event::Started { run }, moment(header.started));
+        self.ask_again(slot, run);
+    }
+
     fn start_anew(&mut self, slot: u32) {
         let now = clock::now();
         let mut actions = Vec::new();
@@ -186,12 +197,15 @@ impl Keeper {
         self.carry_out(slot, actions, now);
     }
 
-    fn find_run(&self, slot: u32, folder: &Folder, run: RunId) -> Found {
+    fn find_run(&mut self, slot: u32, folder: &Folder, run: RunId) -> Found {
         match read_settled(folder, run) {
             // Its keeper died before it could make the record, or somebody tidied too much.
             Ok(None) => match self.search_run(slot, run) {
                 Found::Over(..) if !self.is_up(slot) => Found::Never,
-                found @ (Found::Alive(..) | Found::Over(..) | Found::Never) => found,
+                found @ (Found::Alive(..)
+                | Found::Searched(..)
+                | Found::Over(..)
+                | Found::Never) => found,
             },
             Ok(Some((header, Some(identity)))) => self.recognise(header, &identity),
             // It counts as up only because its state was lost: nobody else would end it.
@@ -228,26 +242,23 @@ impl Keeper {
 
     /// The record cannot be read: the process that leads a session and carries the run's mark, or that is in the
     /// service's cgroup, is the one.
-    fn search_run(&self, slot: u32, run: RunId) -> Found {
-        let Some(mark) = self.mark(slot, run) else { return Found::Never };
-        let cgroup = self.cgroup_path(slot);
-        let tree = |cgroup| Tree { pid: 0, cgroup, mark: mark.clone(), reaped_at: Some(0) };
-        let mut members = tree(None).members();
-        members.extend(cgroup.iter().flat_map(|path| tree(Some(path.clone())).members()));
-        let pids: HashSet<u32> = members.iter().map(|member| member.pid).collect();
-        // Descendants may lead sessions of their own; the main process has its parent elsewhere, and is the eldest.
-        let rank = |member: Member| {
-            let stat = proc::stat(member.pid).filter(|stat| stat.session == member.pid)?;
-            Some((pids.contains(&stat.ppid), stat.start_ticks, member))
+    fn search_run(&mut self, slot: u32, run: RunId) -> Found {
+        let Some(name) = self.services.get(slot).map(|service| service.name.clone()) else {
+            return Found::Never;
         };
-        let leader = members.iter().filter_map(|member| rank(*member));
-        let leader = leader.min_by_key(|(below, ticks, _)| (*below, *ticks)).map(|(.., m)| m);
+        let cgroup = self.cgroup_path(slot);
+        let mut leaders: Vec<Leader> = self.marked().of(&name, run).copied().collect();
+        let inside = cgroup.iter().flat_map(|path| cgroup::members(path));
+        leaders.extend(inside.filter_map(Leader::look));
         let cgroup = cgroup.map(|path| path.display().to_string());
-        let started = leader.map_or_else(|| clock::now().wall, |m| clock::wall_at(m.start_ticks));
-        let header = RunHeader { run, started, cgroup };
-        match leader.and_then(|member| Process::open(member.pid)) {
-            Some(process) => Found::Alive(header, process),
-            None => Found::Over(header, Exit::Unknown),
+        match Leader::main(&leaders) {
+            Some((leader, process)) => {
+                let started = clock::wall_at(leader.start_ticks);
+                Found::Searched(RunHeader { run, started, cgroup }, process)
+            }
+            None => {
+                Found::Over(RunHeader { run, started: clock::now().wall, cgroup }, Exit::Unknown)
+            }
         }
     }
 

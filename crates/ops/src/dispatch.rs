@@ -2,6 +2,7 @@
 
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Principal};
+use crate::reply::{Form, Reply};
 use crate::table::{self, Entry};
 use serde_json::{Map, Value, json};
 use std::time::Instant;
@@ -35,10 +36,15 @@ impl Limits {
 }
 
 /// Do one operation for one caller.
-pub async fn dispatch(context: &Context, name: &str, input: Value) -> Result<Value, OpError> {
+pub async fn dispatch(
+    context: &Context,
+    name: &str,
+    input: Value,
+    form: Form,
+) -> Result<Reply, OpError> {
     let begun = Instant::now();
     let entry = table::find(name).ok_or_else(|| unknown(name))?;
-    let answer = perform(context, entry, input).await;
+    let answer = perform(context, entry, input, form).await;
     let (operation, millis) = (entry.meta.name, begun.elapsed().as_millis() as u64);
     // What was asked for stays out of the log: it may hold an environment.
     match (&answer, entry.meta.effect) {
@@ -58,7 +64,12 @@ pub fn given(name: &str, input: Value) -> Result<Value, OpError> {
     (entry.again)(checked(entry, input)?)
 }
 
-async fn perform(context: &Context, entry: &Entry, input: Value) -> Result<Value, OpError> {
+async fn perform(
+    context: &Context,
+    entry: &Entry,
+    input: Value,
+    form: Form,
+) -> Result<Reply, OpError> {
     let name = entry.meta.name;
     let input = checked(entry, input)?;
     authorise(&context.principal, &entry.meta)?;
@@ -70,7 +81,7 @@ async fn perform(context: &Context, entry: &Entry, input: Value) -> Result<Value
             );
         }
     };
-    match tokio::time::timeout(entry.meta.timeout, (entry.call)(context, input)).await {
+    match tokio::time::timeout(entry.meta.timeout, (entry.call)(context, input, form)).await {
         Ok(answer) => answer,
         Err(_) => Err(OpError::new(
             Code::Timeout,

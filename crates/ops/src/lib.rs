@@ -1,7 +1,7 @@
 //! The one door: everything Proctor can do, each as one operation, described once.
 //!
 //! A front turns its own shape of a request into an operation's name and JSON input, calls [`dispatch::dispatch`], and
-//! turns the JSON output back. Every check (decoding, permission, limits) is on that way and nowhere else.
+//! passes on the reply. Every check (decoding, permission, limits) is on that way and nowhere else.
 //! What is left out on purpose: sockets, terminals, argument parsing. They belong to the fronts.
 
 pub mod dispatch;
@@ -10,8 +10,8 @@ pub mod input;
 pub mod moment;
 pub mod operation;
 pub mod operations;
-mod redact;
 mod remedy;
+pub mod reply;
 pub mod settle;
 pub mod show;
 pub mod status;

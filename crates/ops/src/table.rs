@@ -3,6 +3,7 @@
 use crate::error::OpError;
 use crate::operation::{Context, Meta, Operation};
 use crate::operations as op;
+use crate::reply::{Form, Reply};
 use crate::show::{Page, Show};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -32,7 +33,7 @@ pub static TABLE: &[Entry] = &[
     Entry::of::<op::daemon_upgrade::DaemonUpgrade>(),
 ];
 
-pub(crate) type Answer<'a> = Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send + 'a>>;
+pub(crate) type Answer<'a> = Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send + 'a>>;
 
 /// One operation with its types forgotten.
 pub struct Entry {
@@ -42,7 +43,7 @@ pub struct Entry {
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
     pub(crate) again: fn(Value) -> Result<Value, OpError>,
-    pub(crate) call: for<'a> fn(&'a Context, Value) -> Answer<'a>,
+    pub(crate) call: for<'a> fn(&'a Context, Value, Form) -> Answer<'a>,
     without_daemon: fn(&Value) -> Option<Result<Value, OpError>>,
     show: fn(&Value, &mut Page) -> Result<Option<crate::error::Code>, OpError>,
 }
@@ -63,10 +64,11 @@ impl Entry {
             input_schema: schema_of::<O::Input>,
             output_schema: schema_of::<O::Output>,
             again: |input| to_json(&decode::<O::Input>(input)?),
-            call: |context, input| {
-                Box::pin(
-                    async move { to_json(&O::run(context, decode::<O::Input>(input)?).await?) },
-                )
+            call: |context, input, form| {
+                Box::pin(async move {
+                    let output = O::run(context, decode::<O::Input>(input)?).await?;
+                    Reply::of(&output, form)
+                })
             },
             without_daemon: |input| {
                 let input = serde_json::from_value(input.clone()).ok()?;

@@ -7,7 +7,7 @@ use proctor_engine::daemon::{Ending, run};
 use proctor_ops::operation;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
-use proctor_sys::inherit;
+use proctor_sys::{inherit, memory};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -33,6 +33,7 @@ pub(crate) fn main() -> Result<()> {
         inherit::take(KEEPER).map(UnixStream::from).context("the keeper's socket is missing")?;
     let clients =
         inherit::take(CLIENTS).map(UnixListener::from).context("the clients' socket is missing")?;
+    memory::share_one_heap();
     start_tracing(manner.log_level.clone());
     failpoint::moment(Point::DaemonBegin);
     // It holds three descriptors of every run.

@@ -13,12 +13,25 @@ use std::path::Path;
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temp = path.with_extension("new");
     failpoint::step(Point::PersistBegin)?;
-    let mut file =
-        File::options().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
+    let create = || File::options().write(true).create_new(true).mode(0o600).open(&temp);
+    let mut file = match create() {
+        // Left by somebody who died, or put there: opening a pipe would wait for its reader.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            out_of_the_way(&temp)?;
+            create()?
+        }
+        created => created?,
+    };
     file.write_all(bytes)?;
     drop(file);
     failpoint::step(Point::PersistWritten)?;
-    std::fs::rename(&temp, path)?;
+    match std::fs::rename(&temp, path) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            out_of_the_way(path)?;
+            std::fs::rename(&temp, path)?;
+        }
+        renamed => renamed?,
+    }
     failpoint::step(Point::PersistRenamed)
 }
 
@@ -34,6 +47,16 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     match rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
         rustix::fs::FileType::RegularFile => Ok(file),
         _ => Err(io::Error::other("is not a regular file")),
+    }
+}
+
+/// Remove what is in the place of a file of ours. A folder, which is not ours, is only moved.
+fn out_of_the_way(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            std::fs::rename(path, path.with_extension("damaged"))
+        }
+        removed => removed,
     }
 }
 
@@ -143,5 +166,33 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whatever_is_in_its_place_or_in_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let fifo = |path: &Path| {
+            let kind = rustix::fs::FileType::Fifo;
+            rustix::fs::mknodat(rustix::fs::CWD, path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        };
+        let link = |path: &Path| std::os::unix::fs::symlink("/dev/full", path).unwrap();
+        let dir = |path: &Path| std::fs::create_dir_all(path.join("full")).unwrap();
+        let obstacles: [&dyn Fn(&Path); 4] =
+            [&fifo, &link, &dir, &|path| std::fs::write(path, "an older and longer one").unwrap()];
+        for obstacle in obstacles {
+            for place in [&path, &path.with_extension("new")] {
+                out_of_the_way(place).ok();
+                obstacle(place);
+                replace(&path, b"new").unwrap();
+                assert_eq!(read_small(&path, 3).unwrap(), b"new");
+                let _ = std::fs::remove_dir_all(path.with_extension("damaged"));
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Some signals, blocked for this thread (and those it starts later) and readable instead.
@@ -96,6 +97,31 @@ fn block(set: &libc::sigset_t) -> io::Result<()> {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
+}
+
+/// Signals that this process ignores or handles; as of the first time somebody asks, which is after it has arranged them.
+pub(crate) fn arranged() -> &'static [i32] {
+    /// Highest signal number.
+    const SIGNALS: i32 = 64;
+    static ARRANGED: OnceLock<Vec<i32>> = OnceLock::new();
+    let is_arranged = |signal: &i32| {
+        // The kernel's own structure, larger than it is anywhere. The raw call, because the C library keeps two signals
+        // for itself.
+        let mut action = [0usize; 16];
+        let none = std::ptr::null::<usize>();
+        // SAFETY: a valid place for the answer; nothing is changed.
+        let asked = unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                *signal,
+                none,
+                action.as_mut_ptr(),
+                size_of::<u64>(),
+            )
+        };
+        asked == 0 && action[0] != libc::SIG_DFL
+    };
+    ARRANGED.get_or_init(|| (1..=SIGNALS).filter(is_arranged).collect())
 }
 
 /// Block every signal for this thread and return the mask that was, for [`restore_mask`].

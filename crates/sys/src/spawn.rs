@@ -1,15 +1,19 @@
 //! Making a service's process.
 //!
-//! Everything that allocates happens in `child::Prepared::new`, before the fork. Between fork and exec the child makes only
-//! system calls, because other threads of the keeper may hold any lock at that moment.
+//! Everything that allocates happens in `Prepared::new`, before the fork. Between fork and exec the child makes only system
+//! calls, because other threads of the keeper may hold any lock at that moment.
 //!
 //! The child writes its own identity into the run record before it executes the service's program, holding
 //! the record's lock (shared through the fork) until the exec closes it. So a keeper that dies at any step leaves
 //! either no process, or one that is recorded, or one that the next keeper can wait for by that lock.
 
+mod birth;
 mod child;
+mod prepared;
 
 use crate::failpoint::{self, Point};
+use birth::Kept;
+use prepared::Prepared;
 use proctor_core::lifecycle::SpawnFailure;
 use proctor_core::name::RunId;
 use proctor_core::record::BootId;
@@ -17,7 +21,7 @@ use proctor_core::spec::{Credentials, Limit};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// All that is needed to make one process.
 pub struct Plan<'a> {
@@ -63,7 +67,7 @@ pub struct Group<'a> {
 /// the child if the numbers differ: in a keeper whose own group was killed once, before it came, no service would live.
 pub fn can_be_born_in(folder: &OwnedFd) -> bool {
     let mask = crate::signal::block_all();
-    let lived = child::lives_in(folder.as_raw_fd());
+    let lived = birth::lives_in(folder.as_raw_fd());
     crate::signal::restore_mask(&mask);
     lived
 }
@@ -72,10 +76,9 @@ pub fn can_be_born_in(folder: &OwnedFd) -> bool {
 #[derive(Debug)]
 pub struct Spawned {
     pub pid: u32,
-    /// Readable when the program runs (end of file) or could not be run (an error report).
-    pub report: File,
-    candidates: Vec<CString>,
-    working_dir: CString,
+    report: File,
+    /// What the child may still use; `None` only while this is dropped.
+    kept: Option<Kept>,
 }
 
 /// What became of a spawn.
@@ -125,29 +128,26 @@ pub fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnFailure> {
     // Held until the fork is done.
     let passed = clear_of_targets(plan.passed)
         .map_err(|error| fail("pass descriptors to", program, error))?;
-    let prepared =
-        child::Prepared::new(plan, &passed).map_err(|error| fail("prepare", program, error))?;
+    let prepared = Prepared::new(plan, &passed).map_err(|error| fail("prepare", program, error))?;
     let (report, theirs) =
         report_pipe().map_err(|error| fail("make a pipe for", program, error))?;
     failpoint::step(Point::SpawnFork)
         .map_err(|error| fail("make a process for", program, error))?;
     let mask = crate::signal::block_all();
-    let forked = child::fork(&prepared, theirs.as_raw_fd());
+    let made = birth::make(prepared, theirs.as_raw_fd());
     crate::signal::restore_mask(&mask);
-    let pid = forked.map_err(|error| fail("make a process for", program, error))?;
+    let (pid, kept) = made.map_err(|error| fail("make a process for", program, error))?;
     failpoint::moment(Point::SpawnForked);
-    Ok(Spawned {
-        pid,
-        report: File::from(report),
-        candidates: prepared.candidates,
-        working_dir: prepared.working_dir,
-    })
+    Ok(Spawned { pid, report: File::from(report), kept: Some(kept) })
 }
 
-/// The pipe a child reports on: our end does not block.
+/// The pipe a child reports on. Neither end blocks, and theirs is clear of the child's targets.
 fn report_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&ours, true)?;
+    use rustix::pipe::PipeFlags;
+    let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    if theirs.as_raw_fd() >= FIRST_FREE {
+        return Ok((ours, theirs));
+    }
     Ok((ours, rustix::io::fcntl_dupfd_cloexec(&theirs, FIRST_FREE)?))
 }
 
@@ -176,7 +176,8 @@ impl Spawned {
         let errno = i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         let (step, subject) = match bytes[0] {
             n if n == Step::WorkingDir as u8 => {
-                ("enter the working directory", text(&self.working_dir))
+                let folder = self.prepared().map(|prepared| text(&prepared.working_dir));
+                ("enter the working directory", folder.unwrap_or_default())
             }
             n if n == Step::Exec as u8 => ("run", self.program(usize::from(bytes[1]))),
             n => (step_words(n), self.program(0)),
@@ -185,7 +186,27 @@ impl Spawned {
     }
 
     fn program(&self, index: usize) -> String {
-        self.candidates.get(index).or(self.candidates.first()).map(text).unwrap_or_default()
+        let candidates = self.prepared().map_or(&[][..], |prepared| &prepared.candidates);
+        candidates.get(index).or(candidates.first()).map(text).unwrap_or_default()
+    }
+
+    fn prepared(&self) -> Option<&Prepared> {
+        self.kept.as_ref().map(Kept::prepared)
+    }
+}
+
+/// Readable when the program runs (end of file) or could not be run (an error report).
+impl AsFd for Spawned {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.report.as_fd()
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            birth::let_go(&self.report, kept);
+        }
     }
 }
 

@@ -81,9 +81,12 @@ impl Tree {
     fn scan(&self) -> Vec<Member> {
         let stats: HashMap<u32, Stat> =
             proc::pids().into_iter().filter_map(|pid| Some((pid, proc::stat(pid)?))).collect();
+        // While anybody is in the session, the kernel gives its number to no process: one that has it now is a stranger, and
+        // so is its session.
+        let reused = self.reaped_at.is_some() && stats.contains_key(&self.pid);
         let mut ours: HashSet<u32> = stats
             .iter()
-            .filter(|(pid, stat)| self.belongs(**pid, stat))
+            .filter(|(pid, stat)| self.belongs(**pid, stat, reused))
             .map(|(pid, _)| *pid)
             .collect();
         add_descendants(&stats, &mut ours);
@@ -94,8 +97,9 @@ impl Tree {
             .collect()
     }
 
-    fn belongs(&self, pid: u32, stat: &Stat) -> bool {
-        let could_be = self.pid != 0 && self.reaped_at.is_none_or(|tick| stat.start_ticks <= tick);
+    fn belongs(&self, pid: u32, stat: &Stat, reused: bool) -> bool {
+        let in_time = self.reaped_at.is_none_or(|tick| stat.start_ticks <= tick);
+        let could_be = self.pid != 0 && in_time && !reused;
         (could_be && (pid == self.pid || stat.session == self.pid))
             || proc::environment_has(pid, &self.mark)
     }

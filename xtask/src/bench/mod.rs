@@ -14,6 +14,7 @@ mod machine;
 mod measure;
 mod options;
 mod process;
+mod progress;
 mod reports;
 mod scratch;
 mod session;
@@ -28,6 +29,7 @@ use measure::life::Life;
 use measure::logs::Capture;
 pub(crate) use options::USAGE;
 use options::{Options, Part};
+use progress::Progress;
 use scratch::Scratch;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -113,7 +115,8 @@ fn install(
     Ok(adapters)
 }
 
-/// All repetitions of one supervisor, then the next. Returns which of ours broke.
+/// One of each in turn, again and again, so that whatever else the machine does meets them all alike. Returns which of ours
+/// broke.
 fn measure_all(
     options: &Options,
     scratch: &Scratch,
@@ -121,16 +124,19 @@ fn measure_all(
     adapters: &[(String, Box<dyn Adapter>)],
     book: &mut Book,
 ) -> Result<Vec<String>> {
-    if options.wants(Part::Cli) {
-        measure::cli::least(scratch, programs, &options.plan, book)?;
-    }
     let life = Life { scratch, programs, options };
     let capture = Capture { scratch, programs, plan: &options.plan };
     let mut broken = Vec::new();
     let takes_part = |adapter: &dyn Adapter| options.parts.iter().any(|&part| adapter.takes(part));
-    for (name, adapter) in adapters.iter().filter(|(_, adapter)| takes_part(adapter.as_ref())) {
-        for round in 1..=options.plan.repeats {
-            println!("{name}, {round} of {}", options.plan.repeats);
+    let contenders: Vec<_> =
+        adapters.iter().filter(|(_, adapter)| takes_part(adapter.as_ref())).collect();
+    let mut progress = Progress::begin(contenders.len() * options.plan.repeats);
+    for round in 1..=options.plan.repeats {
+        if options.wants(Part::Cli) {
+            measure::cli::least(scratch, programs, &options.plan, book)?;
+        }
+        for (name, adapter) in &contenders {
+            println!("{name}, {round} of {}{}", options.plan.repeats, progress.next());
             let mut result = life.measure(name, adapter.as_ref(), book);
             if result.is_ok() && options.wants(Part::Logs) && adapter.takes(Part::Logs) {
                 result = capture.measure(name, adapter.as_ref(), book);

@@ -11,8 +11,13 @@ use std::process::Command;
 /// Made when an installation is complete, so that half of one is begun anew.
 const DONE: &str = "installed";
 
+/// Where runtime folders of programs are, if the environment does not say.
+const RUNTIME: &str = "/dev/shm";
+
 pub(crate) struct Scratch {
     pub(crate) folder: PathBuf,
+    /// On the file system that the machine has for sockets and the like.
+    pub(crate) runtime: PathBuf,
     /// The release build of Proctor.
     pub(crate) proctor: PathBuf,
 }
@@ -25,12 +30,21 @@ impl Scratch {
         if text.contains(|letter: char| letter.is_whitespace() || "'\"\\$%".contains(letter)) {
             bail!("{text} has a letter that some configurations cannot hold: give --scratch DIR");
         }
-        Ok(Scratch { folder, proctor })
+        let above =
+            std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| RUNTIME.into(), PathBuf::from);
+        let runtime = above.join(format!("proctor-bench-{}", std::process::id()));
+        fs::create_dir_all(&runtime)
+            .with_context(|| format!("cannot make {}", runtime.display()))?;
+        Ok(Scratch { folder, runtime, proctor })
     }
 
     /// The page with the table names no folder of the machine it was written on.
     pub(crate) fn hide(&self, text: &str) -> String {
-        text.replace(&self.folder.display().to_string(), "SCRATCH")
+        [(&self.folder, "SCRATCH"), (&self.runtime, "RUNTIME"), (&self.proctor, "PROCTOR")]
+            .into_iter()
+            .fold(text.to_owned(), |text, (path, word)| {
+                text.replace(&path.display().to_string(), word)
+            })
     }
 
     /// A folder for one run of one supervisor; what an earlier benchmark left there is removed.
@@ -46,6 +60,8 @@ impl Scratch {
 
     /// Nothing of a benchmark is left but what was installed.
     pub(crate) fn clear(&self) -> Result<()> {
+        fs::remove_dir_all(&self.runtime)
+            .with_context(|| format!("cannot remove {}", self.runtime.display()))?;
         let folder = self.folder.join("run");
         if !folder.exists() {
             return Ok(());

@@ -3,6 +3,7 @@
 use super::adapter::Adapter;
 use super::book::{Book, Measure, Samples, Unit};
 use super::goals::{GOALS, Verdict};
+use super::measure::cli::MINIMAL;
 use super::options::{Options, Part};
 
 /// In which order things are shown.
@@ -68,12 +69,13 @@ fn figures(book: &Book, measure: Measure, many: usize) -> String {
     if entries.is_empty() {
         return String::new();
     }
-    let base = base(measure).and_then(|who| book.median(measure, who));
+    let who = base(measure);
+    let base = who.and_then(|who| book.median(measure, who));
     let mut text = format!(
         "## {}\n\n| | median{} | best | min–max | {} |\n|---|---:|---:|---:|---:|\n",
         measure.title(many),
         unit(measure.unit()),
-        base.map_or("", |_| "× bare")
+        who.map_or_else(String::new, |who| format!("× {who}"))
     );
     for (who, samples) in entries {
         text += &row(who, samples, measure, base);
@@ -95,7 +97,8 @@ fn row(who: &str, samples: &Samples, measure: Measure, base: Option<f64>) -> Str
 /// Whose figure the others are divided by. A bare loop's memory and idle CPU are as good as nothing: no ratio says much.
 fn base(measure: Measure) -> Option<&'static str> {
     match measure.part() {
-        Part::Start | Part::Crash | Part::Cli => Some("bare"),
+        Part::Start | Part::Crash => Some("bare"),
+        Part::Cli => Some(MINIMAL),
         Part::Logs => matches!(measure, Measure::Logs(_)).then_some("bare splice"),
         Part::Memory | Part::Idle => None,
     }

@@ -1,15 +1,15 @@
 //! `cargo xtask coverage`: which lines the tests run, also in processes that are killed while they run.
 //!
-//! `cargo llvm-cov` builds everything with counters and runs all tests. Its counters are written when a program exits, which
+//! `cargo llvm-cov` says how to build with counters, and reads them. Counters are usually written when a program exits, which
 //! a keeper that is killed, or becomes another program, never does. So they are kept in a file that is mapped into memory
 //! (`%c`, with counters that can be moved there): what was counted is in the file at once, whatever happens to the process.
 
 mod counts;
 mod scope;
 
-use crate::step::{output, root, succeed};
+use crate::step::{cargo, output, root, succeed};
 use crate::tool;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Error, Result, bail};
 use counts::Counts;
 use std::path::Path;
 use std::process::Command;
@@ -25,29 +25,45 @@ const OTHERS: &[&str] = &["sys", "front", "proctor"];
 const PROFILE: &str = "proctor-%m%c.profraw";
 const MOVABLE_COUNTERS: &str = "-C llvm-args=-runtime-counter-relocation";
 
-/// What `cargo test --workspace` runs.
-const TESTS: &[&str] = &["--workspace", "--lib", "--bins", "--tests", "--examples"];
+/// Everything built with counters, and the counters: apart from what is built without.
+const FOLDER: &str = "target/llvm-cov-target";
 
 pub(crate) fn run() -> Result<()> {
     let root = root()?;
     install_llvm_tools()?;
-    succeed(cover(&["clean", "--workspace", "--profraw-only"])?)?;
-    let mut tests = cover(&["test", "--no-report"])?;
-    tests.args(TESTS);
-    let tested = succeed(tests);
-    sweep(&root)?;
+    let folder = root.join(FOLDER);
+    let cover =
+        |args: &[&str]| Ok::<_, Error>(prepared(tool::subcommand("llvm-cov", args)?, &folder));
+    let counting = environment(&output(cover(&["show-env"])?)?);
+    let counted = |mut command: Command| {
+        command.envs(counting.clone());
+        command
+    };
+    // Old counts, and old programs: their lines are those of files that have changed since.
+    succeed(counted(cover(&["clean", "--workspace"])?))?;
+    let tests = prepared(cargo(&["test", "--workspace", "--no-fail-fast"])?, &folder);
+    let tested = succeed(counted(tests));
+    for package in std::fs::read_dir(root.join("crates"))?.flatten() {
+        sweep(&package.path())?;
+    }
     tested.context("what failing tests cover says little")?;
-    let lines = output(cover(&["report", "--lcov"])?)?;
+    let lines = output(counted(cover(&["report", "--lcov"])?))?;
     report(&root, &Counts::parse(&lines)?)
 }
 
-fn cover(args: &[&str]) -> Result<Command> {
+fn prepared(mut command: Command, folder: &Path) -> Command {
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    let mut command = tool::subcommand("llvm-cov", args)?;
     command
         .env("RUSTFLAGS", format!("{flags} {MOVABLE_COUNTERS}"))
-        .env("LLVM_PROFILE_FILE_NAME", PROFILE);
-    Ok(command)
+        .env("LLVM_PROFILE_FILE_NAME", PROFILE)
+        .env("CARGO_TARGET_DIR", folder);
+    command
+}
+
+/// `NAME=value` a line, in quotes where a shell would need them.
+fn environment(text: &str) -> Vec<(String, String)> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect()
 }
 
 /// The toolchain's own, because the format of the counters is that of its compiler.
@@ -57,14 +73,12 @@ fn install_llvm_tools() -> Result<()> {
     succeed(rustup).context("the toolchain's llvm-tools are needed")
 }
 
-/// What programs without our environment wrote where they stood.
-fn sweep(root: &Path) -> Result<()> {
-    for package in std::fs::read_dir(root.join("crates"))?.flatten() {
-        for entry in std::fs::read_dir(package.path())?.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with("default_") && name.ends_with(".profraw") {
-                std::fs::remove_file(entry.path())?;
-            }
+/// Remove what programs without our environment wrote where they stood.
+fn sweep(folder: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("default_") && name.ends_with(".profraw") {
+            std::fs::remove_file(entry.path())?;
         }
     }
     Ok(())
@@ -94,4 +108,16 @@ fn report(root: &Path, counts: &Counts) -> Result<()> {
         bail!("below {ENOUGH} % of lines: {}", short.join(", "));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_of_the_tool_is_understood() {
+        let text = "A='one two'\nB=three\nC='-x=1'\nnothing\n";
+        let pairs = [("A", "one two"), ("B", "three"), ("C", "-x=1")];
+        assert_eq!(environment(text), pairs.map(|(name, value)| (name.into(), value.into())));
+    }
 }

@@ -17,6 +17,7 @@ mod interpolate;
 mod keys;
 mod problem;
 mod read;
+pub mod redact;
 mod reference;
 mod scalar;
 mod schema;

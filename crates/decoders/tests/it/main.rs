@@ -1,5 +1,7 @@
 //! Every decoder keeps its promises for every seed and for some thousand mutations of each, the same on every run.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use proctor_decoders::mutation::{Chance, mutated};
 use proctor_decoders::{DECODERS, Decoder};
 

@@ -372,8 +372,8 @@ async fn arguments_given_with_a_restart_hold_until_others_are_given() {
                 .unwrap();
             assert_eq!(fake.asked(), ["define web", "define web", "restart web"]);
             assert_eq!(spec_argv(&fake, "web"), ["serve", "--port", "2"]);
-            let shown = engine.read(|view| view.services[&name("web")].argv.clone());
-            assert_eq!(shown, ["serve", "--port", "2"]);
+            let shown = engine.read(|view| view.services[&name("web")].command.clone());
+            assert_eq!(shown, "serve --port 2");
             assert_eq!(stale(&engine), [], "the run was made with them");
         })
         .await;

@@ -1,8 +1,9 @@
 //! `logs`: pages of `log.read` one after the other, and with `-f` for ever; how a line of a log looks.
 
 use super::session::Session;
-use super::terminal::{Terminal, paint};
+use super::terminal::Terminal;
 use super::{Ended, Failure, operate};
+use crate::paint::paint;
 use clap::{ArgMatches, Args, FromArgMatches};
 use jiff::tz::TimeZone;
 use proctor_ops::error::{Code, OpError};

@@ -74,7 +74,7 @@ pub(crate) type Ended = Result<u8, Failure>;
 /// Run the command that this process was called with.
 pub fn main(launch: &dyn Launch) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let matches = match tree::command().try_get_matches_from(&words) {
+    let matches = match tree::parse(&words) {
         Ok(matches) => matches,
         Err(error) => return misused(&error, words.iter().any(|word| word == "--json")),
     };

@@ -15,11 +15,21 @@ pub(crate) fn operate(session: &mut Session<'_>, entry: &Entry, arguments: &ArgM
 }
 
 fn answer(session: &mut Session<'_>, entry: &Entry, input: &Value) -> Ended {
-    let answer = match entry.without_daemon(input) {
-        Some(answer) => answer?,
-        None => ask(session, entry, input)?,
-    };
-    session.terminal.answer(entry, &answer)
+    if let Some(answer) = entry.without_daemon(input) {
+        return session.terminal.answer(entry, &answer?);
+    }
+    match session.terminal.look(entry) {
+        Some(look) => {
+            let page = patiently(session, entry, input, |session| {
+                session.page(entry.meta.name, input, look)
+            })?;
+            session.terminal.page(&page)
+        }
+        None => {
+            let answer = ask(session, entry, input)?;
+            session.terminal.answer(entry, &answer)
+        }
+    }
 }
 
 /// `config` without a Proctor that could be asked is about the file that `up` would run.
@@ -56,9 +66,18 @@ pub(crate) fn ask(
     entry: &Entry,
     input: &Value,
 ) -> Result<Value, Failure> {
+    patiently(session, entry, input, |session| session.call(entry.meta.name, input))
+}
+
+fn patiently<'a, T>(
+    session: &mut Session<'a>,
+    entry: &Entry,
+    input: &Value,
+    ask: impl FnOnce(&mut Session<'a>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     session.connect(entry.meta.launches)?;
     let progress = entry.meta.waits.map(|what| Progress::begin(session, what, input));
-    let answer = session.call(entry.meta.name, input);
+    let answer = ask(session);
     drop(progress);
     answer
 }

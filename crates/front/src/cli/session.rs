@@ -3,6 +3,7 @@
 use super::terminal::Terminal;
 use super::{Failure, Launch, Launching};
 use crate::client::{CallError, Client};
+use crate::protocol::{Look, Shown};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Effect, Meta};
@@ -49,7 +50,14 @@ impl<'a> Session<'a> {
     /// Like [`Session::call`], but starting Proctor whatever the operation wants, also when the one that was found
     /// turns out to be dying.
     pub(crate) fn call_or_launch(&mut self, op: &str, input: &Value) -> Result<Value, Failure> {
-        Ok(self.ask(op, input, true)?.map_err(OpError::from)?)
+        let ask = |client: &mut Client, limit| client.call(op, input, limit);
+        Ok(self.ask(op, true, ask)?.map_err(OpError::from)?)
+    }
+
+    /// Like [`Session::call`], for text that is shown as it comes.
+    pub(crate) fn page(&mut self, op: &str, input: &Value, look: Look) -> Result<Shown, Failure> {
+        let ask = |client: &mut Client, limit| client.page(op, input, look, limit);
+        Ok(self.ask(op, meta(op)?.launches, ask)?.map_err(OpError::from)?)
     }
 
     /// Like [`Session::call`], but a lost connection is for the caller to judge.
@@ -58,23 +66,24 @@ impl<'a> Session<'a> {
         op: &str,
         input: &Value,
     ) -> Result<Result<Value, CallError>, Failure> {
-        self.ask(op, input, meta(op)?.launches)
+        let ask = |client: &mut Client, limit| client.call(op, input, limit);
+        self.ask(op, meta(op)?.launches, ask)
     }
 
-    fn ask(
+    fn ask<T>(
         &mut self,
         op: &str,
-        input: &Value,
         launches: bool,
-    ) -> Result<Result<Value, CallError>, Failure> {
+        ask: impl Fn(&mut Client, Duration) -> Result<T, CallError>,
+    ) -> Result<Result<T, CallError>, Failure> {
         let meta = meta(op)?;
         let limit = meta.timeout + MARGIN;
-        let answer = self.connect(launches)?.call(op, input, limit);
+        let answer = ask(self.connect(launches)?, limit);
         match answer {
             Err(CallError::Lost) => {
                 self.client = None;
                 match meta.effect {
-                    Effect::Read => Ok(self.connect(launches)?.call(op, input, limit)),
+                    Effect::Read => Ok(ask(self.connect(launches)?, limit)),
                     Effect::Write | Effect::Exec | Effect::Admin => Ok(Err(CallError::Lost)),
                 }
             }

@@ -1,11 +1,13 @@
 //! What is written and how: colours, width, JSON, quiet. Everything the command line says goes through here.
 
 use super::Failure;
+use crate::paint::paint;
+use crate::protocol::{Look, Shown};
 use clap::ArgMatches;
 use jiff::tz::TimeZone;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::Effect;
-use proctor_ops::show::{Page, Paint, Style, unpainted};
+use proctor_ops::show::{Page, Style};
 use proctor_ops::table::Entry;
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal, Write};
@@ -53,6 +55,21 @@ impl Terminal {
             self.bytes(page.render(self.width(), paint(self.colour.stdout)).as_bytes())?;
         }
         Ok(code)
+    }
+
+    /// How a page of this operation is to look that the daemon makes; `None` if it cannot make what is wanted. Its clock
+    /// is set like ours, unless `TZ` says that we are elsewhere.
+    pub(crate) fn look(&self, entry: &Entry) -> Option<Look> {
+        let reading = entry.meta.effect == Effect::Read;
+        let elsewhere = std::env::var_os("TZ").is_some();
+        (reading && !self.json && !elsewhere)
+            .then(|| Look { width: self.width(), colour: self.colour.stdout })
+    }
+
+    /// Show a page that the daemon made; returns the exit code it deserves.
+    pub(crate) fn page(&self, page: &Shown) -> Result<u8, Failure> {
+        self.bytes(page.text.as_bytes())?;
+        Ok(page.verdict.map_or(0, Code::exit))
     }
 
     /// One JSON document.
@@ -129,25 +146,4 @@ pub(crate) fn json_error(error: &OpError) {
     let text = json!({ "error": error }).to_string();
     // Without a stderr there is nobody to tell.
     let _ = writeln!(io::stderr().lock(), "{text}");
-}
-
-pub(crate) fn paint(colour: bool) -> Paint {
-    if colour { painted } else { unpainted }
-}
-
-fn painted(style: Style, text: &str, out: &mut String) {
-    let code = match style {
-        Style::Plain => return out.push_str(text),
-        Style::Name => "1",
-        Style::Good => "32",
-        Style::Warn => "33",
-        Style::Bad => "31",
-        Style::Dim => "2",
-        Style::Heading => "1;2",
-    };
-    out.push_str("\x1b[");
-    out.push_str(code);
-    out.push('m');
-    out.push_str(text);
-    out.push_str("\x1b[0m");
 }

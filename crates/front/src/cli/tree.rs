@@ -6,22 +6,40 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, ValueHint, value_parser};
 use clap_complete::Shell;
 use proctor_ops::error::TABLE as CODES;
 use proctor_ops::table::{Entry, TABLE, find};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// More options than any command has.
 const AFTER_ALL_OTHERS: usize = 1000;
 
+/// What the words mean. The one command that is called is built alone: a tenth of the tree takes a tenth of the time. Whatever
+/// that does not understand (help, mistakes) is for the whole tree to answer.
+pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    let matches = branch(words).and_then(|root| root.try_get_matches_from(words).ok());
+    matches.map_or_else(|| command().try_get_matches_from(words), Ok)
+}
+
+/// A tree with nothing in it but the command that these words seem to call.
+fn branch(words: &[OsString]) -> Option<Command> {
+    let mut words = words.get(1..)?.iter().filter_map(|word| word.to_str());
+    let word = loop {
+        match words.next()? {
+            "--home" => drop(words.next()),
+            option if option.starts_with('-') => {}
+            word => break word,
+        }
+    };
+    let entry = TABLE.iter().find(|entry| match entry.meta.cli {
+        [name] => *name == word || entry.meta.aliases.contains(&word),
+        _ => false,
+    })?;
+    Some(root().disable_help_subcommand(true).subcommand(of(entry, entry.meta.cli[0])))
+}
+
 /// All of it. Arguments of a command are added when that command is called.
 pub(crate) fn command() -> Command {
-    let mut root = Command::new("proctor")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("Keeps your services running, and lets people and assistants run them together")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .args(global());
+    let mut root = root().after_help(exit_codes());
     let mut daemon = Command::new("daemon")
         .about("Proctor itself: start, stop, status, upgrade")
         .after_help("Example:\n  proctor daemon status")
@@ -35,7 +53,18 @@ pub(crate) fn command() -> Command {
             _ => unreachable!("a test checks the words of every operation"),
         }
     }
-    root.subcommand(daemon).subcommand(run::command()).subcommand(shells()).after_help(exit_codes())
+    root.subcommand(daemon).subcommand(run::command()).subcommand(shells())
+}
+
+fn root() -> Command {
+    Command::new("proctor")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Keeps your services running, and lets people and assistants run them together")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args(global())
 }
 
 fn of(entry: &Entry, word: &'static str) -> Command {
@@ -175,6 +204,47 @@ mod tests {
             assert!(help.contains("  proctor "), "{} has no example:\n{help}", command.get_name());
             assert!(help.contains("--json"), "{} has no --json", command.get_name());
         }
+    }
+
+    /// Both ways to the same matches, and one way at most to an error.
+    #[track_caller]
+    fn check_parsed(line: &str, alone: bool) {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let by_branch = branch(&words).and_then(|root| root.try_get_matches_from(&words).ok());
+        assert_eq!(by_branch.is_some(), alone, "{line}");
+        let all = command().try_get_matches_from(&words);
+        let parsed = parse(&words);
+        match (&parsed, &all) {
+            (Ok(parsed), Ok(all)) => {
+                assert_eq!(parsed.subcommand(), all.subcommand(), "{line}");
+                let home = |matches: &ArgMatches| matches.get_one::<PathBuf>("home").cloned();
+                assert_eq!(home(parsed), home(all), "{line}");
+                for flag in ["json", "no-color", "quiet"] {
+                    assert_eq!(parsed.get_flag(flag), all.get_flag(flag), "{line}");
+                }
+            }
+            (Err(parsed), Err(all)) => assert_eq!(parsed.to_string(), all.to_string(), "{line}"),
+            _ => panic!("{line}: {parsed:?} and {all:?}"),
+        }
+    }
+
+    #[test]
+    fn a_command_means_the_same_alone_and_in_the_whole_tree() {
+        check_parsed("proctor list", true);
+        check_parsed("proctor --home status ls --json -q", true);
+        check_parsed("proctor ps --state failed --home=x", true);
+        check_parsed("proctor status list --check", true);
+        check_parsed("proctor logs -f web --no-color", true);
+        check_parsed("proctor start --name a --command list", true);
+        check_parsed("proctor daemon status", false);
+        check_parsed("proctor run -- list", false);
+        check_parsed("proctor list --help", false);
+        check_parsed("proctor help list", false);
+        check_parsed("proctor list --stat failed", false);
+        check_parsed("proctor lst", false);
+        check_parsed("proctor --home list", false);
+        check_parsed("proctor -V", false);
+        check_parsed("proctor", false);
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn program() -> PathBuf {
 
 fn command(home: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program());
-    command.arg("--home").arg(home).args(words).env_clear().env("TZ", "UTC").env("HOME", home);
+    command.arg("--home").arg(home).args(words).env_clear().env("HOME", home);
     command.current_dir(home).stdin(Stdio::null());
     command
 }
@@ -55,6 +55,40 @@ fn a_list_is_a_table_or_a_document() {
     let document = run(&daemon, &["list", "--json"]);
     let parsed: Value = serde_json::from_str(&document.out).unwrap();
     assert_eq!(parsed["services"][0]["name"], "web");
+}
+
+/// A time zone file (RFC 9636): nine hours ahead, always.
+fn nine_hours_ahead() -> Vec<u8> {
+    let counts = [0, 0, 0, 1, 0, 0, 0, 4];
+    let seconds = (9 * 60 * 60_i32).to_be_bytes();
+    let block = [&b"TZif2"[..], &[0; 31], &counts, &seconds, &[0, 0], b"XYZ\0"].concat();
+    [&block[..], &block, b"\nXYZ-9\n"].concat()
+}
+
+#[test]
+fn a_page_is_the_same_from_the_daemon_and_made_here_where_the_reader_is_elsewhere() {
+    let mut web = service("web", "running");
+    web["since"] = json!("2026-03-01T14:05:03Z");
+    let answer = json!({ "generation": 1, "good": false, "services": [web] });
+    let daemon = Daemon::answering("service.status", answer);
+    let zones = tempfile::tempdir().unwrap();
+    std::fs::create_dir(zones.path().join("Far")).unwrap();
+    std::fs::write(zones.path().join("Far/East"), nine_hours_ahead()).unwrap();
+    let shown = |zone: Option<&str>| {
+        let mut status = command(daemon.folder.path(), &["status", "web", "--check"]);
+        status.env("TZDIR", zones.path());
+        if let Some(zone) = zone {
+            status.env("TZ", zone);
+        }
+        let shown = said(status);
+        assert_eq!(shown.code, 4, "{}", shown.err);
+        shown.out
+    };
+    let here = shown(None);
+    assert!(here.starts_with("web is running since 2026-03-01 14:05:03\n"), "{here}");
+    assert_eq!(shown(Some("UTC")), here);
+    assert_eq!(shown(Some("Far/East")), here.replace("14:05:03", "23:05:03"));
+    assert_eq!(shown(Some("XYZ-9")), here.replace("14:05:03", "23:05:03"));
 }
 
 #[test]

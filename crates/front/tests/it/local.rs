@@ -63,6 +63,24 @@ fn what_is_no_request_is_refused_and_the_connection_goes_on() {
 }
 
 #[test]
+fn a_page_is_text_for_the_terminal_that_the_request_describes() {
+    let list = json!({ "services": [crate::script::service("web", "running")] });
+    let daemon = Daemon::answering("service.list", list);
+    let (mut stream, mut reader) = connect(&daemon);
+    let mut check = |page: &str, expected: &str| {
+        writeln!(stream, r#"{{"op":"service.list","page":{page}}}"#).unwrap();
+        assert_eq!(answer(&mut reader), json!({ "page": { "text": expected } }), "{page}");
+    };
+    check("{}", "NAME  STATE    COMMAND\nweb   running  npm run dev\n");
+    check(r#"{"width":22}"#, "NAME  STATE    COMMAND\nweb   running  npm run dev\n");
+    let coloured = "\u{1b}[1;2mNAME\u{1b}[0m  \u{1b}[1;2mSTATE\u{1b}[0m    \u{1b}[1;2mCOMMAND\u{1b}[0m\n\
+                    \u{1b}[1mweb\u{1b}[0m   \u{1b}[32mrunning\u{1b}[0m  \u{1b}[2mnpm run dev\u{1b}[0m\n";
+    check(r#"{"colour":true}"#, coloured);
+    writeln!(stream, r#"{{"op":"service.list","page":{{"height":3}}}}"#).unwrap();
+    assert_eq!(answer(&mut reader)["error"]["code"], "bad_input");
+}
+
+#[test]
 fn a_line_without_end_is_refused() {
     let daemon = echo();
     let (mut stream, mut reader) = connect(&daemon);

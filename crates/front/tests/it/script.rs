@@ -3,6 +3,9 @@
 use proctor_front::local::{Dispatch, serve_with};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::Principal;
+use proctor_ops::reply::{Form, Reply};
+use proctor_ops::show::Page;
+use proctor_ops::table::find;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -37,10 +40,28 @@ struct Scripted {
 }
 
 impl Dispatch for Scripted {
-    fn dispatch(&self, _: Principal, op: String, input: Value) -> Answer {
+    fn dispatch(
+        &self,
+        _: Principal,
+        op: String,
+        input: Value,
+        form: Form,
+    ) -> Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send>> {
         let answer = (self.script)(&op, &input);
-        self.calls.lock().unwrap().push((op, input));
-        answer
+        self.calls.lock().unwrap().push((op.clone(), input));
+        Box::pin(async move { reply(&op, &answer.await?, form) })
+    }
+}
+
+/// The script's output in the form that was asked for.
+fn reply(op: &str, output: &Value, form: Form) -> Result<Reply, OpError> {
+    match form {
+        Form::Json => Ok(Reply { text: output.to_string(), verdict: None }),
+        Form::Page { width, paint, zone: _ } => {
+            let mut page = Page::new(|| jiff::tz::TimeZone::UTC);
+            let verdict = find(op).ok_or_else(|| unknown(op))?.show(output, &mut page)?;
+            Ok(Reply { text: page.render(width, paint), verdict })
+        }
     }
 }
 

@@ -46,6 +46,11 @@ impl Open {
         last_run(&self.index, self.index_length)
     }
 
+    /// Bytes on disk. A service that only ever starts and ends has no log to speak of, but a growing index.
+    pub(super) fn size(&self) -> u64 {
+        self.length + self.index_length
+    }
+
     /// Somebody has emptied or shortened the file: go on at its end. What the index says of it holds no more.
     fn shorten(&mut self, length: u64) -> io::Result<()> {
         self.index.set_len(0)?;
@@ -78,7 +83,9 @@ impl Segments {
             .filter_map(|entry| {
                 let (found, number) = logindex::parse_log_file(entry.file_name().to_str()?)?;
                 let metadata = entry.metadata().ok().filter(|m| found == stream && m.is_file())?;
-                Some((number, metadata.len()))
+                let index = folder.join(logindex::index_file(stream, number));
+                let index = std::fs::symlink_metadata(index).map_or(0, |metadata| metadata.len());
+                Some((number, metadata.len() + index))
             })
             .collect();
         closed.sort_unstable();
@@ -100,7 +107,7 @@ impl Segments {
     pub(super) fn next(&mut self, open: Open, now: Wall) -> Result<Open, (Open, io::Error)> {
         match self.create(open.number + 1, now) {
             Ok(next) => {
-                self.closed.push_back((open.number, open.length));
+                self.closed.push_back((open.number, open.size()));
                 Ok(next)
             }
             Err(error) => Err((open, error)),
@@ -160,17 +167,12 @@ impl Segments {
         failpoint::step(Point::RotateBegin)?;
         let mut options = File::options();
         options.read(true).write(true).create_new(true).mode(0o600);
-        // Left over from a crash between the two: take it over.
-        let index_path = self.path(&logindex::index_file(self.stream, number));
-        let index = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(index_path)?;
-        failpoint::step(Point::RotateIndex)?;
         let log = options.open(self.path(&logindex::log_file(self.stream, number)))?;
+        failpoint::step(Point::RotateIndex)?;
+        // Of an earlier log of this number, whoever deleted that.
+        let index_path = self.path(&logindex::index_file(self.stream, number));
+        let _ = std::fs::remove_file(&index_path);
+        let index = options.open(&index_path)?;
         let file = identity(&log)?;
         Ok(Open { number, log, index, length: 0, index_length: 0, opened: now, file })
     }

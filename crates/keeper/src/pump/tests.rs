@@ -1,6 +1,7 @@
 //! The pump against real pipes and files.
 
-use super::{Command, Drained, Pipes, Pump, Shared, Worker};
+use super::worker::Worker;
+use super::{Command, Drained, Pipes, Pump, Shared};
 use proctor_core::lifecycle::Exit;
 use proctor_core::logindex::{self, ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
@@ -190,18 +191,40 @@ fn a_log_that_cannot_be_written_loses_a_counted_number_of_bytes_when_its_run_end
     let logs = dir.path().join("logs");
     std::fs::create_dir(&logs).unwrap();
     let mut pump = Pump::start().unwrap();
-    let mut out = begin(&mut pump, dir.path(), 1, LogSpec { segment_bytes: 1, ..spec() });
-    out.write_all(b"kept\n").unwrap();
+    let mut out = begin(&mut pump, dir.path(), 1, LogSpec { segment_bytes: 200, ..spec() });
+    out.write_all(&b"kept\n".repeat(50)).unwrap();
     end(&mut pump, 1);
     // The next segment cannot be made: a folder has its name.
     std::fs::create_dir(logs.join("stdout.00000002.log")).unwrap();
-    let mut out = begin(&mut pump, dir.path(), 2, LogSpec { segment_bytes: 1, ..spec() });
+    let mut out = begin(&mut pump, dir.path(), 2, LogSpec { segment_bytes: 200, ..spec() });
     out.write_all(b"lost\n").unwrap();
     end(&mut pump, 2);
     pump.stop();
     let index = logindex::decode_all(&std::fs::read(logs.join("stdout.00000001.idx")).unwrap());
     assert!(index.iter().any(|entry| entry.mark == Mark::Dropped(5)), "{index:?}");
-    assert_eq!(std::fs::read(logs.join("stdout.00000001.log")).unwrap(), b"kept\n");
+    assert_eq!(std::fs::read(logs.join("stdout.00000001.log")).unwrap(), b"kept\n".repeat(50));
+}
+
+#[test]
+fn a_service_that_only_starts_and_ends_is_rotated_by_its_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pump = Pump::start().unwrap();
+    for run in 1..=100 {
+        drop(begin(&mut pump, dir.path(), run, LogSpec { segment_bytes: 320, ..spec() }));
+        end(&mut pump, run);
+    }
+    pump.stop();
+    let mut indexes: Vec<_> = std::fs::read_dir(dir.path().join("logs"))
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().unwrap().starts_with("stdout"))
+        .filter(|entry| entry.path().extension().is_some_and(|kind| kind == "idx"))
+        .collect();
+    indexes.sort_by_key(|entry| entry.file_name());
+    assert_eq!(indexes.len(), 4, "{indexes:?}");
+    assert!(indexes.iter().all(|entry| entry.metadata().unwrap().len() <= 384));
+    let newest = logindex::decode_all(&std::fs::read(indexes[3].path()).unwrap());
+    assert_eq!(newest.last().map(|entry| entry.run), Some(RunId(100)));
 }
 
 #[test]
@@ -247,12 +270,12 @@ fn a_pipe_that_always_has_more_gets_one_turn_like_the_others() {
     let mut worker = Worker::new(inbox, chute, Arc::new(shared), answers).unwrap();
     let ends = fifo::create(&dir.path().join("1.out"), None).unwrap();
     let mut out = File::from(ends.theirs);
-    worker.begin(SLOT, dir.path().into(), &spec(), RunId(1), [Some(ends.ours), None], true);
+    worker.begin(SLOT, dir.path().into(), spec(), RunId(1), [Some(ends.ours), None], true);
     for _ in 0..100 {
         out.write_all(b"more\n").unwrap();
-        worker.see(&[Ready { token: 0, readable: true, writable: false }]);
+        worker.see(&[Ready { token: u64::from(SLOT) * 2, readable: true, writable: false }]);
     }
-    assert_eq!(worker.busy, [0]);
+    assert_eq!(worker.busy, [u64::from(SLOT) * 2]);
 }
 
 #[test]

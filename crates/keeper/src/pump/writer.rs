@@ -119,9 +119,12 @@ impl Writer {
     }
 
     /// Write a mark at the current end of the log; a failure is not worth stopping for.
-    pub(super) fn mark(&mut self, run: RunId, mark: Mark) {
-        let wall = proctor_sys::clock::now().wall;
+    pub(super) fn mark(&mut self, run: RunId, mark: Mark, wall: Wall) {
         self.note_dropped(run, wall);
+        if mark == Mark::RunStarted {
+            // One that cannot be closed grows on.
+            let _ = self.rotate_if_due(wall);
+        }
         if self.check_segment(wall).is_ok()
             && let Ok(open) = self.opened(wall)
         {
@@ -143,7 +146,7 @@ impl Writer {
     pub(super) fn mark_exit(&mut self, run: RunId, exit: ExitMark) {
         let now = proctor_sys::clock::now().wall;
         if !self.opened(now).is_ok_and(|open| open.has_exit_of(run)) {
-            self.mark(run, Mark::RunExited(exit));
+            self.mark(run, Mark::RunExited(exit), now);
         }
     }
 
@@ -217,7 +220,7 @@ impl Writer {
         let old =
             |age: Millis| now.0.saturating_sub(open.opened.0) > (age.0 as i64).saturating_mul(1000);
         let due =
-            open.length >= spec.segment_bytes || (open.length > 0 && spec.max_age.is_some_and(old));
+            open.size() >= spec.segment_bytes || (open.length > 0 && spec.max_age.is_some_and(old));
         if !due || (!open.at_line_end() && open.length < spec.segment_bytes + SLACK) {
             return Ok(());
         }

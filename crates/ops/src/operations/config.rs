@@ -86,7 +86,7 @@ Examples:
         let (source, settings) = context.engine.read(|view| {
             (view.config.as_ref().map(|path| path.display().to_string()), view.settings.clone())
         });
-        Ok(output(&input, source, settings))
+        Ok(output(&input, source, settings.unpack()))
     }
 
     fn without_daemon(input: &Input) -> Option<Result<Output, OpError>> {
@@ -154,7 +154,7 @@ impl Show for Output {
         ]);
         for setting in &self.settings {
             let from = if setting.origin == "default" { Style::Dim } else { Style::Plain };
-            table.row(vec![
+            table.row([
                 Span::new(Style::Name, &setting.key),
                 Span::new(Style::Plain, setting.value.to_string()),
                 Span::new(from, &setting.origin),

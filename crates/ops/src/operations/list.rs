@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Operation};
-use crate::operations::status::statuses;
+use crate::operations::status::{Measure, measure, say_unmeasured, statuses};
 use crate::show::{Page, Show};
 use crate::status::{ServiceStatus, State, overview};
 use proctor_core::name::ServiceName;
@@ -22,6 +22,10 @@ pub struct Input {
     #[arg(long, value_name = "STATE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<State>,
+    /// CPU and memory also of more than 100 services
+    #[arg(long, conflicts_with = "no_usage")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub usage: bool,
     /// Leave out CPU and memory, which cost a look at every process
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -31,6 +35,9 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub services: Vec<ServiceStatus>,
+    /// CPU and memory were left out: there are more than 100 services, and `usage` was not asked for
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unmeasured: bool,
 }
 
 impl Operation for List {
@@ -50,9 +57,10 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let names = names(context, &input.group)?;
-        let mut services = statuses(context, &names, !input.no_usage).await;
+        let measure = measure(input.usage, input.no_usage, names.len());
+        let mut services = statuses(context, &names, measure == Measure::All).await;
         services.retain(|service| input.state.is_empty() || input.state.contains(&service.state));
-        Ok(Output { services })
+        Ok(Output { services, unmeasured: measure == Measure::TooMany })
     }
 }
 
@@ -70,5 +78,8 @@ impl Show for Output {
             return;
         }
         overview(&self.services, page);
+        if self.unmeasured {
+            say_unmeasured(page);
+        }
     }
 }

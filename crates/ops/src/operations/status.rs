@@ -22,6 +22,10 @@ pub struct Input {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub check: bool,
+    /// CPU and memory also of more than 100 services
+    #[arg(long, conflicts_with = "no_usage")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub usage: bool,
     /// Leave out CPU and memory, which cost a look at every process
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -35,6 +39,9 @@ pub struct Output {
     /// With `check`: whether every one runs and none is unhealthy
     pub good: Option<bool>,
     pub services: Vec<ServiceStatus>,
+    /// CPU and memory were left out: there are more than 100 services, and `usage` was not asked for
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unmeasured: bool,
 }
 
 impl Operation for Status {
@@ -58,15 +65,41 @@ Examples:
             input.names.is_empty() && context.engine.read(|view| view.services.is_empty());
         let names = if nothing_yet { Vec::new() } else { context.engine.select(words)? };
         let generation = context.engine.read(|view| view.generation);
-        let services = statuses(context, &names, !input.no_usage).await;
+        let measure = measure(input.usage, input.no_usage, names.len());
+        let services = statuses(context, &names, measure == Measure::All).await;
         let good = input.check.then(|| services.iter().all(is_good));
-        Ok(Output { generation, good, services })
+        Ok(Output { generation, good, services, unmeasured: measure == Measure::TooMany })
     }
 }
 
 fn is_good(service: &ServiceStatus) -> bool {
     let failing = service.health.as_ref().is_some_and(|h| h.failures > 0);
     service.state == State::Running && !failing
+}
+
+/// Each costs a look at its processes, and that of a thousand takes far longer than all the rest of an answer.
+const MEASURED_UNASKED: usize = 100;
+
+/// Which services are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    All,
+    None,
+    /// None, though nobody said so: there are too many of them.
+    TooMany,
+}
+
+pub(crate) fn measure(usage: bool, no_usage: bool, services: usize) -> Measure {
+    match (no_usage, usage) {
+        (true, _) => Measure::None,
+        (false, false) if services > MEASURED_UNASKED => Measure::TooMany,
+        (false, _) => Measure::All,
+    }
+}
+
+/// Below a table without CPU and memory.
+pub(crate) fn say_unmeasured(page: &mut Page) {
+    page.line().dim(format!("CPU and memory of more than {MEASURED_UNASKED} services: --usage"));
 }
 
 /// The services as they are now.
@@ -77,14 +110,12 @@ pub(crate) async fn statuses(
 ) -> Vec<ServiceStatus> {
     let usage = if usage { context.engine.usage(names).await } else { BTreeMap::new() };
     let now = proctor_sys::clock::now();
+    let mut services = Vec::with_capacity(names.len());
     context.engine.read(|view| {
-        names
-            .iter()
-            .filter_map(|name| {
-                Some(ServiceStatus::of(view.services.get(name)?, now, usage.get(name)))
-            })
-            .collect()
-    })
+        let known = names.iter().filter_map(|name| view.services.get(name));
+        services.extend(known.map(|known| ServiceStatus::of(known, now, usage.get(&known.name))));
+    });
+    services
 }
 
 impl Show for Output {
@@ -96,9 +127,34 @@ impl Show for Output {
             [one] => detail(one, page),
             many => overview(many, page),
         }
+        if self.unmeasured {
+            say_unmeasured(page);
+        }
     }
 
     fn verdict(&self) -> Option<Code> {
         (self.good == Some(false)).then_some(Code::NotRunning)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_services_are_measured_only_if_somebody_asks() {
+        for (usage, no_usage, services, expected) in [
+            (false, false, 100, Measure::All),
+            (false, false, 101, Measure::TooMany),
+            (true, false, 1000, Measure::All),
+            (false, true, 1, Measure::None),
+            (true, true, 1000, Measure::None),
+        ] {
+            assert_eq!(
+                measure(usage, no_usage, services),
+                expected,
+                "{usage} {no_usage} {services}"
+            );
+        }
     }
 }

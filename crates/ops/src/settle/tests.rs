@@ -49,7 +49,7 @@ fn status(of: ServiceState) -> ServiceStatus {
         added: false,
         description: None,
         groups: Vec::new(),
-        argv: vec!["web".into()],
+        command: "web".into(),
         working_dir: "/".into(),
         autostart: true,
         port: None,

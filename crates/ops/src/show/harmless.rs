@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 
 /// Replace everything that a terminal would act on by its escape.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(acts) {
+    let plain = |byte: u8| matches!(byte, b' '..=b'~');
+    if text.bytes().all(plain) || !text.chars().any(acts) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);

@@ -1,6 +1,7 @@
 //! Lines and tables as text: how wide a column is, which columns a narrow terminal does without.
 
 use super::{Line, Paint, Span, Style};
+use std::borrow::Cow;
 
 /// Between columns.
 const GAP: usize = 2;
@@ -38,18 +39,29 @@ impl Column {
 #[derive(Debug, Clone)]
 pub struct Table {
     columns: Vec<Column>,
-    rows: Vec<Vec<Span>>,
+    /// Row after row.
+    cells: Vec<Span>,
 }
 
 impl Table {
     pub fn new(columns: &[Column]) -> Table {
-        Table { columns: columns.to_vec(), rows: Vec::new() }
+        Table::with_rows(columns, 0)
+    }
+
+    /// With room for so many rows.
+    pub fn with_rows(columns: &[Column], rows: usize) -> Table {
+        let cells = Vec::with_capacity(rows * columns.len());
+        Table { columns: columns.to_vec(), cells }
     }
 
     /// One cell for each column.
-    pub fn row(&mut self, cells: Vec<Span>) {
-        debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push(cells);
+    pub fn row<const CELLS: usize>(&mut self, cells: [Span; CELLS]) {
+        debug_assert_eq!(CELLS, self.columns.len());
+        self.cells.extend(cells);
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &[Span]> {
+        self.cells.chunks(self.columns.len())
     }
 
     pub(super) fn render(&self, width: Option<usize>, paint: Paint, out: &mut String) {
@@ -57,7 +69,8 @@ impl Table {
         let titles: Vec<Span> =
             self.columns.iter().map(|c| Span::new(Style::Heading, c.title)).collect();
         self.render_row(&titles, &widths, paint, out);
-        for row in &self.rows {
+        out.reserve(self.rows().count() * (total(&widths) + 1));
+        for row in self.rows() {
             self.render_row(row, &widths, paint, out);
         }
     }
@@ -77,7 +90,7 @@ impl Table {
     }
 
     fn natural(&self, at: usize) -> Option<usize> {
-        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(Span::width);
+        let cells = self.rows().filter_map(|row| row.get(at)).map(|cell| cell.width);
         let widest = cells.max().unwrap_or(0);
         (widest > 0).then(|| widest.max(self.columns[at].title.chars().count()))
     }
@@ -119,11 +132,11 @@ impl Table {
         let mut pending = 0;
         for ((cell, width), column) in cells.iter().zip(widths).zip(&self.columns) {
             let Some(width) = *width else { continue };
-            let text = cut(&cell.text, width);
-            let padding = width.saturating_sub(text.chars().count());
+            let text = cut(cell, width);
+            let padding = width.saturating_sub(cell.width);
             let (before, after) = if column.right { (padding, 0) } else { (0, padding) };
             if !text.is_empty() {
-                out.extend(std::iter::repeat_n(' ', pending + before));
+                blanks(pending + before, out);
                 paint(cell.style, &text, out);
                 pending = 0;
             } else {
@@ -142,13 +155,22 @@ fn total(widths: &[Option<usize>]) -> usize {
     left.iter().sum::<usize>() + GAP * left.len().saturating_sub(1)
 }
 
-fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
+fn cut(cell: &Span, width: usize) -> Cow<'_, str> {
+    if cell.width <= width {
+        return Cow::Borrowed(&cell.text);
     }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    let mut short: String = cell.text.chars().take(width.saturating_sub(1)).collect();
     short.push('…');
-    short
+    Cow::Owned(short)
+}
+
+fn blanks(mut count: usize, out: &mut String) {
+    const BLANKS: &str = "                                ";
+    while count > 0 {
+        let some = count.min(BLANKS.len());
+        out.push_str(&BLANKS[..some]);
+        count -= some;
+    }
 }
 
 pub(super) fn line(line: &Line, paint: Paint, out: &mut String) {
@@ -172,14 +194,14 @@ mod tests {
             Column::new("COMMAND", Fit::Shrink(8)),
         ]);
         let cell = |text: &str| Span::new(Style::Plain, text);
-        table.row(vec![
+        table.row([
             cell(name),
             cell("running"),
             cell("1.0%"),
             cell(""),
             cell("npm run development"),
         ]);
-        table.row(vec![cell("db"), cell("stopped"), cell(""), cell(""), cell("db")]);
+        table.row([cell("db"), cell("stopped"), cell(""), cell(""), cell("db")]);
         table
     }
 

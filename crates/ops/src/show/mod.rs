@@ -37,24 +37,24 @@ pub enum Style {
 /// Text with one meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    pub style: Style,
-    pub text: String,
+    style: Style,
+    text: String,
+    /// Columns it takes.
+    width: usize,
 }
 
 impl Span {
     pub fn new(style: Style, text: impl AsRef<str>) -> Span {
-        Span { style, text: harmless(text.as_ref()).into_owned() }
-    }
-
-    fn width(&self) -> usize {
-        self.text.chars().count()
+        let text = harmless(text.as_ref()).into_owned();
+        let width = if text.is_ascii() { text.len() } else { text.chars().count() };
+        Span { style, text, width }
     }
 }
 
 /// One line, built from left to right.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
-    pub spans: Vec<Span>,
+    spans: Vec<Span>,
 }
 
 impl Line {

@@ -5,7 +5,6 @@
 mod show;
 
 use crate::moment::{rfc3339, seconds_between, span};
-use crate::redact;
 use proctor_core::config::signal;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
 use proctor_core::time::{Mono, Now};
@@ -187,7 +186,7 @@ impl ServiceStatus {
             memory_bytes: usage.map(|u| u.memory_bytes),
             processes: usage.map(|u| u.processes),
             port: view.port,
-            command: redact::command_line(&view.argv),
+            command: view.command.clone(),
             working_dir: view.working_dir.clone(),
             description: view.description.clone(),
             groups: view.groups.clone(),

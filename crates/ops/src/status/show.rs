@@ -28,7 +28,7 @@ const COLUMNS: [Column; 10] = [
 
 /// Many services, one a row, and below them what needs attention.
 pub(crate) fn overview(services: &[ServiceStatus], page: &mut Page) {
-    let mut table = Table::new(&COLUMNS);
+    let mut table = Table::with_rows(&COLUMNS, services.len());
     for service in services {
         table.row(row(service));
     }
@@ -36,9 +36,9 @@ pub(crate) fn overview(services: &[ServiceStatus], page: &mut Page) {
     attention(services, page);
 }
 
-fn row(service: &ServiceStatus) -> Vec<Span> {
+fn row(service: &ServiceStatus) -> [Span; COLUMNS.len()] {
     let plain = |text: Option<String>| Span::new(Style::Plain, text.unwrap_or_default());
-    vec![
+    [
         Span::new(Style::Name, &service.name),
         Span::new(style_of(service.state), state_text(service)),
         plain(service.pid.map(|pid| pid.to_string())),

@@ -18,7 +18,8 @@ fn checked(status_code: &str, more: &[&str], keys: &str) -> proctor_testkit::Hom
 #[test]
 fn a_service_that_answers_is_healthy() {
     let home = checked("200", &[], "");
-    wait_until("healthy", LIMIT, || status(&home, "web")["health"]["state"] == "healthy");
+    home.ok(["wait", "web", "--until", "healthy"]);
+    assert_eq!(status(&home, "web")["health"]["state"], "healthy");
     assert_eq!(status(&home, "web")["restarts"], 0);
 }
 

@@ -83,7 +83,7 @@ fn following_misses_nothing_while_files_come_and_go() {
 }
 
 /// A process of ours, not Proctor's; gone with the test, however that ends.
-struct Stranger(Child);
+pub(crate) struct Stranger(pub(crate) Child);
 
 impl Drop for Stranger {
     fn drop(&mut self) {
@@ -94,13 +94,13 @@ impl Drop for Stranger {
 }
 
 /// One with exactly this number; `None` where numbers cannot be chosen.
-fn stranger(number: u32) -> Option<Stranger> {
+pub(crate) fn stranger(number: u32) -> Option<Stranger> {
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
     const TRIES: usize = 50;
     for _ in 0..TRIES {
         let last = std::fs::read(LAST).ok()?;
         std::fs::write(LAST, (number - 1).to_string()).ok()?;
-        let child = Stranger(Command::new("sleep").arg("1000").spawn().unwrap());
+        let child = Stranger(Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap());
         // Others shall not get numbers that were in use a moment ago.
         std::fs::write(LAST, last).unwrap();
         if child.0.id() == number {

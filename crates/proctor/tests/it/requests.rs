@@ -120,6 +120,20 @@ fn a_running_proctor_checks_another_file_and_keeps_its_own() {
     let own = home.json(["config"]);
     assert!(keys(&own).contains(&"services.web.command".to_owned()), "{own:#}");
     assert!(!keys(&own).iter().any(|key| key.starts_with("services.db.")), "{own:#}");
+    let web = home.json(["config", "web"]);
+    assert!(!keys(&web).is_empty(), "{web:#}");
+    assert!(keys(&web).iter().all(|key| key.starts_with("services.web.")), "{web:#}");
     let example = ask(&home, "config.show", &json!({ "example": true }));
     assert!(example["ok"]["example"].as_str().is_some_and(|it| it.contains("services:")));
+}
+
+#[test]
+fn a_proctor_without_services_says_so() {
+    let home = Home::new();
+    home.ok(["add", "web", "--", &victim().display().to_string()]);
+    home.ok(["rm", "web"]);
+    assert!(home.ok(["status"]).contains("no services"));
+    assert!(home.ok(["list"]).contains("no services"));
+    refused(&home, "log.read", &json!({}), "unknown_service", "no services");
+    assert!(home.ok(["config"]).contains("no configuration"));
 }

@@ -14,7 +14,7 @@ fn raw(home: &Home, name: &str) -> Vec<u8> {
 
 /// The two are the same; if not, says where they part instead of printing megabytes.
 #[track_caller]
-fn check_same(found: &[u8], expected: &[u8]) {
+pub(crate) fn check_same(found: &[u8], expected: &[u8]) {
     let differs = found.iter().zip(expected).position(|(a, b)| a != b);
     assert_eq!((differs, found.len()), (None, expected.len()));
 }
@@ -31,7 +31,7 @@ fn stored(home: &Home, name: &str, stream: &str) -> (usize, u64) {
 }
 
 /// Lines of every length and every byte: text, invalid UTF-8, NUL, escapes, carriage returns.
-fn wild_lines(count: u64) -> Vec<u8> {
+pub(crate) fn wild_lines(count: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut random = 88_172_645_463_325_252_u64;
     for number in 0..count {
@@ -48,7 +48,12 @@ fn wild_lines(count: u64) -> Vec<u8> {
             0 => bytes.extend_from_slice(b"\x1b[31m\xff\x00\xc3"),
             1 => bytes.extend_from_slice(b"\r"),
             2 => bytes.extend_from_slice("grün ✓".as_bytes()),
+            3 => bytes.extend_from_slice(b"\n\n\r\n"),
             _ => {}
+        }
+        if number % 20_000 == 10_000 {
+            // Longer than a piece of a line in an answer.
+            bytes.extend(std::iter::repeat_n(0x80 | number as u8, 300 << 10));
         }
         bytes.push(b'\n');
     }
@@ -63,9 +68,9 @@ fn cat(home: &Home, file: &Path) {
 }
 
 #[test]
-fn two_hundred_thousand_wild_lines_come_back_byte_for_byte() {
+fn wild_lines_come_back_byte_for_byte() {
     let home = Home::new();
-    let expected = wild_lines(200_000);
+    let expected = wild_lines(50_000);
     let file = home.path().join("wild");
     std::fs::write(&file, &expected).unwrap();
     cat(&home, &file);
@@ -79,7 +84,7 @@ fn two_hundred_thousand_wild_lines_come_back_byte_for_byte() {
 #[test]
 fn wild_lines_survive_rotation_byte_for_byte() {
     let home = Home::new();
-    let expected = wild_lines(200_000);
+    let expected = wild_lines(50_000);
     let file = home.path().join("wild");
     std::fs::write(&file, &expected).unwrap();
     let keys =
@@ -90,7 +95,7 @@ fn wild_lines_survive_rotation_byte_for_byte() {
     wait_state(&home, "web", "stopped");
     let (segments, bytes) = stored(&home, "web", "stdout");
     // A file may grow by as much as a pipe holds before it is closed.
-    assert!(segments >= 3, "{segments} segments");
+    assert!(segments >= 2, "{segments} segments");
     assert_eq!(bytes, expected.len() as u64);
     check_same(&raw(&home, "web"), &expected);
 }

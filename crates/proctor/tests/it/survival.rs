@@ -86,7 +86,7 @@ fn the_keeper_restarts_a_crashed_service_while_the_daemon_is_down() {
     let marker = home.path().join("run/services/web");
     wait_until("a new run", LIMIT, || {
         let runs = std::fs::read_dir(&marker).unwrap().flatten();
-        runs.filter(|e| e.path().extension().is_some_and(|x| x == "run")).count() == 1
+        runs.filter(|e| e.path().extension().is_some_and(|x| x == "out")).count() == 1
             && !alive(first)
     });
     kill9(daemon);

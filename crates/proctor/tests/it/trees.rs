@@ -111,3 +111,13 @@ fn services_live_although_the_group_of_their_keeper_was_killed_before_it_came() 
     wait_until("the group is empty", LIMIT, || std::fs::remove_dir(&group).is_ok());
     assert_eq!(state, "running", "{}", String::from_utf8_lossy(&up.stderr));
 }
+
+#[test]
+fn a_tree_that_does_all_of_this_at_once_is_ended() {
+    let tricks =
+        ["--ignore-term", "--fork", "3", "--setsid", "--double-fork", "--hold-fd", "--fork-storm"];
+    for without in [false, true] {
+        check(&tricks, 29, without);
+        check(&[&tricks[..], &["--stop-self"]].concat(), 9, without);
+    }
+}

@@ -70,7 +70,7 @@ points! {
     LogEnd moment "log.end": "A run's last bytes are stored, its end is not marked.";
     LogEnded moment "log.ended": "The end is marked, the keeper has not heard.";
     RotateBegin step "rotate.begin": "A segment is full, the next is not made.";
-    RotateIndex step "rotate.index": "The next segment has an index and no log.";
+    RotateIndex step "rotate.index": "The next segment has a log and no index.";
     RotateMade moment "rotate.made": "The next segment is made.";
     RetainBegin moment "retain.begin": "Before the oldest segment is deleted.";
     RetainLog moment "retain.log": "Its log is deleted, its index is not.";

@@ -11,8 +11,7 @@ use std::os::fd::AsRawFd;
 /// Wait for the report by making it block: the child ends it one way or the other.
 fn outcome(spawned: &mut Spawned) -> Outcome {
     use rustix::event::{PollFd, PollFlags, poll};
-    let report = spawned.report.try_clone().unwrap();
-    poll(&mut [PollFd::new(&report, PollFlags::IN)], None).unwrap();
+    poll(&mut [PollFd::new(spawned, PollFlags::IN)], None).unwrap();
     spawned.outcome()
 }
 

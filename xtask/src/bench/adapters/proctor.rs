@@ -1,4 +1,5 @@
-//! Proctor itself, as it comes: the release build, default settings except what a case needs.
+//! Proctor itself, as it comes: the release build, default settings except what a case needs. Its two folders are where an
+//! installed Proctor has them: state on the disk, what matters for one boot on the runtime file system.
 
 use super::super::adapter::{Adapter, Case, Stop, sorted_files};
 use super::super::scratch::Scratch;
@@ -8,11 +9,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 pub(crate) fn install(scratch: &Scratch) -> Result<Box<dyn Adapter>> {
-    Ok(Box::new(Proctor { program: scratch.proctor.clone() }))
+    let runtime = scratch.runtime.join("proctor");
+    Ok(Box::new(Proctor { program: scratch.proctor.clone(), runtime }))
 }
 
 struct Proctor {
     program: PathBuf,
+    runtime: PathBuf,
 }
 
 impl Proctor {
@@ -25,10 +28,17 @@ impl Proctor {
 
 impl Adapter for Proctor {
     fn settings(&self) -> &'static str {
-        "default settings, except for no restart delay, no restart budget, and logs of which nothing is deleted"
+        "default settings, except for no restart delay, no restart budget, and logs of which nothing is deleted; its \
+         runtime folder is on the runtime file system, as it is where Proctor is installed"
     }
 
     fn prepare(&self, case: &Case) -> Result<()> {
+        if self.runtime.exists() {
+            std::fs::remove_dir_all(&self.runtime).context("cannot empty the runtime folder")?;
+        }
+        std::fs::create_dir(&self.runtime).context("cannot make the runtime folder")?;
+        std::os::unix::fs::symlink(&self.runtime, case.folder.join("run"))
+            .context("cannot link the runtime folder")?;
         let mut text = format!(
             "supervisor:\n  max_restarts: unlimited\n  restart: {{ delay: 0 }}\n  \
              logs: {{ max_size: {}, max_files: {}, max_total: 1024GiB }}\n  services:\n",

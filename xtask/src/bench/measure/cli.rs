@@ -11,10 +11,14 @@ use crate::step::output;
 use anyhow::{Context as _, Result};
 use std::process::{Command, Stdio};
 
+/// The base of the ratios: an empty `main` in C, static.
+pub(crate) const MINIMAL: &str = "minimal program";
+
 const MEASURES: [Measure; 4] =
     [Measure::StatusOne, Measure::StatusMany, Measure::ListOne, Measure::ListMany];
 
-/// Programs that only end, as the base of the ratios.
+/// What only ends: the least that a program costs. With libc, because that is how programs are made; the other shows how
+/// much of it is libc's.
 pub(crate) fn least(
     scratch: &Scratch,
     programs: &Programs,
@@ -24,7 +28,7 @@ pub(crate) fn least(
     let folder = scratch.fresh("nothing")?;
     let case = Case { folder, services: 0, command: Vec::new(), rotate: ROTATE };
     for (who, program) in
-        [("bare", &programs.nothing), ("bare, with libc", &programs.nothing_with_libc)]
+        [("bare, without libc", &programs.nothing), (MINIMAL, &programs.nothing_with_libc)]
     {
         let time = median(programs, plan, Command::new(program), &case)?;
         for measure in MEASURES {

@@ -129,11 +129,12 @@ impl Reference {
     pub(super) fn crash_restarts(&self) -> Vec<Mono> {
         let mut restarts = Vec::new();
         for (now, fact) in self.after(|fact| *fact == Fact::Forgiven) {
-            match fact {
-                Fact::Spawned { by: Spawner::Crash, .. } => restarts.push(now.mono),
-                // It came to nothing, and that was not the service's fault.
-                Fact::Ended { last, .. } if short(&last.exit) => drop(restarts.pop()),
-                _ => {}
+            if matches!(fact, Fact::Spawned { by: Spawner::Crash, .. }) {
+                restarts.push(now.mono);
+            }
+            // It came to nothing, and that was not the service's fault.
+            if matches!(fact, Fact::Ended { last, .. } if short(&last.exit)) {
+                restarts.pop();
             }
         }
         restarts

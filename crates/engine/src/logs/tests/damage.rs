@@ -137,3 +137,50 @@ fn a_folder_that_may_not_be_read_is_an_error_with_its_name() {
     let answer = super::super::read(&logs, &everything()).unwrap_err();
     assert!(answer.to_string().contains("web"), "{answer}");
 }
+
+/// Two runs on one stream, in many records.
+fn recorded() -> (Writer, Vec<Vec<u8>>) {
+    let mut writer = Writer::after(&[Start(OUT, 1, 1)]);
+    let mut lines = Vec::new();
+    for number in 0..40 {
+        let line = format!("line {number} {}", "x".repeat(number)).into_bytes();
+        writer.write(OUT, 2 + number as i64, 1 + number as u64 / 20, &[&line[..], b"\n"].concat());
+        lines.push(line);
+    }
+    (writer, lines)
+}
+
+#[test]
+fn an_index_that_is_cut_off_at_any_byte_costs_no_line() {
+    let (writer, lines) = recorded();
+    let index = fs::read(writer.index(OUT, 1)).unwrap();
+    for length in (0..index.len()).rev() {
+        fs::write(writer.index(OUT, 1), &index[..length]).unwrap();
+        let (items, _) = writer.read_all(&everything());
+        assert_eq!(lines_of(&items, OUT), lines, "{length} bytes");
+        let tail = writer.read(&LogQuery { tail: Some(1), ..everything() });
+        assert_eq!(lines_of(&tail.items, OUT), lines[lines.len() - 1..], "{length} bytes");
+    }
+}
+
+#[test]
+fn an_index_of_garbage_costs_no_byte() {
+    let (writer, lines) = recorded();
+    let index = fs::read(writer.index(OUT, 1)).unwrap();
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    for round in 0..500 {
+        let mut garbage = index.clone();
+        for byte in garbage.iter_mut() {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // First a byte here and there, at last all of them.
+            if (seed >> 56) <= round / 2 {
+                *byte = (seed >> 40) as u8;
+            }
+        }
+        fs::write(writer.index(OUT, 1), &garbage).unwrap();
+        let (items, _) = writer.read_all(&everything());
+        // A record may end a line where there is none; nothing is missing for it.
+        let bytes: Vec<u8> = lines_of(&items, OUT).concat();
+        assert!(bytes == lines.concat(), "round {round}: {} bytes", bytes.len());
+    }
+}

@@ -1,4 +1,10 @@
 //! The hostile world: somebody tidies, truncates, garbles, forges, starves and floods. Supervision goes on, nothing is
 //! started twice, and what was done about it is said.
 
+mod clocks;
+mod floods;
+mod garbled;
+mod load;
+mod starved;
+mod strangers;
 mod tidied;

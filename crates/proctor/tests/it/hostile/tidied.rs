@@ -4,6 +4,7 @@ use crate::support::{LIMIT, lines, pid, service, services, status, up, wait_stat
 use crate::survival::kill_proctor;
 use proctor_testkit::{Home, alive, kill9, running, wait_until, with_variable};
 use std::path::Path;
+use std::process::Stdio;
 
 const NAMES: [&str; 3] = ["talker", "quiet", "stopped"];
 
@@ -169,4 +170,21 @@ fn a_boot_that_never_was_makes_nobody_forget_what_runs() {
     home.ok(["daemon", "start"]);
     check_same(&home, &before);
     check_works(&home);
+}
+
+#[test]
+fn fifty_that_want_to_take_over_at_once_are_one_that_does() {
+    let home = three();
+    let before = running_ones(&home);
+    kill_proctor(&home);
+    let start = |_| {
+        let mut command = home.command(["daemon", "start"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let all: Vec<_> = (0..50).map(start).collect();
+    for one in all {
+        let output = one.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    check_same(&home, &before);
 }

@@ -1,11 +1,11 @@
 //! A command line as it may be shown: it may carry a token, a status must not.
 //!
-//! What looks secret is decided in `proctor_core::config::secret`. Values of environment variables never get this far.
+//! What looks secret is decided in `secret`. Values of environment variables never get this far.
 
-use proctor_core::config::secret::shown_words;
+use super::secret::shown_words;
 
 /// A command line as one text, secrets masked, quoted so that it can be read back as the same words.
-pub(crate) fn command_line(argv: &[String]) -> String {
+pub fn command_line(argv: &[String]) -> String {
     let quote = |word: String| {
         shlex::try_quote(&word).map_or_else(|_| word.clone(), std::borrow::Cow::into_owned)
     };

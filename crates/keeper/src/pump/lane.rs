@@ -1,0 +1,136 @@
+//! The output of one service: its pipes and its logs. What is not needed is not there, because there may be thousands.
+
+use super::MOVE;
+use super::writer::{Stored, Writer};
+use proctor_core::logindex::{ExitMark, Mark, Stream};
+use proctor_core::name::RunId;
+use proctor_core::spec::LogSpec;
+use proctor_core::time::Wall;
+use proctor_sys::failpoint::{self, Point};
+use proctor_sys::fifo;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// Our end of one stream of one run.
+pub(super) struct Pipe {
+    pub(super) fd: OwnedFd,
+    pub(super) run: RunId,
+    /// It waits for its turn, where each has one place: more would be more turns than the others get.
+    pub(super) queued: bool,
+}
+
+/// A run whose start is not marked yet, as far as we know.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unmarked {
+    pub(super) run: RunId,
+    pub(super) wall: Wall,
+    /// It is just being made: nobody can have marked it.
+    pub(super) fresh: bool,
+}
+
+pub(super) struct Lane {
+    folder: Box<Path>,
+    spec: LogSpec,
+    pub(super) pipes: [Option<Pipe>; 2],
+    writers: [Option<Box<Writer>>; 2],
+    pub(super) unmarked: Option<Unmarked>,
+}
+
+impl Lane {
+    pub(super) fn new(folder: Box<Path>, spec: LogSpec) -> Lane {
+        Lane { folder, spec, pipes: [None, None], writers: [None, None], unmarked: None }
+    }
+
+    pub(super) fn configure(&mut self, spec: &LogSpec) {
+        self.spec = spec.clone();
+        for writer in self.writers.iter_mut().flatten() {
+            writer.spec = spec.clone();
+        }
+    }
+
+    fn writer(&mut self, stream: Stream) -> &mut Writer {
+        let (folder, spec) = (&self.folder, &self.spec);
+        self.writers[stream as usize].get_or_insert_with(|| {
+            Box::new(Writer::new(folder.to_path_buf(), stream, spec.clone()))
+        })
+    }
+
+    /// Mark the start of a run, which comes before anything else of it.
+    fn mark_start(&mut self) {
+        let Some(Unmarked { run, wall, fresh }) = self.unmarked.take() else { return };
+        let writer = self.writer(Stream::Stdout);
+        if fresh || !writer.knows(run) {
+            writer.mark(run, Mark::RunStarted, wall);
+        }
+    }
+
+    /// The same for one that has written nothing yet, and may never: its log is not kept open.
+    pub(super) fn mark_start_and_close(&mut self) {
+        let was_open = self.writers[Stream::Stdout as usize].is_some();
+        self.mark_start();
+        if !was_open {
+            self.writers[Stream::Stdout as usize] = None;
+        }
+    }
+
+    /// Move once from the pipe to the log.
+    pub(super) fn store(&mut self, stream: Stream, null: &File) -> Stored {
+        let Some(pipe) = self.pipes[stream as usize].take() else { return Stored::Empty };
+        let stored = self.store_from(stream, &pipe, null);
+        self.pipes[stream as usize] = Some(pipe);
+        stored
+    }
+
+    fn store_from(&mut self, stream: Stream, pipe: &Pipe, null: &File) -> Stored {
+        // Nothing to move is no reason to make a log.
+        if self.writers[stream as usize].is_none() && fifo::waiting(&pipe.fd) == 0 {
+            return Stored::Empty;
+        }
+        self.mark_start();
+        match self.writer(stream).store(&pipe.fd, pipe.run, MOVE) {
+            Stored::Full => self.make_room(stream, pipe, null),
+            stored @ (Stored::Moved(_) | Stored::Empty | Stored::Stalled) => stored,
+        }
+    }
+
+    /// A full disk: the oldest segments of this service go first, then the configured choice.
+    fn make_room(&mut self, stream: Stream, pipe: &Pipe, null: &File) -> Stored {
+        let made = Stream::BOTH.into_iter().any(|stream| self.writer(stream).give_up_oldest());
+        match made {
+            true => self.writer(stream).try_again(),
+            false => self.writer(stream).overflow(&pipe.fd, null),
+        }
+    }
+
+    /// Store what a run that is over has left in its pipes, mark its end, and let go of them.
+    pub(super) fn end(&mut self, run: RunId, exit: ExitMark, null: &File) {
+        for stream in Stream::BOTH {
+            let pipe = self.pipes[stream as usize].take_if(|pipe| pipe.run == run);
+            if let Some(pipe) = pipe {
+                self.drain(stream, &pipe, null);
+            }
+        }
+        self.mark_start();
+        failpoint::moment(Point::LogEnd);
+        self.writer(Stream::Stdout).mark_exit(run, exit);
+        failpoint::moment(Point::LogEnded);
+    }
+
+    fn drain(&mut self, stream: Stream, pipe: &Pipe, null: &File) {
+        // What waits now is all there will be; a stray holder of the pipe must not keep us here.
+        let mut left = fifo::waiting(&pipe.fd);
+        while left > 0 {
+            match self.store_from(stream, pipe, null) {
+                // Nothing moved means that something old was deleted to make room: that has an end.
+                Stored::Moved(bytes) => left = left.saturating_sub(bytes),
+                Stored::Empty => break,
+                // It cannot be written: what is left is lost, and said to be.
+                Stored::Stalled | Stored::Full => {
+                    self.writer(stream).lost(pipe.run, left);
+                    break;
+                }
+            }
+        }
+    }
+}

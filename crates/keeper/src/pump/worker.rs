@@ -1,0 +1,257 @@
+//! The pump's thread: wait for output and commands, and give every pipe its turn.
+
+use super::lane::{Lane, Pipe, Unmarked};
+use super::writer::Stored;
+use super::{BELL, Command, Drained, MARKS, Pipes, RETRY, Shared, TURN, UNMARKED};
+use crate::log;
+use proctor_core::lifecycle::Exit;
+use proctor_core::logindex::{ExitMark, Stream};
+use proctor_core::name::RunId;
+use proctor_core::spec::LogSpec;
+use proctor_core::time::Mono;
+use proctor_sys::poll::{Interest, Poller, Ready};
+use proctor_sys::{clock, socket};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+pub(super) struct Worker {
+    inbox: Receiver<Command>,
+    chute: OwnedFd,
+    shared: Arc<Shared>,
+    answers: Sender<Drained>,
+    poller: Poller,
+    null: File,
+    lanes: HashMap<u32, Lane>,
+    /// Pipes that may hold more than their last turn took.
+    pub(super) busy: VecDeque<u64>,
+    /// Pipes whose log cannot be written now, and when they are tried again.
+    stalled: BTreeSet<u64>,
+    retry_at: Option<Mono>,
+    /// Services whose start is to be marked when there is nothing better to do.
+    unmarked: VecDeque<u32>,
+}
+
+/// What the poller calls a pipe. A service has the pipes of one run at a time.
+fn token(slot: u32, stream: Stream) -> u64 {
+    u64::from(slot) * 2 + stream as u64
+}
+
+fn place(token: u64) -> (u32, Stream) {
+    ((token / 2) as u32, Stream::BOTH[(token % 2) as usize])
+}
+
+impl Worker {
+    pub(super) fn new(
+        inbox: Receiver<Command>,
+        chute: OwnedFd,
+        shared: Arc<Shared>,
+        answers: Sender<Drained>,
+    ) -> io::Result<Worker> {
+        let poller = Poller::new()?;
+        poller.add(shared.wake.as_fd(), BELL, Interest::Read)?;
+        let null = File::options().write(true).open("/dev/null")?;
+        let (lanes, busy, stalled) = (HashMap::new(), VecDeque::new(), BTreeSet::new());
+        let (retry_at, unmarked) = (None, VecDeque::new());
+        Ok(Worker {
+            inbox,
+            chute,
+            shared,
+            answers,
+            poller,
+            null,
+            lanes,
+            busy,
+            stalled,
+            retry_at,
+            unmarked,
+        })
+    }
+
+    pub(super) fn run(mut self) {
+        let mut ready: Vec<Ready> = Vec::new();
+        loop {
+            ready.clear();
+            if let Err(error) = self.poller.wait(self.patience(), &mut ready) {
+                log!("the log pump cannot wait: {error}");
+                return;
+            }
+            self.see(&ready);
+            if ready.iter().any(|r| r.token == BELL) {
+                self.shared.wake.silence();
+                if !self.obey() {
+                    return;
+                }
+                if self.shared.wants_room.swap(false, Ordering::SeqCst) {
+                    self.shared.bell.ring();
+                }
+            } else if ready.is_empty() {
+                self.mark_some(MARKS);
+            }
+            self.take_turns();
+        }
+    }
+
+    /// How long to wait for something to be ready.
+    fn patience(&self) -> Option<Duration> {
+        if !self.busy.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let left = |at: Mono| Duration::from_micros(at.0.saturating_sub(clock::now().mono.0));
+        let retry = self.retry_at.map(left);
+        let marks = (!self.unmarked.is_empty()).then_some(UNMARKED);
+        [retry, marks].into_iter().flatten().min()
+    }
+
+    /// Queue the pipes that have something to move, and those whose time to be tried again has come.
+    pub(super) fn see(&mut self, ready: &[Ready]) {
+        for token in ready.iter().map(|ready| ready.token).filter(|token| *token != BELL) {
+            if !self.stalled.contains(&token) {
+                self.queue(token);
+            }
+        }
+        if self.retry_at.is_some_and(|at| at <= clock::now().mono) {
+            self.retry_at = None;
+            for token in std::mem::take(&mut self.stalled) {
+                self.queue(token);
+            }
+        }
+    }
+
+    fn pipe(&mut self, token: u64) -> Option<&mut Pipe> {
+        let (slot, stream) = place(token);
+        self.lanes.get_mut(&slot)?.pipes[stream as usize].as_mut()
+    }
+
+    fn queue(&mut self, token: u64) {
+        if let Some(pipe) = self.pipe(token).filter(|pipe| !pipe.queued) {
+            pipe.queued = true;
+            self.busy.push_back(token);
+        }
+    }
+
+    /// Carry out waiting commands; false at the end.
+    fn obey(&mut self) -> bool {
+        while let Ok(command) = self.inbox.try_recv() {
+            match command {
+                Command::Begin { slot, folder, spec, run, pipes, fresh } => {
+                    let pipes = self.received(pipes);
+                    self.begin(slot, folder, spec, run, pipes, fresh);
+                }
+                Command::End { slot, run, exit } => self.end(slot, run, &exit),
+                Command::Configure { slot, spec } => {
+                    if let Some(lane) = self.lanes.get_mut(&slot) {
+                        lane.configure(&spec);
+                    }
+                }
+                Command::Forget { slot } => drop(self.lanes.remove(&slot)),
+                Command::Stop => {
+                    self.take_turns();
+                    self.mark_some(u32::MAX);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// The descriptors of a command, which were sent before it.
+    fn received(&self, pipes: Pipes) -> [Option<OwnedFd>; 2] {
+        let sent = match pipes {
+            Pipes::Here(pipes) => return pipes,
+            Pipes::Sent([false, false]) => return [None, None],
+            Pipes::Sent(sent) => sent,
+        };
+        let received = socket::receive_descriptors(&self.chute).unwrap_or_else(|error| {
+            log!("cannot take over output: {error}");
+            Vec::new()
+        });
+        let mut received = received.into_iter();
+        sent.map(|sent| if sent { received.next() } else { None })
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        slot: u32,
+        folder: PathBuf,
+        spec: LogSpec,
+        run: RunId,
+        pipes: [Option<OwnedFd>; 2],
+        fresh: bool,
+    ) {
+        let lane = self.lanes.entry(slot).or_insert_with(|| Lane::new(folder.into(), spec));
+        lane.unmarked = Some(Unmarked { run, wall: clock::now().wall, fresh });
+        self.unmarked.push_back(slot);
+        for (stream, fd) in Stream::BOTH.into_iter().zip(pipes) {
+            let (Some(fd), token) = (fd, token(slot, stream)) else { continue };
+            if let Err(error) = self.poller.add(fd.as_fd(), token, Interest::ReadEdge) {
+                log!("cannot watch the output of run {run}: {error}");
+                continue;
+            }
+            if let Some(lane) = self.lanes.get_mut(&slot) {
+                lane.pipes[stream as usize] = Some(Pipe { fd, run, queued: false });
+            }
+            // A pipe taken over may hold output already; an edge may have passed.
+            if !fresh {
+                self.queue(token);
+            }
+        }
+    }
+
+    /// Drain what the run has written, mark its end and let go of its pipes.
+    fn end(&mut self, slot: u32, run: RunId, exit: &Exit) {
+        if let Some(lane) = self.lanes.get_mut(&slot) {
+            lane.end(run, ExitMark::of(exit), &self.null);
+        }
+        for token in Stream::BOTH.map(|stream| token(slot, stream)) {
+            self.stalled.remove(&token);
+        }
+        let _ = self.answers.send(Drained { slot, run });
+        self.shared.bell.ring();
+    }
+
+    /// Nothing else is to be done: mark the starts of some services that have not written anything yet.
+    fn mark_some(&mut self, most: u32) {
+        for _ in 0..most {
+            let Some(slot) = self.unmarked.pop_front() else { return };
+            if let Some(lane) = self.lanes.get_mut(&slot) {
+                lane.mark_start_and_close();
+            }
+        }
+    }
+
+    /// One turn for each pipe that has something to move.
+    fn take_turns(&mut self) {
+        for _ in 0..self.busy.len() {
+            let Some(token) = self.busy.pop_front() else { return };
+            let Some(pipe) = self.pipe(token) else { continue };
+            pipe.queued = false;
+            match self.turn(token) {
+                Stored::Moved(_) => self.queue(token),
+                Stored::Empty => {}
+                Stored::Stalled | Stored::Full => {
+                    self.stalled.insert(token);
+                    self.retry_at.get_or_insert_with(|| clock::now().mono.plus(RETRY));
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, token: u64) -> Stored {
+        let (slot, stream) = place(token);
+        let Some(lane) = self.lanes.get_mut(&slot) else { return Stored::Empty };
+        for _ in 0..TURN {
+            match lane.store(stream, &self.null) {
+                Stored::Moved(_) => {}
+                other @ (Stored::Empty | Stored::Stalled | Stored::Full) => return other,
+            }
+        }
+        Stored::Moved(0)
+    }
+}

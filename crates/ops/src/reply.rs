@@ -1,0 +1,40 @@
+//! An answer in the form in which a caller wants it.
+//!
+//! Encoding is done here, once, straight from the output: a list of a thousand services is no tree of values in between.
+
+use crate::error::{Code, OpError};
+use crate::show::{Page, Paint, Show};
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+/// What a caller wants to get.
+#[derive(Debug, Clone, Copy)]
+pub enum Form {
+    /// The output itself, as JSON.
+    Json,
+    /// Text for a person on this machine, so that a command which only prints it need not decode anything.
+    Page { width: Option<usize>, paint: Paint, zone: fn() -> TimeZone },
+}
+
+/// An output, encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    pub text: String,
+    /// What was asked for is not what is.
+    pub verdict: Option<Code>,
+}
+
+impl Reply {
+    pub fn of<T: Serialize + Show>(output: &T, form: Form) -> Result<Reply, OpError> {
+        let text = match form {
+            Form::Json => serde_json::to_string(output)
+                .map_err(|error| OpError::new(Code::Internal, format!("cannot encode: {error}")))?,
+            Form::Page { width, paint, zone } => {
+                let mut page = Page::new(zone);
+                output.show(&mut page);
+                page.render(width, paint)
+            }
+        };
+        Ok(Reply { text, verdict: output.verdict() })
+    }
+}

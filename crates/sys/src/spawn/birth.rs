@@ -1,0 +1,284 @@
+//! Making the child: a process of its own that, where that is safe, shares our memory until it executes its program.
+//!
+//! A fork copies the keeper's page tables and makes it copy every page that it writes afterwards; sharing costs neither, and
+//! unlike with `vfork` nobody waits for the child (docs/decisions/0005). What the child uses, its stack included, has to stay
+//! until the end of its report pipe shows that it has its own memory, or none.
+
+use super::child::become_service;
+use super::prepared::Prepared;
+use crate::raw;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::RawFd;
+use std::sync::{Mutex, PoisonError};
+
+/// Memory that a child may still use.
+pub(super) struct Kept {
+    begin: Box<Begin>,
+    /// `None`: the child has a copy of everything.
+    stack: Option<Stack>,
+}
+
+/// What the child is given.
+struct Begin {
+    prepared: Prepared,
+    report: RawFd,
+    in_cgroup: bool,
+}
+
+// SAFETY: the pointers in `Prepared` are to strings that it owns itself and that nobody changes.
+unsafe impl Send for Kept {}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kept").field("shares_memory", &self.stack.is_some()).finish()
+    }
+}
+
+impl Kept {
+    pub(super) fn prepared(&self) -> &Prepared {
+        &self.begin.prepared
+    }
+}
+
+/// Children that were let go of before they were seen to have their own memory.
+static UNSEEN: Mutex<Vec<(File, Kept)>> = Mutex::new(Vec::new());
+
+/// Keep what a child may still use until its report is at its end.
+pub(super) fn let_go(report: &File, kept: Kept) {
+    if kept.stack.is_none() || at_end(report) {
+        return;
+    }
+    match report.try_clone() {
+        Ok(report) => UNSEEN.lock().unwrap_or_else(PoisonError::into_inner).push((report, kept)),
+        // Rather lost than used by two.
+        Err(_) => std::mem::forget(kept),
+    }
+}
+
+fn look_at_unseen() {
+    UNSEEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|(report, _)| !at_end(report));
+}
+
+fn at_end(mut report: &File) -> bool {
+    let mut bytes = [0; 64];
+    loop {
+        match report.read(&mut bytes) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Make the child, straight in its cgroup where the kernel can.
+pub(super) fn make(prepared: Prepared, report: RawFd) -> io::Result<(u32, Kept)> {
+    look_at_unseen();
+    let cgroup = prepared.cgroup.filter(|_| !prepared.walks_in);
+    let mut begin = Box::new(Begin {
+        in_cgroup: prepared.cgroup.is_none() || !prepared.walks_in,
+        prepared,
+        report,
+    });
+    // The kernel applies a new OOM score to everybody who shares the memory; and one that changes its user must not be
+    // within reach of that user's debugger while it has ours.
+    let may_share = begin.prepared.credentials.is_none() && begin.prepared.oom_score.is_none();
+    if may_share
+        && let Some(stack) = Stack::take()
+        && let Some(pid) = clone_sharing(cgroup, &stack, &begin)
+    {
+        return Ok((pid, Kept { begin, stack: Some(stack) }));
+    }
+    let mut pid = clone_into(cgroup);
+    if pid < 0 {
+        // Old kernels and some sandboxes: fork, and let the child walk into its cgroup.
+        begin.in_cgroup = begin.prepared.cgroup.is_none();
+        // SAFETY: a fork; the child only makes system calls.
+        pid = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    }
+    match pid {
+        0 => become_service(&begin.prepared, begin.report, begin.in_cgroup),
+        pid if pid < 0 => Err(io::Error::last_os_error()),
+        pid => Ok((u32::try_from(pid).map_err(io::Error::other)?, Kept { begin, stack: None })),
+    }
+}
+
+fn arguments(cgroup: Option<RawFd>) -> libc::clone_args {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    // SAFETY: plain memory; all zeroes is "nothing asked for".
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.exit_signal = libc::SIGCHLD as u64;
+    if let Some(cgroup) = cgroup {
+        arguments.flags = CLONE_INTO_CGROUP;
+        arguments.cgroup = cgroup as u64;
+    }
+    arguments
+}
+
+/// Zero in the child, as with a fork.
+fn clone_into(cgroup: Option<RawFd>) -> libc::c_long {
+    let arguments = arguments(cgroup);
+    // SAFETY: without CLONE_VM this is a fork; the child only makes system calls.
+    unsafe { libc::syscall(libc::SYS_clone3, &arguments, size_of_val(&arguments)) }
+}
+
+/// Fork a child into the cgroup that ends at once, and see whether it came to that.
+pub(super) fn lives_in(cgroup: RawFd) -> bool {
+    let pid = match clone_into(Some(cgroup)) {
+        0 => raw::exit(0),
+        // Refused: every fork will be, and the child walks in then.
+        pid if pid < 0 => return true,
+        pid => pid as libc::pid_t,
+    };
+    let mut status = 0;
+    // SAFETY: a valid place for the status of our own child.
+    let waited = unsafe { libc::waitpid(pid, &mut status, 0) };
+    waited == pid && status == 0
+}
+
+/// The pid of a child that runs [`enter`] on its own stack in our memory; `None` if the kernel would not.
+fn clone_sharing(cgroup: Option<RawFd>, stack: &Stack, begin: &Begin) -> Option<u32> {
+    let mut arguments = arguments(cgroup);
+    arguments.flags |= libc::CLONE_VM as u64;
+    arguments.stack = stack.base as u64;
+    arguments.stack_size = Stack::SIZE as u64;
+    // SAFETY: `begin` and the stack live on in `Kept` until the child has left our memory.
+    let pid = unsafe { clone3_to(&arguments, enter, std::ptr::from_ref(begin)) };
+    u32::try_from(pid).ok().filter(|pid| *pid != 0)
+}
+
+extern "C" fn enter(begin: *const Begin) -> ! {
+    // SAFETY: see `clone_sharing`.
+    let begin = unsafe { &*begin };
+    become_service(&begin.prepared, begin.report, begin.in_cgroup)
+}
+
+/// Clone a child that calls `function` with `begin`; its pid, or a negative error number.
+///
+/// # Safety
+/// The arguments ask for a stack that nobody else uses, and all that the child reaches stays valid while it needs it.
+#[cfg(target_arch = "x86_64")]
+unsafe fn clone3_to(
+    arguments: &libc::clone_args,
+    function: extern "C" fn(*const Begin) -> !,
+    begin: *const Begin,
+) -> isize {
+    let returned: isize;
+    // SAFETY: the parent goes on behind the label as after any system call; the child has an empty stack of its own and
+    // never comes back.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone3 as isize => returned,
+            in("rdi") std::ptr::from_ref(arguments),
+            in("rsi") size_of::<libc::clone_args>(),
+            in("r12") begin,
+            in("r13") function,
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    returned
+}
+
+/// Clone a child that calls `function` with `begin`; its pid, or a negative error number.
+///
+/// # Safety
+/// The arguments ask for a stack that nobody else uses, and all that the child reaches stays valid while it needs it.
+#[cfg(target_arch = "aarch64")]
+unsafe fn clone3_to(
+    arguments: &libc::clone_args,
+    function: extern "C" fn(*const Begin) -> !,
+    begin: *const Begin,
+) -> isize {
+    let returned: isize;
+    // SAFETY: the parent goes on behind the label as after any system call; the child has an empty stack of its own and
+    // never comes back.
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, x20",
+            "blr x21",
+            "brk 1",
+            "2:",
+            in("x8") libc::SYS_clone3,
+            inlateout("x0") std::ptr::from_ref(arguments) => returned,
+            in("x1") size_of::<libc::clone_args>(),
+            in("x20") begin,
+            in("x21") function,
+        );
+    }
+    returned
+}
+
+/// No memory is shared on this platform.
+///
+/// # Safety
+/// None is needed.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn clone3_to(
+    _arguments: &libc::clone_args,
+    _function: extern "C" fn(*const Begin) -> !,
+    _begin: *const Begin,
+) -> isize {
+    -1
+}
+
+/// A child's stack, with a page below it that ends whoever comes there. Used again, because many are needed one after another.
+struct Stack {
+    base: *mut libc::c_void,
+}
+
+// SAFETY: memory that only its owner uses.
+unsafe impl Send for Stack {}
+
+static SPARE: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
+
+impl Stack {
+    /// Most of it is never touched, and so never there.
+    const SIZE: usize = 64 << 10;
+    const GUARD: usize = 4 << 10;
+    /// Spare ones that are kept.
+    const SPARE: usize = 4;
+
+    fn take() -> Option<Stack> {
+        SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().or_else(Stack::map)
+    }
+
+    fn map() -> Option<Stack> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: new memory at a place that the kernel chooses.
+        let guard = unsafe {
+            libc::mmap(std::ptr::null_mut(), Stack::GUARD + Stack::SIZE, protection, flags, -1, 0)
+        };
+        if guard == libc::MAP_FAILED {
+            return None;
+        }
+        // SAFETY: the first page of what was just mapped.
+        unsafe { libc::mprotect(guard, Stack::GUARD, libc::PROT_NONE) };
+        Some(Stack { base: guard.wrapping_byte_add(Stack::GUARD) })
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < Stack::SPARE {
+            spare.push(Stack { base: self.base });
+            return;
+        }
+        let guard = self.base.wrapping_byte_sub(Stack::GUARD);
+        // SAFETY: mapped by `map`, and nobody uses it any more.
+        unsafe { libc::munmap(guard, Stack::GUARD + Stack::SIZE) };
+    }
+}
