@@ -153,6 +153,7 @@ impl Keeper {
 
     /// Execute the new program; if that fails, go on as if nothing had been asked.
     fn become_program(&mut self, binary: &str) {
+        let _held_for_it = self.hold_pipes();
         self.pump.stop();
         failpoint::moment(Point::UpgradeStopped);
         // What it has finished needs no finishing by the next.

@@ -7,8 +7,8 @@ use crate::pump::{Command, Pipes, Pump};
 use crate::records::Folder;
 use proctor_core::name::RunId;
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::fifo;
 use proctor_sys::poll::Interest;
+use proctor_sys::{fifo, inherit};
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -75,6 +75,18 @@ impl Keeper {
             pipes: Pipes::Here(pipes),
             fresh: false,
         });
+    }
+
+    /// Open the pipes of all runs for the program that we become. Between our pump and its own nobody reads them, and what
+    /// a service says that ends meanwhile would be gone with the last who has its pipes open.
+    pub(crate) fn hold_pipes(&self) -> Vec<OwnedFd> {
+        let folders =
+            self.services.iter().map(|(_, service)| Folder::of(&self.home, &service.name));
+        let paths = folders.flat_map(|folder| {
+            folder.runs().into_iter().flat_map(move |run| folder.fifos(run)).collect::<Vec<_>>()
+        });
+        let pipes = paths.filter_map(|path| fifo::open(&path).ok());
+        pipes.filter(|pipe| inherit::set_inherited(pipe, true).is_ok()).collect()
     }
 
     /// After an upgrade that did not happen: a new pump, and every run's pipes in it.

@@ -25,6 +25,7 @@ use oracle::Oracle;
 use points::{Fault, Point};
 use process::Holding;
 use rounds::Round;
+use runs::Unseen;
 use scene::{Programs, Scene};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -94,7 +95,7 @@ struct Campaign {
     kills: u64,
     lines: u64,
     ends: BTreeMap<String, u64>,
-    unknown: BTreeMap<&'static str, u64>,
+    unseen: BTreeMap<&'static str, Unseen>,
     most: BTreeMap<&'static str, Holding>,
     violations: Vec<(String, PathBuf)>,
     slowest: Vec<(Duration, String)>,
@@ -105,8 +106,8 @@ struct Stage {
     scene: Scene,
     oracle: Oracle,
     faults: u64,
-    /// Runs whose end nobody knows, and why.
-    unknown: BTreeMap<&'static str, u64>,
+    /// Runs that ended without a witness, and why.
+    unseen: BTreeMap<&'static str, Unseen>,
 }
 
 impl Campaign {
@@ -119,7 +120,7 @@ impl Campaign {
             kills: 0,
             lines: 0,
             ends: BTreeMap::new(),
-            unknown: BTreeMap::new(),
+            unseen: BTreeMap::new(),
             most: BTreeMap::new(),
             violations: Vec::new(),
             slowest: Vec::new(),
@@ -208,8 +209,10 @@ impl Campaign {
     /// What was seen in a scene, when it is over.
     fn note(&mut self, stage: &Stage) {
         let oracle = &stage.oracle;
-        for (why, count) in &stage.unknown {
-            *self.unknown.entry(why).or_default() += count;
+        for (why, count) in &stage.unseen {
+            let sum = self.unseen.entry(why).or_default();
+            sum.ends += count.ends;
+            sum.words += count.words;
         }
         self.lines += oracle.seen();
         for (end, count) in oracle.runs.iter().flat_map(|runs| &runs.ends) {
@@ -248,8 +251,8 @@ impl Campaign {
         let ends: Vec<String> =
             self.ends.iter().map(|(end, count)| format!("{end}: {count}")).collect();
         println!("runs ended with {}", ends.join(", "));
-        for (why, count) in &self.unknown {
-            println!("  unknown {why}: {count}");
+        for (why, Unseen { ends, words }) in &self.unseen {
+            println!("  without a witness {why}: {ends} ends, {words} last words");
         }
         for (who, most) in &self.most {
             println!(
@@ -286,7 +289,7 @@ impl Stage {
         let mut scene = Scene::begin(programs, crashing)?;
         let oracle = Oracle::begin(&mut scene, crashing)
             .with_context(|| format!("a scene cannot begin: {}", scene.home.display()))?;
-        Ok(Stage { scene, oracle, faults: 0, unknown: BTreeMap::new() })
+        Ok(Stage { scene, oracle, faults: 0, unseen: BTreeMap::new() })
     }
 
     fn strike(&mut self, thing: &Thing) -> Result<u64> {
@@ -295,14 +298,17 @@ impl Stage {
             Thing::Fault(fault) => points::strike(&mut self.scene, fault)?,
             Thing::Round(round) => round.play(&mut self.scene)?,
         };
-        let unknown = self.oracle.check(&mut self.scene)?;
-        if let Thing::Round(round) = thing {
-            // The parent of a process is told how it ended.
-            ensure!(
-                unknown == 0 || !round.spares_keeper(),
-                "{unknown} exits unknown to the keeper"
-            );
-            *self.unknown.entry(round.blindness()).or_default() += unknown;
+        let unseen = self.oracle.check(&mut self.scene)?;
+        match thing {
+            Thing::Fault(_) => ensure!(unseen.words == 0, "last words lost: {unseen:?}"),
+            Thing::Round(round) => {
+                // The parent of a process is told how it ended, and has its pipes.
+                let nobody = unseen == Unseen::default();
+                ensure!(nobody || !round.spares_keeper(), "lost on a living keeper: {unseen:?}");
+                let sum = self.unseen.entry(round.blindness()).or_default();
+                sum.ends += unseen.ends;
+                sum.words += unseen.words;
+            }
         }
         Ok(kills)
     }

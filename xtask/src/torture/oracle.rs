@@ -2,7 +2,7 @@
 
 use super::lines::Lines;
 use super::process::{self, Holding, Role};
-use super::runs::Runs;
+use super::runs::{Runs, Unseen};
 use super::scene::{CRASHING, STEADY, Scene, THORNY, TURNED};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -54,18 +54,20 @@ impl Oracle {
         Ok(oracle)
     }
 
-    /// Everything that must hold when nobody is being killed and `turned` is meant to run. How many runs have ended since
-    /// the last look in a way that nobody knows.
-    pub(crate) fn check(&mut self, scene: &mut Scene) -> Result<u64> {
+    /// Everything that must hold when nobody is being killed and `turned` is meant to run. Which runs have ended since
+    /// the last look without a witness.
+    pub(crate) fn check(&mut self, scene: &mut Scene) -> Result<Unseen> {
         settle(|| self.services(scene))?;
         settle(|| self.own(scene))?;
         settle(|| files(&scene.home))?;
         self.streams()?;
-        let mut unknown = 0;
+        let mut unseen = Unseen::default();
         for runs in &mut self.runs {
-            unknown += runs.read(scene)?;
+            let now = runs.read(scene)?;
+            unseen.ends += now.ends;
+            unseen.words += now.words;
         }
-        Ok(unknown)
+        Ok(unseen)
     }
 
     /// Lines that were read so far.

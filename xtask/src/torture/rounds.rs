@@ -84,6 +84,7 @@ impl Round {
     /// Why nobody may have seen how a run ended.
     pub(crate) fn blindness(&self) -> &'static str {
         match (&self.kills[..], self.under_way, &self.armed) {
+            _ if self.spares_keeper() => "while the keeper lived",
             (_, Some(Order::Upgrade), _) => "in an upgrade, before which the daemon leaves",
             ([(_, Role::Keeper)], _, None) => "when the keeper alone was killed",
             _ => "when more than one was killed",
@@ -92,9 +93,7 @@ impl Round {
 
     /// Nothing happens to the keeper.
     pub(crate) fn spares_keeper(&self) -> bool {
-        self.kills.iter().all(|(_, role)| *role == Role::Daemon)
-            && self.under_way != Some(Order::Upgrade)
-            && self.armed.is_none()
+        self.kills.iter().all(|(_, role)| *role == Role::Daemon) && self.armed.is_none()
     }
 
     /// Do it, bring Proctor back, and hold it to what it promised. How many processes were killed.

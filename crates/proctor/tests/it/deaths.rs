@@ -176,6 +176,32 @@ fn an_upgrade_to_a_copy_elsewhere_runs_the_copy() {
     assert_eq!((exe, pid(&home, "web")), (proctor(), web));
 }
 
+/// The new program takes its time: first it lets the service say its last words and end. Only what the shell does itself
+/// is used here, for a child of the shell's could be taken for the service.
+#[test]
+fn what_a_service_says_that_ends_during_an_upgrade_is_stored() {
+    let home = Home::new();
+    home.write("proctor.yaml", &two_part(&home));
+    home.ok(["up", "-d"]);
+    wait_until("its first lines", LIMIT, || lines(&home, "web", &[]).len() == 2);
+    let script = format!(
+        "#!/bin/sh\n\
+         [ \"$1\" = --version ] && exec {proctor} --version\n\
+         : > {go}\n\
+         while read -r line < /proc/{pid}/stat; do case $line in *') Z '*) break;; esac; done\n\
+         exec {proctor} \"$@\"\n",
+        proctor = proctor().display(),
+        go = home.path().join("go").display(),
+        pid = pid(&home, "web"),
+    );
+    let slow = home.write("slow", &script);
+    std::fs::set_permissions(&slow, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    home.ok(["daemon", "upgrade", "--binary", &slow.display().to_string()]);
+    let ended = wait_state(&home, "web", "failed");
+    assert_eq!(ended["last_exit"]["code"], 7, "{ended:#}");
+    assert_eq!(lines(&home, "web", &[]), ALL_LINES);
+}
+
 #[test]
 fn an_upgrade_to_an_impostor_costs_no_service() {
     let home = up(&services(&[service("web", &["--lines", "100000000", "--every", "5"], "")]));
