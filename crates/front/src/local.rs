@@ -116,9 +116,12 @@ async fn connection(stream: UnixStream, full: bool, dispatch: Arc<dyn Dispatch>)
             return;
         }
     };
-    let mut incoming = Incoming { stream: read, lines: Lines::default() };
+    let mut incoming = Incoming { stream: read, lines: Lines::default(), large: false };
     // The client is gone, or does not read: there is nobody to tell.
     let _ = requests(&mut incoming, &mut write, &principal, dispatch.as_ref()).await;
+    if incoming.large {
+        memory::give_back();
+    }
 }
 
 /// Who is at the other end: the owner of this process, or root.
@@ -166,10 +169,7 @@ async fn requests(
                 }
             }
         };
-        let length = answer(write, result, form).await?;
-        if length > LARGE_ANSWER {
-            memory::give_back();
-        }
+        incoming.large |= answer(write, result, form).await? > LARGE_ANSWER;
     }
     Ok(())
 }
@@ -193,6 +193,8 @@ enum Line {
 struct Incoming {
     stream: OwnedReadHalf,
     lines: Lines,
+    /// Some answer was a large one.
+    large: bool,
 }
 
 impl Incoming {
