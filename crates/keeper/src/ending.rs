@@ -63,8 +63,9 @@ impl Keeper {
         }
         self.ending = Ending::Stopping;
         failpoint::moment(Point::EndStopping);
-        for slot in
-            self.services.slots_where(|service| service.stop.on_shutdown == OnShutdown::Stop)
+        for slot in self
+            .services
+            .slots_where(|service| service.policies.stop.on_shutdown == OnShutdown::Stop)
         {
             self.handle(slot, Event::SetWish(Wish::Down));
         }
@@ -99,7 +100,7 @@ impl Keeper {
         match &self.ending {
             Ending::Stopping => {
                 let busy = self.services.iter().any(|(_, service)| {
-                    let stops = service.stop.on_shutdown == OnShutdown::Stop;
+                    let stops = service.policies.stop.on_shutdown == OnShutdown::Stop;
                     stops && (service.machine.run().is_some() || service.quiet_until.is_some())
                 });
                 if !busy {

@@ -21,7 +21,7 @@ use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
 use proctor_sys::poll::{Interest, Poller, Ready};
 use proctor_sys::signal::{self, Signals};
-use proctor_sys::{clock, inherit, proc, process};
+use proctor_sys::{clock, inherit, memory, proc, process};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -80,6 +80,7 @@ pub fn run(options: Options) -> Result<(), KeeperError> {
         keeper.handle_pending();
         keeper.on_time();
         keeper.publish();
+        keeper.tidy_memory();
         if keeper.has_ended() {
             return Ok(());
         }
@@ -114,6 +115,8 @@ pub(crate) struct Keeper {
     pub(crate) open_files: (Option<u64>, Option<u64>),
     pub(crate) keeper_command: Vec<String>,
     pub(crate) witnesses: Vec<OwnedFd>,
+    /// Runs that were made since memory was last given back.
+    pub(crate) started_since: u32,
     /// Looked up once in a takeover, if something was lost.
     pub(crate) marked: Option<Marked>,
 }
@@ -199,6 +202,7 @@ impl Keeper {
             open_files: inherit::raise_open_files(),
             keeper_command: options.keeper,
             witnesses: options.witnesses,
+            started_since: 0,
             marked: None,
             lock: options.lock,
             _guard: options.guard,
@@ -313,6 +317,19 @@ impl Keeper {
         let fixed = service.run.as_ref().is_some_and(|run| run.spawned.is_some());
         if let Err(error) = records::write_state(&path, &mut service.stored, &state, fixed) {
             log!("{error}");
+        }
+    }
+
+    /// Making a process takes many times the memory that stays of it.
+    fn tidy_memory(&mut self) {
+        /// So many starts are worth the time.
+        const MANY: u32 = 256;
+        let being_made = |run: &Run| run.spawned.is_some();
+        if self.started_since >= MANY
+            && !self.services.iter().any(|(_, s)| s.run.as_ref().is_some_and(being_made))
+        {
+            self.started_since = 0;
+            memory::give_back();
         }
     }
 

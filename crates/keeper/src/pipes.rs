@@ -70,7 +70,7 @@ impl Keeper {
         self.pump.send(Command::Begin {
             slot,
             folder: self.home.log_dir(&service.name),
-            spec: service.logs.clone(),
+            spec: service.policies.logs.clone(),
             run,
             pipes: Pipes::Here(pipes),
             fresh: false,

@@ -85,16 +85,18 @@ impl Keeper {
         records::write(&folder.spec(), &StoredSpec(spec.clone()))
             .map_err(|e| failed(e.to_string()))?;
         failpoint::moment(Point::DefineStored);
+        let policies = self.services.policies(spec);
         match known.and_then(|slot| Some((slot, self.services.get_mut(slot)?))) {
             Some((slot, service)) => {
-                service.redefine(spec, encoded);
+                service.redefine(encoded, policies);
                 service.changed = true;
                 service.removing = false;
                 self.pump.send(Command::Configure { slot, spec: spec.logs.clone() });
             }
             None => {
                 // Its state is stored when there is one: until then it is a service that never ran.
-                self.services.add(Service::new(spec, encoded, Machine::new(clock::now())));
+                let machine = Machine::new(clock::now());
+                self.services.add(Service::new(spec, encoded, policies, machine));
             }
         }
         Ok(())

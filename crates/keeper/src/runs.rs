@@ -36,7 +36,8 @@ impl Keeper {
         let Some(service) = self.services.get_mut(slot) else { return };
         let was_started = matches!(event, Event::Started { .. });
         let machine_before = service.machine.clone();
-        let rules = Rules { restart: &service.restart, grace: service.stop.grace };
+        let rules =
+            Rules { restart: &service.policies.restart, grace: service.policies.stop.grace };
         let mut actions = Vec::new();
         service.machine.handle(now, rules, event, &mut actions);
         if service.machine != machine_before || !actions.is_empty() {
@@ -103,6 +104,7 @@ impl Keeper {
             folder.remove_run(run);
         }
         let (made, pipes) = made?;
+        self.started_since += 1;
         failpoint::moment(Point::RunMade);
         self.children.insert(made.pid, slot);
         if let Some(spawned) = &made.spawned {
@@ -227,7 +229,7 @@ impl Keeper {
     pub(crate) fn ask_to_stop(&mut self, slot: u32, id: RunId) {
         let Some(mark) = self.mark(slot, id) else { return };
         let Some(service) = self.services.get_mut(slot) else { return };
-        let signal = service.stop.signal;
+        let signal = service.policies.stop.signal;
         let Some(run) = service.run.as_mut().filter(|run| run.id == id) else { return };
         // A stopped process cannot act on a signal: wake it as well.
         for signal in [signal, signal::SIGCONT] {

@@ -11,14 +11,13 @@ use proctor_sys::spawn::Spawned;
 use proctor_sys::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub(crate) struct Service {
     pub(crate) name: ServiceName,
     /// The encoded spec; decoded when a process is made. `None`: it was lost and waits to be defined again.
     pub(crate) spec: Option<Box<[u8]>>,
-    pub(crate) restart: RestartSpec,
-    pub(crate) stop: StopSpec,
-    pub(crate) logs: LogSpec,
+    pub(crate) policies: Arc<Policies>,
     pub(crate) machine: Machine,
     /// How its state file is laid out, once there is one.
     pub(crate) stored: Option<Layout>,
@@ -30,6 +29,14 @@ pub(crate) struct Service {
     pub(crate) changed: bool,
     /// Where it stands in the list of timers.
     timer: Option<Mono>,
+}
+
+/// What is asked for without a process being made. Most services have the same.
+#[derive(PartialEq)]
+pub(crate) struct Policies {
+    pub(crate) restart: RestartSpec,
+    pub(crate) stop: StopSpec,
+    pub(crate) logs: LogSpec,
 }
 
 /// The process of a run, or what is left of it.
@@ -60,13 +67,16 @@ pub(crate) enum Main {
 }
 
 impl Service {
-    pub(crate) fn new(spec: &ServiceSpec, encoded: Box<[u8]>, machine: Machine) -> Service {
+    pub(crate) fn new(
+        spec: &ServiceSpec,
+        encoded: Box<[u8]>,
+        policies: Arc<Policies>,
+        machine: Machine,
+    ) -> Service {
         Service {
             name: spec.name.clone(),
             spec: Some(encoded),
-            restart: spec.restart.clone(),
-            stop: spec.stop.clone(),
-            logs: spec.logs.clone(),
+            policies,
             machine,
             stored: None,
             run: None,
@@ -82,30 +92,32 @@ impl Service {
         Service {
             name: name.clone(),
             spec: None,
-            restart: RestartSpec {
-                policy: Policy::Never,
-                success_codes: vec![0],
-                max_restarts: Some(0),
-                window: Millis::seconds(60),
-                delay: None,
-                max_delay: Millis::seconds(60),
-                backoff: 1.0,
-                jitter: 0.0,
-                stable_after: Millis::seconds(10),
-                cool_off: None,
-            },
-            stop: StopSpec {
-                signal: proctor_sys::signal::SIGTERM,
-                grace: Millis::seconds(10),
-                on_shutdown: OnShutdown::Leave,
-            },
-            logs: LogSpec {
-                segment_bytes: 16 << 20,
-                max_age: None,
-                max_segments: u32::MAX,
-                max_total_bytes: u64::MAX,
-                on_full: OnFull::Block,
-            },
+            policies: Arc::new(Policies {
+                restart: RestartSpec {
+                    policy: Policy::Never,
+                    success_codes: vec![0],
+                    max_restarts: Some(0),
+                    window: Millis::seconds(60),
+                    delay: None,
+                    max_delay: Millis::seconds(60),
+                    backoff: 1.0,
+                    jitter: 0.0,
+                    stable_after: Millis::seconds(10),
+                    cool_off: None,
+                },
+                stop: StopSpec {
+                    signal: proctor_sys::signal::SIGTERM,
+                    grace: Millis::seconds(10),
+                    on_shutdown: OnShutdown::Leave,
+                },
+                logs: LogSpec {
+                    segment_bytes: 16 << 20,
+                    max_age: None,
+                    max_segments: u32::MAX,
+                    max_total_bytes: u64::MAX,
+                    on_full: OnFull::Block,
+                },
+            }),
             machine,
             stored: None,
             run: None,
@@ -116,11 +128,9 @@ impl Service {
         }
     }
 
-    pub(crate) fn redefine(&mut self, spec: &ServiceSpec, encoded: Box<[u8]>) {
+    pub(crate) fn redefine(&mut self, encoded: Box<[u8]>, policies: Arc<Policies>) {
         self.spec = Some(encoded);
-        self.restart = spec.restart.clone();
-        self.stop = spec.stop.clone();
-        self.logs = spec.logs.clone();
+        self.policies = policies;
     }
 
     /// Is the main process gone while something of the tree may be left?
@@ -195,6 +205,8 @@ pub(crate) struct Services {
     names: HashMap<ServiceName, u32>,
     /// Numbers are not used again: an event on its way for a forgotten service must not meet a new one.
     next: u32,
+    /// Those of the service that was defined last.
+    policies: Option<Arc<Policies>>,
     /// Handed out to be changed: the lists below have yet to follow.
     touched: Vec<u32>,
     timers: BTreeSet<(Mono, u32)>,
@@ -225,6 +237,16 @@ impl Services {
         self.slots.insert(slot, service);
         self.touched.push(slot);
         slot
+    }
+
+    /// The policies of a spec, shared with the service before it if they are the same.
+    pub(crate) fn policies(&mut self, spec: &ServiceSpec) -> Arc<Policies> {
+        let (restart, stop, logs) = (spec.restart.clone(), spec.stop.clone(), spec.logs.clone());
+        let wanted = Policies { restart, stop, logs };
+        let last = self.policies.take().filter(|last| **last == wanted);
+        let policies = last.unwrap_or_else(|| Arc::new(wanted));
+        self.policies = Some(Arc::clone(&policies));
+        policies
     }
 
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Service> {

@@ -100,7 +100,7 @@ impl Keeper {
         let mut service = match spec {
             Some(spec) => {
                 let encoded = postcard::to_allocvec(&spec).unwrap_or_default().into();
-                Service::new(&spec, encoded, machine)
+                Service::new(&spec, encoded, self.services.policies(&spec), machine)
             }
             None => {
                 log!(

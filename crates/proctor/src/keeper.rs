@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use proctor_core::home::Home;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
-use proctor_sys::inherit;
+use proctor_sys::{inherit, memory};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
@@ -58,6 +58,7 @@ pub(crate) fn run_in_foreground(home: Home, manner: Manner, config: Option<&Path
 }
 
 fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
+    memory::share_one_heap();
     let Arguments { home, lock, listener, ready, manner } = arguments;
     failpoint::moment(Point::KeeperBegin);
     // Before anything is opened: what is open now was left to us.
