@@ -214,6 +214,18 @@ impl Leader {
     }
 }
 
+/// What a run's process would have written.
+fn identity_of(run: &Run, boot: BootId) -> Identity {
+    let identity = match &run.main {
+        Main::Child => Process::open(run.pid).and_then(|process| process.identity(run.id)),
+        Main::Adopted(process) => process.identity(run.id),
+        Main::Gone { .. } => None,
+    };
+    // Nobody is process 0: what is gone is not found again.
+    let nobody = Identity { pid: 0, start_ticks: 0, pidfs_inode: 0, boot, run: run.id };
+    identity.unwrap_or(nobody)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,16 +239,4 @@ mod tests {
             assert_eq!(read(other), None, "{other}");
         }
     }
-}
-
-/// What a run's process would have written.
-fn identity_of(run: &Run, boot: BootId) -> Identity {
-    let identity = match &run.main {
-        Main::Child => Process::open(run.pid).and_then(|process| process.identity(run.id)),
-        Main::Adopted(process) => process.identity(run.id),
-        Main::Gone { .. } => None,
-    };
-    // Nobody is process 0: what is gone is not found again.
-    let nobody = Identity { pid: 0, start_ticks: 0, pidfs_inode: 0, boot, run: run.id };
-    identity.unwrap_or(nobody)
 }

@@ -44,10 +44,10 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    match rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
-        rustix::fs::FileType::RegularFile => Ok(file),
-        _ => Err(io::Error::other("is not a regular file")),
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("is not a regular file"));
     }
+    Ok(file)
 }
 
 /// Remove what is in the place of a file of ours. A folder, which is not ours, is only moved.

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail};
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask torture [--rounds N] [--seed S] [--points-only | --random-only] [--short | --deep] [--built]
 
-  --rounds N      random rounds; 200 if not given, 50 with --short
+  --rounds N      random rounds; 200 if not given, 80 with --short
   --seed S        repeat the choices of an earlier campaign; printed at its beginning
   --points-only   every failpoint with every action, and no random rounds
   --random-only   the other way round
@@ -14,7 +14,7 @@ usage: cargo xtask torture [--rounds N] [--seed S] [--points-only | --random-onl
   --built         with the binary that tests have run, instead of a build for the campaign";
 
 const ROUNDS: u64 = 200;
-const SHORT_ROUNDS: u64 = 50;
+const SHORT_ROUNDS: u64 = 80;
 
 /// How much is done to each failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ mod tests {
         check(&["--rounds", "9", "--seed", "7"], Some((9, Some(7), true, true)));
         check(&["--points-only"], Some((200, None, true, false)));
         check(&["--random-only"], Some((200, None, false, true)));
-        check(&["--short"], Some((50, None, true, true)));
+        check(&["--short"], Some((80, None, true, true)));
         check(&["--short", "--rounds", "3"], Some((3, None, true, true)));
         check(&["--random-only", "--points-only"], None);
         check(&["--rounds"], None);

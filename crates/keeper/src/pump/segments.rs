@@ -5,7 +5,7 @@ use proctor_core::name::RunId;
 use proctor_core::time::Wall;
 use proctor_sys::failpoint::{self, Point};
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -165,14 +165,20 @@ impl Segments {
 
     fn create(&self, number: u64, now: Wall) -> io::Result<Open> {
         failpoint::step(Point::RotateBegin)?;
-        let mut options = File::options();
-        options.read(true).write(true).create_new(true).mode(0o600);
-        let log = options.open(self.path(&logindex::log_file(self.stream, number)))?;
+        let log_path = self.path(&logindex::log_file(self.stream, number));
+        let log = new_file().open(&log_path)?;
+        self.with_index(log, number, now).inspect_err(|_| {
+            // Half a segment would be in the way of every other try.
+            let _ = std::fs::remove_file(&log_path);
+        })
+    }
+
+    fn with_index(&self, log: File, number: u64, now: Wall) -> io::Result<Open> {
         failpoint::step(Point::RotateIndex)?;
         // Of an earlier log of this number, whoever deleted that.
         let index_path = self.path(&logindex::index_file(self.stream, number));
         let _ = std::fs::remove_file(&index_path);
-        let index = options.open(&index_path)?;
+        let index = new_file().open(&index_path)?;
         let file = identity(&log)?;
         Ok(Open { number, log, index, length: 0, index_length: 0, opened: now, file })
     }
@@ -190,6 +196,12 @@ impl Segments {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
+}
+
+fn new_file() -> OpenOptions {
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    options
 }
 
 fn open_regular(path: &Path, create: bool) -> io::Result<File> {

@@ -103,3 +103,18 @@ fn a_service_whose_keeper_died_before_it_asked_it_to_stop_is_asked() {
     let stopped = wait_state(&home, "web", "stopped");
     assert_eq!(stopped["last_exit"]["code"], 7, "{stopped:#}");
 }
+
+#[test]
+fn a_segment_that_was_half_made_is_not_in_the_way_of_the_next_try() {
+    for point in ["rotate.begin", "rotate.index"] {
+        let logs = "logs: { max_size: 4096, max_files: 1000 }";
+        let home = up(&["--lines", "100000000", "--every", "1"], logs);
+        arm(&home, point, "error 2");
+        wait_hit(&home, point);
+        let seen = lines(&home, "web", &[]).len();
+        wait_until("more lines", LIMIT, || lines(&home, "web", &[]).len() > seen + 1000);
+        for (line, number) in lines(&home, "web", &[]).iter().zip(1..) {
+            assert_eq!(line, &format!("line {number}"), "{point}");
+        }
+    }
+}
