@@ -95,7 +95,7 @@ fn wild_lines_survive_rotation_byte_for_byte() {
     wait_state(&home, "web", "stopped");
     let (segments, bytes) = stored(&home, "web", "stdout");
     // A file may grow by as much as a pipe holds before it is closed.
-    assert!(segments >= 3, "{segments} segments");
+    assert!(segments >= 2, "{segments} segments");
     assert_eq!(bytes, expected.len() as u64);
     check_same(&raw(&home, "web"), &expected);
 }
