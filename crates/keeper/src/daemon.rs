@@ -10,7 +10,7 @@ use proctor_core::time::{Millis, Mono};
 use proctor_core::wire::{self, FromKeeper, PROTOCOL, ToKeeper};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::{Interest, Ready};
-use proctor_sys::spawn::{self, Plan};
+use proctor_sys::spawn::{self, Environment, Plan, Strings};
 use proctor_sys::{clock, process, signal, socket};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -23,7 +23,7 @@ const LONGEST_WAIT: Millis = Millis(5000);
 const WELL_AFTER: Millis = Millis(10_000);
 
 /// Read in one go: most messages fit, and a large one is put together from several.
-const READ: usize = 16 << 10;
+const READ: usize = 4 << 10;
 
 /// State is added to the outgoing buffer only while it is smaller than this.
 const ENOUGH: usize = 256 << 10;
@@ -109,7 +109,11 @@ impl Keeper {
             .collect();
         let spawned = spawn::spawn(&Plan {
             argv: &self.daemon.command,
-            environment: &own_environment,
+            environment: Environment {
+                shared: &Strings::default(),
+                hidden: &[],
+                own: &own_environment,
+            },
             working_dir: "/",
             credentials: None,
             umask: None,
@@ -174,22 +178,18 @@ impl Keeper {
         }
     }
 
-    /// Take in what has arrived; false if the daemon has hung up or talks nonsense.
+    /// Take in some of what has arrived; false if the daemon has hung up or talks nonsense. The rest waits for the next round:
+    /// who asks for a thousand things at once must not keep us from hearing of ends and starts meanwhile.
     fn read_from_daemon(&mut self) -> bool {
         let mut buffer = [0; READ];
-        loop {
-            let Some(alive) = self.daemon.alive.as_mut() else { return true };
-            match rustix::io::read(&alive.socket, &mut buffer) {
-                Ok(0) => return false,
-                Ok(length) => alive.incoming.extend_from_slice(&buffer[..length]),
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => return true,
-                Err(_) => return false,
-            }
-            if !self.obey_daemon() {
-                return false;
-            }
+        let Some(alive) = self.daemon.alive.as_mut() else { return true };
+        match rustix::io::read(&alive.socket, &mut buffer) {
+            Ok(0) => return false,
+            Ok(length) => alive.incoming.extend_from_slice(&buffer[..length]),
+            Err(Errno::INTR | Errno::AGAIN) => return true,
+            Err(_) => return false,
         }
+        self.obey_daemon()
     }
 
     fn obey_daemon(&mut self) -> bool {

@@ -5,11 +5,45 @@ use crate::records;
 use proctor_core::home::Home;
 use proctor_core::record::StoredEnv;
 use proctor_core::spec::{EnvId, ExecSpec};
-use std::collections::HashMap;
+use proctor_sys::spawn::{Environment, Strings};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
 
 /// The environments known by id. Few: one for each shell that something was started from.
 pub(crate) struct Environments {
-    known: HashMap<EnvId, Vec<(String, String)>>,
+    known: HashMap<EnvId, Shared>,
+}
+
+/// One of them, by names and as a process gets it.
+struct Shared {
+    vars: Vec<(String, String)>,
+    strings: Strings,
+}
+
+impl Shared {
+    fn new(vars: Vec<(String, String)>) -> io::Result<Shared> {
+        let texts: Vec<String> = vars.iter().map(|var| text(var)).collect();
+        let strings = Strings::new(texts.iter().map(String::as_str))?;
+        Ok(Shared { vars, strings })
+    }
+}
+
+fn text((name, value): &(impl AsRef<str>, impl AsRef<str>)) -> String {
+    format!("{}={}", name.as_ref(), value.as_ref())
+}
+
+/// The whole environment of a run: shared, then the service's own, then ours.
+pub(crate) struct OfRun {
+    shared: Strings,
+    /// Shared variables that have another value here.
+    hidden: Vec<usize>,
+    own: Vec<String>,
+}
+
+impl OfRun {
+    pub(crate) fn view(&self) -> Environment<'_> {
+        Environment { shared: &self.shared, hidden: &self.hidden, own: &self.own }
+    }
 }
 
 impl Environments {
@@ -18,9 +52,13 @@ impl Environments {
         let mut known = HashMap::new();
         for (name, path) in records::entries(&home.environments()) {
             let Ok(id) = u64::from_str_radix(&name, 16) else { continue };
-            match records::read::<StoredEnv>(&path) {
-                Ok(Some(StoredEnv(vars))) => drop(known.insert(EnvId(id), vars)),
-                Ok(None) => {}
+            let read = match records::read::<StoredEnv>(&path) {
+                Ok(None) => continue,
+                Ok(Some(StoredEnv(vars))) => Shared::new(vars).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            match read {
+                Ok(shared) => drop(known.insert(EnvId(id), shared)),
                 Err(error) => {
                     log!(
                         "{error}; services that inherit it are not started before it is known again"
@@ -32,39 +70,36 @@ impl Environments {
     }
 
     pub(crate) fn add(&mut self, home: &Home, id: EnvId, vars: Vec<(String, String)>) {
-        if self.known.get(&id) == Some(&vars) {
+        if self.known.get(&id).is_some_and(|known| known.vars == vars) {
             return;
         }
         store(home, id, &vars);
-        self.known.insert(id, vars);
+        match Shared::new(vars) {
+            Ok(shared) => drop(self.known.insert(id, shared)),
+            Err(error) => log!("an environment cannot be used: {error}"),
+        }
     }
 
     /// Write all of them, as when they were added.
     pub(crate) fn store(&self, home: &Home) {
-        for (id, vars) in &self.known {
-            store(home, *id, vars);
+        for (id, shared) in &self.known {
+            store(home, *id, &shared.vars);
         }
     }
 
-    /// The whole environment of a run as `NAME=value`: shared, then the service's own, then ours. `None`: what is shared
-    /// was lost, and the daemon has not sent it again yet.
-    pub(crate) fn of(&self, exec: &ExecSpec, ours: &[(&str, &str)]) -> Option<Vec<String>> {
+    /// `None`: what is shared was lost, and the daemon has not sent it again yet.
+    pub(crate) fn of(&self, exec: &ExecSpec, ours: &[(&str, &str)]) -> Option<OfRun> {
         let shared = self.known.get(&exec.base_env)?;
         let own = exec.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let mut all: Vec<(&str, &str)> =
-            Vec::with_capacity(shared.len() + exec.env.len() + ours.len());
-        let mut place: HashMap<&str, usize> = HashMap::with_capacity(all.capacity());
-        let shared = shared.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in shared.chain(own).chain(ours.iter().copied()) {
-            match place.get(name) {
-                Some(at) => all[*at].1 = value,
-                None => {
-                    place.insert(name, all.len());
-                    all.push((name, value));
-                }
-            }
-        }
-        Some(all.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
+        // The last value of a name counts.
+        let own: BTreeMap<&str, &str> = own.chain(ours.iter().copied()).collect();
+        let names = shared.vars.iter().enumerate();
+        let hidden = names.filter(|(_, (name, _))| own.contains_key(name.as_str()));
+        Some(OfRun {
+            shared: shared.strings.clone(),
+            hidden: hidden.map(|(index, _)| index).collect(),
+            own: own.into_iter().map(|var| text(&var)).collect(),
+        })
     }
 }
 

@@ -180,7 +180,7 @@ impl Keeper {
         let environment = self.environments.of(exec, &marks).ok_or_else(missing)?;
         let spawned = spawn::spawn(&Plan {
             argv: &exec.argv,
-            environment: &environment,
+            environment: environment.view(),
             working_dir: &exec.working_dir,
             credentials: exec.credentials.as_ref(),
             umask: exec.umask,

@@ -14,6 +14,7 @@ mod prepared;
 use crate::failpoint::{self, Point};
 use birth::Kept;
 use prepared::Prepared;
+pub use prepared::Strings;
 use proctor_core::lifecycle::SpawnFailure;
 use proctor_core::name::RunId;
 use proctor_core::record::BootId;
@@ -26,8 +27,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 /// All that is needed to make one process.
 pub struct Plan<'a> {
     pub argv: &'a [String],
-    /// Whole environment, as `NAME=value`.
-    pub environment: &'a [String],
+    pub environment: Environment<'a>,
     pub working_dir: &'a str,
     pub credentials: Option<&'a Credentials>,
     pub umask: Option<u32>,
@@ -43,6 +43,14 @@ pub struct Plan<'a> {
     /// The cgroup to start in.
     pub cgroup: Option<Group<'a>>,
     pub boot: BootId,
+}
+
+/// A whole environment, as `NAME=value`: what many share, but for what is hidden of it (in order), and what is one's own.
+#[derive(Clone, Copy)]
+pub struct Environment<'a> {
+    pub shared: &'a Strings,
+    pub hidden: &'a [usize],
+    pub own: &'a [String],
 }
 
 /// Where a child writes who it is; the file is locked by the caller.

@@ -1,6 +1,6 @@
 //! A plan in the form the child can use: everything that allocates happens here, before the fork.
 
-use super::Plan;
+use super::{Environment, Plan};
 use proctor_core::name::RunId;
 use proctor_core::record::BootId;
 use proctor_core::spec::Resource;
@@ -8,6 +8,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::Arc;
 
 /// Most candidates of a `PATH` that are tried: the report names one in a byte.
 const MAX_CANDIDATES: usize = 255;
@@ -33,25 +34,69 @@ pub(super) struct Prepared {
     pub(super) signals: &'static [i32],
 }
 
-/// Strings and the zero-terminated array of pointers to them.
+/// Zero-terminated strings in one piece, which copies share.
+#[derive(Debug, Clone, Default)]
+pub struct Strings(Arc<Block>);
+
+#[derive(Debug, Default)]
+struct Block {
+    bytes: Vec<u8>,
+    /// Where each begins.
+    begins: Vec<u32>,
+}
+
+impl Strings {
+    /// One with a zero in it is refused.
+    pub fn new<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> io::Result<Strings> {
+        let length = texts.clone().map(|text| text.len() + 1).sum();
+        let mut block = Block { bytes: Vec::with_capacity(length), begins: Vec::new() };
+        block.begins.reserve_exact(texts.size_hint().0);
+        for text in texts {
+            if text.as_bytes().contains(&0) {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "a zero in a string"));
+            }
+            let begin = u32::try_from(block.bytes.len()).map_err(io::Error::other)?;
+            block.begins.push(begin);
+            block.bytes.extend_from_slice(text.as_bytes());
+            block.bytes.push(0);
+        }
+        Ok(Strings(Arc::new(block)))
+    }
+
+    /// Pointers to each, valid as long as this or a copy of it lives.
+    fn pointers(&self) -> impl Iterator<Item = *const libc::c_char> {
+        let begins = self.0.begins.iter();
+        begins.map(|begin| self.0.bytes[*begin as usize..].as_ptr().cast())
+    }
+
+    /// The rest of the first string that begins like this.
+    fn find(&self, begin: &str) -> Option<&str> {
+        let strings = self.0.begins.iter().map(|at| &self.0.bytes[*at as usize..]);
+        let rest = strings.filter_map(|bytes| bytes.strip_prefix(begin.as_bytes())).next()?;
+        std::str::from_utf8(rest.split(|byte| *byte == 0).next()?).ok()
+    }
+}
+
+/// The zero-terminated array of pointers to strings that exec wants.
 pub(super) struct Pointers {
-    _strings: Vec<CString>,
+    _strings: [Strings; 2],
     pub(super) pointers: Vec<*const libc::c_char>,
 }
 
 impl Pointers {
-    fn new(texts: &[String]) -> io::Result<Pointers> {
-        let strings = texts
-            .iter()
-            .map(|text| CString::new(text.as_bytes()))
-            .collect::<Result<Vec<_>, _>>()?;
-        let pointers = strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect();
-        Ok(Pointers { _strings: strings, pointers })
+    fn new(shared: &Strings, hidden: &[usize], own: &[String]) -> io::Result<Pointers> {
+        let own = Strings::new(own.iter().map(String::as_str))?;
+        let shown = shared.pointers().enumerate();
+        let shown = shown.filter(|(index, _)| hidden.binary_search(index).is_err());
+        let pointers = shown.map(|(_, pointer)| pointer).chain(own.pointers());
+        let pointers = pointers.chain([ptr::null()]).collect();
+        Ok(Pointers { _strings: [shared.clone(), own], pointers })
     }
 }
 
 impl Prepared {
     pub(super) fn new(plan: &Plan<'_>, passed: &[OwnedFd]) -> io::Result<Prepared> {
+        let Environment { shared, hidden, own } = plan.environment;
         let program =
             plan.argv.first().filter(|p| !p.is_empty()).ok_or(io::ErrorKind::InvalidInput)?;
         let limits = plan.limits.iter().map(|limit| {
@@ -60,10 +105,10 @@ impl Prepared {
             (resource(limit.resource), rlimit)
         });
         Ok(Prepared {
-            candidates: candidates(program, plan.environment)?,
+            candidates: candidates(program, &plan.environment)?,
             working_dir: CString::new(plan.working_dir)?,
-            argv: Pointers::new(plan.argv)?,
-            environment: Pointers::new(plan.environment)?,
+            argv: Pointers::new(&Strings::default(), &[], plan.argv)?,
+            environment: Pointers::new(shared, hidden, own)?,
             credentials: plan.credentials.map(|c| (c.uid, c.gid, c.groups.clone())),
             umask: plan.umask,
             limits: limits.collect(),
@@ -83,11 +128,13 @@ impl Prepared {
 }
 
 /// The paths that `execvp` would try, in order.
-fn candidates(program: &str, environment: &[String]) -> io::Result<Vec<CString>> {
+fn candidates(program: &str, environment: &Environment<'_>) -> io::Result<Vec<CString>> {
     if program.contains('/') {
         return Ok(vec![CString::new(program)?]);
     }
-    let path = environment.iter().find_map(|entry| entry.strip_prefix("PATH="));
+    let own = environment.own.iter().find_map(|entry| entry.strip_prefix("PATH="));
+    // One that is hidden has its own in its place.
+    let path = own.or_else(|| environment.shared.find("PATH="));
     let folders = path.unwrap_or(crate::program::DEFAULT_PATH).split(':').take(MAX_CANDIDATES);
     let join = |folder: &str| match folder {
         "" => format!("./{program}"),

@@ -3,10 +3,16 @@
 use proctor_core::lifecycle::Exit;
 use proctor_core::name::RunId;
 use proctor_core::record::Identity;
-use proctor_sys::spawn::{Outcome, Plan, Record, Spawned, spawn};
+use proctor_sys::spawn::{Environment, Outcome, Plan, Record, Spawned, Strings, spawn};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::sync::LazyLock;
+
+fn own(entries: &[String]) -> Environment<'_> {
+    static NOTHING: LazyLock<Strings> = LazyLock::new(Strings::default);
+    Environment { shared: &NOTHING, hidden: &[], own: entries }
+}
 
 /// Wait for the report by making it block: the child ends it one way or the other.
 fn outcome(spawned: &mut Spawned) -> Outcome {
@@ -22,7 +28,7 @@ fn run(argv: &[&str], environment: &[&str], working_dir: &str) -> (Outcome, Stri
     let environment: Vec<String> = environment.iter().map(|s| s.to_string()).collect();
     let mut spawned = spawn(&Plan {
         argv: &argv,
-        environment: &environment,
+        environment: own(&environment),
         working_dir,
         credentials: None,
         umask: Some(0o27),
@@ -114,7 +120,7 @@ fn the_record_names_the_process_before_its_program_runs() {
     let argv = ["/bin/sleep".to_owned(), "60".to_owned()];
     let mut spawned = spawn(&Plan {
         argv: &argv,
-        environment: &[],
+        environment: own(&[]),
         working_dir: "/",
         credentials: None,
         umask: None,
@@ -152,7 +158,7 @@ fn a_child_whose_keeper_is_gone_says_by_its_exit_that_it_could_not_run() {
     let null = File::options().read(true).write(true).open("/dev/null").unwrap();
     let spawned = spawn(&Plan {
         argv: &["/no/such/program".to_owned()],
-        environment: &[],
+        environment: own(&[]),
         working_dir: "/",
         credentials: None,
         umask: None,
