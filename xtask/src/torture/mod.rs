@@ -175,6 +175,8 @@ impl Campaign {
                         self.end(now, &format!("the end after {number}"));
                     }
                 }
+                // Ctrl-C ends the commands of a round as well.
+                Err(_) if interrupt::happened() => stage = Some(now),
                 Err(why) => self.violation(now, &format!("{number}: {thing}: {why:#}")),
             }
             if self.violations.len() >= ENOUGH {
