@@ -57,8 +57,7 @@ fn a_keeper_without_descriptors_goes_on_and_starts_what_it_could_not_when_there_
     wait_until("it is tried twice", LIMIT, || {
         status(&home, "web")["restarts"].as_u64().is_some_and(|restarts| restarts >= 3)
     });
-    let now = status(&home, "web");
-    assert_eq!(now["state"], "backoff", "{now:#}");
+    let now = wait_state(&home, "web", "backoff");
     assert!(now["last_exit"].to_string().contains("Too many open files"), "{now:#}");
     let output = home.run(["add", "more", "--start", "--", "sleep", "1000"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
