@@ -22,7 +22,7 @@ struct Shared {
 
 impl Shared {
     fn new(vars: Vec<(String, String)>) -> io::Result<Shared> {
-        let texts: Vec<String> = vars.iter().map(|var| text(var)).collect();
+        let texts: Vec<String> = vars.iter().map(text).collect();
         let strings = Strings::new(texts.iter().map(String::as_str))?;
         Ok(Shared { vars, strings })
     }
