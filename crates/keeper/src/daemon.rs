@@ -25,6 +25,9 @@ const WELL_AFTER: Millis = Millis(10_000);
 /// Read in one go: most messages fit, and a large one is put together from several.
 const READ: usize = 4 << 10;
 
+/// Runs to be made before we look at what else has happened.
+const STARTS: u32 = 32;
+
 /// State is added to the outgoing buffer only while it is smaller than this.
 const ENOUGH: usize = 256 << 10;
 
@@ -178,18 +181,25 @@ impl Keeper {
         }
     }
 
-    /// Take in some of what has arrived; false if the daemon has hung up or talks nonsense. The rest waits for the next round:
-    /// who asks for a thousand things at once must not keep us from hearing of ends and starts meanwhile.
+    /// Take in what has arrived; false if the daemon has hung up or talks nonsense. Who asks for a thousand starts must not
+    /// keep us from hearing what became of the first: the rest waits for the next round.
     fn read_from_daemon(&mut self) -> bool {
         let mut buffer = [0; READ];
-        let Some(alive) = self.daemon.alive.as_mut() else { return true };
-        match rustix::io::read(&alive.socket, &mut buffer) {
-            Ok(0) => return false,
-            Ok(length) => alive.incoming.extend_from_slice(&buffer[..length]),
-            Err(Errno::INTR | Errno::AGAIN) => return true,
-            Err(_) => return false,
+        let started_before = self.started_since;
+        while self.started_since.saturating_sub(started_before) < STARTS {
+            let Some(alive) = self.daemon.alive.as_mut() else { return true };
+            match rustix::io::read(&alive.socket, &mut buffer) {
+                Ok(0) => return false,
+                Ok(length) => alive.incoming.extend_from_slice(&buffer[..length]),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return true,
+                Err(_) => return false,
+            }
+            if !self.obey_daemon() {
+                return false;
+            }
         }
-        self.obey_daemon()
+        true
     }
 
     fn obey_daemon(&mut self) -> bool {

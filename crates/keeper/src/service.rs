@@ -201,7 +201,8 @@ impl Run {
 /// that the loop looks at these and not at thousands.
 #[derive(Default)]
 pub(crate) struct Services {
-    slots: BTreeMap<u32, Service>,
+    /// Boxed: the nodes of a tree are half empty.
+    slots: BTreeMap<u32, Box<Service>>,
     names: HashMap<ServiceName, u32>,
     /// Numbers are not used again: an event on its way for a forgotten service must not meet a new one.
     next: u32,
@@ -216,14 +217,14 @@ pub(crate) struct Services {
 
 impl Services {
     pub(crate) fn get(&self, slot: u32) -> Option<&Service> {
-        self.slots.get(&slot)
+        self.slots.get(&slot).map(Box::as_ref)
     }
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Service> {
         if self.touched.last() != Some(&slot) {
             self.touched.push(slot);
         }
-        self.slots.get_mut(&slot)
+        self.slots.get_mut(&slot).map(Box::as_mut)
     }
 
     pub(crate) fn find(&self, name: &ServiceName) -> Option<u32> {
@@ -234,7 +235,7 @@ impl Services {
         let slot = self.next;
         self.next = slot.checked_add(1).expect("four thousand million services were never added");
         self.names.insert(service.name.clone(), slot);
-        self.slots.insert(slot, service);
+        self.slots.insert(slot, Box::new(service));
         self.touched.push(slot);
         slot
     }
@@ -250,7 +251,7 @@ impl Services {
     }
 
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Service> {
-        let service = self.slots.remove(&slot)?;
+        let service = *self.slots.remove(&slot)?;
         self.names.remove(&service.name);
         self.touched.push(slot);
         if let Some(timer) = service.timer {
@@ -260,7 +261,7 @@ impl Services {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Service)> {
-        self.slots.iter().map(|(slot, service)| (*slot, service))
+        self.slots.iter().map(|(slot, service)| (*slot, service.as_ref()))
     }
 
     pub(crate) fn slots_where(&self, wanted: impl Fn(&Service) -> bool) -> Vec<u32> {
