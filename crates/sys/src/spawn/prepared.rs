@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most candidates of a `PATH` that are tried: the report names one in a byte.
 const MAX_CANDIDATES: usize = 255;
@@ -77,7 +77,8 @@ impl Strings {
     }
 }
 
-/// The zero-terminated array of pointers to strings that exec wants.
+/// The zero-terminated array of pointers to strings that exec wants. Used again: made anew for each of a thousand children, such
+/// arrays would leave as many holes between what stays.
 pub(super) struct Pointers {
     _strings: [Strings; 2],
     pub(super) pointers: Vec<*const libc::c_char>,
@@ -88,10 +89,35 @@ impl Pointers {
         let own = Strings::new(own.iter().map(String::as_str))?;
         let shown = shared.pointers().enumerate();
         let shown = shown.filter(|(index, _)| hidden.binary_search(index).is_err());
-        let pointers = shown.map(|(_, pointer)| pointer).chain(own.pointers());
-        let pointers = pointers.chain([ptr::null()]).collect();
+        let Spare(mut pointers) = spare().pop().unwrap_or_default();
+        pointers.extend(shown.map(|(_, pointer)| pointer).chain(own.pointers()));
+        pointers.push(ptr::null());
         Ok(Pointers { _strings: [shared.clone(), own], pointers })
     }
+}
+
+impl Drop for Pointers {
+    fn drop(&mut self) {
+        /// More are not in use at once, unless something is very slow.
+        const KEPT: usize = 128;
+        let mut spare = spare();
+        if spare.len() < KEPT {
+            self.pointers.clear();
+            spare.push(Spare(std::mem::take(&mut self.pointers)));
+        }
+    }
+}
+
+/// An array without pointers.
+#[derive(Default)]
+struct Spare(Vec<*const libc::c_char>);
+
+// SAFETY: it is empty, so there is nothing that could be reached through it.
+unsafe impl Send for Spare {}
+
+fn spare() -> MutexGuard<'static, Vec<Spare>> {
+    static SPARE: Mutex<Vec<Spare>> = Mutex::new(Vec::new());
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Prepared {
