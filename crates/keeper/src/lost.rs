@@ -135,7 +135,7 @@ impl Keeper {
             let now = clock::now();
             let slot = match self.services.find(&name) {
                 Some(slot) => slot,
-                None => self.services.add(Service::without_spec(&name, Machine::new(now))),
+                None => self.add_service(Service::without_spec(&name, Machine::new(now))),
             };
             let Some(service) = self.services.get_mut(slot) else { continue };
             if service.machine.run().is_some() || run <= service.machine.last_run() {

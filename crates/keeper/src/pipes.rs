@@ -67,9 +67,10 @@ impl Keeper {
 
     pub(crate) fn begin_logs(&mut self, slot: u32, run: RunId, pipes: [Option<OwnedFd>; 2]) {
         let Some(service) = self.services.get(slot) else { return };
+        let log_dir = service.log_dir.clone();
         self.pump.send(Command::Begin {
             slot,
-            folder: self.home.log_dir(&service.name),
+            folder: log_dir.unwrap_or_else(|| self.home.log_dir(&service.name).into()),
             spec: service.policies.logs.clone(),
             run,
             pipes: Pipes::Here(pipes),

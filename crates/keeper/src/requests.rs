@@ -12,6 +12,7 @@ use proctor_core::spec::ServiceSpec;
 use proctor_core::wire::{FromKeeper, Refusal, ToKeeper, Whom};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::{cgroup, clock, file, process};
+use std::sync::Arc;
 
 impl Keeper {
     pub(crate) fn on_message(&mut self, message: ToKeeper) {
@@ -96,10 +97,17 @@ impl Keeper {
             None => {
                 // Its state is stored when there is one: until then it is a service that never ran.
                 let machine = Machine::new(clock::now());
-                self.services.add(Service::new(spec, encoded, policies, machine));
+                self.add_service(Service::new(spec, encoded, policies, machine));
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn add_service(&mut self, mut service: Service) -> u32 {
+        service.log_dir = Some(self.home.log_dir(&service.name).into());
+        let group = self.hierarchy.as_ref().map(|groups| groups.group(service.name.as_str()));
+        service.group = group.map(Arc::from);
+        self.services.add(service)
     }
 
     fn command(&mut self, name: &ServiceName, event: Event) -> Result<(), Refusal> {

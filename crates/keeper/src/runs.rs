@@ -19,7 +19,8 @@ use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 
 /// How long the news of an exit may wait for the last lines to be stored. Disks can hang; news should not.
 const QUIET: Millis = Millis(2000);
@@ -92,7 +93,9 @@ impl Keeper {
         let lost =
             || failure("read the settings of", name.as_str(), &io::ErrorKind::NotFound.into());
         let spec: ServiceSpec = spec.ok_or_else(lost)?;
-        let group = self.cgroup_of(name.as_str());
+        let log_dir = service.log_dir.clone();
+        let open = |path: Arc<Path>| Some((Arc::clone(&path), cgroup::open_or_make(&path).ok()?));
+        let group = service.group.clone().and_then(open);
         let cgroup = group.as_ref().map(|(path, _)| path.display().to_string());
         let folder = Folder::of(&self.home, &name);
         let header = RunHeader { run, started: now.wall, cgroup };
@@ -116,7 +119,7 @@ impl Keeper {
         }
         self.pump.send(Command::Begin {
             slot,
-            folder: self.home.log_dir(&name),
+            folder: log_dir.unwrap_or_else(|| self.home.log_dir(&name).into()),
             spec: spec.logs,
             run,
             pipes: Pipes::Here(pipes.map(Some)),
@@ -159,7 +162,7 @@ impl Keeper {
         folder: &Folder,
         header: &RunHeader,
         (record, offset): (File, u64),
-        group: Option<(PathBuf, OwnedFd)>,
+        group: Option<(Arc<Path>, OwnedFd)>,
     ) -> Result<(Run, [OwnedFd; 2]), SpawnFailure> {
         let name = spec.name.as_str();
         failpoint::step(Point::RunBegin).map_err(|e| failure("make", name, &e))?;
@@ -205,10 +208,6 @@ impl Keeper {
             left: 0,
         };
         Ok((run, [out.ours, err.ours]))
-    }
-
-    fn cgroup_of(&self, service: &str) -> Option<(PathBuf, OwnedFd)> {
-        self.hierarchy.as_ref()?.open_group(service).ok()
     }
 
     /// Did the program run? Asked when the report is readable or the child has ended.

@@ -10,7 +10,7 @@ use proctor_sys::process::Process;
 use proctor_sys::spawn::Spawned;
 use proctor_sys::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) struct Service {
@@ -18,6 +18,10 @@ pub(crate) struct Service {
     /// The encoded spec; decoded when a process is made. `None`: it was lost and waits to be defined again.
     pub(crate) spec: Option<Box<[u8]>>,
     pub(crate) policies: Arc<Policies>,
+    /// Where its logs are, and the cgroup of its runs. Known from the beginning, because what is allocated while processes are
+    /// made leaves holes in the heap.
+    pub(crate) log_dir: Option<Arc<Path>>,
+    pub(crate) group: Option<Arc<Path>>,
     pub(crate) machine: Machine,
     /// How its state file is laid out, once there is one.
     pub(crate) stored: Option<Layout>,
@@ -44,7 +48,7 @@ pub(crate) struct Run {
     pub(crate) id: RunId,
     pub(crate) pid: u32,
     pub(crate) started: Wall,
-    pub(crate) cgroup: Option<PathBuf>,
+    pub(crate) cgroup: Option<Arc<Path>>,
     pub(crate) main: Main,
     /// Set while it is not known whether the program could be executed.
     pub(crate) spawned: Option<Spawned>,
@@ -77,6 +81,8 @@ impl Service {
             name: spec.name.clone(),
             spec: Some(encoded),
             policies,
+            log_dir: None,
+            group: None,
             machine,
             stored: None,
             run: None,
@@ -118,6 +124,8 @@ impl Service {
                     on_full: OnFull::Block,
                 },
             }),
+            log_dir: None,
+            group: None,
             machine,
             stored: None,
             run: None,
@@ -193,7 +201,8 @@ impl Run {
             Main::Gone { reaped_at } => Some(reaped_at),
             Main::Child | Main::Adopted(_) => None,
         };
-        Tree { pid: self.pid, cgroup: self.cgroup.clone(), mark, reaped_at }
+        let cgroup = self.cgroup.as_deref().map(Path::to_path_buf);
+        Tree { pid: self.pid, cgroup, mark, reaped_at }
     }
 }
 

@@ -23,6 +23,7 @@ use proctor_sys::{cgroup, clock, file, proc};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a child that was being made when its keeper died may take to get to its exec. It has only system calls
@@ -110,7 +111,7 @@ impl Keeper {
             }
         };
         service.stored = stored;
-        let slot = self.services.add(service);
+        let slot = self.add_service(service);
         self.renew_cgroup(name);
         for run in runs.into_iter().filter(|run| Some(*run) != current) {
             self.finish_old_run(slot, &folder, run);
@@ -356,7 +357,7 @@ fn gone(header: &RunHeader) -> Run {
         id: header.run,
         pid: 0,
         started: header.started,
-        cgroup: header.cgroup.as_ref().map(PathBuf::from),
+        cgroup: header.cgroup.as_ref().map(|path| Arc::from(Path::new(path))),
         main: Main::Gone { reaped_at: 0 },
         spawned: None,
         asked: false,

@@ -62,19 +62,6 @@ impl Hierarchy {
         self.root.join(service)
     }
 
-    /// The folder of a service's group, open to start a process in it; made when needed.
-    pub fn open_group(&self, service: &str) -> io::Result<(PathBuf, OwnedFd)> {
-        let folder = self.group(service);
-        let opened = match open(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                std::fs::create_dir(&folder)?;
-                open(&folder)
-            }
-            opened => opened,
-        };
-        opened.map(|fd| (folder, fd))
-    }
-
     /// Remove our own group, if nothing is left in it.
     pub fn remove(&self) {
         let _ = std::fs::remove_dir(&self.root);
@@ -90,6 +77,17 @@ fn mount_point(mountinfo: &str) -> Option<(PathBuf, String)> {
         let from = fields.nth(3)?;
         Some((PathBuf::from(fields.next()?), from.to_owned()))
     })
+}
+
+/// Open a group's folder, to start a process in it; made when needed.
+pub fn open_or_make(folder: &Path) -> io::Result<OwnedFd> {
+    match open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            std::fs::create_dir(folder)?;
+            open(folder)
+        }
+        opened => opened,
+    }
 }
 
 fn open(folder: &Path) -> io::Result<OwnedFd> {

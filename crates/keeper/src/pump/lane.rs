@@ -11,6 +11,7 @@ use proctor_sys::fifo;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Our end of one stream of one run.
 pub(super) struct Pipe {
@@ -30,7 +31,7 @@ pub(super) struct Unmarked {
 }
 
 pub(super) struct Lane {
-    folder: Box<Path>,
+    folder: Arc<Path>,
     spec: LogSpec,
     pub(super) pipes: [Option<Pipe>; 2],
     writers: [Option<Box<Writer>>; 2],
@@ -38,7 +39,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(folder: Box<Path>, spec: LogSpec) -> Lane {
+    pub(super) fn new(folder: Arc<Path>, spec: LogSpec) -> Lane {
         Lane { folder, spec, pipes: [None, None], writers: [None, None], unmarked: None }
     }
 

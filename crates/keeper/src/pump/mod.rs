@@ -21,7 +21,7 @@ use proctor_sys::{fifo, inherit, socket};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -50,7 +50,7 @@ pub(crate) enum Command {
     /// A run's pipes. `fresh`: it is just being made, so its start is not marked yet.
     Begin {
         slot: u32,
-        folder: PathBuf,
+        folder: Arc<Path>,
         spec: LogSpec,
         run: RunId,
         pipes: Pipes,

@@ -33,7 +33,7 @@ fn spec() -> LogSpec {
 fn begin(pump: &mut Pump, folder: &Path, run: u64, spec: LogSpec) -> File {
     let path = folder.join(format!("{run:x}.out"));
     let ends = fifo::create(&path, None).unwrap();
-    let (folder, run) = (folder.join("logs"), RunId(run));
+    let (folder, run) = (folder.join("logs").into(), RunId(run));
     pump.send(Command::Begin {
         slot: SLOT,
         folder,
@@ -106,7 +106,7 @@ fn a_run_that_is_taken_over_has_its_start_marked_once() {
         let ends = fifo::create(&path, None).unwrap();
         pump.send(Command::Begin {
             slot: SLOT,
-            folder: dir.path().join("logs"),
+            folder: dir.path().join("logs").into(),
             spec: spec(),
             run: RunId(run),
             pipes: Pipes::Here([Some(ends.ours), None]),
@@ -172,7 +172,7 @@ fn a_new_pump_goes_on_where_the_last_one_was_when_it_died() {
     out.write_all(b"two\n").unwrap();
     let mut second = Pump::start().unwrap();
     let pipe = fifo::open(&dir.path().join("1.out")).unwrap();
-    let folder = dir.path().join("logs");
+    let folder = dir.path().join("logs").into();
     second.send(Command::Begin {
         slot: SLOT,
         folder,
@@ -242,7 +242,7 @@ fn more_pipes_than_there_is_room_for_on_the_way_all_arrive() {
         File::from(ends.theirs).write_all(slot.to_string().as_bytes()).unwrap();
         pump.send(Command::Begin {
             slot,
-            folder: dir.path().join(slot.to_string()),
+            folder: dir.path().join(slot.to_string()).into(),
             spec: spec(),
             run: RunId(1),
             pipes: Pipes::Here([Some(ends.ours), None]),
@@ -297,7 +297,7 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
     let mut chatty = File::from(ends.theirs);
     pump.send(Command::Begin {
         slot: SLOT + 1,
-        folder: other.path().join("logs"),
+        folder: other.path().join("logs").into(),
         spec: spec(),
         run: RunId(2),
         pipes: Pipes::Here([Some(ends.ours), None]),
@@ -394,7 +394,7 @@ fn taken_over(pump: &mut Pump, folder: &Path) -> File {
     let path = folder.join("1.out");
     let theirs = File::options().read(true).write(true).open(&path).unwrap();
     let pipes = Pipes::Here([Some(fifo::open(&path).unwrap()), None]);
-    let (folder, run) = (folder.join("logs"), RunId(1));
+    let (folder, run) = (folder.join("logs").into(), RunId(1));
     pump.send(Command::Begin { slot: SLOT, folder, spec: spec(), run, pipes, fresh: false });
     pump.ring();
     theirs

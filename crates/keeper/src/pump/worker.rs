@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
@@ -179,13 +179,13 @@ impl Worker {
     pub(super) fn begin(
         &mut self,
         slot: u32,
-        folder: PathBuf,
+        folder: Arc<Path>,
         spec: LogSpec,
         run: RunId,
         pipes: [Option<OwnedFd>; 2],
         fresh: bool,
     ) {
-        let lane = self.lanes.entry(slot).or_insert_with(|| Lane::new(folder.into(), spec));
+        let lane = self.lanes.entry(slot).or_insert_with(|| Lane::new(folder, spec));
         lane.unmarked = Some(Unmarked { run, wall: clock::now().wall, fresh });
         self.unmarked.push_back(slot);
         for (stream, fd) in Stream::BOTH.into_iter().zip(pipes) {
