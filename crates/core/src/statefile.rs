@@ -95,15 +95,19 @@ impl Layout {
         Ok((Layout { number: 2, ..layout }, file))
     }
 
-    /// Write `state` in the place whose turn it is; `None` if it has grown too large for it.
-    pub fn next(&mut self, state: &StoredState) -> Result<Option<Patch>, RecordError> {
+    /// How to write `state` in the place whose turn it is; `None` if it has grown too large for it. The turn passes on by
+    /// [`Layout::written`]: a write that failed is tried again in the same place, and the other one stays whole.
+    pub fn next(&self, state: &StoredState) -> Result<Option<Patch>, RecordError> {
         let body = encode(state)?;
         if PLACE_HEADER + body.len() > self.place as usize {
             return Ok(None);
         }
-        let patch = Patch { offset: self.offset(self.number), bytes: self.sealed(&body) };
+        Ok(Some(Patch { offset: self.offset(self.number), bytes: self.sealed(&body) }))
+    }
+
+    /// What [`Layout::next`] said is written.
+    pub fn written(&mut self) {
         self.number += 1;
-        Ok(Some(patch))
     }
 
     pub fn identity_offset(&self) -> u64 {
@@ -222,11 +226,16 @@ mod tests {
         file[at..at + patch.bytes.len()].copy_from_slice(&patch.bytes);
     }
 
+    fn write(layout: &mut Layout, file: &mut [u8], state: &StoredState) {
+        let patch = layout.next(state).unwrap().unwrap();
+        apply(file, &patch);
+        layout.written();
+    }
+
     /// A file with states 4 and 5 and an identity.
     fn written() -> (Layout, Vec<u8>) {
         let (mut layout, mut file) = Layout::create(&state(4), None).unwrap();
-        let patch = layout.next(&state(5)).unwrap().unwrap();
-        apply(&mut file, &patch);
+        write(&mut layout, &mut file, &state(5));
         let offset = layout.identity_offset();
         apply(&mut file, &Patch { offset, bytes: identity().encode().to_vec() });
         (layout, file)
@@ -247,28 +256,26 @@ mod tests {
     fn states_take_turns_and_the_last_one_counts() {
         let (mut layout, mut file) = written();
         for run in 6..40 {
-            let patch = layout.next(&state(run)).unwrap().unwrap();
-            apply(&mut file, &patch);
+            write(&mut layout, &mut file, &state(run));
             assert_eq!(decode(&file).unwrap().state, state(run));
         }
     }
 
     #[test]
     fn a_state_that_outgrows_its_place_says_so_and_fits_a_new_file() {
-        let (mut layout, _) = written();
+        let (layout, _) = written();
         let mut large = state(6);
         large.run.as_mut().unwrap().cgroup = Some("x".repeat(5000));
         assert_eq!(layout.next(&large), Ok(None));
         let (mut layout, mut file) = Layout::create(&large, None).unwrap();
         assert_eq!(decode(&file).unwrap().state, large);
-        let patch = layout.next(&state(7)).unwrap().unwrap();
-        apply(&mut file, &patch);
+        write(&mut layout, &mut file, &state(7));
         assert_eq!(decode(&file).unwrap().state, state(7));
     }
 
     #[test]
     fn a_write_that_was_cut_short_leaves_the_state_before() {
-        let (mut layout, file) = written();
+        let (layout, file) = written();
         let patch = layout.next(&state(6)).unwrap().unwrap();
         for length in 1..patch.bytes.len() {
             let mut torn = file.clone();
@@ -280,6 +287,9 @@ mod tests {
             // What was there before may happen to end in the same bytes.
             let complete = found.state == state(6);
             assert!(complete || (found.damaged && found.state == state(5)), "{length} bytes");
+            // Tried again, it does not touch the place that is whole.
+            let again = layout.next(&state(7)).unwrap().unwrap();
+            assert_eq!(again.offset, patch.offset);
         }
     }
 

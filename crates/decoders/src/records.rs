@@ -23,7 +23,7 @@ pub(crate) fn state(bytes: &[u8]) {
 }
 
 fn state_file(bytes: &[u8]) {
-    let Ok(mut found) = statefile::decode(bytes) else { return };
+    let Ok(found) = statefile::decode(bytes) else { return };
     let identity = found.identity.as_ref().ok().copied().flatten();
     let (_, anew) = Layout::create(&found.state, identity.map(|found| found.encode()).as_ref())
         .expect("what was read can be written");

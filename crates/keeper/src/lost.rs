@@ -6,7 +6,7 @@
 use crate::keeper::{Keeper, Token};
 use crate::log;
 use crate::records::{self, Folder};
-use crate::service::{Main, Run, Service};
+use crate::service::{Main, Policies, Run, Service};
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Machine;
 use proctor_core::name::{RunId, ServiceName};
@@ -135,7 +135,11 @@ impl Keeper {
             let now = clock::now();
             let slot = match self.services.find(&name) {
                 Some(slot) => slot,
-                None => self.add_service(Service::without_spec(&name, Machine::new(now))),
+                None => {
+                    let (policies, places) = (Policies::careful(), self.places(&name));
+                    let machine = Machine::new(now);
+                    self.services.add(Service::new(name.clone(), None, policies, places, machine))
+                }
             };
             let Some(service) = self.services.get_mut(slot) else { continue };
             if service.machine.run().is_some() || run <= service.machine.last_run() {

@@ -11,6 +11,7 @@ use proctor_sys::poll::Interest;
 use proctor_sys::{fifo, inherit};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 impl Keeper {
     /// Hand a living run's pipes to the pump.
@@ -67,10 +68,9 @@ impl Keeper {
 
     pub(crate) fn begin_logs(&mut self, slot: u32, run: RunId, pipes: [Option<OwnedFd>; 2]) {
         let Some(service) = self.services.get(slot) else { return };
-        let log_dir = service.log_dir.clone();
         self.pump.send(Command::Begin {
             slot,
-            folder: log_dir.unwrap_or_else(|| self.home.log_dir(&service.name).into()),
+            folder: Arc::clone(&service.places.logs),
             spec: service.policies.logs.clone(),
             run,
             pipes: Pipes::Here(pipes),

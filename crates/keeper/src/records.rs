@@ -132,6 +132,7 @@ pub(crate) fn write_state(
             (Some(patch), Ok(file)) => {
                 failpoint::step(Point::StateBegin).map_err(unwritten)?;
                 file.write_all_at(&patch.bytes, patch.offset).map_err(unwritten)?;
+                known.written();
                 failpoint::step(Point::StateWritten).map_err(unwritten)?;
                 return Ok(file);
             }

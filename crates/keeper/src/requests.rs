@@ -4,7 +4,7 @@ use crate::keeper::Keeper;
 use crate::log;
 use crate::pump::Command;
 use crate::records::{self, Folder};
-use crate::service::{Main, Service};
+use crate::service::{Main, Places, Service};
 use proctor_core::lifecycle::{Event, Machine, Wish};
 use proctor_core::name::ServiceName;
 use proctor_core::record::StoredSpec;
@@ -97,17 +97,17 @@ impl Keeper {
             None => {
                 // Its state is stored when there is one: until then it is a service that never ran.
                 let machine = Machine::new(clock::now());
-                self.add_service(Service::new(spec, encoded, policies, machine));
+                let places = self.places(&spec.name);
+                let name = spec.name.clone();
+                self.services.add(Service::new(name, Some(encoded), policies, places, machine));
             }
         }
         Ok(())
     }
 
-    pub(crate) fn add_service(&mut self, mut service: Service) -> u32 {
-        service.log_dir = Some(self.home.log_dir(&service.name).into());
-        let group = self.hierarchy.as_ref().map(|groups| groups.group(service.name.as_str()));
-        service.group = group.map(Arc::from);
-        self.services.add(service)
+    pub(crate) fn places(&self, name: &ServiceName) -> Places {
+        let group = self.hierarchy.as_ref().map(|groups| groups.group(name.as_str()));
+        Places { logs: self.home.log_dir(name).into(), group: group.map(Arc::from) }
     }
 
     fn command(&mut self, name: &ServiceName, event: Event) -> Result<(), Refusal> {

@@ -93,9 +93,9 @@ impl Keeper {
         let lost =
             || failure("read the settings of", name.as_str(), &io::ErrorKind::NotFound.into());
         let spec: ServiceSpec = spec.ok_or_else(lost)?;
-        let log_dir = service.log_dir.clone();
+        let logs = Arc::clone(&service.places.logs);
         let open = |path: Arc<Path>| Some((Arc::clone(&path), cgroup::open_or_make(&path).ok()?));
-        let group = service.group.clone().and_then(open);
+        let group = service.places.group.clone().and_then(open);
         let cgroup = group.as_ref().map(|(path, _)| path.display().to_string());
         let folder = Folder::of(&self.home, &name);
         let header = RunHeader { run, started: now.wall, cgroup };
@@ -119,7 +119,7 @@ impl Keeper {
         }
         self.pump.send(Command::Begin {
             slot,
-            folder: log_dir.unwrap_or_else(|| self.home.log_dir(&name).into()),
+            folder: logs,
             spec: spec.logs,
             run,
             pipes: Pipes::Here(pipes.map(Some)),

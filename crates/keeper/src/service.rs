@@ -18,10 +18,7 @@ pub(crate) struct Service {
     /// The encoded spec; decoded when a process is made. `None`: it was lost and waits to be defined again.
     pub(crate) spec: Option<Box<[u8]>>,
     pub(crate) policies: Arc<Policies>,
-    /// Where its logs are, and the cgroup of its runs. Known from the beginning, because what is allocated while processes are
-    /// made leaves holes in the heap.
-    pub(crate) log_dir: Option<Arc<Path>>,
-    pub(crate) group: Option<Arc<Path>>,
+    pub(crate) places: Places,
     pub(crate) machine: Machine,
     /// How its state file is laid out, once there is one.
     pub(crate) stored: Option<Layout>,
@@ -41,6 +38,45 @@ pub(crate) struct Policies {
     pub(crate) restart: RestartSpec,
     pub(crate) stop: StopSpec,
     pub(crate) logs: LogSpec,
+}
+
+impl Policies {
+    /// Of a service whose settings were lost: as careful as can be.
+    pub(crate) fn careful() -> Arc<Policies> {
+        Arc::new(Policies {
+            restart: RestartSpec {
+                policy: Policy::Never,
+                success_codes: vec![0],
+                max_restarts: Some(0),
+                window: Millis::seconds(60),
+                delay: None,
+                max_delay: Millis::seconds(60),
+                backoff: 1.0,
+                jitter: 0.0,
+                stable_after: Millis::seconds(10),
+                cool_off: None,
+            },
+            stop: StopSpec {
+                signal: proctor_sys::signal::SIGTERM,
+                grace: Millis::seconds(10),
+                on_shutdown: OnShutdown::Leave,
+            },
+            logs: LogSpec {
+                segment_bytes: 16 << 20,
+                max_age: None,
+                max_segments: u32::MAX,
+                max_total_bytes: u64::MAX,
+                on_full: OnFull::Block,
+            },
+        })
+    }
+}
+
+/// Where its logs are, and the cgroup of its runs. Known from the beginning, because what is allocated while processes are made
+/// leaves holes in the heap.
+pub(crate) struct Places {
+    pub(crate) logs: Arc<Path>,
+    pub(crate) group: Option<Arc<Path>>,
 }
 
 /// The process of a run, or what is left of it.
@@ -72,60 +108,17 @@ pub(crate) enum Main {
 
 impl Service {
     pub(crate) fn new(
-        spec: &ServiceSpec,
-        encoded: Box<[u8]>,
+        name: ServiceName,
+        spec: Option<Box<[u8]>>,
         policies: Arc<Policies>,
+        places: Places,
         machine: Machine,
     ) -> Service {
         Service {
-            name: spec.name.clone(),
-            spec: Some(encoded),
+            name,
+            spec,
             policies,
-            log_dir: None,
-            group: None,
-            machine,
-            stored: None,
-            run: None,
-            removing: false,
-            quiet_until: None,
-            changed: true,
-            timer: None,
-        }
-    }
-
-    /// One whose settings were lost is treated as carefully as can be.
-    pub(crate) fn without_spec(name: &ServiceName, machine: Machine) -> Service {
-        Service {
-            name: name.clone(),
-            spec: None,
-            policies: Arc::new(Policies {
-                restart: RestartSpec {
-                    policy: Policy::Never,
-                    success_codes: vec![0],
-                    max_restarts: Some(0),
-                    window: Millis::seconds(60),
-                    delay: None,
-                    max_delay: Millis::seconds(60),
-                    backoff: 1.0,
-                    jitter: 0.0,
-                    stable_after: Millis::seconds(10),
-                    cool_off: None,
-                },
-                stop: StopSpec {
-                    signal: proctor_sys::signal::SIGTERM,
-                    grace: Millis::seconds(10),
-                    on_shutdown: OnShutdown::Leave,
-                },
-                logs: LogSpec {
-                    segment_bytes: 16 << 20,
-                    max_age: None,
-                    max_segments: u32::MAX,
-                    max_total_bytes: u64::MAX,
-                    on_full: OnFull::Block,
-                },
-            }),
-            log_dir: None,
-            group: None,
+            places,
             machine,
             stored: None,
             run: None,

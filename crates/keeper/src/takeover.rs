@@ -10,7 +10,7 @@ use crate::log;
 use crate::lost::Leader;
 use crate::pump::Command;
 use crate::records::{self, Folder, StoreError};
-use crate::service::{Main, Run, Service};
+use crate::service::{Main, Policies, Run, Service};
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{BootId, Identity, StoredSpec};
@@ -98,20 +98,22 @@ impl Keeper {
         }
         let (machine, stored) = believable(name, state, runs.last().copied());
         let current = machine.run();
-        let mut service = match spec {
+        let (encoded, policies) = match spec {
             Some(spec) => {
-                let encoded = postcard::to_allocvec(&spec).unwrap_or_default().into();
-                Service::new(&spec, encoded, self.services.policies(&spec), machine)
+                let encoded = postcard::to_allocvec(&spec).unwrap_or_default();
+                (Some(encoded.into()), self.services.policies(&spec))
             }
             None => {
                 log!(
                     "{name}: its settings were lost; it is kept, and restarted once they are known again"
                 );
-                Service::without_spec(name, machine)
+                (None, Policies::careful())
             }
         };
+        let places = self.places(name);
+        let mut service = Service::new(name.clone(), encoded, policies, places, machine);
         service.stored = stored;
-        let slot = self.add_service(service);
+        let slot = self.services.add(service);
         self.renew_cgroup(name);
         for run in runs.into_iter().filter(|run| Some(*run) != current) {
             self.finish_old_run(slot, &folder, run);
