@@ -89,10 +89,11 @@ impl Keeper {
         let policies = self.services.policies(spec);
         match known.and_then(|slot| Some((slot, self.services.get_mut(slot)?))) {
             Some((slot, service)) => {
+                let logs = Arc::clone(&policies.logs);
                 service.redefine(encoded, policies);
                 service.changed = true;
                 service.removing = false;
-                self.pump.send(Command::Configure { slot, spec: spec.logs.clone() });
+                self.pump.send(Command::Configure { slot, spec: logs });
             }
             None => {
                 // Its state is stored when there is one: until then it is a service that never ran.

@@ -94,6 +94,7 @@ impl Keeper {
             || failure("read the settings of", name.as_str(), &io::ErrorKind::NotFound.into());
         let spec: ServiceSpec = spec.ok_or_else(lost)?;
         let logs = Arc::clone(&service.places.logs);
+        let policies = Arc::clone(&service.policies.logs);
         let open = |path: Arc<Path>| Some((Arc::clone(&path), cgroup::open_or_make(&path).ok()?));
         let group = service.places.group.clone().and_then(open);
         let cgroup = group.as_ref().map(|(path, _)| path.display().to_string());
@@ -107,7 +108,7 @@ impl Keeper {
             folder.remove_run(run);
         }
         let (made, pipes) = made?;
-        self.started_since += 1;
+        self.rest.starts += 1;
         failpoint::moment(Point::RunMade);
         self.children.insert(made.pid, slot);
         if let Some(spawned) = &made.spawned {
@@ -120,7 +121,7 @@ impl Keeper {
         self.pump.send(Command::Begin {
             slot,
             folder: logs,
-            spec: spec.logs,
+            spec: policies,
             run,
             pipes: Pipes::Here(pipes.map(Some)),
             fresh: true,

@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Begin {
         slot: u32,
         folder: Arc<Path>,
-        spec: LogSpec,
+        spec: Arc<LogSpec>,
         run: RunId,
         pipes: Pipes,
         fresh: bool,
@@ -64,7 +64,7 @@ pub(crate) enum Command {
     },
     Configure {
         slot: u32,
-        spec: LogSpec,
+        spec: Arc<LogSpec>,
     },
     Forget {
         slot: u32,

@@ -28,7 +28,8 @@ pub(super) struct Worker {
     answers: Sender<Drained>,
     poller: Poller,
     null: File,
-    lanes: HashMap<u32, Lane>,
+    /// Boxed: a table is half empty.
+    lanes: HashMap<u32, Box<Lane>>,
     /// Pipes that may hold more than their last turn took.
     pub(super) busy: VecDeque<u64>,
     /// Pipes whose log cannot be written now, and when they are tried again.
@@ -180,12 +181,12 @@ impl Worker {
         &mut self,
         slot: u32,
         folder: Arc<Path>,
-        spec: LogSpec,
+        spec: Arc<LogSpec>,
         run: RunId,
         pipes: [Option<OwnedFd>; 2],
         fresh: bool,
     ) {
-        let lane = self.lanes.entry(slot).or_insert_with(|| Lane::new(folder, spec));
+        let lane = self.lanes.entry(slot).or_insert_with(|| Box::new(Lane::new(folder, spec)));
         lane.unmarked = Some(Unmarked { run, wall: clock::now().wall, fresh });
         self.unmarked.push_back(slot);
         for (stream, fd) in Stream::BOTH.into_iter().zip(pipes) {
