@@ -62,8 +62,10 @@ pub(crate) enum Command {
         run: RunId,
         exit: Exit,
     },
+    /// How its log is to be kept. Said before there is a run: what is allocated while processes are made leaves holes in the heap.
     Configure {
         slot: u32,
+        folder: Arc<Path>,
         spec: Arc<LogSpec>,
     },
     Forget {

@@ -146,10 +146,8 @@ impl Worker {
                     self.begin(slot, folder, spec, run, pipes, fresh);
                 }
                 Command::End { slot, run, exit } => self.end(slot, run, &exit),
-                Command::Configure { slot, spec } => {
-                    if let Some(lane) = self.lanes.get_mut(&slot) {
-                        lane.configure(&spec);
-                    }
+                Command::Configure { slot, folder, spec } => {
+                    self.lane(slot, folder, &spec).configure(&spec);
                 }
                 Command::Forget { slot } => drop(self.lanes.remove(&slot)),
                 Command::Stop => {
@@ -177,6 +175,11 @@ impl Worker {
         sent.map(|sent| if sent { received.next() } else { None })
     }
 
+    fn lane(&mut self, slot: u32, folder: Arc<Path>, spec: &Arc<LogSpec>) -> &mut Lane {
+        let new = || Box::new(Lane::new(folder, Arc::clone(spec)));
+        self.lanes.entry(slot).or_insert_with(new)
+    }
+
     pub(super) fn begin(
         &mut self,
         slot: u32,
@@ -186,7 +189,7 @@ impl Worker {
         pipes: [Option<OwnedFd>; 2],
         fresh: bool,
     ) {
-        let lane = self.lanes.entry(slot).or_insert_with(|| Box::new(Lane::new(folder, spec)));
+        let lane = self.lane(slot, folder, &spec);
         lane.unmarked = Some(Unmarked { run, wall: clock::now().wall, fresh });
         self.unmarked.push_back(slot);
         for (stream, fd) in Stream::BOTH.into_iter().zip(pipes) {
