@@ -15,6 +15,7 @@ pub mod envfile;
 mod file;
 mod interpolate;
 mod keys;
+pub mod listen;
 mod problem;
 mod read;
 pub mod redact;
