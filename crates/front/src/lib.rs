@@ -5,8 +5,10 @@
 
 pub mod cli;
 mod client;
+pub mod http;
 pub mod listen;
 pub mod local;
+mod nearby;
 mod paint;
 #[doc(hidden)]
 pub mod protocol;

@@ -1,0 +1,7 @@
+//! `/dashboard/api/…`.
+
+use axum::Router;
+
+pub(super) fn add(router: Router) -> Router {
+    router
+}
