@@ -16,6 +16,7 @@ pub mod file;
 pub mod host;
 pub mod inherit;
 pub mod memory;
+pub mod peer;
 pub mod poll;
 pub mod port;
 pub mod proc;
