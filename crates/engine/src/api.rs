@@ -6,10 +6,13 @@ use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
 use crate::settings::Settings;
+use crate::tokens::Tokens;
 use crate::usage::Meter;
 use crate::{apply, logs, select, source, startable, upgrade};
+use proctor_core::access::Principal;
 use proctor_core::config::Setting;
 use proctor_core::config::listen::Listeners;
+use proctor_core::config::security::Security;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::logindex::{ExitMark, Stream};
@@ -38,6 +41,7 @@ struct Inner {
     link: Link,
     owner: mpsc::Sender<Command>,
     meter: Meter,
+    tokens: Arc<Tokens>,
 }
 
 /// Everything known now. Lives behind a lock held for microseconds; see [`Engine::read`].
@@ -204,8 +208,37 @@ impl Engine {
         registry: Arc<Registry>,
         link: Link,
         owner: mpsc::Sender<Command>,
+        tokens: Arc<Tokens>,
     ) -> Engine {
-        Engine { inner: Arc::new(Inner { home, registry, link, owner, meter: Meter::new() }) }
+        let meter = Meter::new();
+        Engine { inner: Arc::new(Inner { home, registry, link, owner, meter, tokens }) }
+    }
+
+    /// Whose secret this is; touches no disk. `guessable`: the configured token is looked at, too, which a person may have
+    /// chosen badly.
+    pub fn authenticate(&self, presented: &str, guessable: bool) -> Option<Principal> {
+        let guard = self.inner.registry.guard();
+        let configured = guard.token.as_ref().filter(|_| guessable);
+        self.inner.tokens.authenticate(presented, configured)
+    }
+
+    /// Look at who may do what.
+    pub fn security<R>(&self, look: impl FnOnce(&Security) -> R) -> R {
+        look(&self.inner.registry.guard().security)
+    }
+
+    /// Those who may come in by a network front.
+    pub fn tokens(&self) -> &Tokens {
+        &self.inner.tokens
+    }
+
+    /// Make or revoke tokens, where waiting for the disk does no harm.
+    pub async fn change_tokens<R: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Tokens) -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
+        let tokens = Arc::clone(&self.inner.tokens);
+        crate::blocking(move || change(&tokens)).await
     }
 
     /// Look at the state; `look` must be quick and must not call back.
