@@ -9,6 +9,7 @@ use crate::settings::Settings;
 use crate::usage::Meter;
 use crate::{apply, logs, select, source, startable, upgrade};
 use proctor_core::config::Setting;
+use proctor_core::config::listen::Listeners;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::logindex::{ExitMark, Stream};
@@ -16,10 +17,11 @@ use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
 use proctor_core::wire::{ServiceState, Tracking, Whom};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// What [`Applied::source`] says of the built-in example.
 pub const EXAMPLE_SOURCE: &str = "the built-in example";
@@ -48,6 +50,8 @@ pub struct View {
     pub config: Option<PathBuf>,
     pub keeper: Option<KeeperView>,
     pub settings: Arc<Settings>,
+    /// The listeners on the network that are wanted, by front: their real address, or why there is none.
+    pub listening: BTreeMap<&'static str, Result<SocketAddr, String>>,
     /// What is wrong and needs somebody to do something.
     pub problems: Vec<String>,
 }
@@ -212,6 +216,16 @@ impl Engine {
     /// Wait until the generation is larger than `seen`; returns it.
     pub async fn changed(&self, seen: u64) -> u64 {
         self.inner.registry.changed(seen).await
+    }
+
+    /// Where the configuration in force wants the fronts to listen.
+    pub fn listeners(&self) -> watch::Receiver<Arc<Listeners>> {
+        self.inner.registry.listeners()
+    }
+
+    /// How a front's listener is; `None`: it is off.
+    pub fn set_listening(&self, front: &'static str, state: Option<Result<SocketAddr, String>>) {
+        self.inner.registry.set_listening(front, state);
     }
 
     /// Names for words of a command line: a service, all instances of one, a group, or `all`.

@@ -10,6 +10,7 @@ use crate::select::select;
 use crate::source::{self, Current, Files, Source, Texts};
 use crate::startable;
 use crate::store::{Stored, StoredWish};
+use proctor_core::config::listen::Listeners;
 use proctor_core::config::{Problem, Setting};
 use proctor_core::name::ServiceName;
 use proctor_core::wire::{PhaseView, ServiceState};
@@ -21,6 +22,7 @@ use std::sync::Arc;
 pub(crate) struct Prepared {
     pub(crate) definitions: Vec<Arc<Definition>>,
     pub(crate) settings: Vec<Setting>,
+    pub(crate) listeners: Listeners,
     /// What it was read from.
     pub(crate) texts: Texts,
 }
@@ -39,7 +41,8 @@ pub(crate) fn prepare(
         Definition::new(def, Origin::File, environment, args).map(Arc::new)
     };
     let definitions = config.services.into_iter().map(define).collect::<Result<_, _>>()?;
-    Ok(Prepared { definitions, settings: config.settings, texts: files.texts() })
+    let (settings, listeners) = (config.settings, config.listeners);
+    Ok(Prepared { definitions, settings, listeners, texts: files.texts() })
 }
 
 /// What a configuration would mean, or all its problems. Blocks, changes nothing.
@@ -125,7 +128,9 @@ impl Owner {
         self.registry.define(&defines);
         self.registry.removing(&removes);
         self.registry.set_current(Some(Arc::new(asked)), &prepared.settings);
+        self.registry.set_listeners(prepared.listeners);
         self.troubles.config = None;
+        self.troubles.listeners = None;
         for definition in &prepared.definitions {
             self.troubles.services.remove(definition.name());
         }

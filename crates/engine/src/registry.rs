@@ -10,17 +10,20 @@ use crate::definition::{Definition, Origin};
 use crate::link::News;
 use crate::settings::Settings;
 use crate::source::Current;
+use proctor_core::config::listen::Listeners;
 use proctor_core::config::{HealthCheck, Setting};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::RunView;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::{Arc, RwLock};
 use tokio::sync::{Notify, watch};
 
 pub(crate) struct Registry {
     board: RwLock<Board>,
     generation: watch::Sender<u64>,
+    listeners: watch::Sender<Arc<Listeners>>,
     probing: Notify,
     vanishing: Notify,
 }
@@ -37,6 +40,7 @@ impl Registry {
         Registry {
             board: RwLock::default(),
             generation: watch::Sender::new(0),
+            listeners: watch::Sender::new(Arc::new(Listeners::OFF)),
             probing: Notify::new(),
             vanishing: Notify::new(),
         }
@@ -113,6 +117,35 @@ impl Registry {
             board.view.config = current.as_ref().and_then(|current| current.source.file());
             board.view.settings = settings;
             board.current = current;
+        });
+    }
+
+    /// Where to listen from now on.
+    pub(crate) fn set_listeners(&self, listeners: Listeners) {
+        self.listeners.send_if_modified(|now| {
+            let differs = **now != listeners;
+            if differs {
+                *now = Arc::new(listeners);
+            }
+            differs
+        });
+    }
+
+    pub(crate) fn listeners(&self) -> watch::Receiver<Arc<Listeners>> {
+        self.listeners.subscribe()
+    }
+
+    /// How a listener is; `None`: it is off.
+    pub(crate) fn set_listening(
+        &self,
+        front: &'static str,
+        state: Option<Result<SocketAddr, String>>,
+    ) {
+        self.change(|board| {
+            match state {
+                Some(state) => board.view.listening.insert(front, state),
+                None => board.view.listening.remove(front),
+            };
         });
     }
 

@@ -2,6 +2,7 @@
 
 use super::envfile;
 use super::keys::Kind;
+use super::listen;
 use super::problem::{Place, quoted};
 use super::read::Reader;
 use super::scalar;
@@ -30,7 +31,8 @@ impl Reader<'_> {
                 let word = self.word(node, path, &scalar::expected(kind))?;
                 Some(Value::Words(vec![word]))
             }
-            Kind::Folder => self.folder(node, path),
+            Kind::Folder | Kind::File => self.folder(kind, node, path),
+            Kind::Hosts | Kind::Origins => self.names(kind, node, path),
             Kind::Text
             | Kind::Bool
             | Kind::Integer { .. }
@@ -44,6 +46,8 @@ impl Reader<'_> {
             | Kind::User
             | Kind::Url
             | Kind::Limit { .. }
+            | Kind::Host
+            | Kind::Port
             | Kind::Command
             | Kind::Block(_)
             | Kind::Services => self.scalar(kind, node, path),
@@ -90,10 +94,27 @@ impl Reader<'_> {
         (codes.len() == items.len()).then_some(Value::ExitCodes(codes))
     }
 
-    fn folder(&mut self, node: &Node, path: &str) -> Option<Value> {
-        let word = self.word(node, path, "a folder")?;
+    fn folder(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {
+        let word = self.word(node, path, &scalar::expected(kind))?;
         let text = self.path(&word.text, node.place, path)?;
         Some(Value::Text(Word { shown: self.absolute(&word.shown), text }))
+    }
+
+    /// A list in which every item must be what its kind says.
+    fn names(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {
+        let expected = scalar::expected(kind);
+        let words = self.words(node, path, &expected)?;
+        let good = |text: &str| match kind {
+            Kind::Origins => listen::origin(text).is_some(),
+            _ => scalar::is_host(text) && !text.ends_with('.'),
+        };
+        for word in &words {
+            if !good(&word.text) {
+                let message = format!("{path}: found {}, expected {expected}", quoted(&word.shown));
+                self.problem(node.place, message, None);
+            }
+        }
+        Some(Value::Words(words))
     }
 
     /// An absolute path from one that may be relative to the file.

@@ -16,6 +16,7 @@ mod file;
 mod interpolate;
 mod keys;
 pub mod listen;
+mod own;
 mod problem;
 mod read;
 pub mod redact;
@@ -52,6 +53,7 @@ pub struct Config {
     pub groups: BTreeMap<String, Vec<ServiceName>>,
     /// Every effective value and where it came from, for `proctor config`.
     pub settings: Vec<Setting>,
+    pub listeners: listen::Listeners,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -15,7 +15,7 @@ pub(super) enum Value {
     Bytes(u64),
     Signal(i32),
     Umask(u32),
-    /// `unlimited` where a number is usual, `none` where a duration is.
+    /// `unlimited` where a number is usual, `none` where a duration is, `off` where a port is.
     Without,
     /// The name in the key's list of choices.
     Choice(&'static str),
@@ -66,6 +66,7 @@ impl Value {
             }
             Value::Umask(value) => json!(format!("{value:03o}")),
             Value::Without if matches!(kind, Kind::Duration(_)) => json!("none"),
+            Value::Without if matches!(kind, Kind::Port) => json!("off"),
             Value::Without => json!("unlimited"),
             Value::Choice(name) => json!(name),
             Value::Text(word) => json!(shown_text(&word.shown)),

@@ -8,12 +8,13 @@ mod seats;
 
 pub use seats::{Busy, Leave, Seat};
 
-use proctor_core::config::listen::Place;
+use proctor_core::config::listen::{Listeners, Place};
 use proctor_sys::port;
 use seats::Seats;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -44,35 +45,44 @@ pub struct Guest {
     pub seat: Seat,
 }
 
-/// Accept connections wherever `place` says, until the future is dropped; their tasks end with it. `report` is told every
-/// change of how it goes.
+/// Which of the listeners this one is, and where it is told how it goes.
+pub struct Listener<Report> {
+    pub wanted: watch::Receiver<Arc<Listeners>>,
+    pub place: fn(&Listeners) -> Place,
+    pub report: Report,
+}
+
+/// Accept connections wherever the configuration says, until the future is dropped; their tasks end with it.
 pub async fn serve<Served>(
-    mut place: watch::Receiver<Place>,
-    report: impl Fn(State),
+    listener: Listener<impl Fn(State)>,
     connection: impl Fn(Guest) -> Served,
 ) -> Infallible
 where
     Served: Future<Output = ()> + Send + 'static,
 {
+    let Listener { mut wanted, place, report } = listener;
     let mut tasks = JoinSet::new();
     loop {
-        let wanted = *place.borrow_and_update();
+        let here = place(&wanted.borrow_and_update());
         // Whoever is served at an old place is asked to leave when this is dropped.
         let seats = Seats::default();
         let accepting = async {
-            let listener = bind(wanted, &report).await;
+            let listener = bind(here, &report).await;
             accept(&listener, &seats, &connection, &mut tasks).await
         };
         tokio::select! {
             never = accepting => match never {},
-            () = moved(&mut place, wanted) => {}
+            () = moved(&mut wanted, |wanted| place(wanted) != here) => {}
         }
     }
 }
 
 /// Until another place is wanted.
-async fn moved(place: &mut watch::Receiver<Place>, from: Place) {
-    if place.wait_for(|place| *place != from).await.is_err() {
+async fn moved(
+    wanted: &mut watch::Receiver<Arc<Listeners>>,
+    elsewhere: impl Fn(&Listeners) -> bool,
+) {
+    if wanted.wait_for(|wanted| elsewhere(wanted)).await.is_err() {
         // Nobody is left who could want one.
         std::future::pending::<()>().await;
     }

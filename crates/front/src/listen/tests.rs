@@ -11,7 +11,9 @@ const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A listener whose connections say one word and wait until they are told to leave.
-fn greeter(place: watch::Receiver<Place>) -> (JoinSet<()>, mpsc::UnboundedReceiver<State>) {
+fn greeter(
+    wanted: watch::Receiver<Arc<Listeners>>,
+) -> (JoinSet<()>, mpsc::UnboundedReceiver<State>) {
     let (states, heard) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
@@ -20,9 +22,14 @@ fn greeter(place: watch::Receiver<Place>) -> (JoinSet<()>, mpsc::UnboundedReceiv
             guest.stream.write_all(b"hello").await.unwrap();
             guest.seat.leave().await;
         };
-        match serve(place, report, greet).await {}
+        let place = |wanted: &Listeners| wanted.tcp;
+        match serve(Listener { wanted, place, report }, greet).await {}
     });
     (tasks, heard)
+}
+
+fn at(place: Place) -> Arc<Listeners> {
+    Arc::new(Listeners { tcp: place, ..Listeners::OFF })
 }
 
 async fn next(heard: &mut mpsc::UnboundedReceiver<State>) -> State {
@@ -45,15 +52,15 @@ async fn connect(address: SocketAddr) -> TcpStream {
 
 #[tokio::test]
 async fn a_listener_moves_and_those_at_the_old_place_are_asked_to_leave() {
-    let (want, place) = watch::channel(Place::At(ANY));
+    let (want, place) = watch::channel(at(Place::At(ANY)));
     let (_tasks, mut heard) = greeter(place);
     let first = address(&mut heard).await;
     let mut old = connect(first).await;
-    want.send_replace(Place::Off);
+    want.send_replace(at(Place::Off));
     assert_eq!(next(&mut heard).await, State::Off);
     assert_eq!(timeout(LIMIT, old.read(&mut [0; 1])).await.unwrap().unwrap(), 0);
     TcpStream::connect(first).await.unwrap_err();
-    want.send_replace(Place::At(ANY));
+    want.send_replace(at(Place::At(ANY)));
     connect(address(&mut heard).await).await;
 }
 
@@ -61,7 +68,7 @@ async fn a_listener_moves_and_those_at_the_old_place_are_asked_to_leave() {
 async fn a_taken_port_is_a_problem_that_names_who_has_it_and_goes_away_by_itself() {
     let other = std::net::TcpListener::bind(ANY).unwrap();
     let taken = other.local_addr().unwrap();
-    let (_want, place) = watch::channel(Place::At(taken));
+    let (_want, place) = watch::channel(at(Place::At(taken)));
     let (_tasks, mut heard) = greeter(place);
     let State::Trouble(why) = next(&mut heard).await else { panic!("it listens on a taken port") };
     let own = format!("(pid {})", std::process::id());

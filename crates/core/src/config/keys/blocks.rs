@@ -180,3 +180,58 @@ pub(in super::super) const LIMITS: &[Key] = &[
     limit("memlock", true, "Locked memory.", "unlimited"),
     limit("stack", true, "Stack of the main thread.", "8MiB:unlimited"),
 ];
+
+pub(in super::super) const HTTP: &[Key] = &[
+    key(
+        "host",
+        Scope::Both,
+        Kind::Host,
+        Absent::Value("127.0.0.1"),
+        "The address at which HTTP is served. One that other machines can reach needs `tls`.",
+        "127.0.0.1",
+    ),
+    key("port", Scope::Both, Kind::Port, Absent::Value("3001"), "The port of HTTP.", "off"),
+    key(
+        "tls",
+        Scope::Both,
+        Kind::Block(TLS),
+        Absent::Nothing("plain HTTP"),
+        "Serve HTTPS and nothing else.",
+        "{ cert: tls/cert.pem, key: tls/key.pem }",
+    ),
+    key(
+        "allowed_hosts",
+        Scope::Both,
+        Kind::Hosts,
+        Absent::Value("[]"),
+        "Names of this machine, beside loopback and `host`, by which clients may call it.",
+        "[proctor.example.org]",
+    ),
+    key(
+        "allowed_origins",
+        Scope::Both,
+        Kind::Origins,
+        Absent::Value("[]"),
+        "Web pages of other origins that may send requests.",
+        "[\"https://tools.example.org\"]",
+    ),
+];
+
+pub(in super::super) const TLS: &[Key] = &[
+    key(
+        "cert",
+        Scope::Both,
+        Kind::File,
+        Absent::Nothing("none"),
+        "The certificate and those above it, PEM, relative to the folder of the file.",
+        "tls/cert.pem",
+    ),
+    key(
+        "key",
+        Scope::Both,
+        Kind::File,
+        Absent::Nothing("none"),
+        "Its private key, PEM.",
+        "tls/key.pem",
+    ),
+];

@@ -6,6 +6,7 @@ mod environment;
 mod generated;
 mod good;
 mod hostile;
+mod listeners;
 mod shape;
 mod shown;
 
