@@ -28,7 +28,7 @@ pub(super) fn understand(text: &str) -> (Manner, Result<Said, OpError>) {
         ["auth", token] => Ok(Said::Auth((*token).to_owned())),
         ["auth", ..] => Err(OpError::bad_input("auth: which token?").help("auth TOKEN")),
         ["help"] => Ok(Said::Help(overview())),
-        ["help", about @ ..] => help(about).map(Said::Help),
+        ["help", about @ ..] => return operation(&[about, &["--help"]].concat()),
         words => return operation(words),
     };
     (Manner::Words, said)
@@ -85,11 +85,6 @@ fn command(entry: &Entry) -> Command {
         .after_help(entry.meta.details)
         .arg(json.help("Answer as one line of JSON"));
     (entry.augment())(command)
-}
-
-fn help(about: &[&str]) -> Result<String, OpError> {
-    let (entry, _) = find(about).ok_or_else(|| unknown(about))?;
-    Ok(command(entry).render_help().to_string())
 }
 
 fn overview() -> String {
