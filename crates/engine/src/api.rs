@@ -6,6 +6,7 @@ use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
 use crate::settings::Settings;
+use crate::tokens::Tokens;
 use crate::usage::Meter;
 use crate::{apply, logs, select, source, startable, upgrade};
 use proctor_core::config::Setting;
@@ -38,6 +39,7 @@ struct Inner {
     link: Link,
     owner: mpsc::Sender<Command>,
     meter: Meter,
+    tokens: Arc<Tokens>,
 }
 
 /// Everything known now. Lives behind a lock held for microseconds; see [`Engine::read`].
@@ -204,8 +206,24 @@ impl Engine {
         registry: Arc<Registry>,
         link: Link,
         owner: mpsc::Sender<Command>,
+        tokens: Arc<Tokens>,
     ) -> Engine {
-        Engine { inner: Arc::new(Inner { home, registry, link, owner, meter: Meter::new() }) }
+        let meter = Meter::new();
+        Engine { inner: Arc::new(Inner { home, registry, link, owner, meter, tokens }) }
+    }
+
+    /// Those who may come in by a network front. Authentication touches no disk.
+    pub fn tokens(&self) -> &Tokens {
+        &self.inner.tokens
+    }
+
+    /// Make or revoke tokens, where waiting for the disk does no harm.
+    pub async fn change_tokens<R: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Tokens) -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
+        let tokens = Arc::clone(&self.inner.tokens);
+        crate::blocking(move || change(&tokens)).await
     }
 
     /// Look at the state; `look` must be quick and must not call back.
