@@ -45,7 +45,7 @@ pub(super) async fn serve(guest: Guest, dispatch: Arc<dyn Dispatch>) {
     let (read, mut write) = stream.split();
     let mut incoming = Incoming::new(read, local, peer);
     let session =
-        Session { dispatch, ours: local, theirs: peer, known: None, nearby: None, refusals: 0 };
+        Session { dispatch, ours: local, theirs: peer, token: None, nearby: None, refusals: 0 };
     // The client is gone, speaks something else, or does not read: there is nobody to tell.
     let _ = session.lines(&mut incoming, &mut write, &mut seat).await;
     // What it still sends is not for us; what we said is on its way.
@@ -56,8 +56,8 @@ struct Session {
     dispatch: Arc<dyn Dispatch>,
     ours: SocketAddr,
     theirs: SocketAddr,
-    /// Who has presented a token.
-    known: Option<Principal>,
+    /// The token that was presented. It is asked about again for every command: it may be taken back meanwhile.
+    token: Option<String>,
     /// Who it is without one, once that was asked of the kernel.
     nearby: Option<Result<Principal, OpError>>,
     refusals: u32,
@@ -105,11 +105,11 @@ impl Session {
 
     /// Somebody who may do something.
     fn is_welcome(&self) -> bool {
-        self.known.is_some() || matches!(self.nearby, Some(Ok(_)))
+        self.token.is_some() || matches!(self.nearby, Some(Ok(_)))
     }
 
     fn longest(&self) -> usize {
-        if self.known.is_some() { LONG_LINE } else { SHORT_LINE }
+        if self.token.is_some() { LONG_LINE } else { SHORT_LINE }
     }
 
     async fn next(&mut self, line: Line, incoming: &mut Incoming<'_>) -> Next {
@@ -139,7 +139,7 @@ impl Session {
     fn too_long(&self) -> OpError {
         let longest = self.longest();
         let error = OpError::new(Code::TooLarge, format!("a line is at most {longest} bytes"));
-        match self.known {
+        match self.token {
             Some(_) => error,
             None => error.help("after `auth TOKEN` or {\"Auth\":{\"token\":…}} it may be longer"),
         }
@@ -147,7 +147,7 @@ impl Session {
 
     fn authenticate(&mut self, token: &str) -> Result<Answer, OpError> {
         let principal = self.presented(token)?;
-        self.known = Some(principal.clone());
+        self.token = Some(token.to_owned());
         Ok(Answer::Known(principal))
     }
 
@@ -159,12 +159,9 @@ impl Session {
     }
 
     /// Who makes a call: whose token came with it, who was said before, or whoever the kernel says is there.
-    fn principal(&mut self, token: Option<&str>) -> Result<Principal, OpError> {
-        if let Some(token) = token {
-            return self.presented(token);
-        }
-        if let Some(known) = &self.known {
-            return Ok(known.clone());
+    fn principal(&mut self, token: Option<String>) -> Result<Principal, OpError> {
+        if let Some(token) = token.or(self.token.clone()) {
+            return self.presented(&token);
         }
         let (ours, theirs) = (self.ours, self.theirs);
         let nearby = self.nearby.get_or_insert_with(|| nearby::anonymous(ours, theirs)).clone();
@@ -184,7 +181,7 @@ impl Session {
         incoming: &mut Incoming<'_>,
     ) -> Option<Result<Answer, OpError>> {
         let Call { op, input, token, shape } = call;
-        let principal = match self.principal(token.as_deref()) {
+        let principal = match self.principal(token) {
             Ok(principal) => principal,
             Err(error) => return Some(Err(error)),
         };
