@@ -9,8 +9,10 @@ use crate::settings::Settings;
 use crate::tokens::Tokens;
 use crate::usage::Meter;
 use crate::{apply, logs, select, source, startable, upgrade};
+use proctor_core::access::Principal;
 use proctor_core::config::Setting;
 use proctor_core::config::listen::Listeners;
+use proctor_core::config::security::Security;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::logindex::{ExitMark, Stream};
@@ -212,7 +214,20 @@ impl Engine {
         Engine { inner: Arc::new(Inner { home, registry, link, owner, meter, tokens }) }
     }
 
-    /// Those who may come in by a network front. Authentication touches no disk.
+    /// Whose secret this is; touches no disk. `guessable`: the configured token is looked at, too, which a person may have
+    /// chosen badly.
+    pub fn authenticate(&self, presented: &str, guessable: bool) -> Option<Principal> {
+        let guard = self.inner.registry.guard();
+        let configured = guard.token.as_ref().filter(|_| guessable);
+        self.inner.tokens.authenticate(presented, configured)
+    }
+
+    /// Look at who may do what.
+    pub fn security<R>(&self, look: impl FnOnce(&Security) -> R) -> R {
+        look(&self.inner.registry.guard().security)
+    }
+
+    /// Those who may come in by a network front.
     pub fn tokens(&self) -> &Tokens {
         &self.inner.tokens
     }

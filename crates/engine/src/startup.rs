@@ -18,6 +18,7 @@ use crate::source::{Current, Files, describe};
 use crate::store::{Added, Execs, Found, Stored, StoredRun, StoredWish};
 use proctor_core::config::Setting;
 use proctor_core::config::listen::Listeners;
+use proctor_core::config::security::Security;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_core::wire::ServiceState;
@@ -60,6 +61,7 @@ pub(crate) struct Startup {
     settings: Vec<Setting>,
     /// As the configuration says.
     listeners: Option<Listeners>,
+    security: Option<Security>,
     pub(crate) troubles: Troubles,
     pub(crate) environments: Environments,
 }
@@ -91,6 +93,7 @@ impl Startup {
             registry.recall_run(name, *exec);
         }
         registry.set_current(self.current.clone(), &self.settings);
+        registry.set_security(self.security.clone().unwrap_or(Security::CLOSED));
         registry.set_listeners(self.listeners.clone().unwrap_or(Listeners::OFF));
         registry.set_problems(self.troubles.texts());
     }
@@ -139,6 +142,7 @@ impl Startup {
                 self.definitions = prepared.definitions;
                 self.settings = prepared.settings;
                 self.listeners = Some(prepared.listeners);
+                self.security = Some(prepared.security);
                 self.stored.texts = prepared.texts;
             }
             Err(error) => {
@@ -160,6 +164,9 @@ impl Startup {
             Some(given) => given.get(name).cloned(),
             None => std::env::var(name).ok(),
         };
+        if self.current.is_none() {
+            self.security = Security::without_file(&var).ok();
+        }
         match Listeners::without_file(&var) {
             Ok(listeners) => self.listeners = Some(listeners),
             Err(problems) => self.troubles.listeners = Some(describe(&problems)),

@@ -1,7 +1,7 @@
 //! Values that are more than one text: commands, lists, environments, files.
 
 use super::envfile;
-use super::keys::Kind;
+use super::keys::{Kind, suggest};
 use super::listen;
 use super::problem::{Place, quoted};
 use super::read::Reader;
@@ -9,6 +9,7 @@ use super::scalar;
 use super::secret::shown_value;
 use super::tree::{Content, Node};
 use super::value::{Value, Variable, Word};
+use crate::commands;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -32,7 +33,7 @@ impl Reader<'_> {
                 Some(Value::Words(vec![word]))
             }
             Kind::Folder | Kind::File => self.folder(kind, node, path),
-            Kind::Hosts | Kind::Origins => self.names(kind, node, path),
+            Kind::Hosts | Kind::Origins | Kind::Commands => self.names(kind, node, path),
             Kind::Text
             | Kind::Bool
             | Kind::Integer { .. }
@@ -48,6 +49,7 @@ impl Reader<'_> {
             | Kind::Limit { .. }
             | Kind::Host
             | Kind::Port
+            | Kind::Secret
             | Kind::Command
             | Kind::Block(_)
             | Kind::Services => self.scalar(kind, node, path),
@@ -106,12 +108,18 @@ impl Reader<'_> {
         let words = self.words(node, path, &expected)?;
         let good = |text: &str| match kind {
             Kind::Origins => listen::origin(text).is_some(),
+            Kind::Commands => !commands::operations(text).is_empty(),
             _ => scalar::is_host(text) && !text.ends_with('.'),
         };
         for word in &words {
             if !good(&word.text) {
                 let message = format!("{path}: found {}, expected {expected}", quoted(&word.shown));
-                self.problem(node.place, message, None);
+                let near = match kind {
+                    Kind::Commands => suggest::nearest(&word.text, commands::words()),
+                    _ => None,
+                };
+                let help = near.map(|near| format!("did you mean '{near}'?"));
+                self.problem(node.place, message, help);
             }
         }
         Some(Value::Words(words))

@@ -5,6 +5,7 @@ use super::listen::{self, Listeners};
 use super::own;
 use super::problem::{Place, quoted};
 use super::read::{Layer, Reader, is_extension};
+use super::security::{self, Security};
 use super::service::{Built, Service, plain_name};
 use super::settings;
 use super::tree::{Content, Entry, Node};
@@ -29,6 +30,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
         groups: BTreeMap::new(),
         settings: Vec::new(),
         listeners: Listeners::OFF,
+        security: Security::CLOSED,
     };
     let Some(node) = supervisor(reader, root) else { return config };
     let defaults = reader.defaults();
@@ -38,6 +40,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
     own::settings(&own, &mut config.settings);
     let own_settings = config.settings.len();
     config.listeners = listen::read(reader, &own, node.place);
+    config.security = security::read(reader, &own, &config.listeners, node.place);
     match node.get("services") {
         Some(entry) => services(reader, entry, &layer, &defaults, &mut config),
         None => {

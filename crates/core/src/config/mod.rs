@@ -24,6 +24,7 @@ mod reference;
 mod scalar;
 mod schema;
 pub mod secret;
+pub mod security;
 mod service;
 mod settings;
 pub mod signal;
@@ -54,6 +55,8 @@ pub struct Config {
     /// Every effective value and where it came from, for `proctor config`.
     pub settings: Vec<Setting>,
     pub listeners: listen::Listeners,
+    /// Who may do what.
+    pub security: security::Security,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 const VARIABLES: &[(&str, &str)] = &[
     ("host", "SUPERVISOR_HOST"),
     ("port", "SUPERVISOR_PORT"),
+    ("security.authentication.token", "SUPERVISOR_TOKEN"),
     ("http.host", "PROCTOR_HTTP_HOST"),
     ("http.port", "PROCTOR_HTTP_PORT"),
 ];
@@ -34,7 +35,8 @@ pub(super) fn take(reader: &mut Reader<'_>, supervisor: &mut Layer) -> Layer {
             Ok(value) => drop(own.insert(key, Found { value, place: None, origin })),
             Err(help) => {
                 let expected = scalar::expected(&declared.kind);
-                let message = format!("{origin}: found {}, expected {expected}", quoted(&text));
+                let found = quoted(scalar::shown(&declared.kind, &text));
+                let message = format!("{origin}: found {found}, expected {expected}");
                 reader.problem(Place::START, message, help);
             }
         }

@@ -279,7 +279,7 @@ impl<'a> Reader<'a> {
         match scalar::read(kind, &word) {
             Ok(value) => Some(value),
             Err(help) => {
-                let found = quoted(&shown_value("", &word.shown));
+                let found = quoted(scalar::shown(kind, &shown_value("", &word.shown)));
                 let message = format!("{path}: found {found}, expected {expected}");
                 self.problem(node.place, message, help);
                 None

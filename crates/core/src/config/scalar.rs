@@ -2,6 +2,7 @@
 
 use super::keys::{Choice, Duration, Kind, MAX_BYTES, MAX_MILLIS, Unit};
 use super::listen;
+use super::secret::HIDDEN;
 use super::signal;
 use super::value::{Value, Word};
 
@@ -27,6 +28,7 @@ pub(super) fn read(kind: &Kind, word: &Word) -> Result<Value, Option<String>> {
         Kind::Limit { bytes } => limit(text, *bytes),
         Kind::Host => listen::host(text).map(|_| Value::Text(word.clone())),
         Kind::Port if text == "off" => Some(Value::Without),
+        Kind::Secret => is_secret(text).then(|| Value::Text(word.clone())),
         Kind::Port => integer(text, 0, 65535).map(Value::Number),
         Kind::Command if text.trim().is_empty() => None,
         Kind::Command => Some(Value::Line(word.clone())),
@@ -34,6 +36,7 @@ pub(super) fn read(kind: &Kind, word: &Word) -> Result<Value, Option<String>> {
         | Kind::File
         | Kind::Hosts
         | Kind::Origins
+        | Kind::Commands
         | Kind::List
         | Kind::ExitCodes
         | Kind::Environment
@@ -72,6 +75,12 @@ pub(super) fn expected(kind: &Kind) -> String {
         Kind::Port => "a port from 0 (any free one) to 65535, or 'off'".into(),
         Kind::Hosts => "a list of names or addresses without ports".into(),
         Kind::Origins => "a list of origins, as https://example.org:8443".into(),
+        Kind::Secret => {
+            format!("a secret of at least {SHORTEST_SECRET} characters, without spaces")
+        }
+        Kind::Commands => {
+            "a list of commands, as status, restart, or of operations, as service.restart".into()
+        }
         Kind::Limit { bytes: false } => {
             "a number, 'unlimited', or soft:hard (soft at most hard)".into()
         }
@@ -86,6 +95,19 @@ pub(super) fn expected(kind: &Kind) -> String {
         Kind::Block(_) => "a mapping".into(),
         Kind::Services => "a mapping from names to services".into(),
     }
+}
+
+/// A value as it may stand in a message.
+pub(super) fn shown<'a>(kind: &Kind, text: &'a str) -> &'a str {
+    if matches!(kind, Kind::Secret) { HIDDEN } else { text }
+}
+
+/// Guessed at ten a second, one of lower case letters alone lasts centuries.
+const SHORTEST_SECRET: usize = 8;
+
+fn is_secret(text: &str) -> bool {
+    text.chars().count() >= SHORTEST_SECRET
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 fn expected_duration(duration: &Duration) -> String {

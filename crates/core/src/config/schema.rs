@@ -74,7 +74,7 @@ fn kind(key: &Key) -> Json {
     let text = json!({ "type": "string" });
     let texts = json!({ "type": "array", "items": scalar() });
     match key.kind {
-        Kind::Text | Kind::Folder | Kind::File | Kind::Host => scalar(),
+        Kind::Text | Kind::Folder | Kind::File | Kind::Host | Kind::Secret => scalar(),
         Kind::Port => number(json!(0), json!(65535), "integer", "[0-9]+|off"),
         Kind::Bool => json!({ "type": ["boolean", "string"], "pattern": pattern("true|false") }),
         Kind::Integer { min, max } => number(json!(min), json!(max), "integer", "-?[0-9]+"),
@@ -99,7 +99,7 @@ fn kind(key: &Key) -> Json {
         }
         Kind::Url => json!({ "type": "string", "pattern": format!("^http://|{VARIABLE}") }),
         Kind::Command => json!({ "anyOf": [scalar(), texts] }),
-        Kind::List | Kind::Hosts | Kind::Origins => texts,
+        Kind::List | Kind::Hosts | Kind::Origins | Kind::Commands => texts,
         Kind::ExitCodes => json!({
             "type": "array",
             "items": number(json!(0), json!(255), "integer", "[0-9]+"),

@@ -1,7 +1,7 @@
 //! Values of keys: what they are once read, and how they look to a person.
 
 use super::keys::{Duration, Kind, Unit};
-use super::secret::{shown_text, shown_words};
+use super::secret::{HIDDEN, shown_text, shown_words};
 use super::signal;
 use serde_json::{Value as Json, json};
 
@@ -69,6 +69,7 @@ impl Value {
             Value::Without if matches!(kind, Kind::Port) => json!("off"),
             Value::Without => json!("unlimited"),
             Value::Choice(name) => json!(name),
+            Value::Text(_) if matches!(kind, Kind::Secret) => json!(HIDDEN),
             Value::Text(word) => json!(shown_text(&word.shown)),
             Value::Line(word) => json!(shown_text(&word.shown)),
             Value::Words(words) => json!(shown_words(words.iter().map(|word| word.shown.as_str()))),

@@ -63,7 +63,6 @@ pub struct Tokens {
 
 struct Known {
     tokens: Vec<Token>,
-    configured: Option<Digest>,
     /// Why the file lets nobody in.
     unreadable: Option<String>,
     /// The first token is not in the file yet.
@@ -80,8 +79,7 @@ impl Tokens {
     /// Read what there is; at the first start, make a token. Blocks.
     pub(crate) fn open(home: &Home) -> Tokens {
         let (path, first) = (home.tokens_json(), home.first_token());
-        let mut known =
-            Known { tokens: Vec::new(), configured: None, unreadable: None, unsaved: false };
+        let mut known = Known { tokens: Vec::new(), unreadable: None, unsaved: false };
         match store::read(&path) {
             Ok(Some(records)) => known.tokens = records.into_iter().map(Token::of).collect(),
             Ok(None) => match make_first(&first) {
@@ -119,7 +117,11 @@ impl Tokens {
     }
 
     /// Whose secret this is. Every token is compared, and each comparison takes as long as any other.
-    pub fn authenticate(&self, presented: &str, configured_too: bool) -> Option<Principal> {
+    pub(crate) fn authenticate(
+        &self,
+        presented: &str,
+        configured: Option<&Digest>,
+    ) -> Option<Principal> {
         let (presented, now) = (Digest::of(presented), seconds(clock::now().wall));
         let known = self.look();
         let mut found = None;
@@ -128,7 +130,7 @@ impl Tokens {
                 found = Some(token);
             }
         }
-        let configured = configured_too && known.configured.is_some_and(|it| it.is(&presented));
+        let configured = configured.is_some_and(|it| it.is(&presented));
         match found {
             Some(token) if token.record.expires.is_none_or(|end| now < end) => {
                 token.last_used.store(now, Ordering::Relaxed);
@@ -141,11 +143,6 @@ impl Tokens {
             }),
             Some(_) | None => None,
         }
-    }
-
-    /// The token that the configuration in force names.
-    pub(crate) fn set_configured(&self, secret: Option<&str>) {
-        self.change().configured = secret.map(Digest::of);
     }
 
     /// Make a token; its secret is returned here and never again. Blocks.

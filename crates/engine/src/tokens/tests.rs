@@ -34,13 +34,13 @@ fn the_first_start_makes_a_token_that_the_next_start_knows() {
     let store = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
     assert!(!store.contains(&secret[8..20]), "the secret is in the store");
     for tokens in [tokens, opened(folder.path())] {
-        let Some(Principal::Token { name, role, .. }) = tokens.authenticate(secret, true) else {
+        let Some(Principal::Token { name, role, .. }) = tokens.authenticate(secret, None) else {
             panic!("the first token is not known");
         };
         assert_eq!((name.as_str(), role), ("admin", Role::Admin));
         let near = format!("{}x", &secret[..secret.len() - 1]);
         for wrong in ["", "proctor_", &near, &secret[1..], &format!("{secret} ")] {
-            assert_eq!(tokens.authenticate(wrong, true), None, "{wrong}");
+            assert_eq!(tokens.authenticate(wrong, None), None, "{wrong}");
         }
     }
 }
@@ -56,12 +56,12 @@ fn tokens_are_made_listed_and_revoked_for_good() {
     for bad in ["", "a b", "../x", "-x", "a\nb", &"x".repeat(65)] {
         assert!(matches!(tokens.create(bad, Role::Admin, None), Err(TokenError::BadName(_))));
     }
-    assert_eq!(name_of(tokens.authenticate(secret.reveal(), false)).as_deref(), Some("ci"));
+    assert_eq!(name_of(tokens.authenticate(secret.reveal(), None)).as_deref(), Some("ci"));
     assert!(tokens.list()[1].last_used.is_some(), "{:?}", tokens.list());
     tokens.revoke(&view.id.0).unwrap();
     assert!(matches!(tokens.revoke("ci"), Err(TokenError::Unknown(_))));
     for tokens in [&tokens, &opened(folder.path())] {
-        assert_eq!(tokens.authenticate(secret.reveal(), true), None);
+        assert_eq!(tokens.authenticate(secret.reveal(), None), None);
         assert_eq!(tokens.list().len(), 1);
     }
     tokens.revoke("admin").unwrap();
@@ -76,20 +76,19 @@ fn a_token_ends_when_it_said_it_would() {
     let now = clock::now().wall.0;
     let (_, over) = tokens.create("over", Role::Admin, Some(Wall(now - 2_000_000))).unwrap();
     let (_, later) = tokens.create("later", Role::Admin, Some(Wall(now + 60_000_000))).unwrap();
-    assert_eq!(tokens.authenticate(over.reveal(), true), None);
-    assert_eq!(name_of(tokens.authenticate(later.reveal(), true)).as_deref(), Some("later"));
+    assert_eq!(tokens.authenticate(over.reveal(), None), None);
+    assert_eq!(name_of(tokens.authenticate(later.reveal(), None)).as_deref(), Some("later"));
 }
 
 #[test]
 fn the_configured_token_counts_where_it_may() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = opened(folder.path());
-    tokens.set_configured(Some("a good long secret"));
-    let found = tokens.authenticate("a good long secret", true);
+    let digest = Digest::of("a good long secret");
+    let found = tokens.authenticate("a good long secret", Some(&digest));
     assert_eq!(name_of(found).as_deref(), Some(CONFIGURED));
-    assert_eq!(tokens.authenticate("a good long secret", false), None);
-    tokens.set_configured(None);
-    assert_eq!(tokens.authenticate("a good long secret", true), None);
+    assert_eq!(tokens.authenticate("a good long secret", None), None);
+    assert_eq!(tokens.authenticate("another secret", Some(&digest)), None);
 }
 
 #[test]
@@ -101,7 +100,7 @@ fn a_file_that_cannot_be_read_lets_nobody_in_and_stays_as_it_is() {
         std::fs::write(folder.path().join("tokens.json"), damage).unwrap();
         let tokens = opened(folder.path());
         assert!(tokens.problem().unwrap().contains("tokens.json"), "{:?}", tokens.problem());
-        assert_eq!(tokens.authenticate(secret.trim_end(), true), None);
+        assert_eq!(tokens.authenticate(secret.trim_end(), None), None);
         assert!(matches!(tokens.create("x", Role::Viewer, None), Err(TokenError::Unreadable(_))));
         let left = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
         assert_eq!(left, damage);

@@ -208,10 +208,10 @@ mod tests {
     #[test]
     fn every_operation_has_its_place_in_the_tree() {
         for entry in TABLE {
-            let known = |noun: &&str| NOUNS.iter().any(|(name, _, _)| name == *noun);
+            let known = |noun: &str| NOUNS.iter().any(|(name, _, _)| *name == noun);
             match entry.meta.cli {
                 [_] => {}
-                [noun, _] => assert!(known(&noun), "{noun} is not in NOUNS"),
+                [noun, _] => assert!(known(noun), "{noun} is not in NOUNS"),
                 words => panic!("{words:?}: one word or two"),
             }
         }

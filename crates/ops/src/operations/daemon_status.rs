@@ -77,6 +77,7 @@ Examples:
                 *services.entry(state.as_str().to_owned()).or_default() += 1;
             }
             let mut problems = view.problems.clone();
+            problems.extend(context.engine.tokens().problem());
             let mut listening = BTreeMap::new();
             for (front, state) in &view.listening {
                 match state {

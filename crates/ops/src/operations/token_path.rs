@@ -30,7 +30,8 @@ Proctor makes one token by itself, for the owner alone to read, so that a script
 
 Examples:
   proctor token path
-  curl -H \"Authorization: Bearer $(cat \"$(proctor token path)\")\" http://127.0.0.1:3001/api/v1/services",
+  token=$(cat \"$(proctor token path)\")
+  curl -H \"Authorization: Bearer $token\" http://127.0.0.1:3001/api/v1/services",
         role: Role::Admin,
         ..Meta::of("token.path", Effect::Read)
     };

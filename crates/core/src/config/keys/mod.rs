@@ -83,6 +83,10 @@ pub(super) enum Kind {
     Hosts,
     /// Where web pages may come from: `https://example.org`.
     Origins,
+    /// A text that is never shown.
+    Secret,
+    /// Words for operations.
+    Commands,
     Limit {
         bytes: bool,
     },
@@ -186,6 +190,8 @@ fn opened(key: &'static Key) -> Vec<(String, &'static Key)> {
         | Kind::Port
         | Kind::Hosts
         | Kind::Origins
+        | Kind::Secret
+        | Kind::Commands
         | Kind::Limit { .. }
         | Kind::Command
         | Kind::List

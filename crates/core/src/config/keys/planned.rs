@@ -22,7 +22,6 @@ const fn probe(name: &'static str, what: &'static str) -> Planned {
 
 const PLANNED: &[Planned] = &[
     planned("tcp", Scope::Supervisor, "TCP control"),
-    planned("security", Scope::Supervisor, "authentication and permissions"),
     planned("mcp", Scope::Both, "MCP servers"),
     planned("web", Scope::Supervisor, "web page"),
     planned("dashboard", Scope::Supervisor, "web page"),

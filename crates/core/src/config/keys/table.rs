@@ -1,6 +1,6 @@
 //! The keys of `supervisor:` and of a service, in the order in which the reference shows them.
 
-use super::blocks::{HEALTH_CHECK, HTTP, LIMITS, LOGS, RESTART, STOP};
+use super::blocks::{HEALTH_CHECK, HTTP, LIMITS, LOGS, RESTART, SECURITY, STOP};
 use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
 use crate::spec::RestartSpec;
 
@@ -45,6 +45,14 @@ pub(in super::super) const KEYS: &[Key] = &[
         Absent::Nothing("see its keys"),
         "Where HTTP clients are served.",
         "{ port: 3001 }",
+    ),
+    key(
+        "security",
+        Scope::Supervisor,
+        Kind::Block(SECURITY),
+        Absent::Nothing("see its keys"),
+        "Who may do what, and what is written down of it.",
+        "{ allowed_commands: [status, restart] }",
     ),
     key(
         "services",

@@ -7,6 +7,7 @@ mod generated;
 mod good;
 mod hostile;
 mod listeners;
+mod security;
 mod shape;
 mod shown;
 
