@@ -1,12 +1,10 @@
 //! The daemon's role: the keeper's socket at 3, the clients' at 4, tokio in between.
 
+use crate::fronts;
 use crate::keeper::{self, Arguments, Manner, SELF};
 use anyhow::{Context, Result, anyhow};
 use proctor_core::home::Home;
-use proctor_engine::api::Engine;
 use proctor_engine::daemon::{Ending, run};
-use proctor_front::listen::State;
-use proctor_front::{http, local};
 use proctor_ops::operation;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
@@ -14,7 +12,6 @@ use proctor_sys::{inherit, memory};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -60,32 +57,10 @@ async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener) -> Ending
     run(home.clone(), keeper, async move |engine| {
         let binary = std::env::current_exe().unwrap_or_else(|_| SELF.into());
         let owner = operation::Caller::local(rustix::process::getuid().as_raw());
-        let context = operation::Context::new(engine.clone(), context_home, binary, owner);
-        let wanted = engine.listeners();
-        let http = http::serve(Arc::new(context.clone()), wanted, report("http", &engine));
-        tokio::select! {
-            Err(error) = local::serve(clients, context) => {
-                tracing::error!(%error, "clients cannot be served");
-            }
-            never = http => match never {},
-        }
+        let context = operation::Context::new(engine, context_home, binary, owner);
+        fronts::serve(clients, context).await;
     })
     .await
-}
-
-/// Tells the engine how a front's listener is.
-fn report(front: &'static str, engine: &Engine) -> impl Fn(State) {
-    let engine = engine.clone();
-    move |state| {
-        engine.set_listening(
-            front,
-            match state {
-                State::Off => None,
-                State::At(address) => Some(Ok(address)),
-                State::Trouble(why) => Some(Err(why)),
-            },
-        );
-    }
 }
 
 /// A keeper in the foreground has somebody who starts it again; two would only be in each other's way. What we hold as a

@@ -51,11 +51,8 @@ struct Settings {
 }
 
 /// Serve HTTP wherever the configuration says, until the future is dropped.
-pub async fn serve(
-    dispatch: Arc<dyn Dispatch>,
-    wanted: watch::Receiver<Arc<Listeners>>,
-    report: impl Fn(State),
-) -> Infallible {
+pub async fn serve(listener: Listener<impl Fn(State)>, dispatch: Arc<dyn Dispatch>) -> Infallible {
+    let Listener { wanted, place: of, report } = listener;
     let http = Http { place: Place::Off, ..wanted.borrow().http.clone() };
     let (current, settings) = watch::channel(Arc::new(Settings { http, tls: None }));
     let (place, places) = watch::channel(Arc::new(Listeners::OFF));
@@ -68,7 +65,7 @@ pub async fn serve(
             (state @ (State::Off | State::At(_) | State::Trouble(_)), _) => state,
         });
     };
-    let listener = Listener { wanted: places, place: |wanted| wanted.http.place, report: tell };
+    let listener = Listener { wanted: places, place: of, report: tell };
     let serving =
         listen::serve(listener, |guest| Connection::of(guest, Arc::clone(&shared)).serve());
     tokio::select! {
