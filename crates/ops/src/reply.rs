@@ -17,7 +17,7 @@ pub enum Form {
 }
 
 /// An output, encoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
     pub text: String,
     /// What was asked for is not what is.

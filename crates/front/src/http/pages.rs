@@ -18,7 +18,7 @@ This is Proctor, a process supervisor.
   /health            whether Proctor itself works
 
 Looking is free on this machine. For anything else send a token:
-  curl -H \"Authorization: Bearer $(proctor token show)\" -X POST URL
+  curl -H \"Authorization: Bearer $(cat \"$(proctor token path)\")\" -X POST URL
 ";
 
 pub(super) fn add(router: Router) -> Router {

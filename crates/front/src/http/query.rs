@@ -96,7 +96,7 @@ fn type_of<'a>(schema: &'a Value, field: &'a Value) -> &'a str {
 }
 
 /// The field itself, behind a reference or a choice between it and `null`.
-fn resolved<'a>(schema: &'a Value, field: &'a Value) -> &'a Value {
+pub(super) fn resolved<'a>(schema: &'a Value, field: &'a Value) -> &'a Value {
     if let Some(path) = field["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
         return schema.pointer(path).map_or(field, |field| resolved(schema, field));
     }

@@ -26,6 +26,14 @@ pub struct Route {
     pub(super) fields: Arc<Fields>,
 }
 
+impl Route {
+    /// What the parameter in the path is called.
+    pub(super) fn parameter(&self) -> &str {
+        let inner = self.path.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+        inner.map_or("", |(name, _)| name)
+    }
+}
+
 /// What a route answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
@@ -130,7 +138,7 @@ mod tests {
             assert!(seen.contains(&("POST", &path)), "{path}");
         }
         // A path that is given twice panics here.
-        router();
+        drop(router());
     }
 
     #[test]

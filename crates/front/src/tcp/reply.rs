@@ -166,7 +166,7 @@ mod tests {
         Answer::Done {
             op: "service.list".to_owned(),
             shape: Shape::AsItIs,
-            reply: Reply { text: text.to_owned(), verdict },
+            reply: Reply { text: text.to_owned(), verdict, ..Reply::default() },
         }
     }
 
