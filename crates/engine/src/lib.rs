@@ -8,6 +8,7 @@ mod added;
 pub mod api;
 mod apply;
 mod board;
+pub mod command;
 pub mod daemon;
 mod definition;
 mod environment;
