@@ -12,6 +12,7 @@ type Generated = (&'static str, Option<&'static str>, fn() -> String);
 const GENERATED: &[Generated] = &[
     ("docs/cli.md", None, proctor_front::cli::reference),
     ("docs/configuration.md", Some("reference"), proctor_core::config::reference),
+    ("docs/errors.md", None, proctor_ops::error::reference),
     ("docs/proctor.schema.json", None, schema),
 ];
 

@@ -1,9 +1,10 @@
 //! The way into every operation: decode → authorise → limit → run → encode. Every front takes it.
 
 use crate::error::{Code, OpError};
-use crate::operation::{Context, Effect, Meta, Principal};
+use crate::operation::{Caller, Context, Effect, Meta, Role};
 use crate::reply::{Form, Reply};
 use crate::table::{self, Entry};
+use proctor_core::access::{self, Refused, Strangers};
 use serde_json::{Map, Value, json};
 use std::time::Instant;
 use tokio::sync::{Semaphore, TryAcquireError};
@@ -71,8 +72,8 @@ async fn perform(
     form: Form,
 ) -> Result<Reply, OpError> {
     let name = entry.meta.name;
-    let input = checked(entry, input)?;
-    authorise(&context.principal, &entry.meta)?;
+    let request = (entry.request)(checked(entry, input)?)?;
+    authorise(&context.caller, &entry.meta, request.role)?;
     let _permit = match context.limits.of(entry.meta.effect).try_acquire() {
         Ok(permit) => permit,
         Err(TryAcquireError::NoPermits | TryAcquireError::Closed) => {
@@ -81,7 +82,7 @@ async fn perform(
             );
         }
     };
-    match tokio::time::timeout(entry.meta.timeout, (entry.call)(context, input, form)).await {
+    match tokio::time::timeout(entry.meta.timeout, request.run(context, form)).await {
         Ok(answer) => answer,
         Err(_) => Err(OpError::new(
             Code::Timeout,
@@ -90,13 +91,20 @@ async fn perform(
     }
 }
 
-/// Who may do what. A user of this machine who got this far owns this Proctor, or is root: everything.
-fn authorise(principal: &Principal, meta: &Meta) -> Result<(), OpError> {
-    match (principal, meta.effect) {
-        (Principal::Local { .. }, Effect::Read | Effect::Write | Effect::Exec | Effect::Admin) => {
-            Ok(())
+/// Who may do what.
+fn authorise(caller: &Caller, meta: &Meta, needs: Role) -> Result<(), OpError> {
+    let name = meta.name;
+    access::allows(caller, needs, Strangers::default()).map_err(|refused| match refused {
+        Refused::Unauthenticated => {
+            OpError::new(Code::Unauthenticated, format!("{name} needs a token"))
+                .help("`proctor token path` says where the first one is")
         }
-    }
+        Refused::Forbidden { has, needs } => OpError::new(
+            Code::Forbidden,
+            format!("{name} needs the role {needs}; {} is not enough", caller.principal),
+        )
+        .details(json!({ "role": has, "needs": needs })),
+    })
 }
 
 /// An object of known fields, of a size that is allowed. Nothing given stands for "nothing to say".
@@ -107,10 +115,9 @@ fn checked(entry: &Entry, input: Value) -> Result<Value, OpError> {
     check_fields(entry, &object)?;
     let input = Value::Object(object);
     if weight(&input) > entry.meta.max_input {
-        return Err(OpError::bad_input(format!(
-            "the input of {} is larger than {} bytes",
-            entry.meta.name, entry.meta.max_input
-        )));
+        let (name, most) = (entry.meta.name, entry.meta.max_input);
+        let message = format!("the input of {name} is larger than {most} bytes");
+        return Err(OpError::new(Code::TooLarge, message));
     }
     Ok(input)
 }

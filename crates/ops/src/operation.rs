@@ -3,8 +3,9 @@
 //! Leaves out how requests arrive (the fronts) and what is checked before the work begins (`dispatch`).
 
 use crate::dispatch::Limits;
-use crate::error::OpError;
+use crate::error::{Code, OpError};
 use crate::show::Show;
+pub use proctor_core::access::{Caller, Front, Principal, Role, TokenId};
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_engine::api::Engine;
@@ -26,6 +27,12 @@ pub trait Operation: 'static {
         input: Self::Input,
     ) -> impl Future<Output = Result<Self::Output, OpError>> + Send;
 
+    /// The role this very request needs, where that depends on what is asked for.
+    fn role(input: &Self::Input) -> Role {
+        let _ = input;
+        Self::META.role
+    }
+
     /// The answer where none of it depends on a running Proctor.
     fn without_daemon(input: &Self::Input) -> Option<Result<Self::Output, OpError>> {
         let _ = input;
@@ -39,6 +46,8 @@ pub struct Meta {
     /// `noun.verb`
     pub name: &'static str,
     pub effect: Effect,
+    /// The least that a caller needs; [`Operation::role`] may ask for more.
+    pub role: Role,
     /// Words of the command line: `["daemon", "stop"]`.
     pub cli: &'static [&'static str],
     pub aliases: &'static [&'static str],
@@ -58,7 +67,7 @@ pub struct Meta {
     pub waits: Option<&'static str>,
 }
 
-/// What a call may do to the world; permissions will be given by it.
+/// What a call may do to the world. The role it needs follows from it, unless the operation says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     Read,
@@ -67,6 +76,16 @@ pub enum Effect {
     Exec,
     /// Changes Proctor itself.
     Admin,
+}
+
+impl Effect {
+    const fn role(self) -> Role {
+        match self {
+            Effect::Read => Role::Viewer,
+            Effect::Write => Role::Operator,
+            Effect::Exec | Effect::Admin => Role::Admin,
+        }
+    }
 }
 
 /// Longest that anybody may ask to wait: a forgotten waiter ends some day.
@@ -87,6 +106,7 @@ impl Meta {
         Meta {
             name,
             effect,
+            role: effect.role(),
             cli: &[],
             aliases: &[],
             summary: "",
@@ -115,18 +135,11 @@ impl Meta {
     }
 }
 
-/// Who calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Principal {
-    /// A process of this machine whose user the kernel vouches for.
-    Local { uid: u32 },
-}
-
 /// What an operation works with.
 #[derive(Clone)]
 pub struct Context {
     pub engine: Engine,
-    pub principal: Principal,
+    pub caller: Caller,
     pub home: Home,
     /// This program, for an upgrade in place.
     pub binary: PathBuf,
@@ -136,13 +149,20 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn new(engine: Engine, home: Home, binary: PathBuf, principal: Principal) -> Context {
+    pub fn new(engine: Engine, home: Home, binary: PathBuf, caller: Caller) -> Context {
         let started = proctor_sys::clock::now().wall;
-        Context { engine, principal, home, binary, started, limits: Arc::new(Limits::default()) }
+        Context { engine, caller, home, binary, started, limits: Arc::new(Limits::default()) }
     }
 
     /// The same for another caller.
-    pub fn called_by(&self, principal: Principal) -> Context {
-        Context { principal, ..self.clone() }
+    pub fn called_by(&self, caller: Caller) -> Context {
+        Context { caller, ..self.clone() }
+    }
+
+    /// Whose token this is. Asked of the context of the connection that presents it: failures are counted by where
+    /// they come from.
+    pub fn authenticate(&self, presented: &str) -> Result<Principal, OpError> {
+        let _ = presented;
+        Err(OpError::new(Code::Unauthenticated, "this token is not known"))
     }
 }

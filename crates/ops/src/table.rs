@@ -1,7 +1,7 @@
 //! The table of operations, and what every front can ask of a line in it without knowing its types.
 
 use crate::error::OpError;
-use crate::operation::{Context, Meta, Operation};
+use crate::operation::{Context, Meta, Operation, Role};
 use crate::operations as op;
 use crate::reply::{Form, Reply};
 use crate::show::{Page, Show};
@@ -43,9 +43,34 @@ pub struct Entry {
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
     pub(crate) again: fn(Value) -> Result<Value, OpError>,
-    pub(crate) call: for<'a> fn(&'a Context, Value, Form) -> Answer<'a>,
+    pub(crate) request: fn(Value) -> Result<Request, OpError>,
     without_daemon: fn(&Value) -> Option<Result<Value, OpError>>,
     show: fn(&Value, &mut Page) -> Result<Option<crate::error::Code>, OpError>,
+}
+
+/// A request that was read once: what is authorised is what runs.
+pub(crate) struct Request {
+    /// What a caller needs for it.
+    pub(crate) role: Role,
+    call: Box<dyn Run>,
+}
+
+impl Request {
+    pub(crate) fn run(self, context: &Context, form: Form) -> Answer<'_> {
+        self.call.run(context, form)
+    }
+}
+
+trait Run: Send {
+    fn run(self: Box<Self>, context: &Context, form: Form) -> Answer<'_>;
+}
+
+struct Call<O: Operation>(O::Input);
+
+impl<O: Operation> Run for Call<O> {
+    fn run(self: Box<Self>, context: &Context, form: Form) -> Answer<'_> {
+        Box::pin(async move { Reply::of(&O::run(context, self.0).await?, form) })
+    }
 }
 
 impl Entry {
@@ -64,11 +89,9 @@ impl Entry {
             input_schema: schema_of::<O::Input>,
             output_schema: schema_of::<O::Output>,
             again: |input| to_json(&decode::<O::Input>(input)?),
-            call: |context, input, form| {
-                Box::pin(async move {
-                    let output = O::run(context, decode::<O::Input>(input)?).await?;
-                    Reply::of(&output, form)
-                })
+            request: |input| {
+                let input = decode::<O::Input>(input)?;
+                Ok(Request { role: O::role(&input), call: Box::new(Call::<O>(input)) })
             },
             without_daemon: |input| {
                 let input = serde_json::from_value(input.clone()).ok()?;

@@ -55,8 +55,8 @@ async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener) -> Ending
     let context_home = home.clone();
     run(home.clone(), keeper, async move |engine| {
         let binary = std::env::current_exe().unwrap_or_else(|_| SELF.into());
-        let principal = operation::Principal::Local { uid: rustix::process::getuid().as_raw() };
-        let context = operation::Context::new(engine, context_home, binary, principal);
+        let owner = operation::Caller::local(rustix::process::getuid().as_raw());
+        let context = operation::Context::new(engine, context_home, binary, owner);
         let Err(error) = proctor_front::local::serve(clients, context).await;
         tracing::error!(%error, "clients cannot be served");
     })

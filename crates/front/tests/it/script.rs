@@ -2,7 +2,7 @@
 
 use proctor_front::local::{Dispatch, serve_with};
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operation::Principal;
+use proctor_ops::operation::Caller;
 use proctor_ops::reply::{Form, Reply};
 use proctor_ops::show::Page;
 use proctor_ops::table::find;
@@ -42,7 +42,7 @@ struct Scripted {
 impl Dispatch for Scripted {
     fn dispatch(
         &self,
-        _: Principal,
+        _: Caller,
         op: String,
         input: Value,
         form: Form,

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::input::Caller;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_core::config::Setting;
 use proctor_engine::api::{ConfigRequest, Engine};
@@ -72,6 +72,11 @@ Examples:
         launches: false,
         ..Meta::of("config.show", Effect::Read).with_caller()
     };
+
+    fn role(input: &Input) -> Role {
+        // A file is read that the caller chose.
+        if input.check.is_none() { Role::Viewer } else { Role::Admin }
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         if input.example {

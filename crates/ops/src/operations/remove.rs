@@ -3,7 +3,7 @@
 use super::stop::{USUAL_WAIT, named};
 use crate::error::{Code, OpError};
 use crate::input::Patience;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -51,6 +51,8 @@ taking it out of the file and running `proctor up`.
 Examples:
   proctor remove web
   proctor remove web worker --purge",
+        // What runs is defined by who may define it.
+        role: Role::Admin,
         ..Meta::of("service.remove", Effect::Write).waiting("to stop")
     };
 

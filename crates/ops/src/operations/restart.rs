@@ -3,7 +3,7 @@
 use super::stop::{USUAL_WAIT, named};
 use crate::error::OpError;
 use crate::input::{Patience, Words};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::settle::{Changed, Goal, before, report, settle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,8 +37,14 @@ A service that does not run is started. Restarts asked for like this never use u
 Examples:
   proctor restart web
   proctor restart web --args \"--port 3001 --verbose\"",
+        role: Role::Operator,
         ..Meta::of("service.restart", Effect::Exec).waiting("to restart")
     };
+
+    fn role(input: &Input) -> Role {
+        // Other arguments are another command.
+        if input.args.is_none() { Role::Operator } else { Role::Admin }
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;

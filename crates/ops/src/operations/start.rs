@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::input::{Caller, Definition, Patience};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::settle::{Changed, Goal, before, report, settle};
 use crate::status::State;
 use proctor_core::lifecycle::Wish;
@@ -58,8 +58,14 @@ Examples:
   proctor start all
   proctor start --name web --command \"npm run dev\" --env PORT=3000
   proctor start --name job --once -- ./import --all",
+        role: Role::Operator,
         ..Meta::of("service.start", Effect::Exec).waiting("to start").with_caller()
     };
+
+    fn role(input: &Input) -> Role {
+        // Who names a service says nothing of what runs; who defines one does.
+        if input.name.is_none() { Role::Operator } else { Role::Admin }
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
