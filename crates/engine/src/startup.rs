@@ -86,6 +86,7 @@ impl Startup {
         }
         registry.set_current(self.current.clone(), &self.settings);
         registry.set_problems(self.troubles.texts());
+        registry.begin_events();
     }
 
     /// Without a readable file the keeper's services are all there is: none of them is forgotten.

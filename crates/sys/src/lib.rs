@@ -22,6 +22,7 @@ pub mod port;
 pub mod proc;
 pub mod process;
 pub mod program;
+pub mod random;
 mod raw;
 pub mod signal;
 pub mod socket;

@@ -21,7 +21,7 @@ const LOOKS: u32 = 300;
 
 /// The mark of one command.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     value: String,
     file: PathBuf,
 }

@@ -6,6 +6,7 @@
 
 mod capture;
 mod mark;
+pub(crate) mod surroundings;
 
 use crate::error::EngineError;
 use capture::Capture;
@@ -18,6 +19,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+pub use surroundings::Surroundings;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;

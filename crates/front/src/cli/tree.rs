@@ -40,20 +40,39 @@ fn branch(words: &[OsString]) -> Option<Command> {
 /// All of it. Arguments of a command are added when that command is called.
 pub(crate) fn command() -> Command {
     let mut root = root().after_help(exit_codes());
-    let mut daemon = Command::new("daemon")
-        .about("Proctor itself: start, stop, status, upgrade")
-        .after_help("Example:\n  proctor daemon status")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(start());
     for entry in TABLE {
         match entry.meta.cli {
-            ["daemon", word] => daemon = daemon.subcommand(of(entry, word)),
             [word] => root = root.subcommand(of(entry, word)),
-            _ => unreachable!("a test checks the words of every operation"),
+            // Below, with the others of its group.
+            _ => {}
         }
     }
-    root.subcommand(daemon).subcommand(run::command()).subcommand(shells())
+    root = root.subcommands(GROUPS.iter().map(group));
+    root.subcommand(run::command()).subcommand(shells())
+}
+
+/// Commands of two words: the first, what they are about, an example.
+const GROUPS: &[(&str, &str, &str)] = &[
+    ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
+    ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),
+];
+
+fn group(&(first, about, example): &(&'static str, &'static str, &'static str)) -> Command {
+    let mut group = Command::new(first)
+        .about(about)
+        .after_help(format!("Example:\n  {example}"))
+        .subcommand_required(true)
+        .arg_required_else_help(true);
+    if first == "daemon" {
+        group = group.subcommand(start());
+    }
+    for entry in TABLE {
+        match entry.meta.cli {
+            [word, second] if *word == first => group = group.subcommand(of(entry, second)),
+            _ => {}
+        }
+    }
+    group
 }
 
 fn root() -> Command {
