@@ -12,6 +12,11 @@ fn one() -> Home {
     home
 }
 
+/// What its runs said when they began; a shell has more to say of what is killed below it.
+fn runs(home: &Home) -> Vec<String> {
+    lines(home, "web", &["--stream", "stdout"])
+}
+
 #[track_caller]
 fn document(home: &Home, args: &[&str]) -> Value {
     let output = home.run([&["--json"], args].concat());
@@ -129,16 +134,16 @@ fn variables_for_the_next_run_outlive_a_keeper_that_dies_before_it_is_made() {
     let script = "trap 'while [ ! -e go ]; do sleep 0.05; done; exit 0' TERM; echo run mode=$MODE; \
                   while :; do sleep 0.05; done";
     let home = up(&services(&[shell("web", script, "stop: { grace: 60s }")]));
-    wait_until("it has begun", LIMIT, || lines(&home, "web", &[]).len() == 1);
+    wait_until("it has begun", LIMIT, || runs(&home).len() == 1);
     let mut command = home.command(["custom-restart", "web", "--env", "MODE=asked"]);
     let mut client = command.stderr(std::process::Stdio::null()).spawn().unwrap();
     wait_until("it stops", LIMIT, || status(&home, "web")["state"] == "stopping");
     replace_keeper(&home);
     home.write("go", "");
-    wait_until("two runs", LIMIT, || lines(&home, "web", &[]).len() == 2);
-    assert_eq!(lines(&home, "web", &[])[1], "run mode=asked");
+    wait_until("two runs", LIMIT, || runs(&home).len() == 2);
+    assert_eq!(runs(&home)[1], "run mode=asked");
     client.wait().unwrap();
     kill9(pid(&home, "web"));
-    wait_until("three runs", LIMIT, || lines(&home, "web", &[]).len() == 3);
-    assert_eq!(lines(&home, "web", &[])[2], "run mode=");
+    wait_until("three runs", LIMIT, || runs(&home).len() == 3);
+    assert_eq!(runs(&home)[2], "run mode=");
 }
