@@ -84,6 +84,11 @@ pub enum Front {
 impl Front {
     pub const ALL: [Front; 5] = [Front::Local, Front::Rest, Front::Tcp, Front::Mcp, Front::Web];
 
+    /// Reachable by more than this machine's unix socket.
+    pub fn is_network(self) -> bool {
+        self != Front::Local
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Front::Local => "local",

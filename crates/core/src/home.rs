@@ -90,6 +90,16 @@ impl Home {
         self.state.join("services.json")
     }
 
+    /// The tokens that exist, without their secrets.
+    pub fn tokens_json(&self) -> PathBuf {
+        self.state.join("tokens.json")
+    }
+
+    /// The secret of the token that was made at the first start.
+    pub fn first_token(&self) -> PathBuf {
+        self.state.join("token")
+    }
+
     pub fn logs(&self) -> PathBuf {
         self.state.join("logs")
     }

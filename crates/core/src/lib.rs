@@ -5,6 +5,7 @@
 //! of a service's life in a second.
 
 pub mod access;
+pub mod commands;
 pub mod config;
 pub mod home;
 pub mod lifecycle;

@@ -9,9 +9,13 @@ use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
 use crate::settings::Settings;
+use crate::tokens::Tokens;
 use crate::usage::Meter;
 use crate::{apply, logs, select, source, startable, upgrade};
+use proctor_core::access::Principal;
 use proctor_core::config::Setting;
+use proctor_core::config::listen::Listeners;
+use proctor_core::config::security::Security;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::logindex::{ExitMark, Stream};
@@ -19,10 +23,11 @@ use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
 use proctor_core::wire::{ServiceState, Tracking, Whom};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// What [`Applied::source`] says of the built-in example.
 pub const EXAMPLE_SOURCE: &str = "the built-in example";
@@ -40,6 +45,7 @@ struct Inner {
     owner: mpsc::Sender<Command>,
     meter: Meter,
     commands: Commands,
+    tokens: Arc<Tokens>,
 }
 
 /// Everything known now. Lives behind a lock held for microseconds; see [`Engine::read`].
@@ -52,6 +58,8 @@ pub struct View {
     pub config: Option<PathBuf>,
     pub keeper: Option<KeeperView>,
     pub settings: Arc<Settings>,
+    /// The listeners on the network that are wanted, by front: their real address, or why there is none.
+    pub listening: BTreeMap<&'static str, Result<SocketAddr, String>>,
     /// What is wrong and needs somebody to do something.
     pub problems: Vec<String>,
 }
@@ -215,9 +223,38 @@ impl Engine {
         registry: Arc<Registry>,
         link: Link,
         owner: mpsc::Sender<Command>,
+        tokens: Arc<Tokens>,
     ) -> Engine {
         let (commands, meter) = (Commands::new(home.clone()), Meter::new());
-        Engine { inner: Arc::new(Inner { home, registry, link, owner, meter, commands }) }
+        let inner = Inner { home, registry, link, owner, meter, commands, tokens };
+        Engine { inner: Arc::new(inner) }
+    }
+
+    /// Whose secret this is; touches no disk. `guessable`: the configured token is looked at, too, which a person may have
+    /// chosen badly.
+    pub fn authenticate(&self, presented: &str, guessable: bool) -> Option<Principal> {
+        let guard = self.inner.registry.guard();
+        let configured = guard.token.as_ref().filter(|_| guessable);
+        self.inner.tokens.authenticate(presented, configured)
+    }
+
+    /// Look at who may do what.
+    pub fn security<R>(&self, look: impl FnOnce(&Security) -> R) -> R {
+        look(&self.inner.registry.guard().security)
+    }
+
+    /// Those who may come in by a network front.
+    pub fn tokens(&self) -> &Tokens {
+        &self.inner.tokens
+    }
+
+    /// Make or revoke tokens, where waiting for the disk does no harm.
+    pub async fn change_tokens<R: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Tokens) -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
+        let tokens = Arc::clone(&self.inner.tokens);
+        crate::blocking(move || change(&tokens)).await
     }
 
     /// Look at the state; `look` must be quick and must not call back.
@@ -228,6 +265,16 @@ impl Engine {
     /// Wait until the generation is larger than `seen`; returns it.
     pub async fn changed(&self, seen: u64) -> u64 {
         self.inner.registry.changed(seen).await
+    }
+
+    /// Where the configuration in force wants the fronts to listen.
+    pub fn listeners(&self) -> watch::Receiver<Arc<Listeners>> {
+        self.inner.registry.listeners()
+    }
+
+    /// How a front's listener is; `None`: it is off.
+    pub fn set_listening(&self, front: &'static str, state: Option<Result<SocketAddr, String>>) {
+        self.inner.registry.set_listening(front, state);
     }
 
     /// Names for words of a command line: a service, all instances of one, a group, or `all`.

@@ -26,6 +26,7 @@ mod source;
 mod startable;
 mod startup;
 mod store;
+pub mod tokens;
 #[doc(hidden)]
 pub mod untrusted;
 mod upgrade;

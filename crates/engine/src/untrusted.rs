@@ -12,6 +12,11 @@ pub fn stored(bytes: &[u8]) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&stored).map_err(|error| error.to_string())
 }
 
+/// `tokens.json`, understood and written anew.
+pub fn tokens(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    crate::tokens::again(bytes)
+}
+
 /// A cursor that a client gave back, understood and written anew.
 pub fn cursor(text: &str) -> Result<String, EngineError> {
     logs::cursor_again(text)

@@ -1,10 +1,11 @@
 //! The fronts: adapters from the outside world to the operations, and nothing else.
 //!
-//! [`local`] serves the unix socket inside the daemon, `client` speaks to it, [`cli`] is the command line. What can be done
+//! [`local`] serves the unix socket inside the daemon, [`listen`] accepts connections from the network, `client` speaks to it, [`cli`] is the command line. What can be done
 //! and whether it may be done is decided in `ops`; the engine cannot even be named from here.
 
 pub mod cli;
 mod client;
+pub mod listen;
 pub mod local;
 mod paint;
 #[doc(hidden)]

@@ -9,7 +9,7 @@ use crate::protocol::{self, Cut, Lines, MAX_REQUEST, Request};
 use jiff::tz::TimeZone;
 use proctor_ops::dispatch::dispatch;
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operation::{Caller, Context, Effect};
+use proctor_ops::operation::{Caller, Context, Effect, Principal};
 use proctor_ops::reply::{Form, Reply};
 use proctor_ops::table;
 use proctor_sys::memory;
@@ -51,6 +51,9 @@ pub trait Dispatch: Send + Sync + 'static {
         input: Value,
         form: Form,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send>>;
+
+    /// Whose token this is, presented by `caller`.
+    fn authenticate(&self, caller: Caller, presented: &str) -> Result<Principal, OpError>;
 }
 
 impl Dispatch for Context {
@@ -63,6 +66,10 @@ impl Dispatch for Context {
     ) -> Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send>> {
         let context = self.called_by(caller);
         Box::pin(async move { dispatch(&context, &op, input, form).await })
+    }
+
+    fn authenticate(&self, caller: Caller, presented: &str) -> Result<Principal, OpError> {
+        self.called_by(caller).authenticate(presented)
     }
 }
 

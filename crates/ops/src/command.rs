@@ -177,7 +177,9 @@ pub(crate) fn plan(
 ) -> Result<Planned, OpError> {
     let argv = command.argv()?;
     let shown = redact::command_line(&argv);
-    permit(&context.caller, &[], &argv, &shown)?;
+    context
+        .engine
+        .security(|security| permit(&context.caller, &security.execute, &argv, &shown))?;
     let custom = command.custom();
     let own = custom.and_then(|custom| custom.env.as_ref()).into_iter().flatten();
     let mut all = around.env.clone();

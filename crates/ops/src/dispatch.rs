@@ -1,11 +1,11 @@
 //! The way into every operation: decode → authorise → limit → run → encode. Every front takes it.
 
 use crate::error::{Code, OpError};
-use crate::operation::{Caller, Context, Effect, Meta, Role};
+use crate::operation::{Context, Effect, Meta, Role};
 use crate::reply::{Form, Reply};
 use crate::table::{self, Entry};
 use crate::underway::{self, Work};
-use proctor_core::access::{self, Refused, Strangers};
+use proctor_core::access::{self, Refused};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Instant;
@@ -81,7 +81,7 @@ async fn perform(
 ) -> Result<Reply, OpError> {
     let (input, background) = checked(entry, input)?;
     let request = (entry.request)(input)?;
-    authorise(&context.caller, &entry.meta, request.role)?;
+    authorise(context, &entry.meta, request.role)?;
     let permit = match Arc::clone(context.limits.of(entry.meta.effect)).try_acquire_owned() {
         Ok(permit) => permit,
         Err(TryAcquireError::NoPermits | TryAcquireError::Closed) => {
@@ -99,19 +99,27 @@ async fn perform(
     answer.unwrap_or_else(|_| Err(underway::late(&entry.meta)))
 }
 
-/// Who may do what.
-fn authorise(caller: &Caller, meta: &Meta, needs: Role) -> Result<(), OpError> {
-    let name = meta.name;
-    access::allows(caller, needs, Strangers::default()).map_err(|refused| match refused {
-        Refused::Unauthenticated => {
-            OpError::new(Code::Unauthenticated, format!("{name} needs a token"))
-                .help("`proctor token path` says where the first one is")
+/// Who may do what: by the caller's role, and over the network only what the configuration offers there.
+fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(), OpError> {
+    let (name, caller) = (meta.name, &context.caller);
+    context.engine.security(|security| {
+        let offered = security.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
+        if caller.front.is_network() && !offered {
+            let message = format!("{name} is not offered over the network");
+            return Err(OpError::new(Code::Forbidden, message)
+                .help("`security.allowed_commands` in the configuration lists what is"));
         }
-        Refused::Forbidden { has, needs } => OpError::new(
-            Code::Forbidden,
-            format!("{name} needs the role {needs}; {} is not enough", caller.principal),
-        )
-        .details(json!({ "role": has, "needs": needs })),
+        access::allows(caller, needs, security.strangers).map_err(|refused| match refused {
+            Refused::Unauthenticated => {
+                OpError::new(Code::Unauthenticated, format!("{name} needs a token"))
+                    .help("`proctor token path` says where the first one is")
+            }
+            Refused::Forbidden { has, needs } => OpError::new(
+                Code::Forbidden,
+                format!("{name} needs the role {needs}; {} is not enough", caller.principal),
+            )
+            .details(json!({ "role": has, "needs": needs })),
+        })
     })
 }
 

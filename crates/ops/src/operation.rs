@@ -194,7 +194,10 @@ impl Context {
     /// Whose token this is. Asked of the context of the connection that presents it: failures are counted by where
     /// they come from.
     pub fn authenticate(&self, presented: &str) -> Result<Principal, OpError> {
-        let _ = presented;
-        Err(OpError::new(Code::Unauthenticated, "this token is not known"))
+        self.engine.authenticate(presented, true).ok_or_else(|| {
+            OpError::new(Code::Unauthenticated, "this token is not valid").help(
+                "it may have expired or been revoked; `proctor token list` shows those that exist",
+            )
+        })
     }
 }

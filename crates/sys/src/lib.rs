@@ -17,6 +17,7 @@ pub mod host;
 pub mod inherit;
 pub mod leash;
 pub mod memory;
+pub mod peer;
 pub mod poll;
 pub mod port;
 pub mod proc;

@@ -21,6 +21,9 @@ const SHOWN_LINES: usize = 60;
 /// Where a program that counts its own lines puts the counts. Set by `cargo xtask coverage` alone.
 const PROFILE: &str = "LLVM_PROFILE_FILE";
 
+/// Tests run beside each other and beside a Proctor that somebody uses: none listens unless its test asks for it.
+const NO_LISTENERS: [(&str, &str); 2] = [("SUPERVISOR_PORT", "off"), ("PROCTOR_HTTP_PORT", "off")];
+
 /// A home under a temporary folder. Dropping it kills the keeper, the daemon and every service in it.
 pub struct Home {
     folder: TempDir,
@@ -59,6 +62,7 @@ impl Home {
             .env("HOME", self.path())
             .env("LANG", "C.UTF-8")
             .env("TZ", "UTC")
+            .envs(NO_LISTENERS)
             .envs(std::env::var_os(PROFILE).map(|file| (PROFILE, file)))
             .current_dir(self.path())
             .stdin(Stdio::null());

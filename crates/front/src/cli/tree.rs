@@ -37,38 +37,37 @@ fn branch(words: &[OsString]) -> Option<Command> {
     Some(root().disable_help_subcommand(true).subcommand(of(entry, entry.meta.cli[0])))
 }
 
+/// Commands of two words, by the first.
+const NOUNS: &[(&str, &str, &str)] = &[
+    ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
+    ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),
+    ("token", "Tokens for clients of HTTP, TCP and MCP", "proctor token list"),
+];
+
 /// All of it. Arguments of a command are added when that command is called.
 pub(crate) fn command() -> Command {
     let mut root = root().after_help(exit_codes());
     for entry in TABLE {
-        match entry.meta.cli {
-            [word] => root = root.subcommand(of(entry, word)),
-            // Below, with the others of its group.
-            _ => {}
+        if let [word] = entry.meta.cli {
+            root = root.subcommand(of(entry, word));
         }
     }
-    root = root.subcommands(GROUPS.iter().map(group));
-    root.subcommand(run::command()).subcommand(shells())
+    let nouns = NOUNS.iter().map(|(noun, about, example)| group(noun, about, example));
+    root.subcommands(nouns).subcommand(run::command()).subcommand(shells())
 }
 
-/// Commands of two words: the first, what they are about, an example.
-const GROUPS: &[(&str, &str, &str)] = &[
-    ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
-    ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),
-];
-
-fn group(&(first, about, example): &(&'static str, &'static str, &'static str)) -> Command {
-    let mut group = Command::new(first)
+fn group(noun: &'static str, about: &'static str, example: &'static str) -> Command {
+    let mut group = Command::new(noun)
         .about(about)
         .after_help(format!("Example:\n  {example}"))
         .subcommand_required(true)
         .arg_required_else_help(true);
-    if first == "daemon" {
+    if noun == "daemon" {
         group = group.subcommand(start());
     }
     for entry in TABLE {
         match entry.meta.cli {
-            [word, second] if *word == first => group = group.subcommand(of(entry, second)),
+            [first, word] if *first == noun => group = group.subcommand(of(entry, word)),
             _ => {}
         }
     }
@@ -206,6 +205,18 @@ fn exit_codes() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_operation_has_its_place_in_the_tree() {
+        for entry in TABLE {
+            let known = |noun: &str| NOUNS.iter().any(|(name, _, _)| *name == noun);
+            match entry.meta.cli {
+                [_] => {}
+                [noun, _] => assert!(known(noun), "{noun} is not in NOUNS"),
+                words => panic!("{words:?}: one word or two"),
+            }
+        }
+    }
 
     #[test]
     fn the_tree_is_sound_and_every_command_has_an_example() {

@@ -30,6 +30,9 @@ pub struct Output {
     /// Folder of what does not
     pub runtime_dir: String,
     pub config: Option<String>,
+    /// Addresses on which programs are served, by front
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub listening: BTreeMap<String, String>,
     /// How many services are in each state
     pub services: BTreeMap<String, u32>,
     /// Grows with every change
@@ -73,6 +76,15 @@ Examples:
                 let state = ServiceStatus::of(service, now, None).state;
                 *services.entry(state.as_str().to_owned()).or_default() += 1;
             }
+            let mut problems = view.problems.clone();
+            problems.extend(context.engine.tokens().problem());
+            let mut listening = BTreeMap::new();
+            for (front, state) in &view.listening {
+                match state {
+                    Ok(address) => drop(listening.insert((*front).into(), address.to_string())),
+                    Err(why) => problems.push(format!("{front}: {why}")),
+                }
+            }
             Output {
                 version: env!("CARGO_PKG_VERSION").into(),
                 daemon: process(std::process::id(), context.started),
@@ -83,7 +95,8 @@ Examples:
                 config: view.config.as_ref().map(|path| path.display().to_string()),
                 services,
                 generation: view.generation,
-                problems: view.problems.clone(),
+                listening,
+                problems,
             }
         }))
     }
@@ -126,6 +139,9 @@ impl Show for Output {
         fact("state", self.state_dir.clone());
         fact("runtime", self.runtime_dir.clone());
         fact("tracking", self.tracking.clone().unwrap_or_else(|| "not known yet".into()));
+        for (front, address) in &self.listening {
+            fact(front, address.clone());
+        }
         for problem in &self.problems {
             page.line().add(Style::Bad, "problem: ").plain(problem);
         }

@@ -7,7 +7,7 @@ use crate::moment::{rfc3339, seconds_between, span};
 use crate::operation::{Context, Effect, Meta, Operation};
 use crate::show::{Page, Show, Style};
 use crate::underway::{Call, Outcome};
-use proctor_core::access::{self, Strangers};
+use proctor_core::access;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -98,7 +98,8 @@ Examples:
             // That the time is over is no error: what is shown says that it goes on.
             let _ = tokio::time::timeout(wait, context.underway.changed(news)).await;
         }
-        let may_see = access::allows(&context.caller, call.role, Strangers::Read).is_ok();
+        let strangers = context.engine.security(|security| security.strangers);
+        let may_see = access::allows(&context.caller, call.role, strangers).is_ok();
         Ok(OperationStatus::of(&call, may_see))
     }
 }

@@ -105,9 +105,6 @@ Examples:
 
 /// Variables that users of other supervisors set, and what they will be for.
 const LATER: &[(&str, &str)] = &[
-    ("SUPERVISOR_PORT", "TCP control"),
-    ("SUPERVISOR_HOST", "TCP control"),
-    ("SUPERVISOR_TOKEN", "TCP control and HTTP"),
     ("SUPERVISOR_MCP_PORT", "MCP"),
     ("PROCTOR_RUNTIME_MODE", "runtime modes"),
     ("MAGICTUNNEL_RUNTIME_MODE", "runtime modes"),

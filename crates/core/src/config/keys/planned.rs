@@ -21,13 +21,9 @@ const fn probe(name: &'static str, what: &'static str) -> Planned {
 }
 
 const PLANNED: &[Planned] = &[
-    planned("port", Scope::Supervisor, "TCP control"),
-    planned("host", Scope::Supervisor, "TCP control"),
     planned("tcp", Scope::Supervisor, "TCP control"),
-    planned("security", Scope::Supervisor, "authentication and permissions"),
     planned("mcp", Scope::Both, "MCP servers"),
-    planned("web", Scope::Supervisor, "web page and HTTP interface"),
-    planned("http", Scope::Supervisor, "web page and HTTP interface"),
+    planned("web", Scope::Supervisor, "web page"),
     planned("dashboard", Scope::Supervisor, "web page"),
     planned("mode", Scope::Supervisor, "runtime modes"),
     planned("roots", Scope::Supervisor, "folders for file operations"),

@@ -223,7 +223,7 @@ fn all_problems_come_at_once_in_the_order_of_the_text() {
             "proctor.yaml:7:7: services.web: the key 'port' stands here a second time; remove one of them",
             "proctor.yaml:12:16: services.db.restart.delay: found 'soon', expected a duration: milliseconds as a number, \
              or with a unit as in '500ms', '30s', '5m', '2h', or 'none'",
-            "proctor.yaml:13:3: supervisor: unknown key 'hots'",
+            "proctor.yaml:13:3: supervisor: unknown key 'hots'; did you mean 'host'?",
         ]
     );
 }
