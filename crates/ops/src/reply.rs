@@ -24,6 +24,8 @@ pub struct Reply {
     pub verdict: Option<Code>,
     /// Of the state that it shows.
     pub generation: Option<u64>,
+    /// It says which operation goes on, not what came of it.
+    pub background: bool,
 }
 
 impl Reply {
@@ -37,6 +39,7 @@ impl Reply {
                 page.render(width, paint)
             }
         };
-        Ok(Reply { text, verdict: output.verdict(), generation: output.generation() })
+        let (verdict, generation) = (output.verdict(), output.generation());
+        Ok(Reply { text, verdict, generation, background: false })
     }
 }
