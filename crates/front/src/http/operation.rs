@@ -129,6 +129,7 @@ fn answer_of(reply: Reply, visitor: &Visitor, headers: &HeaderMap) -> Response<B
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         }
+        false if reply.background => answer(StatusCode::ACCEPTED, JSON, reply.text),
         false => answer(StatusCode::OK, JSON, reply.text),
     };
     let headers = response.headers_mut();

@@ -24,12 +24,14 @@ pub fn document() -> Value {
     let mut schemas = Schemas::default();
     schemas.add("Error", error());
     schemas.add("Begun", begun());
+    schemas.add("Said", fixed::said());
     let mut paths = Map::new();
     fixed::add(&mut paths);
     for route in super::routes() {
         let item = paths.entry(&route.path).or_insert_with(|| json!({}));
         item[route.method.as_str().to_ascii_lowercase()] = paths::operation(route, &mut schemas);
     }
+    fixed::add_dashboard(&mut paths);
     json!({
         "openapi": "3.1.0",
         "info": {

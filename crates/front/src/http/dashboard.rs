@@ -1,7 +1,0 @@
-//! `/dashboard/api/…`.
-
-use axum::Router;
-
-pub(super) fn add(router: Router) -> Router {
-    router
-}
