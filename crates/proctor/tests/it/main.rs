@@ -5,6 +5,7 @@
 mod added;
 mod answers;
 mod config;
+mod control;
 mod deaths;
 mod docs;
 mod failpoints;
