@@ -4,15 +4,17 @@ use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Role};
 use crate::reply::{Form, Reply};
 use crate::table::{self, Entry};
+use crate::underway::{self, Work};
 use proctor_core::access::{self, Refused};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{Semaphore, TryAcquireError};
 
 /// Operations that may be under way at once, reads apart from the rest: reading never waits behind writing.
 pub struct Limits {
-    reads: Semaphore,
-    changes: Semaphore,
+    reads: Arc<Semaphore>,
+    changes: Arc<Semaphore>,
 }
 
 /// Long polls are cheap, but each holds a connection and a task.
@@ -23,12 +25,13 @@ const MOST_CHANGES: usize = 256;
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { reads: Semaphore::new(MOST_READS), changes: Semaphore::new(MOST_CHANGES) }
+        let room = |most| Arc::new(Semaphore::new(most));
+        Limits { reads: room(MOST_READS), changes: room(MOST_CHANGES) }
     }
 }
 
 impl Limits {
-    fn of(&self, effect: Effect) -> &Semaphore {
+    fn of(&self, effect: Effect) -> &Arc<Semaphore> {
         match effect {
             Effect::Read => &self.reads,
             Effect::Write | Effect::Exec | Effect::Admin => &self.changes,
@@ -46,6 +49,11 @@ pub async fn dispatch(
     let begun = Instant::now();
     let entry = table::find(name).ok_or_else(|| unknown(name))?;
     let answer = perform(context, entry, input, form).await;
+    // One in the background is counted when it is over.
+    if !answer.as_ref().is_ok_and(|reply| reply.background) {
+        let code = answer.as_ref().err().map(|error| error.code);
+        context.counters.count(entry.meta.name, code, begun.elapsed());
+    }
     let (operation, millis) = (entry.meta.name, begun.elapsed().as_millis() as u64);
     // What was asked for stays out of the log: it may hold an environment.
     match (&answer, entry.meta.effect) {
@@ -62,19 +70,19 @@ pub async fn dispatch(
 #[doc(hidden)]
 pub fn given(name: &str, input: Value) -> Result<Value, OpError> {
     let entry = table::find(name).ok_or_else(|| unknown(name))?;
-    (entry.again)(checked(entry, input)?)
+    (entry.again)(checked(entry, input)?.0)
 }
 
 async fn perform(
     context: &Context,
-    entry: &Entry,
+    entry: &'static Entry,
     input: Value,
     form: Form,
 ) -> Result<Reply, OpError> {
-    let name = entry.meta.name;
-    let request = (entry.request)(checked(entry, input)?)?;
+    let (input, background) = checked(entry, input)?;
+    let request = (entry.request)(input)?;
     authorise(context, &entry.meta, request.role)?;
-    let _permit = match context.limits.of(entry.meta.effect).try_acquire() {
+    let permit = match Arc::clone(context.limits.of(entry.meta.effect)).try_acquire_owned() {
         Ok(permit) => permit,
         Err(TryAcquireError::NoPermits | TryAcquireError::Closed) => {
             return Err(
@@ -82,13 +90,13 @@ async fn perform(
             );
         }
     };
-    match tokio::time::timeout(entry.meta.timeout, request.run(context, form)).await {
-        Ok(answer) => answer,
-        Err(_) => Err(OpError::new(
-            Code::Timeout,
-            format!("{name} took longer than {} s", entry.meta.timeout.as_secs()),
-        )),
+    if entry.meta.follows {
+        let work = Work { request, form, background, permit };
+        return context.underway.follow(context, &entry.meta, work).await;
     }
+    let answer = tokio::time::timeout(entry.meta.timeout, request.run(context, form)).await;
+    drop(permit);
+    answer.unwrap_or_else(|_| Err(underway::late(&entry.meta)))
 }
 
 /// Who may do what: by the caller's role, and over the network only what the configuration offers there.
@@ -115,19 +123,21 @@ fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(), OpError>
     })
 }
 
-/// An object of known fields, of a size that is allowed. Nothing given stands for "nothing to say".
-fn checked(entry: &Entry, input: Value) -> Result<Value, OpError> {
-    let Value::Object(object) = (if input.is_null() { json!({}) } else { input }) else {
+/// An object of known fields, of a size that is allowed, and whether it is to be done in the background. Nothing given
+/// stands for "nothing to say".
+fn checked(entry: &Entry, input: Value) -> Result<(Value, bool), OpError> {
+    let Value::Object(mut object) = (if input.is_null() { json!({}) } else { input }) else {
         return Err(OpError::bad_input(format!("the input of {} is an object", entry.meta.name)));
     };
     check_fields(entry, &object)?;
+    let background = underway::take_flag(&entry.meta, &mut object)?;
     let input = Value::Object(object);
     if weight(&input) > entry.meta.max_input {
         let (name, most) = (entry.meta.name, entry.meta.max_input);
         let message = format!("the input of {name} is larger than {most} bytes");
         return Err(OpError::new(Code::TooLarge, message));
     }
-    Ok(input)
+    Ok((input, background))
 }
 
 fn check_fields(entry: &Entry, object: &Map<String, Value>) -> Result<(), OpError> {
@@ -199,7 +209,7 @@ mod tests {
     #[test]
     fn nothing_at_all_is_an_empty_input() {
         let entry = table::find("service.list").unwrap();
-        assert_eq!(checked(entry, Value::Null).unwrap(), json!({}));
+        assert_eq!(checked(entry, Value::Null).unwrap(), (json!({}), false));
     }
 
     #[test]

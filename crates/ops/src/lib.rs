@@ -4,6 +4,8 @@
 //! passes on the reply. Every check (decoding, permission, limits) is on that way and nowhere else.
 //! What is left out on purpose: sockets, terminals, argument parsing. They belong to the fronts.
 
+mod command;
+pub mod counters;
 pub mod dispatch;
 pub mod error;
 pub mod input;
@@ -16,3 +18,4 @@ pub mod settle;
 pub mod show;
 pub mod status;
 pub mod table;
+pub mod underway;

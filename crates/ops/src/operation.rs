@@ -2,9 +2,11 @@
 //!
 //! Leaves out how requests arrive (the fronts) and what is checked before the work begins (`dispatch`).
 
+use crate::counters::Counters;
 use crate::dispatch::Limits;
 use crate::error::{Code, OpError};
 use crate::show::Show;
+use crate::underway::{Call, Underway};
 pub use proctor_core::access::{Caller, Front, Principal, Role, TokenId};
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
@@ -65,6 +67,8 @@ pub struct Meta {
     pub wants_caller: bool,
     /// Waits for services; completes the sentence "waiting for web …".
     pub waits: Option<&'static str>,
+    /// Takes a while: has an id, can be cancelled, and runs in the background if asked to.
+    pub follows: bool,
 }
 
 /// What a call may do to the world. The role it needs follows from it, unless the operation says otherwise.
@@ -116,12 +120,18 @@ impl Meta {
             launches: !matches!(effect, Effect::Read),
             wants_caller: false,
             waits: None,
+            follows: false,
         }
     }
 
     /// An operation that can wait as long as its caller says.
     pub const fn waiting(self, completes: &'static str) -> Meta {
-        Meta { waits: Some(completes), ..self.long() }
+        Meta { waits: Some(completes), ..self.followed() }
+    }
+
+    /// An operation that takes as long as it takes, and that somebody may want to follow or to cancel.
+    pub const fn followed(self) -> Meta {
+        Meta { follows: true, ..self.long() }
     }
 
     /// An operation that answers late on purpose.
@@ -146,12 +156,34 @@ pub struct Context {
     /// When this daemon began.
     pub started: Wall,
     pub limits: Arc<Limits>,
+    pub underway: Arc<Underway>,
+    pub counters: Arc<Counters>,
+    /// What this is for, if it can be followed.
+    pub call: Option<Arc<Call>>,
 }
 
 impl Context {
     pub fn new(engine: Engine, home: Home, binary: PathBuf, caller: Caller) -> Context {
         let started = proctor_sys::clock::now().wall;
-        Context { engine, caller, home, binary, started, limits: Arc::new(Limits::default()) }
+        Context {
+            engine,
+            caller,
+            home,
+            binary,
+            started,
+            limits: Arc::default(),
+            underway: Arc::default(),
+            counters: Arc::default(),
+            call: None,
+        }
+    }
+
+    /// Say what is being done now, to those who follow it.
+    pub(crate) fn step(&self, text: impl Into<String>) {
+        if let Some(call) = &self.call {
+            call.say(text.into());
+            self.underway.touch();
+        }
     }
 
     /// The same for another caller.

@@ -4,6 +4,7 @@
 
 mod added;
 mod answers;
+mod commands;
 mod config;
 mod control;
 mod deaths;
@@ -19,6 +20,7 @@ mod learned;
 mod lifecycle;
 mod logs;
 mod nothing_changes;
+mod operations;
 mod origins;
 mod process;
 mod proctor_itself;
@@ -31,3 +33,4 @@ mod surroundings;
 mod survival;
 mod takeover;
 mod trees;
+mod workflows;
