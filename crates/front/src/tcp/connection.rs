@@ -59,7 +59,7 @@ struct Session {
     /// The token that was presented. It is asked about again for every command: it may be taken back meanwhile.
     token: Option<String>,
     /// Who it is without one, once that was asked of the kernel.
-    nearby: Option<Result<Principal, OpError>>,
+    nearby: Option<Principal>,
     refusals: u32,
 }
 
@@ -70,6 +70,16 @@ enum Next {
     /// An answer, and the end.
     Last(Manner, OpError),
     Close,
+}
+
+impl Next {
+    /// For want of a token, or a right one.
+    fn is_refusal(&self) -> bool {
+        match self {
+            Next::Answer(_, Err(error)) => error.code == Code::Unauthenticated,
+            Next::Answer(_, Ok(_)) | Next::Silence | Next::Last(..) | Next::Close => false,
+        }
+    }
 }
 
 impl Session {
@@ -91,6 +101,7 @@ impl Session {
             let busy = seat.busy();
             let next = self.next(line, incoming).await;
             drop(busy);
+            self.refusals += u32::from(next.is_refusal());
             match next {
                 Next::Silence => {}
                 Next::Close => return Ok(()),
@@ -105,7 +116,7 @@ impl Session {
 
     /// Somebody who may do something.
     fn is_welcome(&self) -> bool {
-        self.token.is_some() || matches!(self.nearby, Some(Ok(_)))
+        self.token.is_some() || self.nearby == Some(Principal::Anonymous)
     }
 
     fn longest(&self) -> usize {
@@ -151,11 +162,9 @@ impl Session {
         Ok(Answer::Known(principal))
     }
 
-    fn presented(&mut self, token: &str) -> Result<Principal, OpError> {
+    fn presented(&self, token: &str) -> Result<Principal, OpError> {
         let caller = self.caller(Principal::Anonymous);
-        let principal = self.dispatch.authenticate(caller, token);
-        self.refusals += u32::from(principal.is_err());
-        principal
+        self.dispatch.authenticate(caller, token)
     }
 
     /// Who makes a call: whose token came with it, who was said before, or whoever the kernel says is there.
@@ -164,9 +173,7 @@ impl Session {
             return self.presented(&token);
         }
         let (ours, theirs) = (self.ours, self.theirs);
-        let nearby = self.nearby.get_or_insert_with(|| nearby::anonymous(ours, theirs)).clone();
-        self.refusals += u32::from(nearby.is_err());
-        nearby
+        Ok(self.nearby.get_or_insert_with(|| nearby::without_token(ours, theirs)).clone())
     }
 
     fn caller(&self, principal: Principal) -> Caller {

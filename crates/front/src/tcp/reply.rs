@@ -70,7 +70,7 @@ fn json_line(answer: Result<Answer, OpError>) -> Vec<u8> {
         Ok(Answer::Known(principal)) => {
             let role = match principal {
                 Principal::Token { role, .. } => Some(role.as_str()),
-                Principal::Local { .. } | Principal::Anonymous => None,
+                Principal::Local { .. } | Principal::Anonymous | Principal::Stranger => None,
             };
             let message = format!("you are {principal}");
             Ok(envelope(true, message.into(), Data::Value(json!({ "role": role }))))

@@ -6,6 +6,7 @@ mod added;
 mod answers;
 mod commands;
 mod config;
+mod control;
 mod deaths;
 mod docs;
 mod failpoints;
