@@ -32,7 +32,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
 /// Of a request's head, address included. Tokens and cookies of other programs on the same host fit many times.
-const LARGEST_HEAD: usize = 32 << 10;
+const LARGEST_HEAD: usize = 16 << 10;
 
 /// Requests that may be under way at once: less than half of what `ops` allows, so that the command line always gets in.
 const MOST_AT_ONCE: usize = 192;
@@ -41,7 +41,7 @@ const MOST_AT_ONCE: usize = 192;
 const MOST_STREAMS: usize = 64;
 
 /// KiB of all request bodies together that are held at once.
-const MOST_BODIES: usize = 16 << 10;
+const MOST_BODIES: usize = 8 << 10;
 
 /// What all connections have in common.
 pub(super) struct Shared {
@@ -151,7 +151,6 @@ async fn respond(
     visitor: Arc<Visitor>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
-    let _busy = visitor.busy();
     let settings = visitor.shared.settings();
     let mut response = match guard::check(&request, &visitor, &settings.http) {
         Err(refusal) => refusal.answer(),
@@ -199,13 +198,15 @@ impl Visitor {
         self.shared.dispatch.authenticate(caller, presented)
     }
 
-    /// Do an operation. A read ends with its client; a change that was begun is finished.
+    /// Do an operation. A read ends with its client; a change that was begun is finished. Only now the connection is at
+    /// work: one that is slow to say what it wants may have to go.
     pub(super) async fn dispatch(
         &self,
         caller: Caller,
         entry: &'static Entry,
         input: Value,
     ) -> Result<Reply, OpError> {
+        let _busy = self.busy();
         let room = room(&self.shared.requests)?;
         let call = self.read(caller, entry, input);
         match entry.meta.effect {

@@ -7,8 +7,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-/// Connections that a port may keep, and those it has told to go.
-const MOST_KEPT: u64 = 512 + 64;
+/// Connections that a port may keep, those it has told to go, and a few descriptors of other work.
+const MOST_KEPT: u64 = 512 + 64 + 8;
 
 /// Of the daemon, for all that it keeps of such a crowd: a few KiB for each connection.
 const MOST_MEMORY: u64 = 16 << 20;
@@ -27,18 +27,21 @@ fn crowd() -> usize {
 
 fn is_open(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
-    match (&mut &*stream).read(&mut [0; 64]) {
-        Ok(length) => length > 0,
-        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    loop {
+        match (&mut &*stream).read(&mut [0; 4096]) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
     }
 }
 
 #[track_caller]
-fn check(begin: &[u8], then: &[u8]) {
+fn check(front: &str, begin: &[u8], then: &[u8]) {
     let home = Home::listening();
     home.write("proctor.yaml", &web(&[], ""));
     home.ok(["up", "-d"]);
-    let port = home.port("tcp");
+    let port = home.port(front);
     let daemon = home.daemon_pid();
     let before = Used::by(daemon);
     let connect = || {
@@ -57,10 +60,17 @@ fn check(begin: &[u8], then: &[u8]) {
     assert!(during.memory_peak <= before.memory_peak + MOST_MEMORY, "{before:?} {during:?}");
     let mut newcomer = TcpStream::connect(("127.0.0.1", port)).unwrap();
     newcomer.set_read_timeout(Some(LIMIT)).unwrap();
-    newcomer.write_all(b"\"Status\"\nquit\n").unwrap();
+    let (asked, expected) = match front {
+        "tcp" => ("\"Status\"\nquit\n", "{\"success\":true"),
+        _ => (
+            "GET /api/v1/services HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n",
+        ),
+    };
+    newcomer.write_all(asked.as_bytes()).unwrap();
     let mut answer = String::new();
     newcomer.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("{\"success\":true"), "{answer}");
+    assert!(answer.starts_with(expected), "{answer}");
     let first = &all[..all.len().saturating_sub(usize::try_from(MOST_KEPT).unwrap())];
     wait_until("those who came first are gone", LIMIT, || !first.iter().any(is_open));
     assert_eq!(home.daemon_pid(), daemon, "it is the same daemon");
@@ -72,15 +82,36 @@ fn check(begin: &[u8], then: &[u8]) {
 
 #[test]
 fn a_crowd_that_says_nothing_keeps_nobody_out() {
-    check(b"", b"");
+    check("tcp", b"", b"");
+    check("http", b"", b"");
 }
 
 #[test]
 fn a_crowd_that_never_ends_its_line_keeps_nobody_out() {
-    check(b"{\"op\":\"service.sta", b"tus");
+    check("tcp", b"{\"op\":\"service.sta", b"tus");
 }
 
 #[test]
 fn a_crowd_of_lines_that_are_almost_too_long_takes_bounded_memory() {
-    check(&[b'x'; 8 << 10], &[b'x'; 8 << 10]);
+    check("tcp", &[b'x'; 8 << 10], &[b'x'; 8 << 10]);
+}
+
+#[test]
+fn a_crowd_that_never_ends_its_head_or_its_body_keeps_nobody_out() {
+    check("http", b"GET /api/v1/services HTTP/1.1\r\nHost: local", b"host\r\nX: ");
+    let head =
+        b"POST /api/v1/service/list HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{";
+    check("http", head, b"\"state\":");
+}
+
+#[test]
+fn a_crowd_of_heads_and_bodies_that_are_almost_too_large_takes_bounded_memory() {
+    let mut head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ".to_vec();
+    head.resize(16 << 10, b'x');
+    check("http", &head, &[b'x'; 8 << 10]);
+    let mut body =
+        b"POST /api/v1/service/list HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n"
+            .to_vec();
+    body.resize(32 << 10, b'x');
+    check("http", &body, &[b'x'; 16 << 10]);
 }

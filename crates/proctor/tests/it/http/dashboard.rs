@@ -1,7 +1,8 @@
 //! The paths and shapes that pages of earlier supervisors know.
 
 use super::{nobody, owner, two};
-use crate::support::{LIMIT, pid, status, wait_state};
+use crate::control::listening;
+use crate::support::{LIMIT, pid, service, services, status, wait_state};
 use proctor_testkit::{Home, Response, wait_until};
 use serde_json::{Value, json};
 
@@ -77,9 +78,15 @@ fn status_shows_proctor_and_its_services() {
     assert_eq!(said["restart_capability"]["can_restart"], true);
 }
 
+/// A home that runs commands of the shell for its clients.
+fn obliging() -> Home {
+    let allowed = "supervisor:\n  security: { execute: { allowed: [/bin/sh] } }\n";
+    listening(&services(&[service("web", &[], "")]).replace("supervisor:\n", allowed))
+}
+
 #[test]
 fn commands_are_run_and_their_results_told() {
-    let home = two();
+    let home = obliging();
     let path = "/dashboard/api/system/execute-command";
     let command = json!({ "command": { "command_type": "shell", "command": "echo hello; exit 3", "is_safe": true }, "timeout_seconds": 30 });
     said(&nobody(&home).post(path, &command), 401, "execute_command", "error");
@@ -93,7 +100,7 @@ fn commands_are_run_and_their_results_told() {
 
 #[test]
 fn a_custom_restart_runs_its_commands_around_the_restart() {
-    let home = two();
+    let home = obliging();
     let path = "/dashboard/api/system/custom-restart";
     let workflow = json!({
         "service": "web",
