@@ -1,6 +1,7 @@
 //! What the operations see of the engine. Reading never waits for anything; writing is a message to the one
 //! owner of the state.
 
+use crate::audit::Audit;
 use crate::error::EngineError;
 use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
@@ -42,6 +43,7 @@ struct Inner {
     owner: mpsc::Sender<Command>,
     meter: Meter,
     tokens: Arc<Tokens>,
+    audit: Audit,
 }
 
 /// Everything known now. Lives behind a lock held for microseconds; see [`Engine::read`].
@@ -209,9 +211,10 @@ impl Engine {
         link: Link,
         owner: mpsc::Sender<Command>,
         tokens: Arc<Tokens>,
+        audit: Audit,
     ) -> Engine {
         let meter = Meter::new();
-        Engine { inner: Arc::new(Inner { home, registry, link, owner, meter, tokens }) }
+        Engine { inner: Arc::new(Inner { home, registry, link, owner, meter, tokens, audit }) }
     }
 
     /// Whose secret this is; touches no disk. `guessable`: the configured token is looked at, too, which a person may have
@@ -220,6 +223,11 @@ impl Engine {
         let guard = self.inner.registry.guard();
         let configured = guard.token.as_ref().filter(|_| guessable);
         self.inner.tokens.authenticate(presented, configured)
+    }
+
+    /// Where it is written down who did what.
+    pub fn audit(&self) -> &Audit {
+        &self.inner.audit
     }
 
     /// Look at who may do what.

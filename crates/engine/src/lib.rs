@@ -7,6 +7,7 @@
 mod added;
 pub mod api;
 mod apply;
+pub mod audit;
 mod board;
 pub mod daemon;
 mod definition;
