@@ -75,6 +75,11 @@ impl Home {
         self.runtime.join("boot")
     }
 
+    /// Marks of the commands that a request waits for: what a killed daemon left is found by them.
+    pub fn commands(&self) -> PathBuf {
+        self.runtime.join("commands")
+    }
+
     /// Shared environments.
     pub fn environments(&self) -> PathBuf {
         self.runtime.join("env")

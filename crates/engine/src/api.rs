@@ -2,7 +2,10 @@
 //! owner of the state.
 
 use crate::audit::Audit;
+pub use crate::command::{CommandPlan, End, Finished, Surroundings};
+use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
+pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening};
 use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
@@ -42,6 +45,7 @@ struct Inner {
     link: Link,
     owner: mpsc::Sender<Command>,
     meter: Meter,
+    commands: Commands,
     tokens: Arc<Tokens>,
     audit: Audit,
 }
@@ -81,6 +85,8 @@ pub struct ServiceView {
     pub working_dir: String,
     pub autostart: bool,
     pub port: Option<u16>,
+    /// Meant when no service is named.
+    pub primary: bool,
     /// `None` until the keeper has confirmed the definition.
     pub state: Option<ServiceState>,
     pub health: Option<Health>,
@@ -152,6 +158,15 @@ pub struct NewService {
     pub start: Option<Wish>,
 }
 
+/// What is different about the run that a restart makes.
+#[derive(Debug, Clone, Default)]
+pub struct RestartWith {
+    /// Replaces the arguments (not the program) from now on.
+    pub args: Option<Vec<String>>,
+    /// Laid over the variables of the service, in this run and in no other.
+    pub env: Vec<(String, String)>,
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct LogQuery {
     /// Folders below `logs/`; a removed service's logs may still be read.
@@ -213,8 +228,9 @@ impl Engine {
         tokens: Arc<Tokens>,
         audit: Audit,
     ) -> Engine {
-        let meter = Meter::new();
-        Engine { inner: Arc::new(Inner { home, registry, link, owner, meter, tokens, audit }) }
+        let (commands, meter) = (Commands::new(home.clone()), Meter::new());
+        let inner = Inner { home, registry, link, owner, meter, commands, tokens, audit };
+        Engine { inner: Arc::new(inner) }
     }
 
     /// Whose secret this is; touches no disk. `guessable`: the configured token is looked at, too, which a person may have
@@ -274,6 +290,35 @@ impl Engine {
         self.read(|view| select::select(view, words))
     }
 
+    /// The services that are meant where none is named: those of the only name there is, or of the primary one.
+    pub fn meant(&self) -> Result<Vec<ServiceName>, EngineError> {
+        self.read(select::meant_by_nothing)
+    }
+
+    /// What a command gets that says nothing itself: of a service, of the caller, or of the configuration in force.
+    pub fn surroundings(
+        &self,
+        service: Option<&ServiceName>,
+        given: (Option<Vec<(String, String)>>, Option<PathBuf>),
+    ) -> Result<Surroundings, EngineError> {
+        surroundings::of(&self.inner.registry, service, given)
+    }
+
+    /// Run a command to its end. Dropped early, everything of it is killed.
+    pub async fn run_command(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
+        self.inner.commands.run(plan).await
+    }
+
+    /// Events from somewhere on, at most `most` of those that are wanted. Waits for none; see [`Engine::changed`].
+    pub fn events(&self, from: EventsFrom, most: usize, wanted: impl Fn(&Event) -> bool) -> Events {
+        self.inner.registry.events(from, most, wanted)
+    }
+
+    /// Put something that is not a service's doing among the events.
+    pub fn happened(&self, what: Happening) {
+        self.inner.registry.happened(what);
+    }
+
     /// Define what a configuration says and drop what it no longer says; starts and restarts nothing. All or nothing.
     pub async fn apply(&self, request: ConfigRequest) -> Result<Applied, EngineError> {
         self.command(|answer| Command::Apply { request, answer }).await
@@ -318,14 +363,13 @@ impl Engine {
         self.command(|answer| Command::SetWish { names, wish, answer }).await
     }
 
-    /// Restart; `args` replaces the arguments (not the program) from now on.
     pub async fn restart(
         &self,
         names: &[ServiceName],
-        args: Option<Vec<String>>,
+        with: RestartWith,
     ) -> Result<(), EngineError> {
         let names = names.to_vec();
-        self.command(|answer| Command::Restart { names, args, answer }).await
+        self.command(|answer| Command::Restart { names, with, answer }).await
     }
 
     pub async fn signal(

@@ -5,6 +5,7 @@
 
 use crate::api::Engine;
 use crate::audit::Audit;
+use crate::command;
 use crate::link::{self, Closed, Incoming, Link, News};
 use crate::owner::{Command, INBOX, Owner};
 use crate::probes;
@@ -83,6 +84,10 @@ async fn begin(home: Home, keeper: UnixStream) -> Result<Daemon, Ending> {
     failpoint::moment(Point::DaemonSnapshot);
     let (store, startup, tokens) = plan(&home, &registry).await?;
     startup.show(&registry);
+    let left = command::left_behind(&home);
+    if !left.is_empty() {
+        tasks.spawn(async move { drop(crate::blocking(move || command::sweep(left)).await) });
+    }
     let unsaved = Arc::clone(&tokens);
     tasks.spawn(async move { drop(crate::blocking(move || unsaved.save_first()).await) });
 

@@ -7,6 +7,7 @@
 use crate::api::{Health, View};
 use crate::board::{Board, unknown, up};
 use crate::definition::{Definition, Origin};
+use crate::events::{Event, Events, From, Happening};
 use crate::link::News;
 use crate::settings::Settings;
 use crate::source::Current;
@@ -134,6 +135,7 @@ impl Registry {
             board.view.config = current.as_ref().and_then(|current| current.source.file());
             board.view.settings = settings;
             board.current = current;
+            board.events.push(None, Happening::Configured);
         });
     }
 
@@ -185,9 +187,29 @@ impl Registry {
             if let Some(service) = board.view.services.get_mut(name)
                 && service.state.as_ref().is_some_and(|state| up(state) == Some(run))
             {
+                board.events.health(service, &health);
                 service.health = Some(health);
             }
         });
+    }
+
+    /// From here on, what is taken in is news.
+    pub(crate) fn begin_events(&self) {
+        self.modify().events.begin();
+    }
+
+    /// Something happened that is not a service's doing.
+    pub(crate) fn happened(&self, what: Happening) {
+        self.change(|board| board.events.push(None, what));
+    }
+
+    pub(crate) fn events(
+        &self,
+        from: From,
+        most: usize,
+        wanted: impl Fn(&Event) -> bool,
+    ) -> Events {
+        self.look().events.read(from, most, wanted)
     }
 
     pub(crate) fn current(&self) -> Option<Arc<Current>> {

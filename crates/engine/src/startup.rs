@@ -96,6 +96,7 @@ impl Startup {
         registry.set_security(self.security.clone().unwrap_or(Security::CLOSED));
         registry.set_listeners(self.listeners.clone().unwrap_or(Listeners::OFF));
         registry.set_problems(self.troubles.texts());
+        registry.begin_events();
     }
 
     /// Without a readable file the keeper's services are all there is: none of them is forgotten.

@@ -2,21 +2,24 @@
 
 use crate::error::{Code, OpError};
 use crate::table::{self, Entry};
+use crate::underway;
 use serde_json::{Map, Value, json};
 
-/// An object of known fields, of a size that is allowed. Nothing given stands for "nothing to say".
-pub(crate) fn checked(entry: &Entry, input: Value) -> Result<Value, OpError> {
-    let Value::Object(object) = (if input.is_null() { json!({}) } else { input }) else {
+/// An object of known fields, of a size that is allowed, and whether it is to be done in the background. Nothing given
+/// stands for "nothing to say".
+pub(crate) fn checked(entry: &Entry, input: Value) -> Result<(Value, bool), OpError> {
+    let Value::Object(mut object) = (if input.is_null() { json!({}) } else { input }) else {
         return Err(OpError::bad_input(format!("the input of {} is an object", entry.meta.name)));
     };
     check_fields(entry, &object)?;
+    let background = underway::take_flag(&entry.meta, &mut object)?;
     let input = Value::Object(object);
     if weight(&input) > entry.meta.max_input {
         let (name, most) = (entry.meta.name, entry.meta.max_input);
         let message = format!("the input of {name} is larger than {most} bytes");
         return Err(OpError::new(Code::TooLarge, message));
     }
-    Ok(input)
+    Ok((input, background))
 }
 
 fn check_fields(entry: &Entry, object: &Map<String, Value>) -> Result<(), OpError> {
@@ -88,7 +91,7 @@ mod tests {
     #[test]
     fn nothing_at_all_is_an_empty_input() {
         let entry = table::find("service.list").unwrap();
-        assert_eq!(checked(entry, Value::Null).unwrap(), json!({}));
+        assert_eq!(checked(entry, Value::Null).unwrap(), (json!({}), false));
     }
 
     #[test]

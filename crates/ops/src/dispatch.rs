@@ -5,13 +5,14 @@
 
 use crate::check::{checked, unknown};
 use crate::error::{Code, OpError};
-use crate::limits::Permit;
+use crate::noted::{Noted, outcome};
 use crate::operation::{Context, Effect, Meta, Role};
 use crate::reply::{Form, Reply};
 use crate::subject::subjects;
-use crate::table::{self, Entry, Request};
+use crate::table::{self, Entry};
+use crate::underway::{self, Work};
 use proctor_core::access::{self, Refused};
-use proctor_engine::audit::{Begun, Call, Unavailable};
+use proctor_engine::audit::Call;
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -29,13 +30,18 @@ pub async fn dispatch(
         return Err(error);
     };
     let subjects = subjects(&input);
-    let answer = match admit(context, entry, input) {
-        Ok(admitted) => run(context, entry, admitted, form, &subjects).await,
+    let answer = match admit(context, entry, input, form) {
+        Ok(work) => run(context, entry, work, &subjects).await,
         Err(error) => {
             refused(context, entry.meta.name, &subjects, &error);
             Err(error)
         }
     };
+    // One in the background is counted when it is over.
+    if !answer.as_ref().is_ok_and(|reply| reply.background) {
+        let code = answer.as_ref().err().map(|error| error.code);
+        context.counters.count(entry.meta.name, code, begun.elapsed());
+    }
     let (operation, millis) = (entry.meta.name, begun.elapsed().as_millis() as u64);
     // What was asked for stays out of the log: it may hold an environment.
     match (&answer, entry.meta.effect) {
@@ -52,95 +58,58 @@ pub async fn dispatch(
 #[doc(hidden)]
 pub fn given(name: &str, input: Value) -> Result<Value, OpError> {
     let entry = table::find(name).ok_or_else(|| unknown(name))?;
-    (entry.again)(checked(entry, input)?)
-}
-
-/// A request that may be run.
-struct Admitted {
-    request: Request,
-    permit: Permit,
+    (entry.again)(checked(entry, input)?.0)
 }
 
 /// Everything that is asked before anything happens. Read once: what is admitted is what runs.
-fn admit(context: &Context, entry: &Entry, input: Value) -> Result<Admitted, OpError> {
-    let request = (entry.request)(checked(entry, input)?)?;
+fn admit(context: &Context, entry: &Entry, input: Value, form: Form) -> Result<Work, OpError> {
+    let (input, background) = checked(entry, input)?;
+    let request = (entry.request)(input)?;
     authorise(context, &entry.meta, request.role)?;
     let permit = context.limits.admit(&context.caller, entry.meta.effect)?;
-    Ok(Admitted { request, permit })
+    Ok(Work { request, form, background, permit, noted: None })
 }
 
 async fn run(
     context: &Context,
     entry: &'static Entry,
-    admitted: Admitted,
-    form: Form,
+    mut work: Work,
     subjects: &[String],
 ) -> Result<Reply, OpError> {
     let call = || Call::new(&context.caller, entry.meta.name, subjects);
-    match entry.meta.effect {
-        Effect::Read => {
-            let noted = admitted.request.role > Role::Viewer
-                || context.engine.security(|security| security.audit.reads);
-            let begun = Instant::now();
-            let answer = perform(context, entry, admitted, form).await;
-            if noted {
-                let millis = begun.elapsed().as_millis() as u64;
-                context.engine.audit().looked(call(), outcome(&answer), millis);
-            }
-            answer
+    if entry.meta.effect == Effect::Read {
+        let noted = work.request.role > Role::Viewer
+            || context.engine.security(|security| security.audit.reads);
+        let begun = Instant::now();
+        let answer = perform(context, entry, work).await;
+        if noted {
+            let millis = begun.elapsed().as_millis() as u64;
+            context.engine.audit().looked(call(), outcome(&answer), millis);
         }
-        Effect::Write | Effect::Exec | Effect::Admin => {
-            let begun = context.engine.audit().begin(call()).await;
-            let begun = begun.map_err(|unavailable| unwritten(context, &unavailable))?;
-            let change = change(context.clone(), entry, admitted, form, begun);
-            // Whoever stops waiting for it does not stop it.
-            tokio::spawn(change).await.unwrap_or_else(|error| {
-                tracing::error!(operation = entry.meta.name, %error, "an operation failed");
-                Err(OpError::new(Code::Internal, format!("{} ended in a mistake", entry.meta.name)))
-            })
-        }
+        return answer;
     }
-}
-
-async fn change(
-    context: Context,
-    entry: &'static Entry,
-    admitted: Admitted,
-    form: Form,
-    begun: Begun,
-) -> Result<Reply, OpError> {
-    let since = Instant::now();
-    let answer = perform(&context, entry, admitted, form).await;
-    let millis = since.elapsed().as_millis() as u64;
-    let ended = context.engine.audit().end(begun, outcome(&answer), millis).await;
-    if let Err(error) = ended {
-        // It is done and cannot be undone; in the audit it stays without a result.
-        tracing::error!(operation = entry.meta.name, %error, "the result is not in the audit");
-    }
-    answer
-}
-
-async fn perform(
-    context: &Context,
-    entry: &Entry,
-    Admitted { request, permit }: Admitted,
-    form: Form,
-) -> Result<Reply, OpError> {
-    let (name, most) = (entry.meta.name, entry.meta.timeout);
-    let answer = tokio::time::timeout(most, request.run(context, form)).await;
-    drop(permit);
-    answer.unwrap_or_else(|_| {
-        Err(OpError::new(Code::Timeout, format!("{name} took longer than {} s", most.as_secs())))
+    work.noted = Some(Noted::begin(context, call()).await?);
+    let context = context.clone();
+    // Whoever stops waiting for it does not stop it.
+    let change = tokio::spawn(async move { perform(&context, entry, work).await });
+    change.await.unwrap_or_else(|error| {
+        tracing::error!(operation = entry.meta.name, %error, "an operation failed");
+        Err(OpError::new(Code::Internal, format!("{} ended in a mistake", entry.meta.name)))
     })
 }
 
-/// What the audit says that became of it.
-fn outcome(answer: &Result<Reply, OpError>) -> &'static str {
-    match answer {
-        Ok(Reply { verdict: Some(code), .. }) => code.as_str(),
-        Ok(Reply { verdict: None, .. }) => "ok",
-        Err(error) => error.code.as_str(),
+async fn perform(context: &Context, entry: &'static Entry, work: Work) -> Result<Reply, OpError> {
+    if entry.meta.follows {
+        return context.underway.follow(context, &entry.meta, work).await;
     }
+    let Work { request, form, permit, noted, .. } = work;
+    let answer = tokio::time::timeout(entry.meta.timeout, request.run(context, form)).await;
+    let answer = answer.unwrap_or_else(|_| Err(underway::late(&entry.meta)));
+    if let Some(noted) = noted {
+        noted.end(context, &answer).await;
+    }
+    drop(permit);
+    answer
 }
 
 /// Write down that something was not done. Who is refused too often is only counted.
@@ -151,15 +120,6 @@ fn refused(context: &Context, name: &str, subjects: &[String], error: &OpError) 
     } else {
         audit.skipped();
     }
-}
-
-fn unwritten(context: &Context, unavailable: &Unavailable) -> OpError {
-    let folder = context.home.audit();
-    OpError::new(Code::AuditUnavailable, unavailable.to_string()).help(format!(
-        "nothing was changed; make room on its disk, or make {} a folder that can be written, and try again; \
-         services run on, and reading works",
-        folder.display()
-    ))
 }
 
 /// Who may do what: by the caller's role, and over the network only what the configuration offers there.

@@ -95,13 +95,17 @@ pub(crate) struct Permit {
 
 impl Limits {
     /// May one more begin?
-    pub(crate) fn admit(self: &Arc<Limits>, caller: &Caller, effect: Effect) -> Result<Permit, OpError> {
-        let key = caller.front.is_network().then(|| key(caller));
+    pub(crate) fn admit(
+        self: &Arc<Limits>,
+        caller: &Caller,
+        effect: Effect,
+    ) -> Result<Permit, OpError> {
         let mut state = self.state();
         let state = &mut *state;
+        let key = caller.front.is_network().then(|| room_for(&mut state.callers, key(caller)));
         if let Some(key) = &key {
             let now = Instant::now();
-            let share = state.callers.entry(key.clone()).or_insert_with(|| Share::new(now));
+            let share = share(&mut state.callers, key, now);
             if share.load.of(effect) >= of_one(effect) {
                 return Err(busy());
             }
@@ -119,7 +123,6 @@ impl Limits {
         if let Some(share) = key.as_ref().and_then(|key| state.callers.get_mut(key)) {
             share.load.add(effect, 1);
         }
-        make_room(&mut state.callers);
         Ok(Permit { limits: Arc::clone(self), key, effect })
     }
 
@@ -133,8 +136,8 @@ impl Limits {
     pub(crate) fn guessed_wrong(&self, caller: &Caller) {
         let now = Instant::now();
         let mut state = self.state();
-        make_room(&mut state.callers);
-        let share = state.callers.entry(address(caller)).or_insert_with(|| Share::new(now));
+        let key = room_for(&mut state.callers, address(caller));
+        let share = share(&mut state.callers, &key, now);
         // Beyond the last it stays empty.
         let _ = share.guesses.take(now);
     }
@@ -146,8 +149,8 @@ impl Limits {
         }
         let now = Instant::now();
         let mut state = self.state();
-        make_room(&mut state.callers);
-        let share = state.callers.entry(key(caller)).or_insert_with(|| Share::new(now));
+        let key = room_for(&mut state.callers, key(caller));
+        let share = share(&mut state.callers, &key, now);
         share.refusals.take(now).is_ok()
     }
 
@@ -212,12 +215,18 @@ fn address(caller: &Caller) -> Key {
     }
 }
 
-/// Forget who has nothing to be remembered for; if all have, the newcomers wait with everybody else's places.
-fn make_room(callers: &mut HashMap<Key, Share>) {
-    if callers.len() >= MOST_CALLERS {
-        let now = Instant::now();
-        callers.retain(|_, share| !share.is_idle(now));
+/// The caller's own place, or, when there are too many of whom there is something to remember, the one of all others.
+fn room_for(callers: &mut HashMap<Key, Share>, key: Key) -> Key {
+    if callers.len() < MOST_CALLERS || callers.contains_key(&key) {
+        return key;
     }
+    let now = Instant::now();
+    callers.retain(|_, share| !share.is_idle(now));
+    if callers.len() < MOST_CALLERS { key } else { Key::Others }
+}
+
+fn share<'a>(callers: &'a mut HashMap<Key, Share>, key: &Key, now: Instant) -> &'a mut Share {
+    callers.entry(key.clone()).or_insert_with(|| Share::new(now))
 }
 
 fn busy() -> OpError {

@@ -2,13 +2,16 @@
 //!
 //! Leaves out how requests arrive (the fronts) and what is checked before the work begins (`dispatch`).
 
-use crate::dispatch::Limits;
+use crate::counters::Counters;
 use crate::error::{Code, OpError};
+use crate::limits::{Limits, limited};
 use crate::show::Show;
+use crate::underway::{Call, Underway};
 pub use proctor_core::access::{Caller, Front, Principal, Role, TokenId};
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_engine::api::Engine;
+use proctor_engine::audit::Call as AuditCall;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::PathBuf;
@@ -65,6 +68,8 @@ pub struct Meta {
     pub wants_caller: bool,
     /// Waits for services; completes the sentence "waiting for web …".
     pub waits: Option<&'static str>,
+    /// Takes a while: has an id, can be cancelled, and runs in the background if asked to.
+    pub follows: bool,
 }
 
 /// What a call may do to the world. The role it needs follows from it, unless the operation says otherwise.
@@ -116,12 +121,18 @@ impl Meta {
             launches: !matches!(effect, Effect::Read),
             wants_caller: false,
             waits: None,
+            follows: false,
         }
     }
 
     /// An operation that can wait as long as its caller says.
     pub const fn waiting(self, completes: &'static str) -> Meta {
-        Meta { waits: Some(completes), ..self.long() }
+        Meta { waits: Some(completes), ..self.followed() }
+    }
+
+    /// An operation that takes as long as it takes, and that somebody may want to follow or to cancel.
+    pub const fn followed(self) -> Meta {
+        Meta { follows: true, ..self.long() }
     }
 
     /// An operation that answers late on purpose.
@@ -135,6 +146,9 @@ impl Meta {
     }
 }
 
+/// Far longer than any that was made; what is longer was sent to keep us busy.
+const LONGEST_TOKEN: usize = 1024;
+
 /// What an operation works with.
 #[derive(Clone)]
 pub struct Context {
@@ -146,12 +160,34 @@ pub struct Context {
     /// When this daemon began.
     pub started: Wall,
     pub limits: Arc<Limits>,
+    pub underway: Arc<Underway>,
+    pub counters: Arc<Counters>,
+    /// What this is for, if it can be followed.
+    pub call: Option<Arc<Call>>,
 }
 
 impl Context {
     pub fn new(engine: Engine, home: Home, binary: PathBuf, caller: Caller) -> Context {
         let started = proctor_sys::clock::now().wall;
-        Context { engine, caller, home, binary, started, limits: Arc::new(Limits::default()) }
+        Context {
+            engine,
+            caller,
+            home,
+            binary,
+            started,
+            limits: Arc::default(),
+            underway: Arc::default(),
+            counters: Arc::default(),
+            call: None,
+        }
+    }
+
+    /// Say what is being done now, to those who follow it.
+    pub(crate) fn step(&self, text: impl Into<String>) {
+        if let Some(call) = &self.call {
+            call.say(text.into());
+            self.underway.touch();
+        }
     }
 
     /// The same for another caller.
@@ -162,10 +198,24 @@ impl Context {
     /// Whose token this is. Asked of the context of the connection that presents it: failures are counted by where
     /// they come from.
     pub fn authenticate(&self, presented: &str) -> Result<Principal, OpError> {
-        self.engine.authenticate(presented, true).ok_or_else(|| {
-            OpError::new(Code::Unauthenticated, "this token is not valid").help(
-                "it may have expired or been revoked; `proctor token list` shows those that exist",
-            )
-        })
+        let guess = self.limits.may_guess(&self.caller);
+        let fits = presented.len() <= LONGEST_TOKEN;
+        let found = fits.then(|| self.engine.authenticate(presented, guess.is_ok())).flatten();
+        let audit = self.engine.audit();
+        match (found, guess) {
+            (Some(principal), _) => Ok(principal),
+            (None, Err(wait)) => {
+                audit.skipped();
+                Err(limited("too many tokens that are not valid", wait))
+            }
+            (None, Ok(())) => {
+                self.limits.guessed_wrong(&self.caller);
+                let code = Code::Unauthenticated;
+                audit.refused(AuditCall::new(&self.caller, "authenticate", &[]), code.as_str());
+                Err(OpError::new(code, "this token is not valid").help(
+                    "it may have expired or been revoked; `proctor token list` shows those that exist",
+                ))
+            }
+        }
     }
 }

@@ -22,6 +22,8 @@ pub struct Reply {
     pub text: String,
     /// What was asked for is not what is.
     pub verdict: Option<Code>,
+    /// It says which operation goes on, not what came of it.
+    pub background: bool,
 }
 
 impl Reply {
@@ -35,6 +37,6 @@ impl Reply {
                 page.render(width, paint)
             }
         };
-        Ok(Reply { text, verdict: output.verdict() })
+        Ok(Reply { text, verdict: output.verdict(), background: false })
     }
 }

@@ -4,8 +4,10 @@ use proctor_core::config::secret;
 use serde_json::Value;
 
 /// Fields that name what an operation is done to. All others stay out: they may hold an environment or a password.
-const NAMES: &[&str] =
-    &["name", "names", "service", "services", "group", "id", "config", "check", "binary", "mode", "signal"];
+const NAMES: &[&str] = &[
+    "name", "names", "service", "services", "group", "id", "config", "check", "binary", "mode",
+    "signal",
+];
 
 /// Fields that hold a command; it is shown as in a status.
 const COMMANDS: &[&str] = &["command", "argv"];
@@ -55,10 +57,16 @@ mod tests {
     fn names_are_told_and_secrets_are_not() {
         let check = |input: Value, expected: &[&str]| assert_eq!(subjects(&input), expected);
         check(json!({ "names": ["a", "b", 3], "wait": 5 }), &["a", "b"]);
-        check(json!({ "name": "web", "env": ["TOKEN=abc"], "environment": { "A": "b" } }), &["web"]);
+        check(
+            json!({ "name": "web", "env": ["TOKEN=abc"], "environment": { "A": "b" } }),
+            &["web"],
+        );
         check(json!({ "command": "run --token abc" }), &["run --token ***"]);
         check(json!({ "argv": ["run", "--password", "abc"] }), &["run --password ***"]);
-        check(json!({ "command": { "command": "x", "args": ["API_KEY=abc"] } }), &["x API_KEY=***"]);
+        check(
+            json!({ "command": { "command": "x", "args": ["API_KEY=abc"] } }),
+            &["x API_KEY=***"],
+        );
         check(json!({ "config": "/srv/proctor.yaml", "token": "abc" }), &["/srv/proctor.yaml"]);
         check(json!([1]), &[]);
         check(json!({ "name": { "a": "b" }, "names": "" }), &[]);

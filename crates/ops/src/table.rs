@@ -1,14 +1,16 @@
 //! The table of operations, and what every front can ask of a line in it without knowing its types.
 
 use crate::error::OpError;
-use crate::operation::{Context, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::operations as op;
 use crate::reply::{Form, Reply};
 use crate::show::{Page, Show};
+use crate::underway::{Begun, FLAG, FLAG_HELP};
+use clap::ArgAction::SetTrue;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -20,14 +22,19 @@ pub static TABLE: &[Entry] = &[
     Entry::of::<op::start::Start>(),
     Entry::of::<op::stop::Stop>(),
     Entry::of::<op::restart::Restart>(),
+    Entry::of::<op::custom_restart::CustomRestart>(),
     Entry::of::<op::list::List>(),
     Entry::of::<op::status::Status>(),
     Entry::of::<op::logs::Logs>(),
     Entry::of::<op::wait::Wait>(),
     Entry::of::<op::signal::Signal>(),
+    Entry::of::<op::execute::Execute>(),
     Entry::of::<op::add::Add>(),
     Entry::of::<op::remove::Remove>(),
     Entry::of::<op::config::Config>(),
+    Entry::of::<op::operation_list::OperationList>(),
+    Entry::of::<op::operation_status::Status>(),
+    Entry::of::<op::operation_cancel::OperationCancel>(),
     Entry::of::<op::token_create::TokenCreate>(),
     Entry::of::<op::token_list::TokenList>(),
     Entry::of::<op::token_revoke::TokenRevoke>(),
@@ -83,14 +90,32 @@ impl Entry {
             meta: O::META,
             augment: |command| {
                 // A flattened struct would put its own doc comment where the summary stands.
-                <O::Input as Args>::augment_args(command).about(O::META.summary).long_about(None)
+                let command = <O::Input as Args>::augment_args(command);
+                let command = if offers_background(&O::META) {
+                    command.arg(clap::Arg::new(FLAG).long(FLAG).action(SetTrue).help(FLAG_HELP))
+                } else {
+                    command
+                };
+                command.about(O::META.summary).long_about(None)
             },
             input: |matches| {
                 let input = O::Input::from_arg_matches(matches)
                     .map_err(|error| OpError::bad_input(error.to_string()))?;
-                to_json(&input)
+                let mut input = to_json(&input)?;
+                if offers_background(&O::META) && matches.get_flag(FLAG) {
+                    input[FLAG] = Value::Bool(true);
+                }
+                Ok(input)
             },
-            input_schema: schema_of::<O::Input>,
+            input_schema: || {
+                let mut schema = schema_of::<O::Input>();
+                if O::META.follows {
+                    let flag =
+                        json!({ "type": "boolean", "default": false, "description": FLAG_HELP });
+                    schema["properties"][FLAG] = flag;
+                }
+                schema
+            },
             output_schema: schema_of::<O::Output>,
             again: |input| to_json(&decode::<O::Input>(input)?),
             request: |input| {
@@ -102,6 +127,10 @@ impl Entry {
                 O::without_daemon(&input).map(|output| to_json(&output?))
             },
             show: |output, page| {
+                if let Some(begun) = Begun::of(output).filter(|_| O::META.follows) {
+                    begun.show(page);
+                    return Ok(None);
+                }
                 let output: O::Output = decode(output.clone())?;
                 output.show(page);
                 Ok(output.verdict())
@@ -140,6 +169,11 @@ impl Entry {
     ) -> Result<Option<crate::error::Code>, OpError> {
         (self.show)(output, page)
     }
+}
+
+/// On the command line. What `up` and `down` show is made of several answers, and a wait that nobody waits for is none.
+fn offers_background(meta: &Meta) -> bool {
+    meta.follows && !matches!(meta.effect, Effect::Read) && !matches!(meta.cli, ["up" | "down"])
 }
 
 pub fn find(name: &str) -> Option<&'static Entry> {

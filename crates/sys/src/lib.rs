@@ -15,6 +15,7 @@ pub mod fifo;
 pub mod file;
 pub mod host;
 pub mod inherit;
+pub mod leash;
 pub mod memory;
 pub mod peer;
 pub mod poll;

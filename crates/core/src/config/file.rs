@@ -129,6 +129,7 @@ fn services(
         }
     }
     check_groups(reader, entries, config);
+    check_primary(reader, entries, config);
 }
 
 /// One service from its block. `look` sees it before its layers are gone.
@@ -158,6 +159,20 @@ pub(super) fn one(
     let built = service.build(reader);
     look(&built, &service, reader);
     built.definitions
+}
+
+/// A request that names no service must mean one thing, too.
+fn check_primary(reader: &mut Reader<'_>, services: &[Entry], config: &Config) {
+    let is_primary = |entry: &&Entry| {
+        config.services.iter().any(|it| it.primary && it.name.base() == &*entry.key)
+    };
+    let mut primary = services.iter().filter(is_primary);
+    let Some(first) = primary.next() else { return };
+    for entry in primary {
+        let (key, other) = (&entry.key, &first.key);
+        let message = format!("services.{key}.primary: '{other}' is the primary service already");
+        reader.problem(entry.place, message, Some("take it out of one of them".into()));
+    }
 }
 
 /// `proctor stop NAME` must mean one thing.

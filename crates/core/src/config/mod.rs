@@ -77,6 +77,8 @@ pub struct ServiceDef {
     pub oom_score_adj: Option<i32>,
     pub port: Option<u16>,
     pub autostart: bool,
+    /// Meant when no service is named.
+    pub primary: bool,
     pub stop: StopSpec,
     pub restart: RestartSpec,
     pub logs: LogSpec,

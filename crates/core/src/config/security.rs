@@ -2,7 +2,7 @@
 
 use super::listen::Listeners;
 use super::own;
-use super::problem::Place;
+use super::problem::{Place, quoted};
 use super::read::{Layer, Reader};
 use super::secret::HIDDEN;
 use super::value::Value;
@@ -21,6 +21,8 @@ pub struct Security {
     pub token: Option<ConfiguredToken>,
     /// The operations that network fronts offer; `None`: all.
     pub allowed: Option<BTreeSet<&'static str>>,
+    /// The first words of commands that may be run for callers over the network.
+    pub execute: Vec<Vec<String>>,
     pub audit: Audit,
 }
 
@@ -55,6 +57,7 @@ impl Security {
         strangers: Strangers::Nothing,
         token: None,
         allowed: Some(BTreeSet::new()),
+        execute: Vec::new(),
         audit: Audit::USUAL,
     };
 
@@ -102,7 +105,28 @@ pub(super) fn read(
         }
         _ => None,
     };
-    Security { strangers, token, allowed, audit: audit(own) }
+    let execute = execute(reader, own, spot(EXECUTE));
+    Security { strangers, token, allowed, execute, audit: audit(own) }
+}
+
+const EXECUTE: &str = "security.execute.allowed";
+
+fn execute(reader: &mut Reader<'_>, own: &Layer, place: Place) -> Vec<Vec<String>> {
+    let Some(Value::Words(texts)) = own.get(EXECUTE).map(|found| &found.value) else {
+        return Vec::new();
+    };
+    let mut commands = Vec::new();
+    for text in texts {
+        match shlex::split(&text.text).filter(|words| !words.is_empty()) {
+            Some(words) => commands.push(words),
+            None => {
+                let found = quoted(&text.shown);
+                let message = format!("supervisor.{EXECUTE}: found {found}, expected a command");
+                reader.problem(place, message, None);
+            }
+        }
+    }
+    commands
 }
 
 const ANONYMOUS_READ: &str = "security.authentication.anonymous_read";

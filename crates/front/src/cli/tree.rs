@@ -39,6 +39,7 @@ fn branch(words: &[OsString]) -> Option<Command> {
 
 /// Commands of two words, by the first.
 const NOUNS: &[(&str, &str, &str)] = &[
+    ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
     ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),
     ("token", "Tokens for clients of HTTP, TCP and MCP", "proctor token list"),
 ];

@@ -32,7 +32,11 @@ impl Bucket {
     /// Would one more be given?
     pub(super) fn look(&self, now: Instant) -> Result<(), Duration> {
         let missing = 1.0 - self.left_at(now);
-        if missing <= 0.0 { Ok(()) } else { Err(Duration::from_secs_f64(missing / self.rate.each_second)) }
+        if missing <= 0.0 {
+            Ok(())
+        } else {
+            Err(Duration::from_secs_f64(missing / self.rate.each_second))
+        }
     }
 
     pub(super) fn is_full(&self, now: Instant) -> bool {

@@ -1,6 +1,6 @@
 //! `service.remove`: stop and forget services that were added at run time.
 
-use super::stop::{USUAL_WAIT, named};
+use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
 use crate::input::Patience;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
@@ -58,7 +58,11 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
-        let names = context.engine.select(&named(&input.names, "remove")?)?;
+        if input.names.is_empty() {
+            let help = "`proctor remove NAME`, or `proctor remove all` for every one";
+            return Err(OpError::bad_input("which service?").help(help));
+        }
+        let names = context.engine.select(&input.names)?;
         context.engine.remove(&names).await?;
         let stopping = gone(context, &names, wait).await;
         let purged = input.purge && stopping.is_empty();

@@ -5,6 +5,7 @@ use crate::error::OpError;
 use crate::input::{Patience, Words};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::settle::{Changed, Goal, before, report, settle};
+use proctor_engine::api::RestartWith;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,10 +49,11 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
-        let names = context.engine.select(&named(&input.names, "restart")?)?;
+        let names = named(context, &input.names)?;
         context.engine.check_restartable(&names)?;
         let befores = before(context, &names, Goal::Restart);
-        context.engine.restart(&names, input.args.map(|words| words.0)).await?;
+        let with = RestartWith { args: input.args.map(|words| words.0), env: Vec::new() };
+        context.engine.restart(&names, with).await?;
         let settled = settle(context, Goal::Restart, &befores, wait).await;
         Ok(report(context, Goal::Restart, &befores, settled, !wait.is_zero()))
     }

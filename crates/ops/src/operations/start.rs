@@ -1,5 +1,6 @@
 //! `service.start`: start defined services, or define one on the spot and start it.
 
+use super::stop::named;
 use crate::error::OpError;
 use crate::input::{Caller, Definition, Patience};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
@@ -72,16 +73,12 @@ Examples:
         let wish = if input.once { Wish::Once } else { Wish::Up };
         let names = match (&input.name, input.names.is_empty()) {
             (Some(name), true) => define(context, name, &input, wish).await?,
-            (None, false) => {
-                let names = context.engine.select(&input.names)?;
+            (None, _) => {
+                let names = named(context, &input.names)?;
                 context.engine.check_startable(&names)?;
                 names
             }
             (Some(_), false) => return Err(OpError::bad_input("give 'names' or 'name', not both")),
-            (None, true) => {
-                return Err(OpError::bad_input("which service?")
-                    .help("`proctor start NAME`; `proctor start all` starts every one; `proctor list` shows them"));
-            }
         };
         begin(context, &names, wish, wait).await
     }

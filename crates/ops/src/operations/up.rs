@@ -10,7 +10,7 @@ use crate::settle::{Before, Changed, Goal, before, report, settle};
 use crate::show::{Page, Show, Style};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
-use proctor_engine::api::{Applied, ConfigRequest, View};
+use proctor_engine::api::{Applied, ConfigRequest, RestartWith, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -148,7 +148,7 @@ async fn begin(
     let starts = before(context, &fresh, Goal::Start);
     context.engine.set_wish(&fresh, Wish::Up).await?;
     if !stale.is_empty() {
-        context.engine.restart(&stale, None).await?;
+        context.engine.restart(&stale, RestartWith::default()).await?;
     }
     both(context, &starts, &restarts, wait).await
 }

@@ -82,7 +82,7 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait =
             input.timeout.map_or(Ok(USUAL_WAIT), |seconds| seconds_of("timeout", seconds))?;
-        let names = context.engine.select(&named(&input.names, "wait")?)?;
+        let names = named(context, &input.names)?;
         let deadline = Instant::now() + wait;
         loop {
             let (generation, verdicts) = context.engine.read(|view| {

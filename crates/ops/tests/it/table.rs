@@ -78,10 +78,14 @@ fn effects_are_what_they_do() {
     let expected = [
         (
             Effect::Read,
-            "service.list service.status service.wait log.read config.show daemon.status token.list token.path",
+            "service.list service.status service.wait log.read config.show daemon.status \
+             operation.list operation.status token.list token.path",
         ),
-        (Effect::Write, "service.stop service.down service.signal service.remove"),
-        (Effect::Exec, "service.start service.restart service.up service.add"),
+        (Effect::Write, "service.stop service.down service.signal service.remove operation.cancel"),
+        (
+            Effect::Exec,
+            "service.start service.restart service.up service.add command.execute service.custom_restart",
+        ),
         (Effect::Admin, "daemon.stop daemon.upgrade token.create token.revoke"),
     ];
     let count: usize = expected.iter().map(|(_, names)| names.split(' ').count()).sum();

@@ -4,6 +4,7 @@
 
 mod added;
 mod answers;
+mod commands;
 mod config;
 mod deaths;
 mod docs;
@@ -18,6 +19,7 @@ mod learned;
 mod lifecycle;
 mod logs;
 mod nothing_changes;
+mod operations;
 mod origins;
 mod process;
 mod proctor_itself;
@@ -30,3 +32,4 @@ mod surroundings;
 mod survival;
 mod takeover;
 mod trees;
+mod workflows;

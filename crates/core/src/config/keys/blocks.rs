@@ -263,6 +263,14 @@ pub(in super::super) const SECURITY: &[Key] = &[
         "true",
     ),
     key(
+        "execute",
+        Scope::Both,
+        Kind::Block(EXECUTE),
+        Absent::Nothing("see its keys"),
+        "Which commands callers over the network may have run.",
+        "{ allowed: [make test] }",
+    ),
+    key(
         "audit",
         Scope::Both,
         Kind::Block(AUDIT),
@@ -299,6 +307,16 @@ pub(in super::super) const AUTHENTICATION: &[Key] = &[
         "false",
     ),
 ];
+
+pub(in super::super) const EXECUTE: &[Key] = &[key(
+    "allowed",
+    Scope::Both,
+    Kind::List,
+    Absent::Value("[]"),
+    "The first words of commands that an admin may have run over the network, by `execute` and around a `custom-restart`; \
+     each text is split as a shell does. What begins otherwise is refused there. On this machine the owner runs anything.",
+    "[make test, ./bin/migrate]",
+)];
 
 pub(in super::super) const AUDIT: &[Key] = &[
     key(

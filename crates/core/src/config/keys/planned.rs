@@ -31,7 +31,6 @@ const PLANNED: &[Planned] = &[
     planned("alerts", Scope::Both, "alerts"),
     planned("metrics", Scope::Both, "metrics"),
     planned("depends_on", Scope::Service, "dependencies between services"),
-    planned("primary", Scope::Both, "the service meant when none is named"),
     planned("lease", Scope::Both, "leases"),
     planned("workflow", Scope::Both, "restart workflows"),
     planned("workflows", Scope::Both, "restart workflows"),

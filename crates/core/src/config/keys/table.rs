@@ -194,6 +194,14 @@ pub(in super::super) const KEYS: &[Key] = &[
         "[frontend]",
     ),
     key(
+        "primary",
+        Scope::Service,
+        Kind::Bool,
+        Absent::Value("false"),
+        "This service is meant where a request names none. One service may have it.",
+        "true",
+    ),
+    key(
         "port",
         Scope::Service,
         Kind::Integer { min: 1, max: 65535 },

@@ -92,6 +92,14 @@ fn names_that_cannot_be() {
         )]
     );
     assert_eq!(
+        problems(
+            "services:\n  web: {command: x, primary: true, instances: 2}\n  db: {command: y, primary: true}\n"
+        ),
+        [
+            "proctor.yaml:3:3: services.db.primary: 'web' is the primary service already; take it out of one of them"
+        ]
+    );
+    assert_eq!(
         problems("services:\n  web: {command: x}\n  db: {command: y, groups: [web]}\n"),
         [
             "proctor.yaml:2:3: services.web: a group of 'db' has the same name; rename the service or the group"

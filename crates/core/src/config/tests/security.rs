@@ -20,6 +20,7 @@ fn a_file_that_says_nothing_lets_the_owner_read_without_a_token() {
         strangers: Strangers::Read,
         token: None,
         allowed: None,
+        execute: Vec::new(),
         audit: Audit { reads: false, max_size: 16 << 20, max_files: 64 },
     };
     assert_eq!(security, expected);
@@ -43,6 +44,11 @@ fn strangers_tokens_and_commands_are_as_the_file_says() {
     assert_eq!(allowed, [&status[..], &["service.stop"]].concat());
     assert_eq!(security.token, Some(ConfiguredToken("12345678".into())));
     assert_eq!((security.audit.reads, security.audit.max_size), (true, 1 << 20));
+    let keys = "security: { execute: { allowed: [make 'a b', ./tool] } }";
+    assert_eq!(config(&file(keys)).security.execute, [vec!["make", "a b"], vec!["./tool"]]);
+    let open = "security: { execute: { allowed: [\"it's\"] } }";
+    let why = "supervisor.security.execute.allowed: found 'it's', expected a command";
+    assert_eq!(refused(open), [format!("proctor.yaml:2:36: {why}")]);
     let none = config(&file("security: { allowed_commands: [] }")).security;
     assert_eq!(none.allowed.map(|all| all.len()), Some(0), "an empty list allows nothing");
 }

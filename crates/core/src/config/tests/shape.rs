@@ -59,7 +59,6 @@ fn what_is_not_supported_yet_is_refused_by_name() {
         "workflow: {}",
         "pre_commands: []",
         "post_commands: []",
-        "primary: web",
     ] {
         let found = problems(&format!("supervisor:\n  {key}\n  services: {{}}\n"));
         assert!(
