@@ -37,8 +37,8 @@ pub trait Operation: 'static {
     }
 
     /// The answer where none of it depends on a running Proctor.
-    fn without_daemon(input: &Self::Input) -> Option<Result<Self::Output, OpError>> {
-        let _ = input;
+    fn without_daemon(home: &Home, input: &Self::Input) -> Option<Result<Self::Output, OpError>> {
+        let _ = (home, input);
         None
     }
 }
