@@ -25,6 +25,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("reload", &["config.reload"]),
     ("mode", &["mode.get", "mode.switch"]),
     ("operation", &["operation.list", "operation.status", "operation.cancel"]),
+    ("audit", &["audit.read", "audit.verify"]),
     ("token", &["token.create", "token.list", "token.revoke", "token.path"]),
     ("daemon", &["daemon.status", "daemon.stop", "daemon.upgrade"]),
     ("shutdown", &["daemon.stop"]),

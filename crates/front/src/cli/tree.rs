@@ -42,6 +42,7 @@ const NOUNS: &[(&str, &str, &str)] = &[
     ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
     ("mode", "The runtime mode: get, switch", "proctor mode get"),
     ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),
+    ("audit", "Who did what: read it, and check that nobody altered it", "proctor audit read"),
     ("token", "Tokens for clients of HTTP, TCP and MCP", "proctor token list"),
 ];
 
