@@ -278,3 +278,6 @@ impl crate::show::Show for Begun {
         page.line().dim(format!("  `proctor operation status {id} --wait` tells how it went"));
     }
 }
+
+#[cfg(test)]
+mod tests;
