@@ -1,6 +1,7 @@
 //! What the operations see of the engine. Reading never waits for anything; writing is a message to the one
 //! owner of the state.
 
+use crate::audit::Audit;
 pub use crate::command::{CommandPlan, End, Finished, Surroundings};
 use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
@@ -46,6 +47,7 @@ struct Inner {
     meter: Meter,
     commands: Commands,
     tokens: Arc<Tokens>,
+    audit: Audit,
 }
 
 /// Everything known now. Lives behind a lock held for microseconds; see [`Engine::read`].
@@ -224,9 +226,10 @@ impl Engine {
         link: Link,
         owner: mpsc::Sender<Command>,
         tokens: Arc<Tokens>,
+        audit: Audit,
     ) -> Engine {
         let (commands, meter) = (Commands::new(home.clone()), Meter::new());
-        let inner = Inner { home, registry, link, owner, meter, commands, tokens };
+        let inner = Inner { home, registry, link, owner, meter, commands, tokens, audit };
         Engine { inner: Arc::new(inner) }
     }
 
@@ -236,6 +239,11 @@ impl Engine {
         let guard = self.inner.registry.guard();
         let configured = guard.token.as_ref().filter(|_| guessable);
         self.inner.tokens.authenticate(presented, configured)
+    }
+
+    /// Where it is written down who did what.
+    pub fn audit(&self) -> &Audit {
+        &self.inner.audit
     }
 
     /// Look at who may do what.
@@ -294,6 +302,22 @@ impl Engine {
         given: (Option<Vec<(String, String)>>, Option<PathBuf>),
     ) -> Result<Surroundings, EngineError> {
         surroundings::of(&self.inner.registry, service, given)
+    }
+
+    /// Is a configuration in force?
+    pub fn is_configured(&self) -> bool {
+        self.inner.registry.current().is_some()
+    }
+
+    /// A variable of the environment that the configuration in force was applied with, or else of the daemon's own.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let current = self.inner.registry.current();
+        let given = current.as_ref().and_then(|current| current.given.as_ref());
+        let value = match given {
+            Some(given) => given.get(name).cloned(),
+            None => std::env::var(name).ok(),
+        };
+        value.filter(|value| !value.is_empty())
     }
 
     /// Run a command to its end. Dropped early, everything of it is killed.

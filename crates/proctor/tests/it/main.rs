@@ -20,6 +20,7 @@ mod http;
 mod learned;
 mod lifecycle;
 mod logs;
+mod news;
 mod nothing_changes;
 mod operations;
 mod origins;
