@@ -55,6 +55,9 @@ pub struct ServiceStatus {
     pub added: bool,
     /// Its settings changed since it was started; a restart applies them
     pub stale: bool,
+    /// It is meant where none is named
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub primary: bool,
 }
 
 /// What people see of a phase.
@@ -195,6 +198,7 @@ impl ServiceStatus {
             groups: view.groups.clone(),
             added: view.added,
             stale: view.stale,
+            primary: view.primary,
         }
     }
 }

@@ -22,6 +22,7 @@ mod logs;
 mod nothing_changes;
 mod operations;
 mod origins;
+mod parity;
 mod process;
 mod proctor_itself;
 mod requests;

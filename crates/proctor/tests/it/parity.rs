@@ -1,0 +1,210 @@
+//! One door: whatever the front, an operation is given the same, answers the same, and is refused the same.
+//!
+//! Made from the table, so that a new operation is looked at without a line here.
+
+use crate::control::{Control, admin, forget_times, listening};
+use crate::support::{LIMIT, service, services};
+use proctor_ops::operation::{Effect, Role};
+use proctor_ops::table::{Entry, TABLE};
+use proctor_testkit::Home;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+/// What came back, without what belongs to a front.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    /// The output, and whether it is what was asked for where the front says that.
+    Done(Value),
+    Refused {
+        code: Value,
+        message: Value,
+        help: Value,
+        details: Value,
+    },
+}
+
+/// A way to an operation.
+trait Way {
+    fn name(&self) -> &'static str;
+    fn ask(&mut self, op: &str, input: &Value) -> Outcome;
+}
+
+fn refused(message: &Value, error: &Value) -> Outcome {
+    let field = |name: &str| error.get(name).cloned().unwrap_or(Value::Null);
+    Outcome::Refused {
+        code: field("code"),
+        message: message.clone(),
+        help: field("help"),
+        details: field("details"),
+    }
+}
+
+struct Socket(UnixStream, BufReader<UnixStream>);
+
+impl Socket {
+    fn connect(home: &Home) -> Socket {
+        let stream = UnixStream::connect(home.path().join("run/proctor.sock")).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let reader = BufReader::new(stream.try_clone().unwrap());
+        Socket(stream, reader)
+    }
+}
+
+impl Way for Socket {
+    fn name(&self) -> &'static str {
+        "unix socket"
+    }
+
+    fn ask(&mut self, op: &str, input: &Value) -> Outcome {
+        writeln!(self.0, "{}", json!({ "op": op, "input": input })).unwrap();
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        match answer.get("ok") {
+            Some(output) => Outcome::Done(output.clone()),
+            None => refused(&answer["error"]["message"], &answer["error"]),
+        }
+    }
+}
+
+impl Way for Control {
+    fn name(&self) -> &'static str {
+        "control port"
+    }
+
+    fn ask(&mut self, op: &str, input: &Value) -> Outcome {
+        let answer = Control::ask(self, &json!({ "op": op, "input": input }));
+        let data = &answer["data"];
+        let is_error = answer["success"] == false && data.get("code").is_some_and(Value::is_string);
+        match is_error {
+            true => refused(&answer["message"], data),
+            false => Outcome::Done(data.clone()),
+        }
+    }
+}
+
+fn home() -> Home {
+    listening(&services(&[
+        service("web", &["--lines", "3"], "groups: [front]"),
+        service("idle", &[], "autostart: false"),
+    ]))
+}
+
+fn token(home: &Home, name: &str) -> String {
+    let made = home.json(["token", "create", name, "--role", name]);
+    made["secret"].as_str().or(made["token"].as_str()).unwrap().to_owned()
+}
+
+/// The same question through every way, and the same answer.
+#[track_caller]
+fn same(ways: &mut [&mut dyn Way], op: &str, input: &Value) -> Outcome {
+    let mut first: Option<(&'static str, Outcome)> = None;
+    for way in ways {
+        let mut outcome = way.ask(op, input);
+        if let Outcome::Done(output) = &mut outcome {
+            forget_times(output);
+        }
+        match &first {
+            None => first = Some((way.name(), outcome)),
+            Some((name, known)) => {
+                assert_eq!(&outcome, known, "{op} {input}: {} and {name}", way.name());
+            }
+        }
+    }
+    first.expect("there is a way").1
+}
+
+/// Inputs that make no sense for any operation.
+fn nonsense(entry: &Entry) -> Vec<Value> {
+    let mut inputs = vec![
+        json!([1]),
+        json!("text"),
+        json!({ "no_such_field": 1 }),
+        json!({ "x": "y".repeat(entry.meta.max_input.min(100_000)) }),
+    ];
+    let schema = entry.input_schema();
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    // No field takes this.
+    inputs.extend(fields.map(|(field, _)| json!({ field: { "deep": [[[null]]] } })));
+    inputs
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_same_words_everywhere() {
+    let home = home();
+    let (mut socket, mut control) = (Socket::connect(&home), Control::known(&home, &admin(&home)));
+    let mut ways: [&mut dyn Way; 2] = [&mut socket, &mut control];
+    for entry in TABLE {
+        for input in nonsense(entry) {
+            let outcome = same(&mut ways, entry.meta.name, &input);
+            assert!(
+                matches!(outcome, Outcome::Refused { .. }),
+                "{} {input}: {outcome:?}",
+                entry.meta.name
+            );
+        }
+    }
+    same(&mut ways, "service.nothing", &json!({}));
+}
+
+#[test]
+fn reading_answers_the_same_everywhere() {
+    let home = home();
+    let (mut socket, mut control) = (Socket::connect(&home), Control::known(&home, &admin(&home)));
+    let mut ways: [&mut dyn Way; 2] = [&mut socket, &mut control];
+    for entry in TABLE.iter().filter(|entry| entry.meta.effect == Effect::Read) {
+        for input in [json!({}), json!({ "names": ["web"] }), json!({ "names": ["nothing"] })] {
+            // Waiting for what will not happen takes as long as it is told to.
+            let input = match (input, entry.meta.name) {
+                (Value::Object(mut fields), "service.wait") => {
+                    fields.insert("timeout".into(), json!(0));
+                    Value::Object(fields)
+                }
+                (input, _) => input,
+            };
+            same(&mut ways, entry.meta.name, &input);
+        }
+    }
+}
+
+/// No more than an operation must be given to be understood.
+fn least(entry: &Entry) -> Value {
+    let schema = entry.input_schema();
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    required.map(|field| (field.to_owned(), json!("x"))).collect()
+}
+
+/// Without a token, as a viewer and as an operator: only what the role of an operation says.
+#[test]
+fn a_role_gets_what_the_table_says_and_nothing_else() {
+    let home = home();
+    let callers =
+        [("nobody", None), ("viewer", Some(Role::Viewer)), ("operator", Some(Role::Operator))];
+    for (name, role) in callers {
+        let mut control = match role {
+            Some(_) => Control::known(&home, &token(&home, name)),
+            None => Control::connect(home.port("tcp")),
+        };
+        for entry in TABLE {
+            let needs = entry.meta.role;
+            let allowed = role.unwrap_or(Role::Viewer) >= needs;
+            // What changes something is tried only where it is to be refused.
+            if allowed && entry.meta.effect != Effect::Read {
+                continue;
+            }
+            let outcome = Way::ask(&mut control, entry.meta.name, &least(entry));
+            let code = match &outcome {
+                Outcome::Done(_) => None,
+                Outcome::Refused { code, .. } => code.as_str(),
+            };
+            let barred = matches!(code, Some("unauthenticated" | "forbidden"));
+            assert_eq!(barred, !allowed, "{name}: {} needs {needs}: {outcome:?}", entry.meta.name);
+            if role.is_none() && needs > Role::Viewer {
+                assert_eq!(code, Some("unauthenticated"));
+                control = Control::connect(home.port("tcp"));
+            }
+        }
+    }
+    assert_eq!(crate::support::status(&home, "web")["state"], "running");
+}
