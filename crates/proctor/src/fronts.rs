@@ -3,7 +3,7 @@
 use proctor_core::config::listen::{Listeners, Place};
 use proctor_engine::api::Engine;
 use proctor_front::listen::{Listener, State};
-use proctor_front::{local, tcp};
+use proctor_front::{http, local, tcp};
 use proctor_ops::operation::Context;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -11,11 +11,13 @@ use std::sync::Arc;
 /// Serve until the future is dropped, or clients of the unix socket cannot be served.
 pub(crate) async fn serve(clients: UnixListener, context: Context) {
     let control = listener(&context.engine, "tcp", |wanted| wanted.tcp);
+    let web = listener(&context.engine, "http", |wanted| wanted.http.place);
     tokio::select! {
         Err(error) = local::serve(clients, context.clone()) => {
             tracing::error!(%error, "clients cannot be served");
         }
-        never = tcp::serve(control, Arc::new(context)) => match never {},
+        never = tcp::serve(control, Arc::new(context.clone())) => match never {},
+        never = http::serve(web, Arc::new(context)) => match never {},
     }
 }
 

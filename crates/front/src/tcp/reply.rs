@@ -169,7 +169,7 @@ mod tests {
         Answer::Done {
             op: "service.list".to_owned(),
             shape: Shape::AsItIs,
-            reply: Reply { text: text.to_owned(), verdict, background: false },
+            reply: Reply { text: text.to_owned(), verdict, ..Reply::default() },
         }
     }
 

@@ -79,11 +79,11 @@ impl Dispatch for Scripted {
 /// The script's output in the form that was asked for.
 fn reply(op: &str, output: &Value, form: Form) -> Result<Reply, OpError> {
     match form {
-        Form::Json => Ok(Reply { text: output.to_string(), verdict: None, background: false }),
+        Form::Json => Ok(Reply { text: output.to_string(), ..Reply::default() }),
         Form::Page { width, paint, zone: _ } => {
             let mut page = Page::new(|| jiff::tz::TimeZone::UTC);
             let verdict = find(op).ok_or_else(|| unknown(op))?.show(output, &mut page)?;
-            Ok(Reply { text: page.render(width, paint), verdict, background: false })
+            Ok(Reply { text: page.render(width, paint), verdict, ..Reply::default() })
         }
     }
 }
