@@ -20,6 +20,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("remove", &["service.remove"]),
     ("config", &["config.show"]),
     ("operation", &["operation.list", "operation.status", "operation.cancel"]),
+    ("audit", &["audit.read", "audit.verify"]),
     ("token", &["token.create", "token.list", "token.revoke", "token.path"]),
     ("daemon", &["daemon.status", "daemon.stop", "daemon.upgrade"]),
     ("shutdown", &["daemon.stop"]),

@@ -100,6 +100,16 @@ impl Home {
         self.state.join("token")
     }
 
+    /// Who did what.
+    pub fn audit(&self) -> PathBuf {
+        self.state.join("audit")
+    }
+
+    /// How far the audit went: lines that are missing at its end are noticed by it.
+    pub fn audit_head(&self) -> PathBuf {
+        self.state.join("audit.head")
+    }
+
     pub fn logs(&self) -> PathBuf {
         self.state.join("logs")
     }

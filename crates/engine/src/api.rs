@@ -1,6 +1,7 @@
 //! What the operations see of the engine. Reading never waits for anything; writing is a message to the one
 //! owner of the state.
 
+use crate::audit::Audit;
 pub use crate::command::{CommandPlan, End, Finished, Surroundings};
 use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
@@ -46,6 +47,7 @@ struct Inner {
     meter: Meter,
     commands: Commands,
     tokens: Arc<Tokens>,
+    audit: Audit,
 }
 
 /// Everything known now. Lives behind a lock held for microseconds; see [`Engine::read`].
@@ -224,9 +226,10 @@ impl Engine {
         link: Link,
         owner: mpsc::Sender<Command>,
         tokens: Arc<Tokens>,
+        audit: Audit,
     ) -> Engine {
         let (commands, meter) = (Commands::new(home.clone()), Meter::new());
-        let inner = Inner { home, registry, link, owner, meter, commands, tokens };
+        let inner = Inner { home, registry, link, owner, meter, commands, tokens, audit };
         Engine { inner: Arc::new(inner) }
     }
 
@@ -236,6 +239,11 @@ impl Engine {
         let guard = self.inner.registry.guard();
         let configured = guard.token.as_ref().filter(|_| guessable);
         self.inner.tokens.authenticate(presented, configured)
+    }
+
+    /// Where it is written down who did what.
+    pub fn audit(&self) -> &Audit {
+        &self.inner.audit
     }
 
     /// Look at who may do what.

@@ -4,6 +4,7 @@
 //! to be said to the keeper is said in the background, before anything a client asks for.
 
 use crate::api::Engine;
+use crate::audit::Audit;
 use crate::command;
 use crate::link::{self, Closed, Incoming, Link, News};
 use crate::owner::{Command, INBOX, Owner};
@@ -90,11 +91,17 @@ async fn begin(home: Home, keeper: UnixStream) -> Result<Daemon, Ending> {
     let unsaved = Arc::clone(&tokens);
     tasks.spawn(async move { drop(crate::blocking(move || unsaved.save_first()).await) });
 
+    let (audit, writer) = Audit::new(&home, Arc::clone(&registry));
+    tasks.spawn(writer);
     let pump = tokio::spawn(pump(incoming, Arc::clone(&registry), witnesses));
     tasks.spawn(probes::run(Arc::clone(&registry), link.clone()));
     let (sender, inbox) = mpsc::channel::<Command>(INBOX);
     tasks.spawn(own(store, startup, Arc::clone(&registry), link.clone(), inbox));
-    Ok(Daemon { engine: Engine::new(home, registry, link, sender, tokens), pump, _tasks: tasks })
+    Ok(Daemon {
+        engine: Engine::new(home, registry, link, sender, tokens, audit),
+        pump,
+        _tasks: tasks,
+    })
 }
 
 impl Daemon {

@@ -7,6 +7,7 @@
 mod added;
 pub mod api;
 mod apply;
+pub mod audit;
 mod board;
 mod command;
 pub mod daemon;

@@ -17,6 +17,11 @@ pub fn tokens(bytes: &[u8]) -> Result<Vec<u8>, String> {
     crate::tokens::again(bytes)
 }
 
+/// A line of the audit, understood and written anew.
+pub fn audit_line(line: &[u8]) -> Result<Vec<u8>, String> {
+    crate::audit::again(line)
+}
+
 /// A cursor that a client gave back, understood and written anew.
 pub fn cursor(text: &str) -> Result<String, EngineError> {
     logs::cursor_again(text)

@@ -4,12 +4,15 @@
 //! passes on the reply. Every check (decoding, permission, limits) is on that way and nowhere else.
 //! What is left out on purpose: sockets, terminals, argument parsing. They belong to the fronts.
 
+mod check;
 mod command;
 pub mod counters;
 pub mod dispatch;
 pub mod error;
 pub mod input;
+pub mod limits;
 pub mod moment;
+mod noted;
 pub mod operation;
 pub mod operations;
 mod remedy;
@@ -17,5 +20,6 @@ pub mod reply;
 pub mod settle;
 pub mod show;
 pub mod status;
+mod subject;
 pub mod table;
 pub mod underway;

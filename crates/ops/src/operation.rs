@@ -3,14 +3,15 @@
 //! Leaves out how requests arrive (the fronts) and what is checked before the work begins (`dispatch`).
 
 use crate::counters::Counters;
-use crate::dispatch::Limits;
 use crate::error::{Code, OpError};
+use crate::limits::{Limits, limited};
 use crate::show::Show;
 use crate::underway::{Call, Underway};
 pub use proctor_core::access::{Caller, Front, Principal, Role, TokenId};
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_engine::api::Engine;
+use proctor_engine::audit::Call as AuditCall;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::PathBuf;
@@ -36,8 +37,8 @@ pub trait Operation: 'static {
     }
 
     /// The answer where none of it depends on a running Proctor.
-    fn without_daemon(input: &Self::Input) -> Option<Result<Self::Output, OpError>> {
-        let _ = input;
+    fn without_daemon(home: &Home, input: &Self::Input) -> Option<Result<Self::Output, OpError>> {
+        let _ = (home, input);
         None
     }
 }
@@ -180,6 +181,9 @@ impl Meta {
     }
 }
 
+/// Far longer than any that was made; what is longer was sent to keep us busy.
+const LONGEST_TOKEN: usize = 1024;
+
 /// What an operation works with.
 #[derive(Clone)]
 pub struct Context {
@@ -229,10 +233,24 @@ impl Context {
     /// Whose token this is. Asked of the context of the connection that presents it: failures are counted by where
     /// they come from.
     pub fn authenticate(&self, presented: &str) -> Result<Principal, OpError> {
-        self.engine.authenticate(presented, true).ok_or_else(|| {
-            OpError::new(Code::Unauthenticated, "this token is not valid").help(
-                "it may have expired or been revoked; `proctor token list` shows those that exist",
-            )
-        })
+        let guess = self.limits.may_guess(&self.caller);
+        let fits = presented.len() <= LONGEST_TOKEN;
+        let found = fits.then(|| self.engine.authenticate(presented, guess.is_ok())).flatten();
+        let audit = self.engine.audit();
+        match (found, guess) {
+            (Some(principal), _) => Ok(principal),
+            (None, Err(wait)) => {
+                audit.skipped();
+                Err(limited("too many tokens that are not valid", wait))
+            }
+            (None, Ok(())) => {
+                self.limits.guessed_wrong(&self.caller);
+                let code = Code::Unauthenticated;
+                audit.refused(AuditCall::new(&self.caller, "authenticate", &[]), code.as_str());
+                Err(OpError::new(code, "this token is not valid").help(
+                    "it may have expired or been revoked; `proctor token list` shows those that exist",
+                ))
+            }
+        }
     }
 }

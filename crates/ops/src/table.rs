@@ -8,6 +8,7 @@ use crate::show::{Page, Show};
 use crate::underway::{Begun, FLAG, FLAG_HELP};
 use clap::ArgAction::SetTrue;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use proctor_core::home::Home;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -35,6 +36,8 @@ pub static TABLE: &[Entry] = &[
     Entry::of::<op::operation_list::OperationList>(),
     Entry::of::<op::operation_status::Status>(),
     Entry::of::<op::operation_cancel::OperationCancel>(),
+    Entry::of::<op::audit_read::AuditRead>(),
+    Entry::of::<op::audit_verify::AuditVerify>(),
     Entry::of::<op::token_create::TokenCreate>(),
     Entry::of::<op::token_list::TokenList>(),
     Entry::of::<op::token_revoke::TokenRevoke>(),
@@ -55,7 +58,7 @@ pub struct Entry {
     output_schema: fn() -> Value,
     pub(crate) again: fn(Value) -> Result<Value, OpError>,
     pub(crate) request: fn(Value) -> Result<Request, OpError>,
-    without_daemon: fn(&Value) -> Option<Result<Value, OpError>>,
+    without_daemon: fn(&Home, &Value) -> Option<Result<Value, OpError>>,
     show: fn(&Value, &mut Page) -> Result<Option<crate::error::Code>, OpError>,
 }
 
@@ -122,9 +125,9 @@ impl Entry {
                 let input = decode::<O::Input>(input)?;
                 Ok(Request { role: O::role(&input), call: Box::new(Call::<O>(input)) })
             },
-            without_daemon: |input| {
+            without_daemon: |home, input| {
                 let input = serde_json::from_value(input.clone()).ok()?;
-                O::without_daemon(&input).map(|output| to_json(&output?))
+                O::without_daemon(home, &input).map(|output| to_json(&output?))
             },
             show: |output, page| {
                 if let Some(begun) = Begun::of(output).filter(|_| O::META.follows) {
@@ -157,8 +160,8 @@ impl Entry {
     }
 
     /// The answer where none of it depends on a running Proctor.
-    pub fn without_daemon(&self, input: &Value) -> Option<Result<Value, OpError>> {
-        (self.without_daemon)(input)
+    pub fn without_daemon(&self, home: &Home, input: &Value) -> Option<Result<Value, OpError>> {
+        (self.without_daemon)(home, input)
     }
 
     /// Put an output on a page; the code says that what was asked for is not what is.

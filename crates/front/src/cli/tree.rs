@@ -41,6 +41,7 @@ fn branch(words: &[OsString]) -> Option<Command> {
 const NOUNS: &[(&str, &str, &str)] = &[
     ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
     ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),
+    ("audit", "Who did what: read it, and check that nobody altered it", "proctor audit read"),
     ("token", "Tokens for clients of HTTP, TCP and MCP", "proctor token list"),
 ];
 

@@ -5,6 +5,7 @@ use crate::input::Caller;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_core::config::Setting;
+use proctor_core::home::Home;
 use proctor_engine::api::{ConfigRequest, Engine};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -94,7 +95,7 @@ Examples:
         Ok(output(&input, source, settings.unpack()))
     }
 
-    fn without_daemon(input: &Input) -> Option<Result<Output, OpError>> {
+    fn without_daemon(_: &Home, input: &Input) -> Option<Result<Output, OpError>> {
         if input.example {
             return Some(Ok(example()));
         }

@@ -78,6 +78,7 @@ Examples:
             }
             let mut problems = view.problems.clone();
             problems.extend(context.engine.tokens().problem());
+            problems.extend(context.engine.audit().problem());
             let mut listening = BTreeMap::new();
             for (front, state) in &view.listening {
                 match state {

@@ -1,6 +1,8 @@
 //! One file for each operation.
 
 pub mod add;
+pub mod audit_read;
+pub mod audit_verify;
 pub mod config;
 pub mod custom_restart;
 pub mod daemon_status;

@@ -10,6 +10,8 @@ mod call;
 pub use call::{Call, Outcome, Progress, Step};
 
 use crate::error::{Code, OpError};
+use crate::limits::Permit;
+use crate::noted::Noted;
 use crate::operation::{Context, Effect, Meta};
 use crate::reply::{Form, Reply};
 use crate::table::Request;
@@ -21,7 +23,7 @@ use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// The field of an input that asks for an answer at once.
@@ -84,7 +86,9 @@ pub(crate) struct Work {
     pub(crate) form: Form,
     pub(crate) background: bool,
     /// Held as long as it is under way.
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) permit: Permit,
+    /// What the audit has of it.
+    pub(crate) noted: Option<Noted>,
 }
 
 /// Take the flag off an input, if this operation has it.
@@ -218,7 +222,7 @@ impl Seen {
     }
 
     async fn run(self, context: Context, work: Work) -> Result<Reply, OpError> {
-        let Work { request, form, permit, .. } = work;
+        let Work { request, form, permit, noted, .. } = work;
         let meta = self.call.meta;
         let answer = tokio::select! {
             biased;
@@ -228,6 +232,9 @@ impl Seen {
                 Err(_) => Err(late(meta)),
             },
         };
+        if let Some(noted) = noted {
+            noted.end(&context, &answer).await;
+        }
         drop(permit);
         self.call.end(&answer, self.background);
         answer

@@ -79,7 +79,7 @@ fn effects_are_what_they_do() {
         (
             Effect::Read,
             "service.list service.status service.wait log.read config.show daemon.status \
-             operation.list operation.status token.list token.path",
+             operation.list operation.status token.list token.path audit.read audit.verify",
         ),
         (Effect::Write, "service.stop service.down service.signal service.remove operation.cancel"),
         (
@@ -180,6 +180,11 @@ fn command_lines_become_inputs() {
         "token.create",
         &["ci", "--role", "operator", "--expires", "7d"],
         r#"{"name":"ci","role":"operator","expires":"7d"}"#,
+    );
+    check(
+        "audit.read",
+        &["-n", "5", "--who", "ci", "--code", "forbidden"],
+        r#"{"lines":5,"who":"ci","code":"forbidden"}"#,
     );
     check("token.revoke", &["ci"], r#"{"name":"ci"}"#);
     check("daemon.upgrade", &["--binary", "/b"], r#"{"binary":"/b"}"#);
