@@ -68,7 +68,7 @@ pub(super) struct Visitor {
     pub(super) shared: Arc<Shared>,
     seat: Seat,
     /// What the kernel says of somebody without a token: asked once, if at all.
-    nameless: OnceLock<Result<Principal, OpError>>,
+    nameless: OnceLock<Principal>,
 }
 
 impl Shared {
@@ -188,9 +188,9 @@ impl Visitor {
         self.seat.leave().await;
     }
 
-    /// Somebody without a token: may they be here at all?
-    pub(super) fn nameless(&self) -> Result<Principal, OpError> {
-        self.nameless.get_or_init(|| nearby::anonymous(self.local, self.peer)).clone()
+    /// Somebody without a token.
+    pub(super) fn nameless(&self) -> Principal {
+        self.nameless.get_or_init(|| nearby::without_token(self.local, self.peer)).clone()
     }
 
     /// Whose token this is.

@@ -91,7 +91,7 @@ pub(super) fn visitor(parts: &Parts) -> Result<Arc<Visitor>, Refusal> {
 /// Escapes make a text longer than what it says.
 fn most(route: &Route, principal: &Principal) -> usize {
     match principal {
-        Principal::Anonymous => MOST_OF_NAMELESS,
+        Principal::Anonymous | Principal::Stranger => MOST_OF_NAMELESS,
         Principal::Local { .. } | Principal::Token { .. } => route.entry.meta.max_input * 2,
     }
 }
