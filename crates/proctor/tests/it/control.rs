@@ -32,7 +32,7 @@ impl Control {
 
     #[track_caller]
     pub(crate) fn ask(&mut self, command: &Value) -> Value {
-        writeln!(self.stream, "{command}").unwrap();
+        self.stream.write_all(format!("{command}\n").as_bytes()).unwrap();
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         let answer: Value =
@@ -45,7 +45,7 @@ impl Control {
     /// What it answers to plain words, without the empty line.
     #[track_caller]
     fn say(&mut self, words: &str) -> String {
-        writeln!(self.stream, "{words}").unwrap();
+        self.stream.write_all(format!("{words}\n").as_bytes()).unwrap();
         let mut text = String::new();
         loop {
             let mut line = String::new();
