@@ -304,6 +304,22 @@ impl Engine {
         surroundings::of(&self.inner.registry, service, given)
     }
 
+    /// Is a configuration in force?
+    pub fn is_configured(&self) -> bool {
+        self.inner.registry.current().is_some()
+    }
+
+    /// A variable of the environment that the configuration in force was applied with, or else of the daemon's own.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let current = self.inner.registry.current();
+        let given = current.as_ref().and_then(|current| current.given.as_ref());
+        let value = match given {
+            Some(given) => given.get(name).cloned(),
+            None => std::env::var(name).ok(),
+        };
+        value.filter(|value| !value.is_empty())
+    }
+
     /// Run a command to its end. Dropped early, everything of it is killed.
     pub async fn run_command(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
         self.inner.commands.run(plan).await

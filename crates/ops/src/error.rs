@@ -68,6 +68,7 @@ pub enum Code {
     Unauthenticated,
     RateLimited,
     TooLarge,
+    InvalidMode,
     Conflict,
     Stale,
     Cancelled,
@@ -110,6 +111,7 @@ pub const TABLE: &[Row] = &[
     ),
     row(Code::BadInput, "bad_input", 2, 400, "the request itself is wrong"),
     row(Code::TooLarge, "too_large", 2, 413, "the request is too large"),
+    row(Code::InvalidMode, "invalid_mode", 2, 400, "there is no such runtime mode"),
     row(Code::UnknownOperation, "unknown_operation", 2, 404, "there is no such operation"),
     row(Code::UnknownService, "unknown_service", 3, 404, "no service or group has that name"),
     row(Code::NotFound, "not_found", 3, 404, "no such thing; the message says what"),
@@ -216,6 +218,7 @@ mod tests {
             Unauthenticated,
             RateLimited,
             TooLarge,
+            InvalidMode,
             Conflict,
             Stale,
             Cancelled,
@@ -227,7 +230,7 @@ mod tests {
                 | ServiceFailed | Unavailable | ConnectionLost | Busy | Timeout | BadConfig
                 | AlreadyExists | DefinedInFile | HomeInUse | PortInUse | ProgramMissing
                 | UnknownUser | Forbidden | NotFound | Unauthenticated | RateLimited | TooLarge
-                | Conflict | Stale | Cancelled | AuditUnavailable => {}
+                | InvalidMode | Conflict | Stale | Cancelled | AuditUnavailable => {}
             }
         }
         all.to_vec()

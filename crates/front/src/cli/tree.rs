@@ -40,6 +40,7 @@ fn branch(words: &[OsString]) -> Option<Command> {
 /// Commands of two words, by the first.
 const NOUNS: &[(&str, &str, &str)] = &[
     ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
+    ("mode", "The runtime mode: get, switch", "proctor mode get"),
     ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),
     ("audit", "Who did what: read it, and check that nobody altered it", "proctor audit read"),
     ("token", "Tokens for clients of HTTP, TCP and MCP", "proctor token list"),
@@ -93,6 +94,9 @@ fn of(entry: &Entry, word: &'static str) -> Command {
         .visible_aliases(entry.meta.aliases);
     command.defer(match entry.meta.name {
         "log.read" => |command| logs::Options::augment_args(augmented(command, "log.read")),
+        "event.read" => {
+            |command| super::events::Options::augment_args(augmented(command, "event.read"))
+        }
         "service.up" => {
             |command| super::up::Options::augment_args(augmented(command, "service.up"))
         }

@@ -53,6 +53,9 @@ pub struct ServiceStatus {
     pub groups: Vec<String>,
     /// Added at run time (true) or defined in the configuration file (false)
     pub added: bool,
+    /// Meant where a request names no service
+    #[serde(default)]
+    pub primary: bool,
     /// Its settings changed since it was started; a restart applies them
     pub stale: bool,
     /// It is meant where none is named
@@ -197,6 +200,7 @@ impl ServiceStatus {
             description: view.description.clone(),
             groups: view.groups.clone(),
             added: view.added,
+            primary: view.primary,
             stale: view.stale,
             primary: view.primary,
         }

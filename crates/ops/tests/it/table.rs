@@ -79,14 +79,16 @@ fn effects_are_what_they_do() {
         (
             Effect::Read,
             "service.list service.status service.wait log.read config.show daemon.status \
-             operation.list operation.status token.list token.path audit.read audit.verify",
+             operation.list operation.status token.list token.path \
+             event.read daemon.health daemon.metrics mode.get audit.read audit.verify",
         ),
         (Effect::Write, "service.stop service.down service.signal service.remove operation.cancel"),
         (
             Effect::Exec,
-            "service.start service.restart service.up service.add command.execute service.custom_restart",
+            "service.start service.restart service.up service.add command.execute \
+             service.custom_restart config.reload",
         ),
-        (Effect::Admin, "daemon.stop daemon.upgrade token.create token.revoke"),
+        (Effect::Admin, "daemon.stop daemon.upgrade token.create token.revoke mode.switch"),
     ];
     let count: usize = expected.iter().map(|(_, names)| names.split(' ').count()).sum();
     assert_eq!(count, TABLE.len(), "a new operation is not in this list");

@@ -19,6 +19,7 @@ mod hostile;
 mod learned;
 mod lifecycle;
 mod logs;
+mod news;
 mod nothing_changes;
 mod operations;
 mod origins;
