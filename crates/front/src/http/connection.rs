@@ -188,7 +188,7 @@ impl Visitor {
         self.seat.leave().await;
     }
 
-    /// Somebody without a token.
+    /// Who is here without a token.
     pub(super) fn nameless(&self) -> Principal {
         self.nameless.get_or_init(|| nearby::without_token(self.local, self.peer)).clone()
     }

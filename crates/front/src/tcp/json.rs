@@ -78,7 +78,7 @@ fn command(name: &str, inner: Value, token: Option<String>) -> Result<Said, OpEr
         }
         "HealthCheck" => {
             let OfService { service } = read(name, inner)?;
-            said("daemon.health", with_names(service, Map::new()), Shape::Only(&["healthy"]))
+            said("daemon.health", with_names(service, Map::new()), Shape::Health)
         }
         "ReloadConfig" => said("config.reload", without_nulls(name, inner)?, Shape::AsItIs),
         "CustomRestart" => {

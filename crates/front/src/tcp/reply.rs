@@ -102,6 +102,12 @@ fn done(op: &str, shape: Shape, reply: &Reply) -> Result<Vec<u8>, OpError> {
     let data = match shape {
         Shape::AsItIs => Data::Raw(read(&reply.text)?),
         Shape::Status(asked) => Data::Value(shown_status(&read(&reply.text)?, asked)),
+        Shape::Health => {
+            let health: Value = read(&reply.text)?;
+            let healthy = &health["healthy"];
+            let message = if *healthy == true { "healthy" } else { "unhealthy" };
+            return Ok(envelope(true, message.into(), Data::Value(json!({ "healthy": healthy }))));
+        }
         Shape::Only(fields) => Data::Value(legacy::only(fields, read(&reply.text)?)),
     };
     Ok(envelope(success, message, data))

@@ -44,6 +44,8 @@ pub enum Shape {
     AsItIs,
     /// One service of [`crate::legacy`], or a map of them.
     Status(Asked),
+    /// `{"healthy":…}`: that something is not well is an answer, and no failure to answer.
+    Health,
     /// These fields of it, which are those that programs know.
     Only(&'static [&'static str]),
 }

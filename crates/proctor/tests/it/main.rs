@@ -16,6 +16,7 @@ mod full_disk;
 mod health;
 mod homes;
 mod hostile;
+mod http;
 mod learned;
 mod lifecycle;
 mod logs;
