@@ -4,6 +4,7 @@
 use crate::cli::{command, said};
 use crate::script::{Daemon, now};
 use clap::{Arg, Command};
+use proctor_core::home::Home;
 use proctor_ops::table::{Entry, TABLE};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -103,6 +104,7 @@ fn at_socket(daemon: &Daemon, op: &str, input: &Value) {
 #[test]
 fn the_same_words_mean_the_same_everywhere() {
     let daemon = Daemon::new(|_, _| now(Ok(json!({}))));
+    let home = Home::locate(Some(daemon.folder.path()), 0, &|_| None).unwrap();
     let mut seen = 0;
     for entry in TABLE {
         let op = entry.meta.name;
@@ -129,7 +131,7 @@ fn the_same_words_mean_the_same_everywhere() {
             at_socket(&daemon, op, &meant);
             assert_eq!(arrived(&daemon, op, begin), meant, "{all:?} at the unix socket");
 
-            if !COMPOSED.contains(&op) && entry.without_daemon(&meant).is_none() {
+            if !COMPOSED.contains(&op) && entry.without_daemon(&home, &meant).is_none() {
                 let begin = daemon.calls().len();
                 let mut words = vec!["--json"];
                 words.extend(&all);

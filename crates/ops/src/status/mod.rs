@@ -58,9 +58,6 @@ pub struct ServiceStatus {
     pub primary: bool,
     /// Its settings changed since it was started; a restart applies them
     pub stale: bool,
-    /// It is meant where none is named
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub primary: bool,
 }
 
 /// What people see of a phase.
@@ -202,7 +199,6 @@ impl ServiceStatus {
             added: view.added,
             primary: view.primary,
             stale: view.stale,
-            primary: view.primary,
         }
     }
 }

@@ -242,6 +242,49 @@ fn a_workflow_is_answered_in_its_exact_shape() {
 }
 
 #[test]
+fn health_is_one_word_and_that_it_is_bad_is_no_failure() {
+    let home = listening(&services(&[
+        service("web", &[], ""),
+        service("bad", &["--exit", "1"], "restart_policy: never\nautostart: false"),
+    ]));
+    let mut control = Control::known(&home, &admin(&home));
+    let good = control.ask(&json!("HealthCheck"));
+    assert_eq!((&good["success"], &good["data"]), (&json!(true), &json!({ "healthy": true })));
+    assert!(control.say("health").contains("web"));
+    home.run(["start", "bad"]);
+    wait_state(&home, "bad", "failed");
+    let bad = control.ask(&json!("HealthCheck"));
+    assert_eq!(
+        (&bad["success"], &bad["data"]),
+        (&json!(true), &json!({ "healthy": false })),
+        "{bad}"
+    );
+    let web = control.ask(&json!({ "HealthCheck": { "service": "web" } }));
+    assert_eq!(web["data"], json!({ "healthy": true }), "{web}");
+}
+
+#[test]
+fn a_configuration_is_read_again_and_may_be_another() {
+    let home = two();
+    let mut control = Control::known(&home, &admin(&home));
+    let config = services(&[service("web", &["--lines", "3"], ""), service("new", &[], "")]);
+    home.write("proctor.yaml", &config);
+    let answer = control.ask(&json!({ "ReloadConfig": { "config_path": null } }));
+    assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(
+        (&answer["data"]["added"], &answer["data"]["removed"]),
+        (&json!(["new"]), &json!(["db"]))
+    );
+    let there = control.say("reload");
+    assert!(!there.contains("code:"), "{there}");
+    home.write("other.yaml", "supervisor: { services: { web: { comand: x } } }");
+    let path = home.path().join("other.yaml");
+    let wrong = control.ask(&json!({ "ReloadConfig": { "config_path": path } }));
+    assert_eq!(wrong["success"], false, "{wrong}");
+    assert_eq!(status(&home, "web")["state"], "running");
+}
+
+#[test]
 fn the_primary_service_is_meant_if_none_is_named() {
     let home =
         listening(&services(&[service("db", &[], ""), service("web", &[], "primary: true")]));
