@@ -30,11 +30,18 @@ impl Control {
         control
     }
 
+    /// What it answers to a line of JSON, as it comes.
     #[track_caller]
-    pub(crate) fn ask(&mut self, command: &Value) -> Value {
-        self.stream.write_all(format!("{command}\n").as_bytes()).unwrap();
+    pub(crate) fn line(&mut self, said: &str) -> String {
+        self.stream.write_all(format!("{said}\n").as_bytes()).unwrap();
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
+        line
+    }
+
+    #[track_caller]
+    pub(crate) fn ask(&mut self, command: &Value) -> Value {
+        let line = self.line(&command.to_string());
         let answer: Value =
             serde_json::from_str(&line).unwrap_or_else(|e| panic!("{command}: {e}: {line:?}"));
         let fields: Vec<&String> = answer.as_object().unwrap().keys().collect();
@@ -44,7 +51,7 @@ impl Control {
 
     /// What it answers to plain words, without the empty line.
     #[track_caller]
-    fn say(&mut self, words: &str) -> String {
+    pub(crate) fn say(&mut self, words: &str) -> String {
         self.stream.write_all(format!("{words}\n").as_bytes()).unwrap();
         let mut text = String::new();
         loop {
