@@ -5,6 +5,31 @@
 use proctor_ops::status::{HealthState, ServiceStatus};
 use serde_json::{Map, Value, json};
 
+/// What came of a command.
+pub(crate) const COMMAND: &[&str] =
+    &["command", "success", "exit_code", "stdout", "stderr", "execution_time_ms", "error_message"];
+
+/// What came of a restart with commands around it.
+pub(crate) const WORKFLOW: &[&str] = &[
+    "pre_command_results",
+    "restart_successful",
+    "post_command_results",
+    "total_execution_time_ms",
+    "overall_success",
+];
+
+/// These fields of an output, and of each command result in it.
+pub(crate) fn only(fields: &[&str], mut output: Value) -> Value {
+    let Value::Object(found) = &mut output else { return output };
+    found.retain(|key, _| fields.contains(&key.as_str()));
+    for results in ["pre_command_results", "post_command_results"] {
+        for result in found.get_mut(results).and_then(Value::as_array_mut).into_iter().flatten() {
+            *result = only(COMMAND, result.take());
+        }
+    }
+    output
+}
+
 /// One service, as these programs see it.
 pub(crate) fn status(service: &ServiceStatus) -> Value {
     let health = service.health.as_ref().map_or(HealthState::Unknown, |health| health.state);
@@ -71,6 +96,18 @@ mod tests {
         })));
         assert_eq!((&stopped["pid"], &stopped["last_restart"]), (&Value::Null, &Value::Null));
         assert_eq!(stopped["args"], json!([]));
+    }
+
+    #[test]
+    fn only_the_known_fields_are_left_in_their_order() {
+        let result = json!({ "command": "x", "truncated": true, "success": true });
+        let output =
+            json!({ "services": [], "pre_command_results": [result], "overall_success": true });
+        let expected = json!({
+            "pre_command_results": [{ "command": "x", "success": true }], "overall_success": true,
+        });
+        assert_eq!(only(WORKFLOW, output), expected);
+        assert_eq!(only(COMMAND, result), expected["pre_command_results"][0]);
     }
 
     #[test]

@@ -42,6 +42,8 @@ const MOST_REFUSALS: u32 = 8;
 /// Serve one connection to its end.
 pub(super) async fn serve(guest: Guest, dispatch: Arc<dyn Dispatch>) {
     let Guest { mut stream, peer, local, mut seat } = guest;
+    // Answers are written whole; waiting for more to say only delays them.
+    stream.set_nodelay(true).ok();
     let (read, mut write) = stream.split();
     let mut incoming = Incoming::new(read, local, peer);
     let session =

@@ -3,7 +3,8 @@
 //! `"Status"`, `{"Restart":{"args":null,"service":"web"}}`, `{"op":"service.status","input":{…}}`; with `"token"` beside it where
 //! one is needed for this command alone.
 
-use super::said::{Call, Said, Shape};
+use super::said::{Asked, Call, Said, Shape};
+use crate::legacy;
 use proctor_ops::error::{Code, OpError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -59,8 +60,12 @@ fn command(name: &str, inner: Value, token: Option<String>) -> Result<Said, OpEr
     match name {
         "Status" => {
             let OfService { service } = read(name, inner)?;
-            let map = service.as_deref() == Some("all");
-            said("service.status", with_names(service, Map::new()), Shape::Status { map })
+            let asked = match service.as_deref() {
+                None => Asked::Nothing,
+                Some("all") => Asked::All,
+                Some(_) => Asked::Name,
+            };
+            said("service.status", with_names(service, Map::new()), Shape::Status(asked))
         }
         "Stop" => {
             let OfService { service } = read(name, inner)?;
@@ -77,9 +82,17 @@ fn command(name: &str, inner: Value, token: Option<String>) -> Result<Said, OpEr
         }
         "ReloadConfig" => said("config.reload", without_nulls(name, inner)?, Shape::AsItIs),
         "CustomRestart" => {
-            said("service.custom_restart", without_nulls(name, inner)?, Shape::AsItIs)
+            let mut input = without_nulls(name, inner)?;
+            // Not "from now on without arguments": a program that has none to say sends an empty list.
+            if input["start_args"].as_array().is_some_and(Vec::is_empty) {
+                input.as_object_mut().and_then(|fields| fields.shift_remove("start_args"));
+            }
+            said("service.custom_restart", input, Shape::Only(legacy::WORKFLOW))
         }
-        "ExecuteCommand" => said("command.execute", without_nulls(name, inner)?, Shape::AsItIs),
+        "ExecuteCommand" => {
+            let input = without_nulls(name, inner)?;
+            said("command.execute", input, Shape::Only(legacy::COMMAND))
+        }
         "Shutdown" => {
             let Nothing {} = read(name, inner)?;
             said("daemon.stop", json!({}), Shape::AsItIs)
@@ -195,6 +208,8 @@ mod tests {
         let inner = json!({ "pre_commands": [], "start_args": ["x"], "service": "web" });
         let text = json!({ "CustomRestart": inner }).to_string();
         check(&text, "service.custom_restart", inner);
+        let text = r#"{"CustomRestart":{"start_args":[],"env_vars":{},"post_commands":null}}"#;
+        check(text, "service.custom_restart", json!({ "env_vars": {} }));
         let inner = json!({ "command": { "command": "make" }, "timeout_seconds": 30 });
         check(&json!({ "ExecuteCommand": inner }).to_string(), "command.execute", inner);
     }

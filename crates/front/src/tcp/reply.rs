@@ -3,7 +3,7 @@
 //! JSON: `{"success":…,"message":…,"data":…,"timestamp":…}`, always these four. `data` is the output of the operation if it was
 //! carried out, and `{code, help, details}` if it was not.
 
-use super::said::{Manner, Shape};
+use super::said::{Asked, Manner, Shape};
 use crate::legacy;
 use crate::local::zone;
 use crate::paint::error_page;
@@ -97,13 +97,18 @@ fn refused(error: &OpError) -> Vec<u8> {
 fn done(op: &str, shape: Shape, reply: &Reply) -> Result<Vec<u8>, OpError> {
     let success = reply.verdict.is_none();
     let message = message(op, reply)?;
+    // The id of what goes on is no output yet.
+    let shape = if reply.background { Shape::AsItIs } else { shape };
     let data = match shape {
         Shape::AsItIs => Data::Raw(read(&reply.text)?),
-        Shape::Status { map } => Data::Value(shown_status(read(&reply.text)?, map)),
+        Shape::Status(asked) => Data::Value(shown_status(&read(&reply.text)?, asked)),
         Shape::Health => {
             let health: Value = read(&reply.text)?;
-            Data::Value(json!({ "healthy": health["healthy"] }))
+            let healthy = &health["healthy"];
+            let message = if *healthy == true { "healthy" } else { "unhealthy" };
+            return Ok(envelope(true, message.into(), Data::Value(json!({ "healthy": healthy }))));
         }
+        Shape::Only(fields) => Data::Value(legacy::only(fields, read(&reply.text)?)),
     };
     Ok(envelope(success, message, data))
 }
@@ -122,12 +127,16 @@ fn message<'a>(op: &str, reply: &Reply) -> Result<Cow<'a, str>, OpError> {
     }
 }
 
-/// One service where one is meant: the only one, or the one that counts if nobody says which.
-fn shown_status(output: status::Output, map: bool) -> Value {
-    match output.services.as_slice() {
-        [one] if !map => legacy::status(one),
-        several => legacy::statuses(several),
-    }
+/// One service where one is meant: the only one, or the primary one if none was named.
+fn shown_status(output: &status::Output, asked: Asked) -> Value {
+    let services = output.services.as_slice();
+    let mut primary = services.iter().filter(|service| service.primary);
+    let meant = match (asked, services, (primary.next(), primary.next())) {
+        (Asked::Nothing | Asked::Name, [only], _) => Some(only),
+        (Asked::Nothing, _, (Some(primary), None)) => Some(primary),
+        (Asked::Nothing | Asked::Name | Asked::All, ..) => None,
+    };
+    meant.map_or_else(|| legacy::statuses(services), legacy::status)
 }
 
 fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, OpError> {

@@ -43,12 +43,21 @@ pub enum Shape {
     /// That of the operation.
     AsItIs,
     /// One service of [`crate::legacy`], or a map of them.
-    Status {
-        /// Every service was asked for, so it is a map, however many there are.
-        map: bool,
-    },
-    /// `{"healthy":…}`
+    Status(Asked),
+    /// `{"healthy":…}`: that something is not well is an answer, and no failure to answer.
     Health,
+    /// These fields of it, which are those that programs know.
+    Only(&'static [&'static str]),
+}
+
+/// Of which services the status was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// None was named: the one that is meant then, if there is one.
+    Nothing,
+    Name,
+    /// Every one, so it is a map, however many there are.
+    All,
 }
 
 /// Understand a line of text.

@@ -4,5 +4,6 @@
 
 mod cli;
 mod local;
+mod parity;
 mod script;
 mod tcp;

@@ -30,11 +30,18 @@ impl Control {
         control
     }
 
+    /// What it answers to a line of JSON, as it comes.
     #[track_caller]
-    pub(crate) fn ask(&mut self, command: &Value) -> Value {
-        writeln!(self.stream, "{command}").unwrap();
+    pub(crate) fn line(&mut self, said: &str) -> String {
+        self.stream.write_all(format!("{said}\n").as_bytes()).unwrap();
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
+        line
+    }
+
+    #[track_caller]
+    pub(crate) fn ask(&mut self, command: &Value) -> Value {
+        let line = self.line(&command.to_string());
         let answer: Value =
             serde_json::from_str(&line).unwrap_or_else(|e| panic!("{command}: {e}: {line:?}"));
         let fields: Vec<&String> = answer.as_object().unwrap().keys().collect();
@@ -44,8 +51,8 @@ impl Control {
 
     /// What it answers to plain words, without the empty line.
     #[track_caller]
-    fn say(&mut self, words: &str) -> String {
-        writeln!(self.stream, "{words}").unwrap();
+    pub(crate) fn say(&mut self, words: &str) -> String {
+        self.stream.write_all(format!("{words}\n").as_bytes()).unwrap();
         let mut text = String::new();
         loop {
             let mut line = String::new();
@@ -160,6 +167,141 @@ fn restart_takes_other_arguments() {
     assert_eq!(answer["success"], true, "{answer}");
     let shown = control.ask(&json!({ "Status": { "service": "web" } }));
     assert_eq!(shown["data"]["args"], json!(["--lines", "5"]), "{shown}");
+}
+
+const RESULT: [&str; 7] =
+    ["command", "success", "exit_code", "stdout", "stderr", "execution_time_ms", "error_message"];
+
+const WORKFLOW: [&str; 5] = [
+    "pre_command_results",
+    "restart_successful",
+    "post_command_results",
+    "total_execution_time_ms",
+    "overall_success",
+];
+
+/// A home in which these commands may be run over the network.
+fn permissive(allowed: &str) -> Home {
+    let services = services(&[service("web", &["--lines", "3"], "")]);
+    let security = format!("supervisor:\n  security: {{ execute: {{ allowed: {allowed} }} }}\n");
+    listening(&services.replacen("supervisor:\n", &security, 1))
+}
+
+#[test]
+fn a_command_is_run_if_the_server_says_so_and_answered_in_its_exact_shape() {
+    let home = permissive(r#"["/bin/sh -c", echo]"#);
+    let mut control = Control::known(&home, &admin(&home));
+    let mut run = |command: Value| {
+        control.ask(&json!({ "ExecuteCommand": { "command": command, "timeout_seconds": 30 } }))
+    };
+    let shell = |text: &str, is_safe: bool| {
+        json!({
+            "command_type": "Shell", "command": text, "args": null, "working_dir": "/", "env": { "A": "b" },
+            "description": "for a test", "is_safe": is_safe,
+        })
+    };
+    let good = run(shell("echo $A $(pwd); exit 0", false));
+    assert_eq!(keys(&good["data"]), RESULT, "{good}");
+    assert_eq!((&good["success"], &good["data"]["stdout"]), (&json!(true), &json!("b /\n")));
+    let bad = run(shell("echo wrong >&2; exit 3", true));
+    assert_eq!(keys(&bad["data"]), RESULT, "{bad}");
+    assert_eq!((&bad["success"], &bad["data"]["exit_code"]), (&json!(false), &json!(3)));
+    assert_eq!(
+        (&bad["data"]["success"], &bad["data"]["stderr"]),
+        (&json!(false), &json!("wrong\n"))
+    );
+    let refused = run(json!({ "command_type": "binary", "command": "/bin/ls", "is_safe": true }));
+    assert_eq!(refused["data"]["code"], "forbidden", "{refused}");
+}
+
+#[test]
+fn a_workflow_is_answered_in_its_exact_shape() {
+    let home = permissive(r#"["/bin/sh -c"]"#);
+    let mut control = Control::known(&home, &admin(&home));
+    let shell = |text: &str| json!({ "command_type": "SHELL", "command": text });
+    let before = pid(&home, "web");
+    let failing = control.ask(&json!({ "CustomRestart": {
+        "pre_commands": [shell("exit 1")], "start_args": [], "post_commands": [shell("true")], "env_vars": {},
+    }}));
+    assert_eq!(keys(&failing["data"]), WORKFLOW, "{failing}");
+    assert_eq!(
+        (&failing["success"], &failing["data"]["restart_successful"]),
+        (&json!(false), &json!(false))
+    );
+    assert_eq!(failing["data"]["post_command_results"], json!([]), "{failing}");
+    assert_eq!(pid(&home, "web"), before, "a failed command before it skips the restart");
+    let good = control.ask(&json!({ "CustomRestart": {
+        "service": "web", "pre_commands": [shell("echo $MODE")], "start_args": ["--lines", "1"],
+        "post_commands": [shell("echo after")], "env_vars": { "MODE": "test" },
+    }}));
+    let data = &good["data"];
+    assert_eq!(
+        (&good["success"], &data["overall_success"]),
+        (&json!(true), &json!(true)),
+        "{good}"
+    );
+    assert_eq!(keys(&data["pre_command_results"][0]), RESULT, "{good}");
+    assert_eq!(data["pre_command_results"][0]["stdout"], "test\n", "{good}");
+    assert_eq!(data["post_command_results"][0]["stdout"], "after\n", "{good}");
+    assert_ne!(pid(&home, "web"), before);
+    let shown = control.ask(&json!("Status"));
+    assert_eq!(shown["data"]["args"], json!(["--lines", "1"]), "{shown}");
+}
+
+#[test]
+fn health_is_one_word_and_that_it_is_bad_is_no_failure() {
+    let home = listening(&services(&[
+        service("web", &[], ""),
+        service("bad", &["--exit", "1"], "restart_policy: never\nautostart: false"),
+    ]));
+    let mut control = Control::known(&home, &admin(&home));
+    let good = control.ask(&json!("HealthCheck"));
+    assert_eq!((&good["success"], &good["data"]), (&json!(true), &json!({ "healthy": true })));
+    assert_eq!(control.say("health"), home.ok(["health"]));
+    home.run(["start", "bad"]);
+    wait_state(&home, "bad", "failed");
+    let bad = control.ask(&json!("HealthCheck"));
+    assert_eq!(
+        (&bad["success"], &bad["data"]),
+        (&json!(true), &json!({ "healthy": false })),
+        "{bad}"
+    );
+    let web = control.ask(&json!({ "HealthCheck": { "service": "web" } }));
+    assert_eq!(web["data"], json!({ "healthy": true }), "{web}");
+}
+
+#[test]
+fn a_configuration_is_read_again_and_may_be_another() {
+    let home = two();
+    let mut control = Control::known(&home, &admin(&home));
+    let config = services(&[service("web", &["--lines", "3"], ""), service("new", &[], "")]);
+    home.write("proctor.yaml", &config);
+    let answer = control.ask(&json!({ "ReloadConfig": { "config_path": null } }));
+    assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(
+        (&answer["data"]["added"], &answer["data"]["removed"]),
+        (&json!(["new"]), &json!(["db"]))
+    );
+    let there = control.say("reload");
+    assert!(!there.contains("code:"), "{there}");
+    home.write("other.yaml", "supervisor: { services: { web: { comand: x } } }");
+    let path = home.path().join("other.yaml");
+    let wrong = control.ask(&json!({ "ReloadConfig": { "config_path": path } }));
+    assert_eq!(wrong["success"], false, "{wrong}");
+    assert_eq!(status(&home, "web")["state"], "running");
+}
+
+#[test]
+fn the_primary_service_is_meant_if_none_is_named() {
+    let home =
+        listening(&services(&[service("db", &[], ""), service("web", &[], "primary: true")]));
+    let mut control = Control::known(&home, &admin(&home));
+    let one = control.ask(&json!("Status"));
+    assert_eq!(one["data"]["pid"], pid(&home, "web"), "{one}");
+    let all = control.ask(&json!({ "Status": { "service": "all" } }));
+    assert_eq!(keys(&all["data"]), ["db", "web"], "{all}");
+    assert_eq!(control.ask(&json!("Stop"))["message"], "web stopped");
+    assert_eq!(status(&home, "db")["state"], "running");
 }
 
 #[test]

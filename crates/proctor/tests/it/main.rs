@@ -24,6 +24,7 @@ mod news;
 mod nothing_changes;
 mod operations;
 mod origins;
+mod parity;
 mod process;
 mod proctor_itself;
 mod requests;
