@@ -75,6 +75,11 @@ impl Home {
         self.runtime.join("boot")
     }
 
+    /// Marks of the commands that a request waits for: what a killed daemon left is found by them.
+    pub fn commands(&self) -> PathBuf {
+        self.runtime.join("commands")
+    }
+
     /// Shared environments.
     pub fn environments(&self) -> PathBuf {
         self.runtime.join("env")
@@ -83,6 +88,26 @@ impl Home {
     /// Wishes and services added at run time.
     pub fn services_json(&self) -> PathBuf {
         self.state.join("services.json")
+    }
+
+    /// The tokens that exist, without their secrets.
+    pub fn tokens_json(&self) -> PathBuf {
+        self.state.join("tokens.json")
+    }
+
+    /// The secret of the token that was made at the first start.
+    pub fn first_token(&self) -> PathBuf {
+        self.state.join("token")
+    }
+
+    /// Who did what.
+    pub fn audit(&self) -> PathBuf {
+        self.state.join("audit")
+    }
+
+    /// How far the audit went: lines that are missing at its end are noticed by it.
+    pub fn audit_head(&self) -> PathBuf {
+        self.state.join("audit.head")
     }
 
     pub fn logs(&self) -> PathBuf {

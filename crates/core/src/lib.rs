@@ -4,6 +4,8 @@
 //! [`time::Now`], decisions go out as values. That is what lets the tests replay a hostile year
 //! of a service's life in a second.
 
+pub mod access;
+pub mod commands;
 pub mod config;
 pub mod home;
 pub mod lifecycle;

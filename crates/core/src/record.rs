@@ -34,6 +34,18 @@ impl Body for StoredEnv {
     const KIND: u16 = 3;
 }
 
+/// `once`: variables for the next run of a service and for no other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredOnce {
+    /// The last run before they were given: one that was made after it has had them.
+    pub after: RunId,
+    pub env: Vec<(String, String)>,
+}
+
+impl Body for StoredOnce {
+    const KIND: u16 = 4;
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     #[error("is not a Proctor record")]

@@ -68,6 +68,12 @@ pub enum ToKeeper {
         request: u64,
         binary: String,
     },
+    /// Restart with these variables laid over the service's own, in the next run and in no other.
+    RestartWith {
+        request: u64,
+        name: ServiceName,
+        env: Vec<(String, String)>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@
 //! of it on every run. Left out on purpose: what a decoded value then does. That is tested where it does it.
 
 mod config;
+mod control;
 mod files;
 mod logs;
 mod messages;
@@ -43,6 +44,7 @@ pub static DECODERS: &[Decoder] = &[
     Decoder { name: "env_file", check: files::env_file, seeds: files::seeds_env_file },
     Decoder { name: "services_json", check: files::services, seeds: files::seeds_services },
     Decoder { name: "requests", check: requests::check, seeds: requests::seeds },
+    Decoder { name: "control", check: control::check, seeds: control::seeds },
     Decoder { name: "views", check: views::check, seeds: views::seeds },
     Decoder { name: "outputs", check: views::output, seeds: views::seeds_output },
     Decoder { name: "proc_stat", check: proc::check, seeds: proc::seeds },

@@ -101,6 +101,7 @@ pub(crate) fn name(text: &str) -> ServiceName {
 pub(crate) fn seeds_to_keeper() -> Vec<Vec<u8>> {
     let (request, name) = (7, name("web@2"));
     let vars = vec![("PATH".into(), "/usr/bin".into()), ("EMPTY".into(), String::new())];
+    let env = vars.clone();
     seeds_of(&[
         ToKeeper::Hello { protocol: wire::PROTOCOL, pid: 4242 },
         ToKeeper::Environment { id: EnvId(u64::MAX), vars },
@@ -109,9 +110,10 @@ pub(crate) fn seeds_to_keeper() -> Vec<Vec<u8>> {
         ToKeeper::SetWish { request, name: name.clone(), wish: Wish::Once },
         ToKeeper::Restart { request, name: name.clone() },
         ToKeeper::Signal { request, name: name.clone(), signal: 15, whom: Whom::Tree },
-        ToKeeper::Unhealthy { name, run: RunId(1 << 50) },
+        ToKeeper::Unhealthy { name: name.clone(), run: RunId(1 << 50) },
         ToKeeper::Shutdown { request },
         ToKeeper::Upgrade { request, binary: "/usr/bin/proctor".into() },
+        ToKeeper::RestartWith { request, name, env },
     ])
 }
 

@@ -4,7 +4,7 @@ use crate::messages::name;
 use proctor_core::lifecycle::{Event, Machine, Rules, Wish};
 use proctor_core::name::RunId;
 use proctor_core::record::{
-    self, Body, BootId, IDENTITY_SIZE, Identity, RecordError, StoredEnv, StoredSpec,
+    self, Body, BootId, IDENTITY_SIZE, Identity, RecordError, StoredEnv, StoredOnce, StoredSpec,
 };
 use proctor_core::spec::{
     Credentials, EnvId, ExecSpec, Limit, LogSpec, OnFull, OnShutdown, Policy, Resource,
@@ -67,9 +67,10 @@ fn file_with(content: &[u8]) -> Vec<u8> {
 /// The first byte chooses the kind; the rest is a file as it is, and the content of one.
 pub(crate) fn sealed(bytes: &[u8]) {
     let Some((kind, bytes)) = crate::choice(bytes) else { return };
-    match kind % 2 {
+    match kind % 3 {
         0 => sealed_as::<StoredSpec>(bytes),
-        _ => sealed_as::<StoredEnv>(bytes),
+        1 => sealed_as::<StoredEnv>(bytes),
+        _ => sealed_as::<StoredOnce>(bytes),
     }
 }
 

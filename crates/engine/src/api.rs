@@ -1,14 +1,22 @@
 //! What the operations see of the engine. Reading never waits for anything; writing is a message to the one
 //! owner of the state.
 
+use crate::audit::Audit;
+pub use crate::command::{CommandPlan, End, Finished, Surroundings};
+use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
+pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening};
 use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
 use crate::settings::Settings;
+use crate::tokens::Tokens;
 use crate::usage::Meter;
 use crate::{apply, logs, select, source, startable, upgrade};
+use proctor_core::access::Principal;
 use proctor_core::config::Setting;
+use proctor_core::config::listen::Listeners;
+use proctor_core::config::security::Security;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::logindex::{ExitMark, Stream};
@@ -16,10 +24,11 @@ use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
 use proctor_core::wire::{ServiceState, Tracking, Whom};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// What [`Applied::source`] says of the built-in example.
 pub const EXAMPLE_SOURCE: &str = "the built-in example";
@@ -36,6 +45,9 @@ struct Inner {
     link: Link,
     owner: mpsc::Sender<Command>,
     meter: Meter,
+    commands: Commands,
+    tokens: Arc<Tokens>,
+    audit: Audit,
 }
 
 /// Everything known now. Lives behind a lock held for microseconds; see [`Engine::read`].
@@ -48,6 +60,8 @@ pub struct View {
     pub config: Option<PathBuf>,
     pub keeper: Option<KeeperView>,
     pub settings: Arc<Settings>,
+    /// The listeners on the network that are wanted, by front: their real address, or why there is none.
+    pub listening: BTreeMap<&'static str, Result<SocketAddr, String>>,
     /// What is wrong and needs somebody to do something.
     pub problems: Vec<String>,
 }
@@ -71,6 +85,8 @@ pub struct ServiceView {
     pub working_dir: String,
     pub autostart: bool,
     pub port: Option<u16>,
+    /// Meant when no service is named.
+    pub primary: bool,
     /// `None` until the keeper has confirmed the definition.
     pub state: Option<ServiceState>,
     pub health: Option<Health>,
@@ -142,6 +158,15 @@ pub struct NewService {
     pub start: Option<Wish>,
 }
 
+/// What is different about the run that a restart makes.
+#[derive(Debug, Clone, Default)]
+pub struct RestartWith {
+    /// Replaces the arguments (not the program) from now on.
+    pub args: Option<Vec<String>>,
+    /// Laid over the variables of the service, in this run and in no other.
+    pub env: Vec<(String, String)>,
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct LogQuery {
     /// Folders below `logs/`; a removed service's logs may still be read.
@@ -200,8 +225,44 @@ impl Engine {
         registry: Arc<Registry>,
         link: Link,
         owner: mpsc::Sender<Command>,
+        tokens: Arc<Tokens>,
+        audit: Audit,
     ) -> Engine {
-        Engine { inner: Arc::new(Inner { home, registry, link, owner, meter: Meter::new() }) }
+        let (commands, meter) = (Commands::new(home.clone()), Meter::new());
+        let inner = Inner { home, registry, link, owner, meter, commands, tokens, audit };
+        Engine { inner: Arc::new(inner) }
+    }
+
+    /// Whose secret this is; touches no disk. `guessable`: the configured token is looked at, too, which a person may have
+    /// chosen badly.
+    pub fn authenticate(&self, presented: &str, guessable: bool) -> Option<Principal> {
+        let guard = self.inner.registry.guard();
+        let configured = guard.token.as_ref().filter(|_| guessable);
+        self.inner.tokens.authenticate(presented, configured)
+    }
+
+    /// Where it is written down who did what.
+    pub fn audit(&self) -> &Audit {
+        &self.inner.audit
+    }
+
+    /// Look at who may do what.
+    pub fn security<R>(&self, look: impl FnOnce(&Security) -> R) -> R {
+        look(&self.inner.registry.guard().security)
+    }
+
+    /// Those who may come in by a network front.
+    pub fn tokens(&self) -> &Tokens {
+        &self.inner.tokens
+    }
+
+    /// Make or revoke tokens, where waiting for the disk does no harm.
+    pub async fn change_tokens<R: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Tokens) -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
+        let tokens = Arc::clone(&self.inner.tokens);
+        crate::blocking(move || change(&tokens)).await
     }
 
     /// Look at the state; `look` must be quick and must not call back.
@@ -214,9 +275,64 @@ impl Engine {
         self.inner.registry.changed(seen).await
     }
 
+    /// Where the configuration in force wants the fronts to listen.
+    pub fn listeners(&self) -> watch::Receiver<Arc<Listeners>> {
+        self.inner.registry.listeners()
+    }
+
+    /// How a front's listener is; `None`: it is off.
+    pub fn set_listening(&self, front: &'static str, state: Option<Result<SocketAddr, String>>) {
+        self.inner.registry.set_listening(front, state);
+    }
+
     /// Names for words of a command line: a service, all instances of one, a group, or `all`.
     pub fn select(&self, words: &[String]) -> Result<Vec<ServiceName>, EngineError> {
         self.read(|view| select::select(view, words))
+    }
+
+    /// The services that are meant where none is named: those of the only name there is, or of the primary one.
+    pub fn meant(&self) -> Result<Vec<ServiceName>, EngineError> {
+        self.read(select::meant_by_nothing)
+    }
+
+    /// What a command gets that says nothing itself: of a service, of the caller, or of the configuration in force.
+    pub fn surroundings(
+        &self,
+        service: Option<&ServiceName>,
+        given: (Option<Vec<(String, String)>>, Option<PathBuf>),
+    ) -> Result<Surroundings, EngineError> {
+        surroundings::of(&self.inner.registry, service, given)
+    }
+
+    /// Is a configuration in force?
+    pub fn is_configured(&self) -> bool {
+        self.inner.registry.current().is_some()
+    }
+
+    /// A variable of the environment that the configuration in force was applied with, or else of the daemon's own.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let current = self.inner.registry.current();
+        let given = current.as_ref().and_then(|current| current.given.as_ref());
+        let value = match given {
+            Some(given) => given.get(name).cloned(),
+            None => std::env::var(name).ok(),
+        };
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// Run a command to its end. Dropped early, everything of it is killed.
+    pub async fn run_command(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
+        self.inner.commands.run(plan).await
+    }
+
+    /// Events from somewhere on, at most `most` of those that are wanted. Waits for none; see [`Engine::changed`].
+    pub fn events(&self, from: EventsFrom, most: usize, wanted: impl Fn(&Event) -> bool) -> Events {
+        self.inner.registry.events(from, most, wanted)
+    }
+
+    /// Put something that is not a service's doing among the events.
+    pub fn happened(&self, what: Happening) {
+        self.inner.registry.happened(what);
     }
 
     /// Define what a configuration says and drop what it no longer says; starts and restarts nothing. All or nothing.
@@ -263,14 +379,13 @@ impl Engine {
         self.command(|answer| Command::SetWish { names, wish, answer }).await
     }
 
-    /// Restart; `args` replaces the arguments (not the program) from now on.
     pub async fn restart(
         &self,
         names: &[ServiceName],
-        args: Option<Vec<String>>,
+        with: RestartWith,
     ) -> Result<(), EngineError> {
         let names = names.to_vec();
-        self.command(|answer| Command::Restart { names, args, answer }).await
+        self.command(|answer| Command::Restart { names, with, answer }).await
     }
 
     pub async fn signal(

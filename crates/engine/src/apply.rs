@@ -10,6 +10,8 @@ use crate::select::select;
 use crate::source::{self, Current, Files, Source, Texts};
 use crate::startable;
 use crate::store::{Stored, StoredWish};
+use proctor_core::config::listen::Listeners;
+use proctor_core::config::security::Security;
 use proctor_core::config::{Problem, Setting};
 use proctor_core::name::ServiceName;
 use proctor_core::wire::{PhaseView, ServiceState};
@@ -21,6 +23,8 @@ use std::sync::Arc;
 pub(crate) struct Prepared {
     pub(crate) definitions: Vec<Arc<Definition>>,
     pub(crate) settings: Vec<Setting>,
+    pub(crate) listeners: Listeners,
+    pub(crate) security: Security,
     /// What it was read from.
     pub(crate) texts: Texts,
 }
@@ -39,7 +43,8 @@ pub(crate) fn prepare(
         Definition::new(def, Origin::File, environment, args).map(Arc::new)
     };
     let definitions = config.services.into_iter().map(define).collect::<Result<_, _>>()?;
-    Ok(Prepared { definitions, settings: config.settings, texts: files.texts() })
+    let (settings, listeners, security) = (config.settings, config.listeners, config.security);
+    Ok(Prepared { definitions, settings, listeners, security, texts: files.texts() })
 }
 
 /// What a configuration would mean, or all its problems. Blocks, changes nothing.
@@ -125,7 +130,11 @@ impl Owner {
         self.registry.define(&defines);
         self.registry.removing(&removes);
         self.registry.set_current(Some(Arc::new(asked)), &prepared.settings);
+        // Before anybody can come in by a new address.
+        self.registry.set_security(prepared.security);
+        self.registry.set_listeners(prepared.listeners);
         self.troubles.config = None;
+        self.troubles.listeners = None;
         for definition in &prepared.definitions {
             self.troubles.services.remove(definition.name());
         }

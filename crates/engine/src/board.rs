@@ -2,6 +2,7 @@
 
 use crate::api::{Health, KeeperView, ServiceView, View};
 use crate::definition::{Definition, Origin};
+use crate::events::{Happening, Ring};
 use crate::link::News;
 use crate::source::Current;
 use proctor_core::config::redact;
@@ -19,6 +20,7 @@ pub(crate) struct Board {
     pub(crate) probe: BTreeSet<ServiceName>,
     /// Defined, but the keeper has dropped them.
     pub(crate) vanished: BTreeSet<ServiceName>,
+    pub(crate) events: Ring,
 }
 
 /// What the engine keeps of a service beside its view.
@@ -77,6 +79,7 @@ impl Board {
         if checked {
             self.probe.insert(name.clone());
         }
+        self.events.state(service.state.as_ref(), &state);
         service.state = Some(state);
         self.vanished.remove(&name);
         self.refresh_stale(&name);
@@ -103,6 +106,9 @@ impl Board {
         record.definition = Some(Arc::clone(definition));
         (record.settled, record.removing) = (false, false);
         let old = self.view.services.remove(name);
+        if old.is_none() {
+            self.events.push(Some(name), Happening::Defined);
+        }
         let service = describe(definition, old);
         self.view.services.insert(name.clone(), service);
         for group in &definition.def().groups {
@@ -125,7 +131,9 @@ impl Board {
     pub(crate) fn forget(&mut self, name: &ServiceName) {
         self.leave_groups(name);
         self.records.remove(name);
-        self.view.services.remove(name);
+        if self.view.services.remove(name).is_some() {
+            self.events.push(Some(name), Happening::Removed);
+        }
         self.vanished.remove(name);
         self.probe.insert(name.clone());
     }
@@ -203,6 +211,7 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
         working_dir: def.working_dir.clone(),
         autostart: def.autostart,
         port: def.port,
+        primary: def.primary,
         state,
         health: checked.then(|| health.unwrap_or(Health::Unknown)),
         stale: false,
@@ -220,6 +229,7 @@ pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
         working_dir: String::new(),
         autostart: false,
         port: None,
+        primary: false,
         state: None,
         health: None,
         stale: false,

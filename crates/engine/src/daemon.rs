@@ -4,12 +4,15 @@
 //! to be said to the keeper is said in the background, before anything a client asks for.
 
 use crate::api::Engine;
+use crate::audit::Audit;
+use crate::command;
 use crate::link::{self, Closed, Incoming, Link, News};
 use crate::owner::{Command, INBOX, Owner};
 use crate::probes;
 use crate::registry::Registry;
 use crate::startup::Startup;
 use crate::store::{Found, Store};
+use crate::tokens::Tokens;
 use crate::witness::Witnesses;
 use proctor_core::home::Home;
 use proctor_core::wire::{PROTOCOL, ToKeeper};
@@ -79,14 +82,26 @@ async fn begin(home: Home, keeper: UnixStream) -> Result<Daemon, Ending> {
         }
     }
     failpoint::moment(Point::DaemonSnapshot);
-    let (store, startup) = plan(&home, &registry).await?;
+    let (store, startup, tokens) = plan(&home, &registry).await?;
     startup.show(&registry);
+    let left = command::left_behind(&home);
+    if !left.is_empty() {
+        tasks.spawn(async move { drop(crate::blocking(move || command::sweep(left)).await) });
+    }
+    let unsaved = Arc::clone(&tokens);
+    tasks.spawn(async move { drop(crate::blocking(move || unsaved.save_first()).await) });
 
+    let (audit, writer) = Audit::new(&home, Arc::clone(&registry));
+    tasks.spawn(writer);
     let pump = tokio::spawn(pump(incoming, Arc::clone(&registry), witnesses));
     tasks.spawn(probes::run(Arc::clone(&registry), link.clone()));
     let (sender, inbox) = mpsc::channel::<Command>(INBOX);
     tasks.spawn(own(store, startup, Arc::clone(&registry), link.clone(), inbox));
-    Ok(Daemon { engine: Engine::new(home, registry, link, sender), pump, _tasks: tasks })
+    Ok(Daemon {
+        engine: Engine::new(home, registry, link, sender, tokens, audit),
+        pump,
+        _tasks: tasks,
+    })
 }
 
 impl Daemon {
@@ -120,16 +135,16 @@ fn ended(pump: Result<Ending, tokio::task::JoinError>) -> Ending {
 }
 
 /// Read the store and decide what is to be done, where blocking is allowed.
-async fn plan(home: &Home, registry: &Registry) -> Result<(Store, Startup), Ending> {
+async fn plan(home: &Home, registry: &Registry) -> Result<(Store, Startup, Arc<Tokens>), Ending> {
     let states = registry.read(|view| {
         let state = |service: &crate::api::ServiceView| service.state.clone();
         let known = view.services.iter().filter_map(|(name, s)| Some((name.clone(), state(s)?)));
         known.collect::<BTreeMap<_, _>>()
     });
-    let path = home.services_json();
+    let home = home.clone();
     let planned = crate::blocking(move || {
-        let (store, found): (Store, Found) = Store::open(path);
-        (store, Startup::plan(found, &states))
+        let (store, found): (Store, Found) = Store::open(home.services_json());
+        (store, Startup::plan(found, &states), Arc::new(Tokens::open(&home)))
     });
     planned.await.map_err(|error| {
         tracing::error!(%error, "the start could not be planned");

@@ -172,6 +172,7 @@ pub(crate) mod tests {
             oom_score_adj: None,
             port: None,
             autostart: true,
+            primary: false,
             stop: StopSpec {
                 signal: 15,
                 grace: Millis::seconds(10),

@@ -11,6 +11,8 @@ pub enum EngineError {
     Name(#[from] NameError),
     #[error("no service or group '{name}'")]
     UnknownService { name: String, nearest: Option<String> },
+    #[error("{}", none_named(.names))]
+    NoneNamed { names: Vec<String> },
     #[error("service '{0}' already exists")]
     AlreadyExists(ServiceName),
     #[error("service '{0}' is defined in {1}")]
@@ -41,4 +43,11 @@ pub enum EngineError {
     NoProctor { path: PathBuf, why: String },
     #[error("{0}")]
     Failed(String),
+}
+
+fn none_named(names: &[String]) -> String {
+    match names {
+        [] => "there is no service".into(),
+        names => format!("which service? there are {}", names.join(", ")),
+    }
 }

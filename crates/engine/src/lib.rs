@@ -7,11 +7,14 @@
 mod added;
 pub mod api;
 mod apply;
+pub mod audit;
 mod board;
+mod command;
 pub mod daemon;
 mod definition;
 mod environment;
 pub mod error;
+mod events;
 mod link;
 mod logs;
 mod owner;
@@ -24,6 +27,7 @@ mod source;
 mod startable;
 mod startup;
 mod store;
+pub mod tokens;
 #[doc(hidden)]
 pub mod untrusted;
 mod upgrade;

@@ -41,7 +41,8 @@ pub(crate) enum Ask {
     Define(Arc<Definition>),
     Remove(ServiceName),
     Wish(ServiceName, Wish),
-    Restart(ServiceName),
+    /// With variables for the run that it makes.
+    Restart(ServiceName, Arc<[(String, String)]>),
     Signal(ServiceName, i32, Whom),
     Shutdown,
     Upgrade(String),
@@ -55,7 +56,12 @@ impl Ask {
             }
             Ask::Remove(name) => ToKeeper::Remove { request, name: name.clone() },
             Ask::Wish(name, wish) => ToKeeper::SetWish { request, name: name.clone(), wish: *wish },
-            Ask::Restart(name) => ToKeeper::Restart { request, name: name.clone() },
+            Ask::Restart(name, env) if env.is_empty() => {
+                ToKeeper::Restart { request, name: name.clone() }
+            }
+            Ask::Restart(name, env) => {
+                ToKeeper::RestartWith { request, name: name.clone(), env: env.to_vec() }
+            }
             Ask::Signal(name, signal, whom) => {
                 ToKeeper::Signal { request, name: name.clone(), signal: *signal, whom: *whom }
             }
@@ -72,7 +78,7 @@ impl Ask {
             }
             Ask::Remove(_)
             | Ask::Wish(..)
-            | Ask::Restart(_)
+            | Ask::Restart(..)
             | Ask::Signal(..)
             | Ask::Shutdown
             | Ask::Upgrade(_) => None,

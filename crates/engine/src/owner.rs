@@ -4,7 +4,7 @@
 //! that dies in between does the rest at its next start, because what is on disk is what is wanted.
 //! Commands wait in a bounded queue; wishes that wait together are written together.
 
-use crate::api::{Applied, ConfigRequest, NewService};
+use crate::api::{Applied, ConfigRequest, NewService, RestartWith};
 use crate::definition::Definition;
 use crate::environment::Environments;
 use crate::error::EngineError;
@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Add { service: NewService, answer: Answer<Vec<ServiceName>> },
     Remove { names: Vec<ServiceName>, answer: Answer<()> },
     SetWish { names: Vec<ServiceName>, wish: Wish, answer: Answer<()> },
-    Restart { names: Vec<ServiceName>, args: Option<Vec<String>>, answer: Answer<()> },
+    Restart { names: Vec<ServiceName>, with: RestartWith, answer: Answer<()> },
 }
 
 struct WishCommand {
@@ -108,9 +108,9 @@ impl Owner {
                     self.set_wishes(std::mem::take(&mut wishes)).await;
                     answer.send(self.remove(names).await).ok();
                 }
-                Command::Restart { names, args, answer } => {
+                Command::Restart { names, with, answer } => {
                     self.set_wishes(std::mem::take(&mut wishes)).await;
-                    answer.send(self.restart(names, args).await).ok();
+                    answer.send(self.restart(names, with).await).ok();
                 }
             }
         }
@@ -156,7 +156,7 @@ impl Owner {
     async fn restart(
         &mut self,
         names: Vec<ServiceName>,
-        args: Option<Vec<String>>,
+        RestartWith { args, env }: RestartWith,
     ) -> Result<(), EngineError> {
         self.must_exist(&names)?;
         let mut stored = self.stored.clone();
@@ -177,7 +177,8 @@ impl Owner {
         self.save(stored).await?;
         self.registry.define(&changed);
         self.tell(&changed, &[]).await?;
-        let asks = names.into_iter().map(Ask::Restart).collect();
+        let env: Arc<[(String, String)]> = env.into();
+        let asks = names.into_iter().map(|name| Ask::Restart(name, Arc::clone(&env))).collect();
         self.ask_and_see(asks).await.into_iter().collect()
     }
 
@@ -211,7 +212,7 @@ impl Owner {
                 let lasting = Some(*wish).filter(|wish| *wish != Wish::Once);
                 state.is_none_or(|state| changes(&state, *wish)).then(|| (name.clone(), lasting))
             }
-            Ask::Restart(name) => Some((name.clone(), None)),
+            Ask::Restart(name, _) => Some((name.clone(), None)),
             Ask::Define(_) | Ask::Remove(_) | Ask::Signal(..) | Ask::Shutdown | Ask::Upgrade(_) => {
                 None
             }

@@ -7,20 +7,27 @@
 use crate::api::{Health, View};
 use crate::board::{Board, unknown, up};
 use crate::definition::{Definition, Origin};
+use crate::events::{Event, Events, From, Happening};
 use crate::link::News;
 use crate::settings::Settings;
 use crate::source::Current;
+use crate::tokens::secret::Digest;
+use proctor_core::config::listen::Listeners;
+use proctor_core::config::security::Security;
 use proctor_core::config::{HealthCheck, Setting};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::RunView;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::{Arc, RwLock};
 use tokio::sync::{Notify, watch};
 
 pub(crate) struct Registry {
     board: RwLock<Board>,
     generation: watch::Sender<u64>,
+    listeners: watch::Sender<Arc<Listeners>>,
+    guard: watch::Sender<Arc<Guard>>,
     probing: Notify,
     vanishing: Notify,
 }
@@ -32,11 +39,26 @@ pub(crate) struct Awaited {
     pub(crate) wish: Option<Wish>,
 }
 
+/// Who may do what, with the configured token as it is compared.
+pub(crate) struct Guard {
+    pub(crate) security: Security,
+    pub(crate) token: Option<Digest>,
+}
+
+impl Guard {
+    fn new(security: Security) -> Guard {
+        let token = security.token.as_ref().map(|token| Digest::of(&token.0));
+        Guard { security, token }
+    }
+}
+
 impl Registry {
     pub(crate) fn new() -> Registry {
         Registry {
             board: RwLock::default(),
             generation: watch::Sender::new(0),
+            listeners: watch::Sender::new(Arc::new(Listeners::OFF)),
+            guard: watch::Sender::new(Arc::new(Guard::new(Security::CLOSED))),
             probing: Notify::new(),
             vanishing: Notify::new(),
         }
@@ -113,6 +135,45 @@ impl Registry {
             board.view.config = current.as_ref().and_then(|current| current.source.file());
             board.view.settings = settings;
             board.current = current;
+            board.events.push(None, Happening::Configured);
+        });
+    }
+
+    /// Who may do what from now on.
+    pub(crate) fn set_security(&self, security: Security) {
+        self.guard.send_replace(Arc::new(Guard::new(security)));
+    }
+
+    pub(crate) fn guard(&self) -> Arc<Guard> {
+        Arc::clone(&self.guard.borrow())
+    }
+
+    /// Where to listen from now on.
+    pub(crate) fn set_listeners(&self, listeners: Listeners) {
+        self.listeners.send_if_modified(|now| {
+            let differs = **now != listeners;
+            if differs {
+                *now = Arc::new(listeners);
+            }
+            differs
+        });
+    }
+
+    pub(crate) fn listeners(&self) -> watch::Receiver<Arc<Listeners>> {
+        self.listeners.subscribe()
+    }
+
+    /// How a listener is; `None`: it is off.
+    pub(crate) fn set_listening(
+        &self,
+        front: &'static str,
+        state: Option<Result<SocketAddr, String>>,
+    ) {
+        self.change(|board| {
+            match state {
+                Some(state) => board.view.listening.insert(front, state),
+                None => board.view.listening.remove(front),
+            };
         });
     }
 
@@ -126,9 +187,29 @@ impl Registry {
             if let Some(service) = board.view.services.get_mut(name)
                 && service.state.as_ref().is_some_and(|state| up(state) == Some(run))
             {
+                board.events.health(service, &health);
                 service.health = Some(health);
             }
         });
+    }
+
+    /// From here on, what is taken in is news.
+    pub(crate) fn begin_events(&self) {
+        self.modify().events.begin();
+    }
+
+    /// Something happened that is not a service's doing.
+    pub(crate) fn happened(&self, what: Happening) {
+        self.change(|board| board.events.push(None, what));
+    }
+
+    pub(crate) fn events(
+        &self,
+        from: From,
+        most: usize,
+        wanted: impl Fn(&Event) -> bool,
+    ) -> Events {
+        self.look().events.read(from, most, wanted)
     }
 
     pub(crate) fn current(&self) -> Option<Arc<Current>> {

@@ -25,6 +25,21 @@ pub(crate) fn select(view: &View, words: &[String]) -> Result<Vec<ServiceName>, 
     Ok(names)
 }
 
+/// What a request means that names no service.
+pub(crate) fn meant_by_nothing(view: &View) -> Result<Vec<ServiceName>, EngineError> {
+    let bases: BTreeSet<&str> = view.services.keys().map(ServiceName::base).collect();
+    let primary = view.services.values().filter(|service| service.primary);
+    let primary: BTreeSet<&str> = primary.map(|service| service.name.base()).collect();
+    let one = if primary.is_empty() { &bases } else { &primary };
+    match (one.first(), one.len()) {
+        (Some(base), 1) => Ok(meant(view, base)),
+        _ => {
+            let names = bases.into_iter().map(str::to_owned).collect();
+            Err(EngineError::NoneNamed { names })
+        }
+    }
+}
+
 /// The error about a word that means nothing, with the name that looks most like it.
 pub(crate) fn unknown(view: &View, word: &str) -> EngineError {
     let names = view.services.keys().flat_map(|name| [name.as_str(), name.base()]);
@@ -98,6 +113,33 @@ mod tests {
         check(&["all"], Ok(&["api", "database", "web@1", "web@10", "web@2"]));
         check(&["web@2", "web", "api", "api"], Ok(&["web@2", "web@1", "web@10", "api"]));
         check(&[], Ok(&[]));
+    }
+
+    #[test]
+    fn without_a_name_the_only_or_the_primary_service_is_meant() {
+        let check = |services: &[(&str, bool)], expected: Result<&[&str], &str>| {
+            let mut board = Board::default();
+            for (name, primary) in services {
+                let mut def = plain(name, &["true"]);
+                def.primary = *primary;
+                board.define(&definition(def, Origin::File));
+            }
+            match (meant_by_nothing(&board.view), expected) {
+                (Ok(names), Ok(expected)) => {
+                    let names: Vec<&str> = names.iter().map(ServiceName::as_str).collect();
+                    assert_eq!(names, expected, "{services:?}");
+                }
+                (Err(error), Err(expected)) => assert_eq!(error.to_string(), expected),
+                (result, _) => panic!("{services:?} gave {result:?}"),
+            }
+        };
+        check(&[("web", false)], Ok(&["web"]));
+        check(&[("web@1", false), ("web@2", false)], Ok(&["web@1", "web@2"]));
+        check(&[("api", false), ("web", true)], Ok(&["web"]));
+        check(&[("api", false), ("web@1", true), ("web@2", true)], Ok(&["web@1", "web@2"]));
+        check(&[("api", false), ("web", false)], Err("which service? there are api, web"));
+        check(&[("api", true), ("web", true)], Err("which service? there are api, web"));
+        check(&[], Err("there is no service"));
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::registry::Registry;
 use crate::source::{Current, Files, describe};
 use crate::store::{Added, Execs, Found, Stored, StoredRun, StoredWish};
 use proctor_core::config::Setting;
+use proctor_core::config::listen::Listeners;
+use proctor_core::config::security::Security;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_core::wire::ServiceState;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Troubles {
     pub(crate) store: Option<String>,
+    pub(crate) listeners: Option<String>,
     pub(crate) config: Option<String>,
     /// By the name they were added under.
     pub(crate) services: BTreeMap<ServiceName, String>,
@@ -35,7 +38,8 @@ pub(crate) struct Troubles {
 impl Troubles {
     pub(crate) fn texts(&self) -> Vec<String> {
         let services = self.services.iter().map(|(name, text)| format!("{name}: {text}"));
-        self.store.iter().chain(&self.config).cloned().chain(services).collect()
+        let own = self.store.iter().chain(&self.config).chain(&self.listeners);
+        own.cloned().chain(services).collect()
     }
 }
 
@@ -55,6 +59,9 @@ pub(crate) struct Startup {
     began: BTreeMap<ServiceName, u64>,
     current: Option<Arc<Current>>,
     settings: Vec<Setting>,
+    /// As the configuration says.
+    listeners: Option<Listeners>,
+    security: Option<Security>,
     pub(crate) troubles: Troubles,
     pub(crate) environments: Environments,
 }
@@ -67,6 +74,7 @@ impl Startup {
         let mut plan = Startup::default();
         plan.take_stored(found, snapshot);
         plan.read_configuration(snapshot);
+        plan.listen_without_file();
         plan.read_added(snapshot);
         plan.sort_out_rest(snapshot);
         plan.recall_runs(snapshot);
@@ -85,7 +93,10 @@ impl Startup {
             registry.recall_run(name, *exec);
         }
         registry.set_current(self.current.clone(), &self.settings);
+        registry.set_security(self.security.clone().unwrap_or(Security::CLOSED));
+        registry.set_listeners(self.listeners.clone().unwrap_or(Listeners::OFF));
         registry.set_problems(self.troubles.texts());
+        registry.begin_events();
     }
 
     /// Without a readable file the keeper's services are all there is: none of them is forgotten.
@@ -131,6 +142,8 @@ impl Startup {
                 }
                 self.definitions = prepared.definitions;
                 self.settings = prepared.settings;
+                self.listeners = Some(prepared.listeners);
+                self.security = Some(prepared.security);
                 self.stored.texts = prepared.texts;
             }
             Err(error) => {
@@ -140,6 +153,25 @@ impl Startup {
             }
         }
         self.current = Some(Arc::new(Current { source, given }));
+    }
+
+    /// No configuration, or none that can be read: where to listen is up to the environment.
+    fn listen_without_file(&mut self) {
+        if self.listeners.is_some() {
+            return;
+        }
+        let given = self.stored.environment.as_ref().filter(|_| self.current.is_some());
+        let var = |name: &str| match given {
+            Some(given) => given.get(name).cloned(),
+            None => std::env::var(name).ok(),
+        };
+        if self.current.is_none() {
+            self.security = Security::without_file(&var).ok();
+        }
+        match Listeners::without_file(&var) {
+            Ok(listeners) => self.listeners = Some(listeners),
+            Err(problems) => self.troubles.listeners = Some(describe(&problems)),
+        }
     }
 
     fn read_added(&mut self, snapshot: &Snapshot) {

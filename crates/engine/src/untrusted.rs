@@ -12,6 +12,16 @@ pub fn stored(bytes: &[u8]) -> Result<Vec<u8>, String> {
     serde_json::to_vec(&stored).map_err(|error| error.to_string())
 }
 
+/// `tokens.json`, understood and written anew.
+pub fn tokens(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    crate::tokens::again(bytes)
+}
+
+/// A line of the audit, understood and written anew.
+pub fn audit_line(line: &[u8]) -> Result<Vec<u8>, String> {
+    crate::audit::again(line)
+}
+
 /// A cursor that a client gave back, understood and written anew.
 pub fn cursor(text: &str) -> Result<String, EngineError> {
     logs::cursor_again(text)

@@ -9,7 +9,7 @@ use crate::protocol::{self, Cut, Lines, MAX_REQUEST, Request};
 use jiff::tz::TimeZone;
 use proctor_ops::dispatch::dispatch;
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operation::{Context, Effect, Principal};
+use proctor_ops::operation::{Caller, Context, Effect, Principal};
 use proctor_ops::reply::{Form, Reply};
 use proctor_ops::table;
 use proctor_sys::memory;
@@ -46,23 +46,30 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub trait Dispatch: Send + Sync + 'static {
     fn dispatch(
         &self,
-        principal: Principal,
+        caller: Caller,
         op: String,
         input: Value,
         form: Form,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send>>;
+
+    /// Whose token this is, presented by `caller`.
+    fn authenticate(&self, caller: Caller, presented: &str) -> Result<Principal, OpError>;
 }
 
 impl Dispatch for Context {
     fn dispatch(
         &self,
-        principal: Principal,
+        caller: Caller,
         op: String,
         input: Value,
         form: Form,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send>> {
-        let context = self.called_by(principal);
+        let context = self.called_by(caller);
         Box::pin(async move { dispatch(&context, &op, input, form).await })
+    }
+
+    fn authenticate(&self, caller: Caller, presented: &str) -> Result<Principal, OpError> {
+        self.called_by(caller).authenticate(presented)
     }
 }
 
@@ -103,8 +110,8 @@ pub async fn serve_with(
 async fn connection(stream: UnixStream, full: bool, dispatch: Arc<dyn Dispatch>) {
     let peer = peer(&stream);
     let (read, mut write) = stream.into_split();
-    let principal = match (peer, full) {
-        (Ok(principal), false) => principal,
+    let caller = match (peer, full) {
+        (Ok(caller), false) => caller,
         (Ok(_), true) => {
             let error =
                 OpError::new(Code::Busy, "too many connections").help("try again in a moment");
@@ -118,17 +125,17 @@ async fn connection(stream: UnixStream, full: bool, dispatch: Arc<dyn Dispatch>)
     };
     let mut incoming = Incoming { stream: read, lines: Lines::default(), large: false };
     // The client is gone, or does not read: there is nobody to tell.
-    let _ = requests(&mut incoming, &mut write, &principal, dispatch.as_ref()).await;
+    let _ = requests(&mut incoming, &mut write, &caller, dispatch.as_ref()).await;
     if incoming.large {
         memory::give_back();
     }
 }
 
 /// Who is at the other end: the owner of this process, or root.
-fn peer(stream: &UnixStream) -> Result<Principal, OpError> {
+fn peer(stream: &UnixStream) -> Result<Caller, OpError> {
     let own = rustix::process::geteuid().as_raw();
     match stream.peer_cred().map(|credentials| credentials.uid()) {
-        Ok(uid) if uid == own || uid == 0 => Ok(Principal::Local { uid }),
+        Ok(uid) if uid == own || uid == 0 => Ok(Caller::local(uid)),
         Ok(uid) => {
             Err(OpError::new(Code::Forbidden, format!("user {uid} may not use this Proctor"))
                 .help("its owner and root may"))
@@ -140,7 +147,7 @@ fn peer(stream: &UnixStream) -> Result<Principal, OpError> {
 async fn requests(
     incoming: &mut Incoming,
     write: &mut OwnedWriteHalf,
-    principal: &Principal,
+    caller: &Caller,
     dispatch: &dyn Dispatch,
 ) -> io::Result<()> {
     while let Ok(line) = timeout(IDLE_TIMEOUT, incoming.line()).await {
@@ -161,7 +168,7 @@ async fn requests(
                 }
                 let reading =
                     table::find(&op).is_some_and(|entry| entry.meta.effect == Effect::Read);
-                let call = dispatch.dispatch(principal.clone(), op, input, form);
+                let call = dispatch.dispatch(caller.clone(), op, input, form);
                 tokio::select! {
                     biased;
                     result = call => result,
@@ -175,7 +182,7 @@ async fn requests(
 }
 
 /// The machine's, which is that of clients who do not say otherwise. Our own `TZ` is that of whoever started us.
-fn zone() -> TimeZone {
+pub(crate) fn zone() -> TimeZone {
     if std::env::var_os("TZ").is_none() {
         return TimeZone::system();
     }

@@ -73,7 +73,7 @@ pub(crate) fn line(answer: Result<Reply, OpError>, form: Form) -> serde_json::Re
             line.extend_from_slice(b"{\"error\":");
             serde_json::to_writer(&mut line, &error)?;
         }
-        (Ok(Reply { text, verdict }), Form::Page { .. }) => {
+        (Ok(Reply { text, verdict, .. }), Form::Page { .. }) => {
             line.reserve(text.len() + text.len() / 16);
             line.extend_from_slice(b"{\"page\":");
             serde_json::to_writer(&mut line, &Shown { text, verdict })?;

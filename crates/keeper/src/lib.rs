@@ -11,6 +11,7 @@ mod ending;
 mod environment;
 mod keeper;
 mod lost;
+mod once;
 mod pipes;
 mod pump;
 mod records;

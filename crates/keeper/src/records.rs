@@ -58,6 +58,11 @@ impl Folder {
         self.path.join("state")
     }
 
+    /// Variables for the next run.
+    pub(crate) fn once(&self) -> PathBuf {
+        self.path.join("once")
+    }
+
     /// The FIFOs of standard output and standard error.
     pub(crate) fn fifos(&self, run: RunId) -> [PathBuf; 2] {
         self.home.fifos(&self.name, run)

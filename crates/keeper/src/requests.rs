@@ -29,11 +29,19 @@ impl Keeper {
                 self.reply(request, result);
             }
             ToKeeper::SetWish { request, name, wish } => {
+                if wish == Wish::Down {
+                    self.forget_once_of(&name);
+                }
                 let result = self.command(&name, Event::SetWish(wish));
                 self.reply(request, result);
             }
             ToKeeper::Restart { request, name } => {
+                self.forget_once_of(&name);
                 let result = self.command(&name, Event::Restart);
+                self.reply(request, result);
+            }
+            ToKeeper::RestartWith { request, name, env } => {
+                let result = self.restart_with(&name, env);
                 self.reply(request, result);
             }
             ToKeeper::Signal { request, name, signal, whom } => {
@@ -57,6 +65,12 @@ impl Keeper {
                     self.upgrade(binary);
                 }
             }
+        }
+    }
+
+    fn forget_once_of(&mut self, name: &ServiceName) {
+        if let Some(slot) = self.services.find(name) {
+            self.forget_once(slot);
         }
     }
 

@@ -92,7 +92,8 @@ impl Keeper {
         let spec = service.spec.as_deref().and_then(|bytes| postcard::from_bytes(bytes).ok());
         let lost =
             || failure("read the settings of", name.as_str(), &io::ErrorKind::NotFound.into());
-        let spec: ServiceSpec = spec.ok_or_else(lost)?;
+        let mut spec: ServiceSpec = spec.ok_or_else(lost)?;
+        spec.exec.env.extend(service.once.iter().flat_map(|once| once.env.iter().cloned()));
         let logs = Arc::clone(&service.places.logs);
         let policies = Arc::clone(&service.policies.logs);
         let open = |path: Arc<Path>| Some((Arc::clone(&path), cgroup::open_or_make(&path).ok()?));
@@ -108,6 +109,7 @@ impl Keeper {
             folder.remove_run(run);
         }
         let (made, pipes) = made?;
+        self.forget_once(slot);
         self.rest.starts += 1;
         failpoint::moment(Point::RunMade);
         self.children.insert(made.pid, slot);

@@ -2,6 +2,7 @@
 
 use proctor_core::lifecycle::{Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
+use proctor_core::record::StoredOnce;
 use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, ServiceSpec, StopSpec};
 use proctor_core::statefile::{Layout, RunHeader, StoredState};
 use proctor_core::time::{Millis, Mono, Wall};
@@ -23,6 +24,8 @@ pub(crate) struct Service {
     /// How its state file is laid out, once there is one.
     pub(crate) stored: Option<Layout>,
     pub(crate) run: Option<Run>,
+    /// Variables for the next run.
+    pub(crate) once: Option<Box<StoredOnce>>,
     /// Forget it when its run has ended.
     pub(crate) removing: bool,
     /// Nobody is told of an exit before its last line is stored, unless that takes longer than this.
@@ -122,6 +125,7 @@ impl Service {
             machine,
             stored: None,
             run: None,
+            once: None,
             removing: false,
             quiet_until: None,
             changed: true,

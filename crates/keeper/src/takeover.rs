@@ -114,6 +114,7 @@ impl Keeper {
         let mut service = Service::new(name.clone(), encoded, policies, places, machine);
         service.stored = stored;
         let slot = self.services.add(service);
+        self.take_over_once(slot, &folder);
         self.renew_cgroup(name);
         for run in runs.into_iter().filter(|run| Some(*run) != current) {
             self.finish_old_run(slot, &folder, run);
@@ -137,6 +138,9 @@ impl Keeper {
     pub(crate) fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
         let found = self.find_run(slot, folder, run);
         failpoint::moment(Point::TakeoverFound);
+        if !matches!(found, Found::Never) {
+            self.had_once(slot, run);
+        }
         match found {
             Found::Alive(header, process) => self.keep_run(slot, folder, &header, process),
             Found::Searched(header, process) => {

@@ -1,9 +1,11 @@
 //! How an operation fails: a stable code for programs, a sentence and a remedy for people.
 //!
-//! [`TABLE`] is the one list of codes with their exit codes; references are made from it.
+//! [`TABLE`] is the one list of codes with what each front says for it; references are made from it. Over TCP a code goes
+//! by its name, as in JSON everywhere.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt::Write as _;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
@@ -48,6 +50,7 @@ pub enum Code {
     BadInput,
     UnknownOperation,
     UnknownService,
+    NotFound,
     NotRunning,
     ServiceFailed,
     Unavailable,
@@ -62,41 +65,93 @@ pub enum Code {
     ProgramMissing,
     UnknownUser,
     Forbidden,
+    Unauthenticated,
+    RateLimited,
+    TooLarge,
+    InvalidMode,
+    Conflict,
+    Stale,
+    Cancelled,
+    AuditUnavailable,
 }
 
-/// What a code is called, what a command exits with, and what it means.
+/// What a code is called, what each front says for it, and what it means.
 pub struct Row {
     pub code: Code,
     pub name: &'static str,
+    /// What a command exits with.
     pub exit: u8,
+    /// The status of an HTTP answer.
+    pub http: u16,
     pub meaning: &'static str,
 }
 
-const fn row(code: Code, name: &'static str, exit: u8, meaning: &'static str) -> Row {
-    Row { code, name, exit, meaning }
+const fn row(code: Code, name: &'static str, exit: u8, http: u16, meaning: &'static str) -> Row {
+    Row { code, name, exit, http, meaning }
 }
 
 pub const TABLE: &[Row] = &[
-    row(Code::Failed, "failed", 1, "it could not be done; the message says why"),
-    row(Code::Internal, "internal", 1, "a mistake in Proctor itself"),
-    row(Code::Forbidden, "forbidden", 1, "this caller may not do that"),
-    row(Code::BadInput, "bad_input", 2, "the request itself is wrong"),
-    row(Code::UnknownOperation, "unknown_operation", 2, "there is no such operation"),
-    row(Code::UnknownService, "unknown_service", 3, "no service or group has that name"),
-    row(Code::NotRunning, "not_running", 4, "the service does not run"),
-    row(Code::ServiceFailed, "service_failed", 4, "the service ended or is unhealthy"),
-    row(Code::Unavailable, "unavailable", 5, "no Proctor runs, or it does not answer"),
-    row(Code::ConnectionLost, "connection_lost", 5, "the connection ended before the answer"),
-    row(Code::Busy, "busy", 5, "too many requests at once"),
-    row(Code::Timeout, "timeout", 6, "it did not happen in time"),
-    row(Code::BadConfig, "bad_config", 7, "the configuration has problems"),
-    row(Code::AlreadyExists, "already_exists", 8, "that name is taken"),
-    row(Code::DefinedInFile, "defined_in_file", 8, "the service belongs to a configuration file"),
-    row(Code::HomeInUse, "home_in_use", 8, "this home runs another configuration"),
-    row(Code::PortInUse, "port_in_use", 8, "the port is taken"),
-    row(Code::ProgramMissing, "program_missing", 9, "the program to run was not found"),
-    row(Code::UnknownUser, "unknown_user", 9, "no such user or group on this machine"),
+    row(Code::Failed, "failed", 1, 422, "it could not be done; the message says why"),
+    row(Code::Internal, "internal", 1, 500, "a mistake in Proctor itself"),
+    row(Code::Forbidden, "forbidden", 1, 403, "this caller may not do that"),
+    row(
+        Code::Unauthenticated,
+        "unauthenticated",
+        1,
+        401,
+        "a token is needed, or this one is not valid",
+    ),
+    row(Code::Cancelled, "cancelled", 1, 409, "somebody cancelled it"),
+    row(
+        Code::AuditUnavailable,
+        "audit_unavailable",
+        1,
+        503,
+        "the audit cannot be written, so nothing is changed",
+    ),
+    row(Code::BadInput, "bad_input", 2, 400, "the request itself is wrong"),
+    row(Code::TooLarge, "too_large", 2, 413, "the request is too large"),
+    row(Code::InvalidMode, "invalid_mode", 2, 400, "there is no such runtime mode"),
+    row(Code::UnknownOperation, "unknown_operation", 2, 404, "there is no such operation"),
+    row(Code::UnknownService, "unknown_service", 3, 404, "no service or group has that name"),
+    row(Code::NotFound, "not_found", 3, 404, "no such thing; the message says what"),
+    row(Code::NotRunning, "not_running", 4, 409, "the service does not run"),
+    row(Code::ServiceFailed, "service_failed", 4, 409, "the service ended or is unhealthy"),
+    row(Code::Unavailable, "unavailable", 5, 503, "no Proctor runs, or it does not answer"),
+    row(Code::ConnectionLost, "connection_lost", 5, 502, "the connection ended before the answer"),
+    row(Code::Busy, "busy", 5, 503, "too many requests at once"),
+    row(Code::RateLimited, "rate_limited", 5, 429, "too many requests from this caller"),
+    row(Code::Timeout, "timeout", 6, 504, "it did not happen in time"),
+    row(Code::BadConfig, "bad_config", 7, 422, "the configuration has problems"),
+    row(Code::AlreadyExists, "already_exists", 8, 409, "that name is taken"),
+    row(
+        Code::DefinedInFile,
+        "defined_in_file",
+        8,
+        409,
+        "the service belongs to a configuration file",
+    ),
+    row(Code::HomeInUse, "home_in_use", 8, 409, "this home runs another configuration"),
+    row(Code::PortInUse, "port_in_use", 8, 409, "the port is taken"),
+    row(Code::Conflict, "conflict", 8, 409, "something else is under way that this would disturb"),
+    row(Code::Stale, "stale", 8, 412, "it has changed since the caller looked"),
+    row(Code::ProgramMissing, "program_missing", 9, 422, "the program to run was not found"),
+    row(Code::UnknownUser, "unknown_user", 9, 422, "no such user or group on this machine"),
 ];
+
+/// The table as a page of the documentation.
+pub fn reference() -> String {
+    let mut text = String::from(
+        "# Errors\n\nMade by `cargo xtask gen`. Every front answers with the code, in JSON as `code`; a command exits with the number, \
+         HTTP has the status.\n\n| code | exit | HTTP | meaning |\n|---|---|---|---|\n",
+    );
+    for row in TABLE {
+        // Writing to a String cannot fail.
+        let _ =
+            writeln!(text, "| `{}` | {} | {} | {} |", row.name, row.exit, row.http, row.meaning);
+    }
+    text
+}
 
 impl Code {
     fn row(self) -> &'static Row {
@@ -109,6 +164,14 @@ impl Code {
 
     pub fn exit(self) -> u8 {
         self.row().exit
+    }
+
+    pub fn meaning(self) -> &'static str {
+        self.row().meaning
+    }
+
+    pub fn http(self) -> u16 {
+        self.row().http
     }
 }
 
@@ -151,13 +214,23 @@ mod tests {
             ProgramMissing,
             UnknownUser,
             Forbidden,
+            NotFound,
+            Unauthenticated,
+            RateLimited,
+            TooLarge,
+            InvalidMode,
+            Conflict,
+            Stale,
+            Cancelled,
+            AuditUnavailable,
         ];
         for code in all {
             match code {
                 Internal | Failed | BadInput | UnknownOperation | UnknownService | NotRunning
                 | ServiceFailed | Unavailable | ConnectionLost | Busy | Timeout | BadConfig
                 | AlreadyExists | DefinedInFile | HomeInUse | PortInUse | ProgramMissing
-                | UnknownUser | Forbidden => {}
+                | UnknownUser | Forbidden | NotFound | Unauthenticated | RateLimited | TooLarge
+                | InvalidMode | Conflict | Stale | Cancelled | AuditUnavailable => {}
             }
         }
         all.to_vec()
@@ -171,6 +244,7 @@ mod tests {
             let json = serde_json::to_string(&code).unwrap();
             assert_eq!(serde_json::from_str::<Code>(&json).unwrap(), code);
             assert!(code.exit() > 0, "{code:?} would look like success");
+            assert!((400..600).contains(&code.http()), "{code:?} would look like success");
         }
         assert_eq!(TABLE.len(), every_code().len());
     }

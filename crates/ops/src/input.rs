@@ -155,7 +155,7 @@ pub struct Definition {
     pub argv: Vec<String>,
 }
 
-fn variable(text: &str) -> Result<String, String> {
+pub(crate) fn variable(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some((name, _)) if !name.is_empty() => Ok(text.to_owned()),
         _ => Err("write KEY=VALUE".into()),

@@ -4,10 +4,17 @@
 //! passes on the reply. Every check (decoding, permission, limits) is on that way and nowhere else.
 //! What is left out on purpose: sockets, terminals, argument parsing. They belong to the fronts.
 
+mod check;
+mod command;
+pub mod counters;
 pub mod dispatch;
 pub mod error;
 pub mod input;
+pub mod limits;
+mod mode;
 pub mod moment;
+mod noted;
+pub mod openmetrics;
 pub mod operation;
 pub mod operations;
 mod remedy;
@@ -15,4 +22,6 @@ pub mod reply;
 pub mod settle;
 pub mod show;
 pub mod status;
+mod subject;
 pub mod table;
+pub mod underway;

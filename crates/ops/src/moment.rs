@@ -67,7 +67,7 @@ fn time_of_day(time: Time, now: Wall, zone: &TimeZone) -> Option<Wall> {
 }
 
 /// Microseconds of `90s`, `10m`, `2h30m`, `1d`.
-fn duration(text: &str) -> Option<i64> {
+pub(crate) fn duration(text: &str) -> Option<i64> {
     let mut total = 0i64;
     let mut rest = text;
     while !rest.is_empty() {

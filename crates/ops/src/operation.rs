@@ -2,12 +2,16 @@
 //!
 //! Leaves out how requests arrive (the fronts) and what is checked before the work begins (`dispatch`).
 
-use crate::dispatch::Limits;
-use crate::error::OpError;
+use crate::counters::Counters;
+use crate::error::{Code, OpError};
+use crate::limits::{Limits, limited};
 use crate::show::Show;
+use crate::underway::{Call, Underway};
+pub use proctor_core::access::{Caller, Front, Principal, Role, TokenId};
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_engine::api::Engine;
+use proctor_engine::audit::Call as AuditCall;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::PathBuf;
@@ -26,9 +30,15 @@ pub trait Operation: 'static {
         input: Self::Input,
     ) -> impl Future<Output = Result<Self::Output, OpError>> + Send;
 
-    /// The answer where none of it depends on a running Proctor.
-    fn without_daemon(input: &Self::Input) -> Option<Result<Self::Output, OpError>> {
+    /// The role this very request needs, where that depends on what is asked for.
+    fn role(input: &Self::Input) -> Role {
         let _ = input;
+        Self::META.role
+    }
+
+    /// The answer where none of it depends on a running Proctor.
+    fn without_daemon(home: &Home, input: &Self::Input) -> Option<Result<Self::Output, OpError>> {
+        let _ = (home, input);
         None
     }
 }
@@ -39,6 +49,8 @@ pub struct Meta {
     /// `noun.verb`
     pub name: &'static str,
     pub effect: Effect,
+    /// The least that a caller needs; [`Operation::role`] may ask for more.
+    pub role: Role,
     /// Words of the command line: `["daemon", "stop"]`.
     pub cli: &'static [&'static str],
     pub aliases: &'static [&'static str],
@@ -56,9 +68,40 @@ pub struct Meta {
     pub wants_caller: bool,
     /// Waits for services; completes the sentence "waiting for web …".
     pub waits: Option<&'static str>,
+    /// A place of its own over HTTP, beside the one that its name gives.
+    pub resource: Option<Resource>,
+    /// Takes a while: has an id, can be cancelled, and runs in the background if asked to.
+    pub follows: bool,
 }
 
-/// What a call may do to the world; permissions will be given by it.
+/// Where an operation is found over HTTP by what it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resource {
+    pub method: Method,
+    /// Below `/api/v1`, with at most one parameter: `/services/{name}/start`.
+    pub path: &'static str,
+    /// The field of the input that the parameter fills.
+    pub fills: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Post,
+    Delete,
+}
+
+impl Method {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Delete => "DELETE",
+        }
+    }
+}
+
+/// What a call may do to the world. The role it needs follows from it, unless the operation says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     Read,
@@ -67,6 +110,16 @@ pub enum Effect {
     Exec,
     /// Changes Proctor itself.
     Admin,
+}
+
+impl Effect {
+    const fn role(self) -> Role {
+        match self {
+            Effect::Read => Role::Viewer,
+            Effect::Write => Role::Operator,
+            Effect::Exec | Effect::Admin => Role::Admin,
+        }
+    }
 }
 
 /// Longest that anybody may ask to wait: a forgotten waiter ends some day.
@@ -87,6 +140,7 @@ impl Meta {
         Meta {
             name,
             effect,
+            role: effect.role(),
             cli: &[],
             aliases: &[],
             summary: "",
@@ -96,12 +150,24 @@ impl Meta {
             launches: !matches!(effect, Effect::Read),
             wants_caller: false,
             waits: None,
+            resource: None,
+            follows: false,
         }
     }
 
     /// An operation that can wait as long as its caller says.
     pub const fn waiting(self, completes: &'static str) -> Meta {
-        Meta { waits: Some(completes), ..self.long() }
+        Meta { waits: Some(completes), ..self.followed() }
+    }
+
+    /// An operation that takes as long as it takes, and that somebody may want to follow or to cancel.
+    pub const fn followed(self) -> Meta {
+        Meta { follows: true, ..self.long() }
+    }
+
+    /// An operation that is also found at a path of its own; `fills` is the field for the parameter in it.
+    pub const fn at(self, method: Method, path: &'static str, fills: &'static str) -> Meta {
+        Meta { resource: Some(Resource { method, path, fills }), ..self }
     }
 
     /// An operation that answers late on purpose.
@@ -115,34 +181,76 @@ impl Meta {
     }
 }
 
-/// Who calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Principal {
-    /// A process of this machine whose user the kernel vouches for.
-    Local { uid: u32 },
-}
+/// Far longer than any that was made; what is longer was sent to keep us busy.
+const LONGEST_TOKEN: usize = 1024;
 
 /// What an operation works with.
 #[derive(Clone)]
 pub struct Context {
     pub engine: Engine,
-    pub principal: Principal,
+    pub caller: Caller,
     pub home: Home,
     /// This program, for an upgrade in place.
     pub binary: PathBuf,
     /// When this daemon began.
     pub started: Wall,
     pub limits: Arc<Limits>,
+    pub underway: Arc<Underway>,
+    pub counters: Arc<Counters>,
+    /// What this is for, if it can be followed.
+    pub call: Option<Arc<Call>>,
 }
 
 impl Context {
-    pub fn new(engine: Engine, home: Home, binary: PathBuf, principal: Principal) -> Context {
+    pub fn new(engine: Engine, home: Home, binary: PathBuf, caller: Caller) -> Context {
         let started = proctor_sys::clock::now().wall;
-        Context { engine, principal, home, binary, started, limits: Arc::new(Limits::default()) }
+        Context {
+            engine,
+            caller,
+            home,
+            binary,
+            started,
+            limits: Arc::default(),
+            underway: Arc::default(),
+            counters: Arc::default(),
+            call: None,
+        }
+    }
+
+    /// Say what is being done now, to those who follow it.
+    pub(crate) fn step(&self, text: impl Into<String>) {
+        if let Some(call) = &self.call {
+            call.say(text.into());
+            self.underway.touch();
+        }
     }
 
     /// The same for another caller.
-    pub fn called_by(&self, principal: Principal) -> Context {
-        Context { principal, ..self.clone() }
+    pub fn called_by(&self, caller: Caller) -> Context {
+        Context { caller, ..self.clone() }
+    }
+
+    /// Whose token this is. Asked of the context of the connection that presents it: failures are counted by where
+    /// they come from.
+    pub fn authenticate(&self, presented: &str) -> Result<Principal, OpError> {
+        let guess = self.limits.may_guess(&self.caller);
+        let fits = presented.len() <= LONGEST_TOKEN;
+        let found = fits.then(|| self.engine.authenticate(presented, guess.is_ok())).flatten();
+        let audit = self.engine.audit();
+        match (found, guess) {
+            (Some(principal), _) => Ok(principal),
+            (None, Err(wait)) => {
+                audit.skipped();
+                Err(limited("too many tokens that are not valid", wait))
+            }
+            (None, Ok(())) => {
+                self.limits.guessed_wrong(&self.caller);
+                let code = Code::Unauthenticated;
+                audit.refused(AuditCall::new(&self.caller, "authenticate", &[]), code.as_str());
+                Err(OpError::new(code, "this token is not valid").help(
+                    "it may have expired or been revoked; `proctor token list` shows those that exist",
+                ))
+            }
+        }
     }
 }

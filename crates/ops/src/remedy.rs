@@ -18,6 +18,9 @@ impl From<EngineError> for OpError {
                     .help(format!("{guess}`proctor list` shows all"))
                     .details(json!({ "service": name, "nearest": nearest }))
             }
+            EngineError::NoneNamed { names } => op(Code::BadInput)
+                .help("name one; or mark one in the configuration with `primary: true`")
+                .details(json!({ "services": names })),
             EngineError::AlreadyExists(name) => op(Code::AlreadyExists).help(format!(
                 "`proctor start {name}` starts it; `--replace` gives it a new definition"
             )),

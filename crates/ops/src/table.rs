@@ -1,14 +1,17 @@
 //! The table of operations, and what every front can ask of a line in it without knowing its types.
 
 use crate::error::OpError;
-use crate::operation::{Context, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::operations as op;
 use crate::reply::{Form, Reply};
 use crate::show::{Page, Show};
+use crate::underway::{Begun, FLAG, FLAG_HELP};
+use clap::ArgAction::SetTrue;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use proctor_core::home::Home;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -20,14 +23,31 @@ pub static TABLE: &[Entry] = &[
     Entry::of::<op::start::Start>(),
     Entry::of::<op::stop::Stop>(),
     Entry::of::<op::restart::Restart>(),
+    Entry::of::<op::custom_restart::CustomRestart>(),
     Entry::of::<op::list::List>(),
     Entry::of::<op::status::Status>(),
     Entry::of::<op::logs::Logs>(),
+    Entry::of::<op::events::Events>(),
+    Entry::of::<op::health::Health>(),
+    Entry::of::<op::metrics::Metrics>(),
     Entry::of::<op::wait::Wait>(),
     Entry::of::<op::signal::Signal>(),
+    Entry::of::<op::execute::Execute>(),
     Entry::of::<op::add::Add>(),
     Entry::of::<op::remove::Remove>(),
     Entry::of::<op::config::Config>(),
+    Entry::of::<op::reload::Reload>(),
+    Entry::of::<op::operation_list::OperationList>(),
+    Entry::of::<op::operation_status::Status>(),
+    Entry::of::<op::operation_cancel::OperationCancel>(),
+    Entry::of::<op::audit_read::AuditRead>(),
+    Entry::of::<op::audit_verify::AuditVerify>(),
+    Entry::of::<op::token_create::TokenCreate>(),
+    Entry::of::<op::token_list::TokenList>(),
+    Entry::of::<op::token_revoke::TokenRevoke>(),
+    Entry::of::<op::token_path::TokenPath>(),
+    Entry::of::<op::mode_get::ModeGet>(),
+    Entry::of::<op::mode_switch::ModeSwitch>(),
     Entry::of::<op::daemon_status::DaemonStatus>(),
     Entry::of::<op::daemon_stop::DaemonStop>(),
     Entry::of::<op::daemon_upgrade::DaemonUpgrade>(),
@@ -43,9 +63,34 @@ pub struct Entry {
     input_schema: fn() -> Value,
     output_schema: fn() -> Value,
     pub(crate) again: fn(Value) -> Result<Value, OpError>,
-    pub(crate) call: for<'a> fn(&'a Context, Value, Form) -> Answer<'a>,
-    without_daemon: fn(&Value) -> Option<Result<Value, OpError>>,
+    pub(crate) request: fn(Value) -> Result<Request, OpError>,
+    without_daemon: fn(&Home, &Value) -> Option<Result<Value, OpError>>,
     show: fn(&Value, &mut Page) -> Result<Option<crate::error::Code>, OpError>,
+}
+
+/// A request that was read once: what is authorised is what runs.
+pub(crate) struct Request {
+    /// What a caller needs for it.
+    pub(crate) role: Role,
+    call: Box<dyn Run>,
+}
+
+impl Request {
+    pub(crate) fn run(self, context: &Context, form: Form) -> Answer<'_> {
+        self.call.run(context, form)
+    }
+}
+
+trait Run: Send {
+    fn run(self: Box<Self>, context: &Context, form: Form) -> Answer<'_>;
+}
+
+struct Call<O: Operation>(O::Input);
+
+impl<O: Operation> Run for Call<O> {
+    fn run(self: Box<Self>, context: &Context, form: Form) -> Answer<'_> {
+        Box::pin(async move { Reply::of(&O::run(context, self.0).await?, form) })
+    }
 }
 
 impl Entry {
@@ -54,27 +99,47 @@ impl Entry {
             meta: O::META,
             augment: |command| {
                 // A flattened struct would put its own doc comment where the summary stands.
-                <O::Input as Args>::augment_args(command).about(O::META.summary).long_about(None)
+                let command = <O::Input as Args>::augment_args(command);
+                let command = if offers_background(&O::META) {
+                    command.arg(clap::Arg::new(FLAG).long(FLAG).action(SetTrue).help(FLAG_HELP))
+                } else {
+                    command
+                };
+                command.about(O::META.summary).long_about(None)
             },
             input: |matches| {
                 let input = O::Input::from_arg_matches(matches)
                     .map_err(|error| OpError::bad_input(error.to_string()))?;
-                to_json(&input)
+                let mut input = to_json(&input)?;
+                if offers_background(&O::META) && matches.get_flag(FLAG) {
+                    input[FLAG] = Value::Bool(true);
+                }
+                Ok(input)
             },
-            input_schema: schema_of::<O::Input>,
+            input_schema: || {
+                let mut schema = schema_of::<O::Input>();
+                if O::META.follows {
+                    let flag =
+                        json!({ "type": "boolean", "default": false, "description": FLAG_HELP });
+                    schema["properties"][FLAG] = flag;
+                }
+                schema
+            },
             output_schema: schema_of::<O::Output>,
             again: |input| to_json(&decode::<O::Input>(input)?),
-            call: |context, input, form| {
-                Box::pin(async move {
-                    let output = O::run(context, decode::<O::Input>(input)?).await?;
-                    Reply::of(&output, form)
-                })
+            request: |input| {
+                let input = decode::<O::Input>(input)?;
+                Ok(Request { role: O::role(&input), call: Box::new(Call::<O>(input)) })
             },
-            without_daemon: |input| {
+            without_daemon: |home, input| {
                 let input = serde_json::from_value(input.clone()).ok()?;
-                O::without_daemon(&input).map(|output| to_json(&output?))
+                O::without_daemon(home, &input).map(|output| to_json(&output?))
             },
             show: |output, page| {
+                if let Some(begun) = Begun::of(output).filter(|_| O::META.follows) {
+                    begun.show(page);
+                    return Ok(None);
+                }
                 let output: O::Output = decode(output.clone())?;
                 output.show(page);
                 Ok(output.verdict())
@@ -101,8 +166,8 @@ impl Entry {
     }
 
     /// The answer where none of it depends on a running Proctor.
-    pub fn without_daemon(&self, input: &Value) -> Option<Result<Value, OpError>> {
-        (self.without_daemon)(input)
+    pub fn without_daemon(&self, home: &Home, input: &Value) -> Option<Result<Value, OpError>> {
+        (self.without_daemon)(home, input)
     }
 
     /// Put an output on a page; the code says that what was asked for is not what is.
@@ -113,6 +178,11 @@ impl Entry {
     ) -> Result<Option<crate::error::Code>, OpError> {
         (self.show)(output, page)
     }
+}
+
+/// On the command line. What `up` and `down` show is made of several answers, and a wait that nobody waits for is none.
+fn offers_background(meta: &Meta) -> bool {
+    meta.follows && !matches!(meta.effect, Effect::Read) && !matches!(meta.cli, ["up" | "down"])
 }
 
 pub fn find(name: &str) -> Option<&'static Entry> {

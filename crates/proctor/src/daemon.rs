@@ -1,5 +1,6 @@
 //! The daemon's role: the keeper's socket at 3, the clients' at 4, tokio in between.
 
+use crate::fronts;
 use crate::keeper::{self, Arguments, Manner, SELF};
 use anyhow::{Context, Result, anyhow};
 use proctor_core::home::Home;
@@ -55,10 +56,9 @@ async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener) -> Ending
     let context_home = home.clone();
     run(home.clone(), keeper, async move |engine| {
         let binary = std::env::current_exe().unwrap_or_else(|_| SELF.into());
-        let principal = operation::Principal::Local { uid: rustix::process::getuid().as_raw() };
-        let context = operation::Context::new(engine, context_home, binary, principal);
-        let Err(error) = proctor_front::local::serve(clients, context).await;
-        tracing::error!(%error, "clients cannot be served");
+        let owner = operation::Caller::local(rustix::process::getuid().as_raw());
+        let context = operation::Context::new(engine, context_home, binary, owner);
+        fronts::serve(clients, context).await;
     })
     .await
 }

@@ -12,6 +12,9 @@ mod points;
 pub use points::Point;
 use std::io;
 
+/// Is this a build with failpoints?
+pub const ENABLED: bool = cfg!(feature = "failpoints");
+
 /// A step that may fail. Allocates nothing, so that a child may call it between fork and exec.
 #[cfg(feature = "failpoints")]
 pub fn step(point: Point) -> io::Result<()> {

@@ -107,6 +107,16 @@ pub fn pss_bytes(pid: u32) -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
+/// How many files it has open; `None` if we may not know.
+pub fn open_files(pid: u32) -> Option<u64> {
+    Some(std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64)
+}
+
+/// Bytes of a page, which is what the kernel counts memory in.
+pub fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}
+
 /// Name of the program a process runs, as the kernel shortens it.
 pub fn name(pid: u32) -> Option<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/comm")).ok()?;

@@ -25,6 +25,7 @@ use adapter::{Adapter, OWN, PEERS};
 use anyhow::{Context as _, Result, bail};
 use book::Book;
 use measure::Programs;
+use measure::crowd::Crowds;
 use measure::life::Life;
 use measure::logs::Capture;
 pub(crate) use options::USAGE;
@@ -126,6 +127,7 @@ fn measure_all(
 ) -> Result<Vec<String>> {
     let life = Life { scratch, programs, options };
     let capture = Capture { scratch, programs, plan: &options.plan };
+    let crowds = Crowds { scratch, programs, plan: &options.plan };
     let mut broken = Vec::new();
     let takes_part = |adapter: &dyn Adapter| options.parts.iter().any(|&part| adapter.takes(part));
     let contenders: Vec<_> =
@@ -145,6 +147,9 @@ fn measure_all(
             };
             if result.is_ok() && options.wants(Part::Logs) && adapter.takes(Part::Logs) {
                 result = capture.measure(name, adapter.as_ref(), book);
+            }
+            if result.is_ok() && options.wants(Part::Hostile) && adapter.takes(Part::Hostile) {
+                result = crowds.measure(name, adapter.as_ref(), book);
             }
             interrupt::check()?;
             if let Err(why) = result {

@@ -100,7 +100,7 @@ fn base(measure: Measure) -> Option<&'static str> {
         Part::Start | Part::Crash => Some("bare"),
         Part::Cli => Some(MINIMAL),
         Part::Logs => matches!(measure, Measure::Logs(_)).then_some("bare splice"),
-        Part::Memory | Part::Idle => None,
+        Part::Memory | Part::Idle | Part::Hostile => None,
     }
 }
 

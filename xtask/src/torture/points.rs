@@ -80,6 +80,7 @@ const TRIGGERS: &[(&str, Trigger)] = &[
     ("retain", Trigger::Output),
     ("store", Trigger::StopAndStart),
     ("owner", Trigger::StopAndStart),
+    ("audit", Trigger::StopAndStart),
     ("define", Trigger::AddAndRemove),
     ("remove", Trigger::AddAndRemove),
     ("daemon", Trigger::KillDaemon),

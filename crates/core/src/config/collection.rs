@@ -1,13 +1,15 @@
 //! Values that are more than one text: commands, lists, environments, files.
 
 use super::envfile;
-use super::keys::Kind;
+use super::keys::{Kind, suggest};
+use super::listen;
 use super::problem::{Place, quoted};
 use super::read::Reader;
 use super::scalar;
 use super::secret::shown_value;
 use super::tree::{Content, Node};
 use super::value::{Value, Variable, Word};
+use crate::commands;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -30,7 +32,8 @@ impl Reader<'_> {
                 let word = self.word(node, path, &scalar::expected(kind))?;
                 Some(Value::Words(vec![word]))
             }
-            Kind::Folder => self.folder(node, path),
+            Kind::Folder | Kind::File => self.folder(kind, node, path),
+            Kind::Hosts | Kind::Origins | Kind::Commands => self.names(kind, node, path),
             Kind::Text
             | Kind::Bool
             | Kind::Integer { .. }
@@ -44,6 +47,9 @@ impl Reader<'_> {
             | Kind::User
             | Kind::Url
             | Kind::Limit { .. }
+            | Kind::Host
+            | Kind::Port
+            | Kind::Secret
             | Kind::Command
             | Kind::Block(_)
             | Kind::Services => self.scalar(kind, node, path),
@@ -90,10 +96,33 @@ impl Reader<'_> {
         (codes.len() == items.len()).then_some(Value::ExitCodes(codes))
     }
 
-    fn folder(&mut self, node: &Node, path: &str) -> Option<Value> {
-        let word = self.word(node, path, "a folder")?;
+    fn folder(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {
+        let word = self.word(node, path, &scalar::expected(kind))?;
         let text = self.path(&word.text, node.place, path)?;
         Some(Value::Text(Word { shown: self.absolute(&word.shown), text }))
+    }
+
+    /// A list in which every item must be what its kind says.
+    fn names(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {
+        let expected = scalar::expected(kind);
+        let words = self.words(node, path, &expected)?;
+        let good = |text: &str| match kind {
+            Kind::Origins => listen::origin(text).is_some(),
+            Kind::Commands => !commands::operations(text).is_empty(),
+            _ => scalar::is_host(text) && !text.ends_with('.'),
+        };
+        for word in &words {
+            if !good(&word.text) {
+                let message = format!("{path}: found {}, expected {expected}", quoted(&word.shown));
+                let near = match kind {
+                    Kind::Commands => suggest::nearest(&word.text, commands::words()),
+                    _ => None,
+                };
+                let help = near.map(|near| format!("did you mean '{near}'?"));
+                self.problem(node.place, message, help);
+            }
+        }
+        Some(Value::Words(words))
     }
 
     /// An absolute path from one that may be relative to the file.

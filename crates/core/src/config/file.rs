@@ -1,14 +1,16 @@
 //! The shape of a whole file: `supervisor:`, its services, their groups.
 
 use super::keys::{self, Scope, suggest};
+use super::listen::{self, Listeners};
+use super::own;
 use super::problem::{Place, quoted};
 use super::read::{Layer, Reader, is_extension};
+use super::security::{self, Security};
 use super::service::{Built, Service, plain_name};
 use super::settings;
 use super::tree::{Content, Entry, Node};
 use super::value::Value;
 use super::{Config, ServiceDef};
-use serde_json::json;
 use std::collections::BTreeMap;
 
 /// What to write, for somebody whose file has nothing in it.
@@ -23,14 +25,22 @@ const MAX_SERVICES: usize = 10_000;
 
 /// Read the file whose tree is `root`. What it returns has a meaning only if there were no problems.
 pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
-    let mut config = Config { services: Vec::new(), groups: BTreeMap::new(), settings: Vec::new() };
+    let mut config = Config {
+        services: Vec::new(),
+        groups: BTreeMap::new(),
+        settings: Vec::new(),
+        listeners: Listeners::OFF,
+        security: Security::CLOSED,
+    };
     let Some(node) = supervisor(reader, root) else { return config };
     let defaults = reader.defaults();
-    let layer = reader.layer(node, Scope::Supervisor, "supervisor");
-    let enabled = layer.get("enabled");
-    let on = enabled.is_none_or(|found| found.value != Value::Bool(false));
-    let origin = enabled.map_or("default", |found| found.origin.as_str());
-    config.settings.push(settings::setting("supervisor.enabled".into(), json!(on), origin));
+    let mut layer = reader.layer(node, Scope::Supervisor, "supervisor");
+    let own = own::take(reader, &mut layer);
+    let on = own.get("enabled").is_none_or(|found| found.value != Value::Bool(false));
+    own::settings(&own, &mut config.settings);
+    let own_settings = config.settings.len();
+    config.listeners = listen::read(reader, &own, node.place);
+    config.security = security::read(reader, &own, &config.listeners, node.place);
     match node.get("services") {
         Some(entry) => services(reader, entry, &layer, &defaults, &mut config),
         None => {
@@ -41,7 +51,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
     if !on {
         config.services.clear();
         config.groups.clear();
-        config.settings.truncate(1);
+        config.settings.truncate(own_settings);
     }
     config
 }
@@ -119,6 +129,7 @@ fn services(
         }
     }
     check_groups(reader, entries, config);
+    check_primary(reader, entries, config);
 }
 
 /// One service from its block. `look` sees it before its layers are gone.
@@ -148,6 +159,20 @@ pub(super) fn one(
     let built = service.build(reader);
     look(&built, &service, reader);
     built.definitions
+}
+
+/// A request that names no service must mean one thing, too.
+fn check_primary(reader: &mut Reader<'_>, services: &[Entry], config: &Config) {
+    let is_primary = |entry: &&Entry| {
+        config.services.iter().any(|it| it.primary && it.name.base() == &*entry.key)
+    };
+    let mut primary = services.iter().filter(is_primary);
+    let Some(first) = primary.next() else { return };
+    for entry in primary {
+        let (key, other) = (&entry.key, &first.key);
+        let message = format!("services.{key}.primary: '{other}' is the primary service already");
+        reader.problem(entry.place, message, Some("take it out of one of them".into()));
+    }
 }
 
 /// `proctor stop NAME` must mean one thing.

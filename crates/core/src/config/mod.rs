@@ -15,6 +15,8 @@ pub mod envfile;
 mod file;
 mod interpolate;
 mod keys;
+pub mod listen;
+mod own;
 mod problem;
 mod read;
 pub mod redact;
@@ -22,6 +24,7 @@ mod reference;
 mod scalar;
 mod schema;
 pub mod secret;
+pub mod security;
 mod service;
 mod settings;
 pub mod signal;
@@ -51,6 +54,9 @@ pub struct Config {
     pub groups: BTreeMap<String, Vec<ServiceName>>,
     /// Every effective value and where it came from, for `proctor config`.
     pub settings: Vec<Setting>,
+    pub listeners: listen::Listeners,
+    /// Who may do what.
+    pub security: security::Security,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +77,8 @@ pub struct ServiceDef {
     pub oom_score_adj: Option<i32>,
     pub port: Option<u16>,
     pub autostart: bool,
+    /// Meant when no service is named.
+    pub primary: bool,
     pub stop: StopSpec,
     pub restart: RestartSpec,
     pub logs: LogSpec,

@@ -99,8 +99,16 @@ impl<'a> Reader<'a> {
 
     /// The default of every key that a service may have.
     pub(super) fn defaults(&mut self) -> Layer {
+        self.defaults_of(keys::leaves(Scope::Service))
+    }
+
+    /// The default of each of these.
+    pub(super) fn defaults_of(
+        &mut self,
+        leaves: impl Iterator<Item = (String, &'static Key)>,
+    ) -> Layer {
         let mut layer = Layer::new();
-        for (full, key) in keys::leaves(Scope::Service) {
+        for (full, key) in leaves {
             let Absent::Value(text) = key.default else { continue };
             let (node, _) = super::tree::parse("default", text);
             let node = node.expect("a default of the table is YAML and not null");
@@ -121,7 +129,7 @@ impl<'a> Reader<'a> {
     fn block(
         &mut self,
         node: &Node,
-        (keys, block): (&'static [Key], Option<&'static str>),
+        (keys, block): (&'static [Key], Option<&str>),
         here: Scope,
         path: &str,
         layer: &mut Layer,
@@ -135,10 +143,10 @@ impl<'a> Reader<'a> {
                 continue;
             };
             let full_path = format!("{path}.{}", key.name);
+            let full = block.map_or(key.name.to_string(), |it| format!("{it}.{}", key.name));
             if let Kind::Block(inner) = key.kind {
-                self.block(&entry.value, (inner, Some(key.name)), here, &full_path, layer);
+                self.block(&entry.value, (inner, Some(&full)), here, &full_path, layer);
             } else if !matches!(key.kind, Kind::Services) {
-                let full = block.map_or(key.name.to_string(), |it| format!("{it}.{}", key.name));
                 self.leaf(key, entry, full, &full_path, layer);
             }
         }
@@ -176,7 +184,7 @@ impl<'a> Reader<'a> {
     fn unknown(
         &mut self,
         entry: &Entry,
-        (keys, block): (&'static [Key], Option<&'static str>),
+        (keys, block): (&'static [Key], Option<&str>),
         here: Scope,
         path: &str,
     ) {
@@ -271,7 +279,7 @@ impl<'a> Reader<'a> {
         match scalar::read(kind, &word) {
             Ok(value) => Some(value),
             Err(help) => {
-                let found = quoted(&shown_value("", &word.shown));
+                let found = quoted(scalar::shown(kind, &shown_value("", &word.shown)));
                 let message = format!("{path}: found {found}, expected {expected}");
                 self.problem(node.place, message, help);
                 None

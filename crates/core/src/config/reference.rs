@@ -11,16 +11,22 @@ pub fn reference() -> String {
     section(&mut out, "In a service", "", KEYS, |key| key.scope == Scope::Service);
     let title = "In a service, or in `supervisor` as the default of all services";
     section(&mut out, title, "", KEYS, |key| key.scope == Scope::Both);
-    for key in KEYS {
-        if let Kind::Block(inner) = key.kind {
-            section(&mut out, &format!("In `{}`", key.name), key.name, inner, |_| true);
-        }
-    }
+    blocks(&mut out, "", KEYS);
     out.push_str(
         "Keys that begin with `x-` may stand wherever keys stand and have no meaning: a place for anchors. \
          Among the names of services and of variables they are names like all others.\n",
     );
     out
+}
+
+fn blocks(out: &mut String, above: &str, keys: &[Key]) {
+    for key in keys {
+        if let Kind::Block(inner) = key.kind {
+            let name = format!("{above}{}", key.name);
+            section(out, &format!("In `{name}`"), &name, inner, |_| true);
+            blocks(out, &format!("{name}."), inner);
+        }
+    }
 }
 
 fn section(

@@ -1,6 +1,8 @@
 //! From the text of a scalar to a value of a kind, and back to words: what was expected.
 
 use super::keys::{Choice, Duration, Kind, MAX_BYTES, MAX_MILLIS, Unit};
+use super::listen;
+use super::secret::HIDDEN;
 use super::signal;
 use super::value::{Value, Word};
 
@@ -24,9 +26,17 @@ pub(super) fn read(kind: &Kind, word: &Word) -> Result<Value, Option<String>> {
         Kind::User => user(text),
         Kind::Url => url(text)?.then(|| Value::Text(word.clone())),
         Kind::Limit { bytes } => limit(text, *bytes),
+        Kind::Host => listen::host(text).map(|_| Value::Text(word.clone())),
+        Kind::Port if text == "off" => Some(Value::Without),
+        Kind::Secret => is_secret(text).then(|| Value::Text(word.clone())),
+        Kind::Port => integer(text, 0, 65535).map(Value::Number),
         Kind::Command if text.trim().is_empty() => None,
         Kind::Command => Some(Value::Line(word.clone())),
         Kind::Folder
+        | Kind::File
+        | Kind::Hosts
+        | Kind::Origins
+        | Kind::Commands
         | Kind::List
         | Kind::ExitCodes
         | Kind::Environment
@@ -60,6 +70,17 @@ pub(super) fn expected(kind: &Kind) -> String {
         Kind::User => "a user, or user:group, as names or numbers".into(),
         Kind::Url => "an address, as http://localhost:3000/health".into(),
         Kind::Folder => "a folder".into(),
+        Kind::File => "a file".into(),
+        Kind::Host => "an IP address, or 'localhost'".into(),
+        Kind::Port => "a port from 0 (any free one) to 65535, or 'off'".into(),
+        Kind::Hosts => "a list of names or addresses without ports".into(),
+        Kind::Origins => "a list of origins, as https://example.org:8443".into(),
+        Kind::Secret => {
+            format!("a secret of at least {SHORTEST_SECRET} characters, without spaces")
+        }
+        Kind::Commands => {
+            "a list of commands, as status, restart, or of operations, as service.restart".into()
+        }
         Kind::Limit { bytes: false } => {
             "a number, 'unlimited', or soft:hard (soft at most hard)".into()
         }
@@ -74,6 +95,19 @@ pub(super) fn expected(kind: &Kind) -> String {
         Kind::Block(_) => "a mapping".into(),
         Kind::Services => "a mapping from names to services".into(),
     }
+}
+
+/// A value as it may stand in a message.
+pub(super) fn shown<'a>(kind: &Kind, text: &'a str) -> &'a str {
+    if matches!(kind, Kind::Secret) { HIDDEN } else { text }
+}
+
+/// Guessed at ten a second, one of lower case letters alone lasts centuries.
+const SHORTEST_SECRET: usize = 8;
+
+fn is_secret(text: &str) -> bool {
+    text.chars().count() >= SHORTEST_SECRET
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 fn expected_duration(duration: &Duration) -> String {
@@ -219,7 +253,7 @@ fn url(text: &str) -> Result<bool, Option<String>> {
 }
 
 /// Host and port of `host:port`, `host`, `[::1]:port`.
-fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
+pub(super) fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
     let host_end = match authority.strip_prefix('[') {
         Some(inner) => inner.find(']')? + 2,
         None => authority.find(':').unwrap_or(authority.len()),
@@ -233,7 +267,7 @@ fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
     is_host(host).then_some((host, port))
 }
 
-fn is_host(host: &str) -> bool {
+pub(super) fn is_host(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
         return address.parse::<std::net::Ipv6Addr>().is_ok();
     }

@@ -15,11 +15,7 @@ pub fn schema() -> Json {
     let mut definitions = Map::new();
     definitions.insert("supervisor".into(), mapping(KEYS, Scope::Supervisor));
     definitions.insert("service".into(), mapping(KEYS, Scope::Service));
-    for key in KEYS {
-        if let Kind::Block(inner) = key.kind {
-            definitions.insert(key.name.into(), mapping(inner, Scope::Service));
-        }
-    }
+    blocks(KEYS, &mut definitions);
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "proctor.yaml",
@@ -36,6 +32,16 @@ pub fn schema() -> Json {
         },
         "$defs": definitions,
     })
+}
+
+/// Every block by its own name; a test sees to it that no two are alike.
+fn blocks(keys: &[Key], definitions: &mut Map<String, Json>) {
+    for key in keys {
+        if let Kind::Block(inner) = key.kind {
+            definitions.insert(key.name.into(), mapping(inner, Scope::Service));
+            blocks(inner, definitions);
+        }
+    }
 }
 
 fn mapping(keys: &[Key], here: Scope) -> Json {
@@ -68,7 +74,8 @@ fn kind(key: &Key) -> Json {
     let text = json!({ "type": "string" });
     let texts = json!({ "type": "array", "items": scalar() });
     match key.kind {
-        Kind::Text | Kind::Folder => scalar(),
+        Kind::Text | Kind::Folder | Kind::File | Kind::Host | Kind::Secret => scalar(),
+        Kind::Port => number(json!(0), json!(65535), "integer", "[0-9]+|off"),
         Kind::Bool => json!({ "type": ["boolean", "string"], "pattern": pattern("true|false") }),
         Kind::Integer { min, max } => number(json!(min), json!(max), "integer", "-?[0-9]+"),
         Kind::Count { max } => number(json!(0), json!(max), "integer", "[0-9]+|unlimited"),
@@ -92,7 +99,7 @@ fn kind(key: &Key) -> Json {
         }
         Kind::Url => json!({ "type": "string", "pattern": format!("^http://|{VARIABLE}") }),
         Kind::Command => json!({ "anyOf": [scalar(), texts] }),
-        Kind::List => texts,
+        Kind::List | Kind::Hosts | Kind::Origins | Kind::Commands => texts,
         Kind::ExitCodes => json!({
             "type": "array",
             "items": number(json!(0), json!(255), "integer", "[0-9]+"),

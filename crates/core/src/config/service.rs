@@ -74,6 +74,7 @@ impl Service<'_> {
                 oom_score_adj: self.small("oom_score_adj"),
                 port: self.number("port").and_then(|port| u16::try_from(port).ok()),
                 autostart: self.flag("autostart"),
+                primary: self.flag("primary"),
                 stop: self.stop(),
                 restart: self.restart(),
                 logs: self.logs(),

@@ -1,7 +1,7 @@
 //! Values of keys: what they are once read, and how they look to a person.
 
 use super::keys::{Duration, Kind, Unit};
-use super::secret::{shown_text, shown_words};
+use super::secret::{HIDDEN, shown_text, shown_words};
 use super::signal;
 use serde_json::{Value as Json, json};
 
@@ -15,7 +15,7 @@ pub(super) enum Value {
     Bytes(u64),
     Signal(i32),
     Umask(u32),
-    /// `unlimited` where a number is usual, `none` where a duration is.
+    /// `unlimited` where a number is usual, `none` where a duration is, `off` where a port is.
     Without,
     /// The name in the key's list of choices.
     Choice(&'static str),
@@ -66,8 +66,10 @@ impl Value {
             }
             Value::Umask(value) => json!(format!("{value:03o}")),
             Value::Without if matches!(kind, Kind::Duration(_)) => json!("none"),
+            Value::Without if matches!(kind, Kind::Port) => json!("off"),
             Value::Without => json!("unlimited"),
             Value::Choice(name) => json!(name),
+            Value::Text(_) if matches!(kind, Kind::Secret) => json!(HIDDEN),
             Value::Text(word) => json!(shown_text(&word.shown)),
             Value::Line(word) => json!(shown_text(&word.shown)),
             Value::Words(words) => json!(shown_words(words.iter().map(|word| word.shown.as_str()))),

@@ -64,6 +64,7 @@ decoders!(
     env_file,
     services_json,
     requests,
+    control,
     views,
     outputs,
     proc_stat,

@@ -154,6 +154,7 @@ fn asked(message: &ToKeeper) -> Option<String> {
         ToKeeper::Remove { name, .. } => Some(format!("remove {name}")),
         ToKeeper::SetWish { name, wish, .. } => Some(format!("{wish:?} {name}").to_lowercase()),
         ToKeeper::Restart { name, .. } => Some(format!("restart {name}")),
+        ToKeeper::RestartWith { name, env, .. } => Some(format!("restart {name} with {env:?}")),
         ToKeeper::Signal { name, signal, .. } => Some(format!("signal {name} {signal}")),
         ToKeeper::Unhealthy { name, run } => Some(format!("unhealthy {name} {}", run.0)),
         ToKeeper::Shutdown { .. } => Some("shutdown".into()),
@@ -232,7 +233,9 @@ impl Played {
                 answers
             }
             ToKeeper::SetWish { request, name, wish } => self.set_wish(request, name, wish),
-            ToKeeper::Restart { request, name } => self.set_wish(request, name, Wish::Up),
+            ToKeeper::Restart { request, name } | ToKeeper::RestartWith { request, name, .. } => {
+                self.set_wish(request, name, Wish::Up)
+            }
             ToKeeper::Signal { request, .. } => vec![reply(request)],
             ToKeeper::Shutdown { request } => {
                 vec![reply(request), FromKeeper::Ending { for_good: true }]

@@ -3,6 +3,7 @@
 use crate::fake::{Manners, Place, failed, name, names, state, until, up};
 use proctor_core::lifecycle::Wish;
 use proctor_core::wire::{PhaseView, ServiceState};
+use proctor_engine::api::RestartWith;
 use proctor_engine::error::EngineError;
 
 fn running() -> Vec<ServiceState> {
@@ -57,7 +58,8 @@ async fn a_service_whose_definition_is_lost_can_be_stopped_and_removed() {
     place
         .daemon(manners, async |engine, mut fake| {
             engine.set_wish(&names(&["a"]), Wish::Down).await.unwrap();
-            let args = engine.restart(&names(&["a"]), Some(vec!["-v".into()])).await.unwrap_err();
+            let with = RestartWith { args: Some(vec!["-v".into()]), env: Vec::new() };
+            let args = engine.restart(&names(&["a"]), with).await.unwrap_err();
             assert!(args.to_string().contains("definition of 'a' was lost"), "{args}");
             engine.remove(&names(&["a", "c"])).await.unwrap();
             until(&engine, "both are gone", |view| view.services.len() == 2).await;

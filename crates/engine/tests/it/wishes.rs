@@ -3,6 +3,7 @@
 use crate::fake::{Manners, Place, failed, names, state, up};
 use proctor_core::lifecycle::Wish;
 use proctor_core::wire::{PhaseView, ToKeeper};
+use proctor_engine::api::RestartWith;
 use proctor_engine::error::EngineError;
 
 /// Services that a daemon without a configuration can work with: their definitions are lost.
@@ -28,7 +29,7 @@ async fn a_wish_is_on_disk_when_the_keeper_hears_it() {
             engine.set_wish(&names(&["a", "b"]), Wish::Up).await.unwrap();
             engine.set_wish(&names(&["b"]), Wish::Down).await.unwrap();
             engine.set_wish(&names(&["c"]), Wish::Once).await.unwrap();
-            engine.restart(&names(&["b"]), None).await.unwrap();
+            engine.restart(&names(&["b"]), RestartWith::default()).await.unwrap();
             assert_eq!(fake.asked(), ["up a", "up b", "down b", "once c", "restart b"]);
             let disk: Vec<serde_json::Value> = fake
                 .heard()
@@ -111,7 +112,7 @@ async fn an_answer_is_given_when_its_effect_can_be_seen() {
                 };
                 engine.set_wish(&names(&["a"]), Wish::Up).await.unwrap();
                 assert_eq!(phase(), up(1001));
-                engine.restart(&names(&["a"]), None).await.unwrap();
+                engine.restart(&names(&["a"]), RestartWith::default()).await.unwrap();
                 assert_eq!(phase(), up(1002));
                 engine.set_wish(&names(&["a"]), Wish::Down).await.unwrap();
                 assert_eq!(phase(), PhaseView::Down);

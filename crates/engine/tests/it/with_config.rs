@@ -3,7 +3,7 @@
 use crate::fake::{Fake, Manners, Place, failed, name, names, state, until, up};
 use proctor_core::lifecycle::Wish;
 use proctor_core::wire::{FromKeeper, PhaseView, ServiceState, ToKeeper};
-use proctor_engine::api::{Applied, ConfigRequest, Engine, Health, NewService};
+use proctor_engine::api::{Applied, ConfigRequest, Engine, Health, NewService, RestartWith};
 use proctor_engine::error::EngineError;
 use std::path::PathBuf;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -366,11 +366,11 @@ async fn arguments_given_with_a_restart_hold_until_others_are_given() {
     place
         .daemon(Manners::default(), async |engine, fake| {
             engine.apply(request(path)).await.unwrap();
-            engine
-                .restart(&names(&["web"]), Some(vec!["--port".into(), "2".into()]))
-                .await
-                .unwrap();
-            assert_eq!(fake.asked(), ["define web", "define web", "restart web"]);
+            let args = Some(vec!["--port".into(), "2".into()]);
+            let with = RestartWith { args, env: vec![("A".into(), "b".into())] };
+            engine.restart(&names(&["web"]), with).await.unwrap();
+            let restart = r#"restart web with [("A", "b")]"#;
+            assert_eq!(fake.asked(), ["define web", "define web", restart]);
             assert_eq!(spec_argv(&fake, "web"), ["serve", "--port", "2"]);
             let shown = engine.read(|view| view.services[&name("web")].command.clone());
             assert_eq!(shown, "serve --port 2");

@@ -6,6 +6,7 @@
 
 mod caller;
 mod daemon;
+mod events;
 mod interrupt;
 mod logs;
 mod operate;
@@ -100,6 +101,7 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &dyn Launch) -> Ended 
     let mut session = Session::new(home(matches)?, launch, terminal);
     match (word, arguments.subcommand()) {
         ("up", _) => up::up(&mut session, arguments),
+        ("events", _) => events::events(&mut session, arguments),
         ("logs", _) => logs::logs(&mut session, arguments),
         ("run", _) => run::run(&mut session, arguments),
         ("config", _) => operate::config(&mut session, arguments),

@@ -15,7 +15,7 @@ pub(crate) fn operate(session: &mut Session<'_>, entry: &Entry, arguments: &ArgM
 }
 
 fn answer(session: &mut Session<'_>, entry: &Entry, input: &Value) -> Ended {
-    if let Some(answer) = entry.without_daemon(input) {
+    if let Some(answer) = entry.without_daemon(&session.home, input) {
         return session.terminal.answer(entry, &answer?);
     }
     match session.terminal.look(entry) {

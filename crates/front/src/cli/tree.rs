@@ -37,23 +37,43 @@ fn branch(words: &[OsString]) -> Option<Command> {
     Some(root().disable_help_subcommand(true).subcommand(of(entry, entry.meta.cli[0])))
 }
 
+/// Commands of two words, by the first.
+const NOUNS: &[(&str, &str, &str)] = &[
+    ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
+    ("mode", "The runtime mode: get, switch", "proctor mode get"),
+    ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),
+    ("audit", "Who did what: read it, and check that nobody altered it", "proctor audit read"),
+    ("token", "Tokens for clients of HTTP, TCP and MCP", "proctor token list"),
+];
+
 /// All of it. Arguments of a command are added when that command is called.
 pub(crate) fn command() -> Command {
     let mut root = root().after_help(exit_codes());
-    let mut daemon = Command::new("daemon")
-        .about("Proctor itself: start, stop, status, upgrade")
-        .after_help("Example:\n  proctor daemon status")
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(start());
     for entry in TABLE {
-        match entry.meta.cli {
-            ["daemon", word] => daemon = daemon.subcommand(of(entry, word)),
-            [word] => root = root.subcommand(of(entry, word)),
-            _ => unreachable!("a test checks the words of every operation"),
+        if let [word] = entry.meta.cli {
+            root = root.subcommand(of(entry, word));
         }
     }
-    root.subcommand(daemon).subcommand(run::command()).subcommand(shells())
+    let nouns = NOUNS.iter().map(|(noun, about, example)| group(noun, about, example));
+    root.subcommands(nouns).subcommand(run::command()).subcommand(shells())
+}
+
+fn group(noun: &'static str, about: &'static str, example: &'static str) -> Command {
+    let mut group = Command::new(noun)
+        .about(about)
+        .after_help(format!("Example:\n  {example}"))
+        .subcommand_required(true)
+        .arg_required_else_help(true);
+    if noun == "daemon" {
+        group = group.subcommand(start());
+    }
+    for entry in TABLE {
+        match entry.meta.cli {
+            [first, word] if *first == noun => group = group.subcommand(of(entry, word)),
+            _ => {}
+        }
+    }
+    group
 }
 
 fn root() -> Command {
@@ -74,6 +94,9 @@ fn of(entry: &Entry, word: &'static str) -> Command {
         .visible_aliases(entry.meta.aliases);
     command.defer(match entry.meta.name {
         "log.read" => |command| logs::Options::augment_args(augmented(command, "log.read")),
+        "event.read" => {
+            |command| super::events::Options::augment_args(augmented(command, "event.read"))
+        }
         "service.up" => {
             |command| super::up::Options::augment_args(augmented(command, "service.up"))
         }
@@ -187,6 +210,18 @@ fn exit_codes() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_operation_has_its_place_in_the_tree() {
+        for entry in TABLE {
+            let known = |noun: &str| NOUNS.iter().any(|(name, _, _)| *name == noun);
+            match entry.meta.cli {
+                [_] => {}
+                [noun, _] => assert!(known(noun), "{noun} is not in NOUNS"),
+                words => panic!("{words:?}: one word or two"),
+            }
+        }
+    }
 
     #[test]
     fn the_tree_is_sound_and_every_command_has_an_example() {

@@ -2,9 +2,10 @@
 
 use crate::error::OpError;
 use crate::input::Caller;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_core::config::Setting;
+use proctor_core::home::Home;
 use proctor_engine::api::{ConfigRequest, Engine};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,8 +71,13 @@ Examples:
   proctor config --check proctor.yaml
   proctor config --example > proctor.yaml",
         launches: false,
-        ..Meta::of("config.show", Effect::Read).with_caller()
+        ..Meta::of("config.show", Effect::Read).with_caller().at(Method::Get, "/config", "")
     };
+
+    fn role(input: &Input) -> Role {
+        // A file is read that the caller chose.
+        if input.check.is_none() { Role::Viewer } else { Role::Admin }
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         if input.example {
@@ -89,7 +95,7 @@ Examples:
         Ok(output(&input, source, settings.unpack()))
     }
 
-    fn without_daemon(input: &Input) -> Option<Result<Output, OpError>> {
+    fn without_daemon(_: &Home, input: &Input) -> Option<Result<Output, OpError>> {
         if input.example {
             return Some(Ok(example()));
         }

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::moment::{rfc3339, seconds_between, span};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use crate::status::{ServiceStatus, State};
 use proctor_core::time::Wall;
@@ -30,6 +30,9 @@ pub struct Output {
     /// Folder of what does not
     pub runtime_dir: String,
     pub config: Option<String>,
+    /// Addresses on which programs are served, by front
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub listening: BTreeMap<String, String>,
     /// How many services are in each state
     pub services: BTreeMap<String, u32>,
     /// Grows with every change
@@ -57,7 +60,7 @@ Examples:
   proctor daemon status
   proctor daemon status --json",
         launches: false,
-        ..Meta::of("daemon.status", Effect::Read)
+        ..Meta::of("daemon.status", Effect::Read).at(Method::Get, "/daemon", "")
     };
 
     async fn run(context: &Context, _: Input) -> Result<Output, OpError> {
@@ -73,6 +76,16 @@ Examples:
                 let state = ServiceStatus::of(service, now, None).state;
                 *services.entry(state.as_str().to_owned()).or_default() += 1;
             }
+            let mut problems = view.problems.clone();
+            problems.extend(context.engine.tokens().problem());
+            problems.extend(context.engine.audit().problem());
+            let mut listening = BTreeMap::new();
+            for (front, state) in &view.listening {
+                match state {
+                    Ok(address) => drop(listening.insert((*front).into(), address.to_string())),
+                    Err(why) => problems.push(format!("{front}: {why}")),
+                }
+            }
             Output {
                 version: env!("CARGO_PKG_VERSION").into(),
                 daemon: process(std::process::id(), context.started),
@@ -83,7 +96,8 @@ Examples:
                 config: view.config.as_ref().map(|path| path.display().to_string()),
                 services,
                 generation: view.generation,
-                problems: view.problems.clone(),
+                listening,
+                problems,
             }
         }))
     }
@@ -110,6 +124,10 @@ impl Output {
 }
 
 impl Show for Output {
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
+    }
+
     fn show(&self, page: &mut Page) {
         let process = |p: &Process| format!("pid {}, up {}", p.pid, span(p.uptime_seconds as f64));
         page.line()
@@ -126,6 +144,9 @@ impl Show for Output {
         fact("state", self.state_dir.clone());
         fact("runtime", self.runtime_dir.clone());
         fact("tracking", self.tracking.clone().unwrap_or_else(|| "not known yet".into()));
+        for (front, address) in &self.listening {
+            fact(front, address.clone());
+        }
         for problem in &self.problems {
             page.line().add(Style::Bad, "problem: ").plain(problem);
         }

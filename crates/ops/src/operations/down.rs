@@ -3,7 +3,7 @@
 use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
 use crate::input::Patience;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::settle::{Changed, Goal, Outcome, Report, before, report, settle};
 use crate::show::{Page, Show};
 use proctor_core::lifecycle::Wish;
@@ -49,6 +49,10 @@ Examples:
   proctor down --keep-daemon",
         ..Meta::of("service.down", Effect::Write).waiting("to stop")
     };
+
+    fn role(input: &Input) -> Role {
+        if input.keep_daemon { Role::Operator } else { Role::Admin }
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;

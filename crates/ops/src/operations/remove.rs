@@ -1,9 +1,9 @@
 //! `service.remove`: stop and forget services that were added at run time.
 
-use super::stop::{USUAL_WAIT, named};
+use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
 use crate::input::Patience;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
 use crate::show::{Page, Show};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -51,12 +51,19 @@ taking it out of the file and running `proctor up`.
 Examples:
   proctor remove web
   proctor remove web worker --purge",
+        // What runs is defined by who may define it.
+        role: Role::Admin,
         ..Meta::of("service.remove", Effect::Write).waiting("to stop")
+            .at(Method::Delete, "/services/{name}", "names")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
-        let names = context.engine.select(&named(&input.names, "remove")?)?;
+        if input.names.is_empty() {
+            let help = "`proctor remove NAME`, or `proctor remove all` for every one";
+            return Err(OpError::bad_input("which service?").help(help));
+        }
+        let names = context.engine.select(&input.names)?;
         context.engine.remove(&names).await?;
         let stopping = gone(context, &names, wait).await;
         let purged = input.purge && stopping.is_empty();

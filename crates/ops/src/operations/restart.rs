@@ -3,8 +3,9 @@
 use super::stop::{USUAL_WAIT, named};
 use crate::error::OpError;
 use crate::input::{Patience, Words};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
 use crate::settle::{Changed, Goal, before, report, settle};
+use proctor_engine::api::RestartWith;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,15 +38,23 @@ A service that does not run is started. Restarts asked for like this never use u
 Examples:
   proctor restart web
   proctor restart web --args \"--port 3001 --verbose\"",
+        role: Role::Operator,
         ..Meta::of("service.restart", Effect::Exec).waiting("to restart")
+            .at(Method::Post, "/services/{name}/restart", "names")
     };
+
+    fn role(input: &Input) -> Role {
+        // Other arguments are another command.
+        if input.args.is_none() { Role::Operator } else { Role::Admin }
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
-        let names = context.engine.select(&named(&input.names, "restart")?)?;
+        let names = named(context, &input.names)?;
         context.engine.check_restartable(&names)?;
         let befores = before(context, &names, Goal::Restart);
-        context.engine.restart(&names, input.args.map(|words| words.0)).await?;
+        let with = RestartWith { args: input.args.map(|words| words.0), env: Vec::new() };
+        context.engine.restart(&names, with).await?;
         let settled = settle(context, Goal::Restart, &befores, wait).await;
         Ok(report(context, Goal::Restart, &befores, settled, !wait.is_zero()))
     }

@@ -1,8 +1,9 @@
 //! `service.start`: start defined services, or define one on the spot and start it.
 
+use super::stop::named;
 use crate::error::OpError;
 use crate::input::{Caller, Definition, Patience};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
 use crate::settle::{Changed, Goal, before, report, settle};
 use crate::status::State;
 use proctor_core::lifecycle::Wish;
@@ -58,24 +59,27 @@ Examples:
   proctor start all
   proctor start --name web --command \"npm run dev\" --env PORT=3000
   proctor start --name job --once -- ./import --all",
+        role: Role::Operator,
         ..Meta::of("service.start", Effect::Exec).waiting("to start").with_caller()
+            .at(Method::Post, "/services/{name}/start", "names")
     };
+
+    fn role(input: &Input) -> Role {
+        // Who names a service says nothing of what runs; who defines one does.
+        if input.name.is_none() { Role::Operator } else { Role::Admin }
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
         let wish = if input.once { Wish::Once } else { Wish::Up };
         let names = match (&input.name, input.names.is_empty()) {
             (Some(name), true) => define(context, name, &input, wish).await?,
-            (None, false) => {
-                let names = context.engine.select(&input.names)?;
+            (None, _) => {
+                let names = named(context, &input.names)?;
                 context.engine.check_startable(&names)?;
                 names
             }
             (Some(_), false) => return Err(OpError::bad_input("give 'names' or 'name', not both")),
-            (None, true) => {
-                return Err(OpError::bad_input("which service?")
-                    .help("`proctor start NAME`; `proctor start all` starts every one; `proctor list` shows them"));
-            }
         };
         begin(context, &names, wish, wait).await
     }

@@ -2,9 +2,10 @@
 
 use crate::error::OpError;
 use crate::input::Patience;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::settle::{Changed, Goal, before, report, settle};
 use proctor_core::lifecycle::Wish;
+use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -40,11 +41,12 @@ Examples:
   proctor stop web worker --timeout 5
   proctor stop all",
         ..Meta::of("service.stop", Effect::Write).waiting("to stop")
+            .at(Method::Post, "/services/{name}/stop", "names")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
-        let names = context.engine.select(&named(&input.names, "stop")?)?;
+        let names = named(context, &input.names)?;
         let befores = before(context, &names, Goal::Stop);
         context.engine.set_wish(&names, Wish::Down).await?;
         let settled = settle(context, Goal::Stop, &befores, wait).await;
@@ -52,11 +54,10 @@ Examples:
     }
 }
 
-/// No name at all is a question, not "all".
-pub(crate) fn named(names: &[String], verb: &str) -> Result<Vec<String>, OpError> {
-    if names.is_empty() {
-        return Err(OpError::bad_input("which service?")
-            .help(format!("`proctor {verb} NAME`, or `proctor {verb} all` for every one")));
-    }
-    Ok(names.to_vec())
+/// The services that a request means. No name at all is the only service or the primary one, never "all".
+pub(crate) fn named(context: &Context, words: &[String]) -> Result<Vec<ServiceName>, OpError> {
+    Ok(match words {
+        [] => context.engine.meant()?,
+        words => context.engine.select(words)?,
+    })
 }

@@ -5,12 +5,13 @@ use super::start::USUAL_WAIT;
 use super::stop::USUAL_WAIT as STOP_WAIT;
 use crate::error::{Code, OpError};
 use crate::input::{Caller, Patience};
+use crate::mode;
 use crate::operation::{Context, Effect, Meta, Operation};
 use crate::settle::{Before, Changed, Goal, before, report, settle};
 use crate::show::{Page, Show, Style};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
-use proctor_engine::api::{Applied, ConfigRequest, View};
+use proctor_engine::api::{Applied, ConfigRequest, RestartWith, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -104,22 +105,20 @@ Examples:
 }
 
 /// Variables that users of other supervisors set, and what they will be for.
-const LATER: &[(&str, &str)] = &[
-    ("SUPERVISOR_PORT", "TCP control"),
-    ("SUPERVISOR_HOST", "TCP control"),
-    ("SUPERVISOR_TOKEN", "TCP control and HTTP"),
-    ("SUPERVISOR_MCP_PORT", "MCP"),
-    ("PROCTOR_RUNTIME_MODE", "runtime modes"),
-    ("MAGICTUNNEL_RUNTIME_MODE", "runtime modes"),
-];
+const LATER: &[(&str, &str)] = &[("SUPERVISOR_MCP_PORT", "MCP")];
 
 /// What is set and has no effect is said: it may belong to something else, so it is not refused.
 fn not_yet(caller: &Caller) -> Vec<String> {
     let variables = caller.environment.iter().flatten();
     let later = |name: &str| LATER.iter().find(|(known, _)| *known == name);
     variables
-        .filter_map(|(name, _)| later(name))
-        .map(|(name, what)| format!("{name} is set and has no effect: {what} is not supported yet"))
+        .filter_map(|(name, value)| match later(name) {
+            Some((name, what)) => {
+                Some(format!("{name} is set and has no effect: {what} is not supported yet"))
+            }
+            None if mode::VARIABLES.contains(&name.as_str()) => mode::note(name, value),
+            None => None,
+        })
         .collect()
 }
 
@@ -151,7 +150,7 @@ async fn begin(
     let starts = before(context, &fresh, Goal::Start);
     context.engine.set_wish(&fresh, Wish::Up).await?;
     if !stale.is_empty() {
-        context.engine.restart(&stale, None).await?;
+        context.engine.restart(&stale, RestartWith::default()).await?;
     }
     both(context, &starts, &restarts, wait).await
 }

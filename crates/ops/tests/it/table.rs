@@ -55,15 +55,40 @@ fn every_command_has_a_summary_and_an_example_of_itself() {
 }
 
 #[test]
+fn every_operation_can_be_named_in_allowed_commands_and_nothing_else_can() {
+    let named: BTreeSet<&str> = proctor_core::commands::all().collect();
+    let there: BTreeSet<&str> = TABLE.iter().map(|entry| entry.meta.name).collect();
+    let missing: Vec<_> = there.difference(&named).collect();
+    let too_many: Vec<_> = named.difference(&there).collect();
+    assert!(missing.is_empty(), "add a line to core/src/commands.rs for {missing:?}");
+    assert!(too_many.is_empty(), "no such operation, in core/src/commands.rs: {too_many:?}");
+    for entry in TABLE {
+        let word = entry.meta.cli.join(" ");
+        let means = proctor_core::commands::operations(&word);
+        let single = entry.meta.cli.len() == 1;
+        assert!(
+            !single || means.contains(&entry.meta.name),
+            "'{word}' is a command and no word there"
+        );
+    }
+}
+
+#[test]
 fn effects_are_what_they_do() {
     let expected = [
         (
             Effect::Read,
-            "service.list service.status service.wait log.read config.show daemon.status",
+            "service.list service.status service.wait log.read config.show daemon.status \
+             operation.list operation.status token.list token.path \
+             event.read daemon.health daemon.metrics mode.get audit.read audit.verify",
         ),
-        (Effect::Write, "service.stop service.down service.signal service.remove"),
-        (Effect::Exec, "service.start service.restart service.up service.add"),
-        (Effect::Admin, "daemon.stop daemon.upgrade"),
+        (Effect::Write, "service.stop service.down service.signal service.remove operation.cancel"),
+        (
+            Effect::Exec,
+            "service.start service.restart service.up service.add command.execute \
+             service.custom_restart config.reload",
+        ),
+        (Effect::Admin, "daemon.stop daemon.upgrade token.create token.revoke mode.switch"),
     ];
     let count: usize = expected.iter().map(|(_, names)| names.split(' ').count()).sum();
     assert_eq!(count, TABLE.len(), "a new operation is not in this list");
@@ -153,6 +178,17 @@ fn command_lines_become_inputs() {
         r#"{"services":["web"],"tail":5,"since":"10m","stream":"stderr","grep":"a|b"}"#,
     );
     check("config.show", &["--check", "p.yaml"], r#"{"check":"p.yaml"}"#);
+    check(
+        "token.create",
+        &["ci", "--role", "operator", "--expires", "7d"],
+        r#"{"name":"ci","role":"operator","expires":"7d"}"#,
+    );
+    check(
+        "audit.read",
+        &["-n", "5", "--who", "ci", "--code", "forbidden"],
+        r#"{"lines":5,"who":"ci","code":"forbidden"}"#,
+    );
+    check("token.revoke", &["ci"], r#"{"name":"ci"}"#);
     check("daemon.upgrade", &["--binary", "/b"], r#"{"binary":"/b"}"#);
 }
 

@@ -94,11 +94,11 @@ health_check: { retries: 1000 }";
 fn a_variable_for_something_that_is_not_there_yet_is_named() {
     let home = Home::new();
     home.write("proctor.yaml", &web(&[], ""));
-    let output = home.command(["up", "-d"]).env("SUPERVISOR_PORT", "8081").output().unwrap();
+    let output = home.command(["up", "-d"]).env("SUPERVISOR_MCP_PORT", "8082").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success()
-            && said.contains("SUPERVISOR_PORT")
+            && said.contains("SUPERVISOR_MCP_PORT")
             && said.contains("not supported yet"),
         "{said}"
     );

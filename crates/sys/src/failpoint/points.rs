@@ -60,6 +60,10 @@ points! {
     StoreWritten step "store.written": "The new content is beside it.";
     StoreRenamed step "store.renamed": "It is replaced, the folder is not synced.";
 
+    AuditBegin step "audit.begin": "Before a line of the audit is written.";
+    AuditHalf moment "audit.half": "Half of it is written.";
+    AuditWritten moment "audit.written": "It is written, what it is about goes on.";
+
     DefineStored moment "define.stored": "A new spec is stored, the keeper has not taken it.";
     RemoveBegin moment "remove.begin": "A service is forgotten, its files are there.";
     RemoveDone moment "remove.done": "Its files are gone, nobody was told.";

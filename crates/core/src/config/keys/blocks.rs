@@ -180,3 +180,167 @@ pub(in super::super) const LIMITS: &[Key] = &[
     limit("memlock", true, "Locked memory.", "unlimited"),
     limit("stack", true, "Stack of the main thread.", "8MiB:unlimited"),
 ];
+
+pub(in super::super) const HTTP: &[Key] = &[
+    key(
+        "host",
+        Scope::Both,
+        Kind::Host,
+        Absent::Value("127.0.0.1"),
+        "The address at which HTTP is served. One that other machines can reach needs `tls`.",
+        "127.0.0.1",
+    ),
+    key("port", Scope::Both, Kind::Port, Absent::Value("3001"), "The port of HTTP.", "off"),
+    key(
+        "tls",
+        Scope::Both,
+        Kind::Block(TLS),
+        Absent::Nothing("plain HTTP"),
+        "Serve HTTPS and nothing else.",
+        "{ cert: tls/cert.pem, key: tls/key.pem }",
+    ),
+    key(
+        "allowed_hosts",
+        Scope::Both,
+        Kind::Hosts,
+        Absent::Value("[]"),
+        "Names of this machine, beside loopback and `host`, by which clients may call it.",
+        "[proctor.example.org]",
+    ),
+    key(
+        "allowed_origins",
+        Scope::Both,
+        Kind::Origins,
+        Absent::Value("[]"),
+        "Web pages of other origins that may send requests.",
+        "[\"https://tools.example.org\"]",
+    ),
+];
+
+pub(in super::super) const TLS: &[Key] = &[
+    key(
+        "cert",
+        Scope::Both,
+        Kind::File,
+        Absent::Nothing("none"),
+        "The certificate and those above it, PEM, relative to the folder of the file.",
+        "tls/cert.pem",
+    ),
+    key(
+        "key",
+        Scope::Both,
+        Kind::File,
+        Absent::Nothing("none"),
+        "Its private key, PEM.",
+        "tls/key.pem",
+    ),
+];
+
+pub(in super::super) const SECURITY: &[Key] = &[
+    key(
+        "authentication",
+        Scope::Both,
+        Kind::Block(AUTHENTICATION),
+        Absent::Nothing("see its keys"),
+        "How callers over the network say who they are.",
+        "{ enabled: true, token: \"${SUPERVISOR_TOKEN}\" }",
+    ),
+    key(
+        "allowed_commands",
+        Scope::Both,
+        Kind::Commands,
+        Absent::Nothing("all that the caller's role allows"),
+        "All that callers over the network may use, whatever their role: commands, as `restart`, or operations, as \
+         `service.restart`. `status` is `service.status`, `service.list` and `daemon.status`.",
+        "[status, restart]",
+    ),
+    key(
+        "bind_to_localhost",
+        Scope::Both,
+        Kind::Bool,
+        Absent::Value("false"),
+        "Refuse a configuration that lets other machines connect.",
+        "true",
+    ),
+    key(
+        "execute",
+        Scope::Both,
+        Kind::Block(EXECUTE),
+        Absent::Nothing("see its keys"),
+        "Which commands callers over the network may have run.",
+        "{ allowed: [make test] }",
+    ),
+    key(
+        "audit",
+        Scope::Both,
+        Kind::Block(AUDIT),
+        Absent::Nothing("see its keys"),
+        "What is written down of who did what.",
+        "{ reads: true }",
+    ),
+];
+
+pub(in super::super) const AUTHENTICATION: &[Key] = &[
+    key(
+        "enabled",
+        Scope::Both,
+        Kind::Bool,
+        Absent::Value("true"),
+        "With `false`, every process of this machine's owner of Proctor and of root may do everything over the network \
+         without a token; no other machine may connect then.",
+        "true",
+    ),
+    key(
+        "token",
+        Scope::Both,
+        Kind::Secret,
+        Absent::Nothing("only those of `proctor token`"),
+        "A token with the role admin, beside those of `proctor token`. `SUPERVISOR_TOKEN` sets it, too.",
+        "\"${SUPERVISOR_TOKEN}\"",
+    ),
+    key(
+        "anonymous_read",
+        Scope::Both,
+        Kind::Bool,
+        Absent::Value("true"),
+        "Processes of Proctor's owner and of root on this machine may read without a token.",
+        "false",
+    ),
+];
+
+pub(in super::super) const EXECUTE: &[Key] = &[key(
+    "allowed",
+    Scope::Both,
+    Kind::List,
+    Absent::Value("[]"),
+    "The first words of commands that an admin may have run over the network, by `execute` and around a `custom-restart`; \
+     each text is split as a shell does. What begins otherwise is refused there. On this machine the owner runs anything.",
+    "[make test, ./bin/migrate]",
+)];
+
+pub(in super::super) const AUDIT: &[Key] = &[
+    key(
+        "reads",
+        Scope::Both,
+        Kind::Bool,
+        Absent::Value("false"),
+        "Write down what was only looked at, too. A page that asks every second buries the rest.",
+        "true",
+    ),
+    key(
+        "max_size",
+        Scope::Both,
+        Kind::Size { min: 65536 },
+        Absent::Value("16MiB"),
+        "A file of the audit is followed by the next at this size.",
+        "16MiB",
+    ),
+    key(
+        "max_files",
+        Scope::Both,
+        Kind::Integer { min: 2, max: 100_000 },
+        Absent::Value("64"),
+        "Files of the audit that are kept.",
+        "64",
+    ),
+];

@@ -74,6 +74,19 @@ pub(super) enum Kind {
     User,
     Url,
     Folder,
+    File,
+    /// The address of a network interface.
+    Host,
+    /// A port to listen on, 0 for any, or `off`.
+    Port,
+    /// Names by which this machine is called, without ports.
+    Hosts,
+    /// Where web pages may come from: `https://example.org`.
+    Origins,
+    /// A text that is never shown.
+    Secret,
+    /// Words for operations.
+    Commands,
     Limit {
         bytes: bool,
     },
@@ -144,9 +157,19 @@ pub(super) fn find(keys: &'static [Key], name: &str, here: Scope) -> Option<&'st
 
 /// Every key with its full name (`restart.delay`), blocks opened, `services` and the blocks themselves left out.
 pub(super) fn leaves(here: Scope) -> impl Iterator<Item = (String, &'static Key)> {
-    KEYS.iter().filter(move |key| key.scope.allows(here)).flat_map(|key| match key.kind {
+    KEYS.iter().filter(move |key| key.scope.allows(here)).flat_map(opened)
+}
+
+/// The same of those that are about Proctor itself.
+pub(super) fn own_leaves() -> impl Iterator<Item = (String, &'static Key)> {
+    KEYS.iter().filter(|key| key.scope == Scope::Supervisor).flat_map(opened)
+}
+
+fn opened(key: &'static Key) -> Vec<(String, &'static Key)> {
+    match key.kind {
         Kind::Block(inner) => {
-            inner.iter().map(|leaf| (format!("{}.{}", key.name, leaf.name), leaf)).collect()
+            let below = inner.iter().flat_map(opened);
+            below.map(|(name, leaf)| (format!("{}.{name}", key.name), leaf)).collect()
         }
         Kind::Services => Vec::new(),
         Kind::Text
@@ -162,13 +185,20 @@ pub(super) fn leaves(here: Scope) -> impl Iterator<Item = (String, &'static Key)
         | Kind::User
         | Kind::Url
         | Kind::Folder
+        | Kind::File
+        | Kind::Host
+        | Kind::Port
+        | Kind::Hosts
+        | Kind::Origins
+        | Kind::Secret
+        | Kind::Commands
         | Kind::Limit { .. }
         | Kind::Command
         | Kind::List
         | Kind::ExitCodes
         | Kind::Environment
         | Kind::EnvFiles => vec![(key.name.to_string(), key)],
-    })
+    }
 }
 
 const fn key(

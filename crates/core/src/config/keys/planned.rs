@@ -21,13 +21,9 @@ const fn probe(name: &'static str, what: &'static str) -> Planned {
 }
 
 const PLANNED: &[Planned] = &[
-    planned("port", Scope::Supervisor, "TCP control"),
-    planned("host", Scope::Supervisor, "TCP control"),
     planned("tcp", Scope::Supervisor, "TCP control"),
-    planned("security", Scope::Supervisor, "authentication and permissions"),
     planned("mcp", Scope::Both, "MCP servers"),
-    planned("web", Scope::Supervisor, "web page and HTTP interface"),
-    planned("http", Scope::Supervisor, "web page and HTTP interface"),
+    planned("web", Scope::Supervisor, "web page"),
     planned("dashboard", Scope::Supervisor, "web page"),
     planned("mode", Scope::Supervisor, "runtime modes"),
     planned("roots", Scope::Supervisor, "folders for file operations"),
@@ -35,7 +31,6 @@ const PLANNED: &[Planned] = &[
     planned("alerts", Scope::Both, "alerts"),
     planned("metrics", Scope::Both, "metrics"),
     planned("depends_on", Scope::Service, "dependencies between services"),
-    planned("primary", Scope::Both, "the service meant when none is named"),
     planned("lease", Scope::Both, "leases"),
     planned("workflow", Scope::Both, "restart workflows"),
     planned("workflows", Scope::Both, "restart workflows"),

@@ -1,6 +1,6 @@
 //! The keys of `supervisor:` and of a service, in the order in which the reference shows them.
 
-use super::blocks::{HEALTH_CHECK, LIMITS, LOGS, RESTART, STOP};
+use super::blocks::{HEALTH_CHECK, HTTP, LIMITS, LOGS, RESTART, SECURITY, STOP};
 use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
 use crate::spec::RestartSpec;
 
@@ -21,6 +21,38 @@ pub(in super::super) const KEYS: &[Key] = &[
         Absent::Value("true"),
         "With `false` the file is checked, but defines no services.",
         "false",
+    ),
+    key(
+        "host",
+        Scope::Supervisor,
+        Kind::Host,
+        Absent::Value("127.0.0.1"),
+        "The address of the TCP control port. It speaks no TLS, so it is one of this machine's own.",
+        "127.0.0.1",
+    ),
+    key(
+        "port",
+        Scope::Supervisor,
+        Kind::Port,
+        Absent::Value("8081"),
+        "The TCP control port.",
+        "off",
+    ),
+    key(
+        "http",
+        Scope::Supervisor,
+        Kind::Block(HTTP),
+        Absent::Nothing("see its keys"),
+        "Where HTTP clients are served.",
+        "{ port: 3001 }",
+    ),
+    key(
+        "security",
+        Scope::Supervisor,
+        Kind::Block(SECURITY),
+        Absent::Nothing("see its keys"),
+        "Who may do what, and what is written down of it.",
+        "{ allowed_commands: [status, restart] }",
     ),
     key(
         "services",
@@ -160,6 +192,14 @@ pub(in super::super) const KEYS: &[Key] = &[
         Absent::Value("[]"),
         "Names under which several services are addressed together.",
         "[frontend]",
+    ),
+    key(
+        "primary",
+        Scope::Service,
+        Kind::Bool,
+        Absent::Value("false"),
+        "This service is meant where a request names none. One service may have it.",
+        "true",
     ),
     key(
         "port",

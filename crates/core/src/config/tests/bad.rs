@@ -92,6 +92,14 @@ fn names_that_cannot_be() {
         )]
     );
     assert_eq!(
+        problems(
+            "services:\n  web: {command: x, primary: true, instances: 2}\n  db: {command: y, primary: true}\n"
+        ),
+        [
+            "proctor.yaml:3:3: services.db.primary: 'web' is the primary service already; take it out of one of them"
+        ]
+    );
+    assert_eq!(
         problems("services:\n  web: {command: x}\n  db: {command: y, groups: [web]}\n"),
         [
             "proctor.yaml:2:3: services.web: a group of 'db' has the same name; rename the service or the group"
@@ -215,7 +223,7 @@ fn all_problems_come_at_once_in_the_order_of_the_text() {
             "proctor.yaml:7:7: services.web: the key 'port' stands here a second time; remove one of them",
             "proctor.yaml:12:16: services.db.restart.delay: found 'soon', expected a duration: milliseconds as a number, \
              or with a unit as in '500ms', '30s', '5m', '2h', or 'none'",
-            "proctor.yaml:13:3: supervisor: unknown key 'hots'",
+            "proctor.yaml:13:3: supervisor: unknown key 'hots'; did you mean 'host'?",
         ]
     );
 }

@@ -6,6 +6,8 @@ mod environment;
 mod generated;
 mod good;
 mod hostile;
+mod listeners;
+mod security;
 mod shape;
 mod shown;
 

@@ -1,0 +1,146 @@
+//! Where Proctor listens on the network. Addresses only: names would have to be looked up, and what they say can change.
+
+use super::own;
+use super::problem::{Place as Spot, Problem};
+use super::read::{Layer, Reader};
+use super::scalar;
+use super::value::Value;
+use super::{Surroundings, finish};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Every listener on the network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listeners {
+    /// TCP control.
+    pub tcp: Place,
+    pub http: Http,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Http {
+    pub place: Place,
+    /// HTTPS and nothing else.
+    pub tls: Option<Tls>,
+    /// Names by which this machine may be called, beside those that are always its own.
+    pub allowed_hosts: Vec<String>,
+    /// Origins of web pages that may send requests.
+    pub allowed_origins: Vec<String>,
+}
+
+/// Absolute paths of PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    pub cert: String,
+    pub key: String,
+}
+
+/// Where one listener listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Off,
+    /// Port 0: any free one.
+    At(SocketAddr),
+}
+
+impl Place {
+    /// Reachable from this machine only, or not at all.
+    pub fn is_local(self) -> bool {
+        match self {
+            Place::Off => true,
+            Place::At(address) => address.ip().is_loopback(),
+        }
+    }
+}
+
+impl Listeners {
+    pub const OFF: Listeners = Listeners {
+        tcp: Place::Off,
+        http: Http {
+            place: Place::Off,
+            tls: None,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+        },
+    };
+
+    /// Where to listen while there is no configuration: the variables decide.
+    pub fn without_file(var: &dyn Fn(&str) -> Option<String>) -> Result<Listeners, Vec<Problem>> {
+        let around = Surroundings { base_dir: "/", var, read: &|_| Err("there is none".into()) };
+        let mut reader = Reader::new("environment", &around);
+        let own = own::take(&mut reader, &mut Layer::new());
+        let listeners = read(&mut reader, &own, Spot::START);
+        finish(reader, Vec::new(), Some(listeners), ("", ""))
+    }
+}
+
+/// An address as it is written: a number, or the one name that always means the same.
+pub fn host(text: &str) -> Option<IpAddr> {
+    match text {
+        "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        _ => text.parse().ok(),
+    }
+}
+
+/// Host and port of an origin: `https://host[:port]` and nothing behind it.
+pub fn origin(text: &str) -> Option<(&str, Option<u16>)> {
+    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+    scalar::split_authority(authority)
+}
+
+pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: Spot) -> Listeners {
+    let text = |key: &str| match own.get(key).map(|found| &found.value) {
+        Some(Value::Text(word)) => Some(word.text.clone()),
+        _ => None,
+    };
+    let words = |key: &str| match own.get(key).map(|found| &found.value) {
+        Some(Value::Words(words)) => words.iter().map(|word| word.text.clone()).collect(),
+        _ => Vec::new(),
+    };
+    let spot = |key: &str| own.get(key).and_then(|found| found.place).unwrap_or(start);
+    let (tcp, http) = (place(own, "host", "port"), place(own, "http.host", "http.port"));
+    let tls = match (text("http.tls.cert"), text("http.tls.key")) {
+        (Some(cert), Some(key)) => Some(Tls { cert, key }),
+        (None, None) => None,
+        (cert, _) => {
+            let (there, missing) = if cert.is_some() { ("cert", "key") } else { ("key", "cert") };
+            let message = format!("supervisor.http.tls: '{there}' without '{missing}'");
+            reader.problem(spot(&format!("http.tls.{there}")), message, None);
+            None
+        }
+    };
+    if !tcp.is_local() {
+        let message = "supervisor.host: TCP control speaks no TLS and stays on this machine";
+        let help = "use 127.0.0.1, and for other machines 'http' with 'tls'";
+        reader.problem(spot("host"), message.into(), Some(help.into()));
+    }
+    if !http.is_local() && tls.is_none() {
+        let message =
+            "supervisor.http.host: other machines can reach this address, so it needs TLS";
+        let help = "give 'tls' with 'cert' and 'key', or use 127.0.0.1";
+        reader.problem(spot("http.host"), message.into(), Some(help.into()));
+    }
+    Listeners {
+        tcp,
+        http: Http {
+            place: http,
+            tls,
+            allowed_hosts: words("http.allowed_hosts"),
+            allowed_origins: words("http.allowed_origins"),
+        },
+    }
+}
+
+fn place(own: &Layer, host_key: &str, port_key: &str) -> Place {
+    let address = match own.get(host_key).map(|found| &found.value) {
+        Some(Value::Text(word)) => host(&word.text),
+        _ => None,
+    };
+    let port = match own.get(port_key).map(|found| &found.value) {
+        Some(Value::Number(port)) => u16::try_from(*port).ok(),
+        _ => None,
+    };
+    match (address, port) {
+        (Some(address), Some(port)) => Place::At(SocketAddr::new(address, port)),
+        (Some(_) | None, _) => Place::Off,
+    }
+}

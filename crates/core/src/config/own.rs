@@ -1,0 +1,56 @@
+//! What a configuration says of Proctor itself, and not of its services: a layer of its own, because `port` is one thing in
+//! `supervisor:` and another in a service.
+
+use super::Setting;
+use super::keys;
+use super::problem::{Place, quoted};
+use super::read::{Found, Layer, Reader};
+use super::scalar;
+use super::settings::setting;
+use super::value::Word;
+use serde_json::Value as Json;
+
+/// Variables that lie over what the file says.
+const VARIABLES: &[(&str, &str)] = &[
+    ("host", "SUPERVISOR_HOST"),
+    ("port", "SUPERVISOR_PORT"),
+    ("security.authentication.token", "SUPERVISOR_TOKEN"),
+    ("http.host", "PROCTOR_HTTP_HOST"),
+    ("http.port", "PROCTOR_HTTP_PORT"),
+];
+
+/// Take what is about Proctor itself out of the supervisor's layer: environment over file over default.
+pub(super) fn take(reader: &mut Reader<'_>, supervisor: &mut Layer) -> Layer {
+    let mut own = reader.defaults_of(keys::own_leaves());
+    for (key, declared) in keys::own_leaves() {
+        own.extend(supervisor.remove_entry(&key));
+        let variable =
+            VARIABLES.iter().find(|(name, _)| *name == key).map(|(_, variable)| *variable);
+        let Some(variable) = variable else { continue };
+        let Some(text) = (reader.around.var)(variable).filter(|text| !text.is_empty()) else {
+            continue;
+        };
+        let origin = format!("environment {variable}");
+        match scalar::read(&declared.kind, &Word { shown: text.clone(), text: text.clone() }) {
+            Ok(value) => drop(own.insert(key, Found { value, place: None, origin })),
+            Err(help) => {
+                let expected = scalar::expected(&declared.kind);
+                let found = quoted(scalar::shown(&declared.kind, &text));
+                let message = format!("{origin}: found {found}, expected {expected}");
+                reader.problem(Place::START, message, help);
+            }
+        }
+    }
+    own
+}
+
+/// All of it, for `proctor config`.
+pub(super) fn settings(own: &Layer, out: &mut Vec<Setting>) {
+    for (key, declared) in keys::own_leaves() {
+        let full = format!("supervisor.{key}");
+        out.push(match own.get(&key) {
+            Some(found) => setting(full, found.value.json(&declared.kind), &found.origin),
+            None => setting(full, Json::Null, "default"),
+        });
+    }
+}

@@ -1,0 +1,148 @@
+//! What a configuration says about who may do what: authentication, allowed commands, the audit.
+
+use super::listen::Listeners;
+use super::own;
+use super::problem::{Place, quoted};
+use super::read::{Layer, Reader};
+use super::secret::HIDDEN;
+use super::value::Value;
+use super::{Problem, Surroundings, finish};
+use crate::access::Strangers;
+use crate::commands;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Who may do what, and what is written down of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Security {
+    /// What callers without a token may do.
+    pub strangers: Strangers,
+    /// A token beside those of `proctor token`; an admin's.
+    pub token: Option<ConfiguredToken>,
+    /// The operations that network fronts offer; `None`: all.
+    pub allowed: Option<BTreeSet<&'static str>>,
+    /// The first words of commands that may be run for callers over the network.
+    pub execute: Vec<Vec<String>>,
+    pub audit: Audit,
+}
+
+/// How the audit is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Audit {
+    /// Reads are written down, too.
+    pub reads: bool,
+    /// A file is followed by the next at this size.
+    pub max_size: u64,
+    /// Files kept.
+    pub max_files: usize,
+}
+
+/// A secret that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfiguredToken(pub String);
+
+impl fmt::Debug for ConfiguredToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl Audit {
+    pub const USUAL: Audit = Audit { reads: false, max_size: 16 << 20, max_files: 64 };
+}
+
+impl Security {
+    /// Where a configuration is in force that cannot be read: what it forbade is not known, so nothing is allowed.
+    pub const CLOSED: Security = Security {
+        strangers: Strangers::Nothing,
+        token: None,
+        allowed: Some(BTreeSet::new()),
+        execute: Vec::new(),
+        audit: Audit::USUAL,
+    };
+
+    /// What holds while there is no configuration: the defaults, and the variables.
+    pub fn without_file(var: &dyn Fn(&str) -> Option<String>) -> Result<Security, Vec<Problem>> {
+        let around = Surroundings { base_dir: "/", var, read: &|_| Err("there is none".into()) };
+        let mut reader = Reader::new("environment", &around);
+        let own = own::take(&mut reader, &mut Layer::new());
+        let security = read(&mut reader, &own, &Listeners::OFF, Place::START);
+        finish(reader, Vec::new(), Some(security), ("", ""))
+    }
+}
+
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    own: &Layer,
+    listeners: &Listeners,
+    start: Place,
+) -> Security {
+    let value = |key: &str| own.get(key).map(|found| &found.value);
+    let flag = |key: &str| value(key) == Some(&Value::Bool(true));
+    let spot = |key: &str| own.get(key).and_then(|found| found.place).unwrap_or(start);
+    let strangers = match (flag("security.authentication.enabled"), flag(ANONYMOUS_READ)) {
+        (false, _) => Strangers::All,
+        (true, true) => Strangers::Read,
+        (true, false) => Strangers::Nothing,
+    };
+    let away = !listeners.http.place.is_local();
+    if away && flag("security.bind_to_localhost") {
+        let message = "supervisor.http.host: other machines can reach this address, and security.bind_to_localhost forbids it";
+        reader.problem(spot("http.host"), message.into(), Some("use 127.0.0.1".into()));
+    }
+    if away && strangers == Strangers::All {
+        let message = "supervisor.security.authentication: it is switched off, and other machines can reach supervisor.http.host";
+        let help = "switch it on, or use 127.0.0.1";
+        reader.problem(spot("security.authentication.enabled"), message.into(), Some(help.into()));
+    }
+    let token = match value("security.authentication.token") {
+        Some(Value::Text(word)) => Some(ConfiguredToken(word.text.clone())),
+        _ => None,
+    };
+    let allowed = match value("security.allowed_commands") {
+        Some(Value::Words(words)) => {
+            Some(words.iter().flat_map(|word| commands::operations(&word.text)).collect())
+        }
+        _ => None,
+    };
+    let execute = execute(reader, own, spot(EXECUTE));
+    Security { strangers, token, allowed, execute, audit: audit(own) }
+}
+
+const EXECUTE: &str = "security.execute.allowed";
+
+fn execute(reader: &mut Reader<'_>, own: &Layer, place: Place) -> Vec<Vec<String>> {
+    let Some(Value::Words(texts)) = own.get(EXECUTE).map(|found| &found.value) else {
+        return Vec::new();
+    };
+    let mut commands = Vec::new();
+    for text in texts {
+        match shlex::split(&text.text).filter(|words| !words.is_empty()) {
+            Some(words) => commands.push(words),
+            None => {
+                let found = quoted(&text.shown);
+                let message = format!("supervisor.{EXECUTE}: found {found}, expected a command");
+                reader.problem(place, message, None);
+            }
+        }
+    }
+    commands
+}
+
+const ANONYMOUS_READ: &str = "security.authentication.anonymous_read";
+
+fn audit(own: &Layer) -> Audit {
+    let value = |key: &str| own.get(key).map(|found| &found.value);
+    let usual = Audit::USUAL;
+    Audit {
+        reads: value("security.audit.reads") == Some(&Value::Bool(true)),
+        max_size: match value("security.audit.max_size") {
+            Some(Value::Bytes(bytes)) => *bytes,
+            _ => usual.max_size,
+        },
+        max_files: match value("security.audit.max_files") {
+            Some(Value::Number(count)) => usize::try_from(*count).unwrap_or(usual.max_files),
+            _ => usual.max_files,
+        },
+    }
+}

@@ -1,0 +1,102 @@
+//! Who may do what: file, variables, defaults, and what is refused.
+
+use super::{around, config, lines};
+use crate::access::Strangers;
+use crate::config::security::{Audit, ConfiguredToken, Security};
+use crate::config::{Surroundings, parse};
+
+fn file(keys: &str) -> String {
+    format!("supervisor:\n  {keys}\n  services: {{}}\n")
+}
+
+fn refused(keys: &str) -> Vec<String> {
+    lines(&parse("proctor.yaml", &file(keys), &around()).unwrap_err())
+}
+
+#[test]
+fn a_file_that_says_nothing_lets_the_owner_read_without_a_token() {
+    let security = config(&file("x-nothing: 1")).security;
+    let expected = Security {
+        strangers: Strangers::Read,
+        token: None,
+        allowed: None,
+        execute: Vec::new(),
+        audit: Audit { reads: false, max_size: 16 << 20, max_files: 64 },
+    };
+    assert_eq!(security, expected);
+    assert_eq!(Security::without_file(&|_| None).unwrap(), expected);
+}
+
+#[test]
+fn strangers_tokens_and_commands_are_as_the_file_says() {
+    let check = |keys: &str, strangers| {
+        let keys = format!("security: {{ authentication: {{ {keys} }} }}");
+        assert_eq!(config(&file(&keys)).security.strangers, strangers, "{keys}");
+    };
+    check("enabled: true", Strangers::Read);
+    check("enabled: false", Strangers::All);
+    check("anonymous_read: false", Strangers::Nothing);
+    let keys = "security: { allowed_commands: [restart, service.stop, status], audit: { reads: true, max_size: 1M }, \
+                authentication: { token: 12345678 } }";
+    let security = config(&file(keys)).security;
+    let allowed: Vec<&str> = security.allowed.unwrap().into_iter().collect();
+    let status = ["daemon.status", "service.list", "service.restart", "service.status"];
+    assert_eq!(allowed, [&status[..], &["service.stop"]].concat());
+    assert_eq!(security.token, Some(ConfiguredToken("12345678".into())));
+    assert_eq!((security.audit.reads, security.audit.max_size), (true, 1 << 20));
+    let keys = "security: { execute: { allowed: [make 'a b', ./tool] } }";
+    assert_eq!(config(&file(keys)).security.execute, [vec!["make", "a b"], vec!["./tool"]]);
+    let open = "security: { execute: { allowed: [\"it's\"] } }";
+    let why = "supervisor.security.execute.allowed: found 'it's', expected a command";
+    assert_eq!(refused(open), [format!("proctor.yaml:2:36: {why}")]);
+    let none = config(&file("security: { allowed_commands: [] }")).security;
+    assert_eq!(none.allowed.map(|all| all.len()), Some(0), "an empty list allows nothing");
+}
+
+#[test]
+fn what_is_open_to_other_machines_is_refused_where_it_must_not_be() {
+    let tls = "http: { host: 0.0.0.0, tls: { cert: c, key: k } }";
+    for (keys, why) in [
+        (
+            format!("{tls}\n  security: {{ bind_to_localhost: true }}"),
+            "proctor.yaml:2:17: supervisor.http.host: other machines can reach this address, and \
+             security.bind_to_localhost forbids it; use 127.0.0.1",
+        ),
+        (
+            format!("{tls}\n  security: {{ authentication: {{ enabled: false }} }}"),
+            "proctor.yaml:3:42: supervisor.security.authentication: it is switched off, and other machines can reach \
+             supervisor.http.host; switch it on, or use 127.0.0.1",
+        ),
+        (
+            "security: { allowed_commands: [status, restrat] }".into(),
+            "proctor.yaml:2:33: supervisor.security.allowed_commands: found 'restrat', expected a list of commands, as \
+             status, restart, or of operations, as service.restart; did you mean 'restart'?",
+        ),
+    ] {
+        assert_eq!(refused(&keys), [why], "{keys}");
+    }
+    config(&file("security: { bind_to_localhost: true }"));
+}
+
+#[test]
+fn a_token_is_in_no_message_and_no_setting() {
+    let message = refused("security: { authentication: { token: hunter2 } }").join("\n");
+    assert!(message.contains("found '***'") && !message.contains("hunter2"), "{message}");
+    let short = |name: &str| (name == "SUPERVISOR_TOKEN").then(|| "hunter2".to_string());
+    let message = lines(&Security::without_file(&short).unwrap_err()).join("\n");
+    assert!(message.contains("environment SUPERVISOR_TOKEN: found '***'"), "{message}");
+    assert!(!message.contains("hunter2"), "{message}");
+    let var = |name: &str| (name == "SUPERVISOR_TOKEN").then(|| "opensesame".to_string());
+    let around = Surroundings { base_dir: "/", var: &var, read: &|_| Err("none".into()) };
+    let text = file("security: { authentication: { token: of-the-file } }");
+    let config = parse("proctor.yaml", &text, &around).unwrap();
+    assert_eq!(config.security.token, Some(ConfiguredToken("opensesame".into())));
+    let all = format!("{config:?}");
+    assert!(!all.contains("opensesame") && !all.contains("of-the-file"), "{all}");
+    let key = "supervisor.security.authentication.token";
+    let setting = config.settings.iter().find(|it| it.key == key).unwrap();
+    assert_eq!(
+        (setting.value.as_str(), setting.origin.as_str()),
+        ("\"***\"", "environment SUPERVISOR_TOKEN")
+    );
+}

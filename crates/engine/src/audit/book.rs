@@ -1,0 +1,335 @@
+//! The files of the audit, and the one who writes them: numbered, each followed by the next, the chain going on from one
+//! to the other.
+//!
+//! `audit/00000001.jsonl` is only ever appended to. `audit.head` beside the folder says how far the chain went, so that
+//! lines missing at its end, or the whole folder, are noticed. A line that a killed writer left unfinished stays; the
+//! next line says so. Every write reaches the kernel before it is answered, so that a killed process loses nothing; the
+//! disk has it a second later.
+
+use super::line::{GENESIS, Line, MAX_LINE, What, sha256};
+use proctor_core::config::security::Audit as Settings;
+use proctor_sys::failpoint::{self, Point};
+use proctor_sys::{clock, file};
+use rustix::fs::FallocateFlags;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const SUFFIX: &str = ".jsonl";
+
+/// Room that is kept at the end of a file, so that on a full disk an owner can still stop things: about a hundred lines.
+const RESERVE: u64 = 64 << 10;
+
+/// The last writer may be on its way out.
+const LOCK_WITHIN: Duration = Duration::from_secs(2);
+const LOCK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Where an audit is.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    pub(crate) head: PathBuf,
+}
+
+/// How far the chain went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Head {
+    version: u32,
+    /// The oldest line that is kept.
+    pub(crate) first: u64,
+    pub(crate) seq: u64,
+    pub(crate) hash: String,
+}
+
+impl Head {
+    const VERSION: u32 = 1;
+    /// Always as long, so that it is written in place.
+    const LENGTH: usize = 256;
+
+    fn start() -> Head {
+        Head { version: Head::VERSION, first: 1, seq: 0, hash: GENESIS.into() }
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Head> {
+        let head: Head = serde_json::from_slice(bytes.trim_ascii_end()).ok()?;
+        let sound = head.version == Head::VERSION && head.hash.len() == GENESIS.len();
+        (sound && head.first >= 1).then_some(head)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec(self).expect("plain data has a JSON text");
+        bytes.resize(Head::LENGTH - 1, b' ');
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// `None`: there is none. `Err`: it cannot be understood.
+    pub(crate) fn read(path: &Path) -> Result<Option<Head>, String> {
+        match file::read_small(path, 4096) {
+            Ok(bytes) => Head::decode(&bytes).map(Some).ok_or_else(|| "is damaged".into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("cannot be read: {error}")),
+        }
+    }
+}
+
+/// The files of a folder with their numbers, oldest first.
+pub(crate) fn files(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        let digits = name.and_then(|name| name.strip_suffix(SUFFIX)).filter(|it| it.len() == 8);
+        let number = digits.and_then(|it| it.parse().ok()).filter(|number| *number > 0);
+        found.extend(number.map(|number| (number, path.clone())));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// An audit that is open for writing.
+pub(crate) struct Book {
+    place: Place,
+    settings: Settings,
+    file: File,
+    number: u32,
+    length: u64,
+    /// Up to here the file has room on the disk.
+    reserved: u64,
+    head: Head,
+    head_file: File,
+}
+
+/// How the last writer left it.
+struct End {
+    number: u32,
+    /// The oldest line.
+    first: u64,
+    /// The newest that is sound.
+    seq: u64,
+    hash: String,
+    /// What stands after it.
+    rest: Vec<u8>,
+    /// It, or what stands after it, has no line end.
+    open: bool,
+}
+
+impl End {
+    /// What the next writer has to say about it.
+    fn marks(&self, head: Option<&Head>) -> Vec<What> {
+        let mut marks = Vec::new();
+        match head {
+            // What stands after the last sound line is then one that was written, and is none any more.
+            Some(head) if head.seq > self.seq => {
+                marks.push(What::Lost { after: self.seq, up_to: head.seq });
+            }
+            _ if !self.rest.is_empty() => {
+                let rest = self.rest.strip_suffix(b"\n").unwrap_or(&self.rest);
+                let (bytes, sha256) = (rest.len() as u64, sha256(rest));
+                marks.push(What::Torn { bytes, sha256 });
+            }
+            Some(_) | None => {}
+        }
+        if head.is_none() && self.seq > 0 {
+            marks.push(What::NoHead);
+        }
+        let version = env!("CARGO_PKG_VERSION").into();
+        marks.push(What::Started { pid: std::process::id(), version });
+        marks
+    }
+}
+
+impl Book {
+    /// Open it where the last writer left off, and write down what is wrong with that. `make`: the folder may be made.
+    pub(crate) fn open(place: &Place, settings: Settings, make: bool) -> io::Result<Book> {
+        if make {
+            file::private_dir(&place.folder)?;
+        }
+        let head_file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&place.head)?;
+        lock(&head_file)?;
+        let known = Head::read(&place.head).ok().flatten();
+        let end = find_end(&place.folder)?;
+        let marks = end.marks(known.as_ref());
+        let head = match known {
+            // What is missing stays missing: the chain goes on behind it.
+            Some(head) if head.seq > end.seq => head,
+            Some(head) => Head { seq: end.seq, hash: end.hash, ..head },
+            None => Head { first: end.first, seq: end.seq, hash: end.hash, ..Head::start() },
+        };
+        let path = place.folder.join(format!("{:08}{SUFFIX}", end.number));
+        let file = File::options().append(true).create(true).mode(0o600).open(path)?;
+        let length = file.metadata()?.len();
+        let (place, number) = (place.clone(), end.number);
+        let mut book = Book { place, settings, file, number, length, reserved: 0, head, head_file };
+        book.put(if end.open { "\n" } else { "" }, marks)?;
+        Ok(book)
+    }
+
+    /// Write lines, all with one call; returns the number of the first. After an error this book is not to be used again.
+    pub(crate) fn append(&mut self, records: Vec<What>) -> io::Result<u64> {
+        self.put("", records)
+    }
+
+    fn put(&mut self, before: &str, records: Vec<What>) -> io::Result<u64> {
+        failpoint::step(Point::AuditBegin)?;
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "its file was removed"));
+        }
+        if self.length >= self.settings.max_size {
+            self.next_file()?;
+        }
+        let first = self.head.seq + 1;
+        let at = clock::now().wall.rfc3339();
+        let (mut text, mut head) = (before.to_owned(), self.head.clone());
+        for what in records {
+            let line = Line { seq: head.seq + 1, at: at.clone(), prev: head.hash, what };
+            let (encoded, hash) = line.encode();
+            text.push_str(&encoded);
+            (head.seq, head.hash) = (line.seq, hash);
+        }
+        self.reserve(text.len() as u64);
+        self.write(text.as_bytes())?;
+        self.head_file.write_all_at(&head.encode(), 0)?;
+        self.head = head;
+        failpoint::moment(Point::AuditWritten);
+        Ok(first)
+    }
+
+    /// What is written is on the disk when this returns.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.head_file.sync_data()
+    }
+
+    pub(crate) fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // In a build for tests a writer can die between two halves of a line.
+        let half = if failpoint::ENABLED { bytes.len() / 2 } else { 0 };
+        if half > 0 {
+            self.file.write_all(&bytes[..half])?;
+            failpoint::moment(Point::AuditHalf);
+        }
+        self.file.write_all(&bytes[half..])?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Best effort: where there is no room now, writing may still find some.
+    fn reserve(&mut self, more: u64) {
+        let wanted = self.length + more + RESERVE / 2;
+        if wanted > self.reserved {
+            let end = self.length + more + RESERVE;
+            let keep = FallocateFlags::KEEP_SIZE;
+            if rustix::fs::fallocate(&self.file, keep, self.length, end - self.length).is_ok() {
+                self.reserved = end;
+            }
+        }
+    }
+
+    fn next_file(&mut self) -> io::Result<()> {
+        // What is reserved beyond its end is given back.
+        self.file.set_len(self.length)?;
+        self.file.sync_data()?;
+        let number = self.number + 1;
+        let path = self.place.folder.join(format!("{number:08}{SUFFIX}"));
+        self.file = File::options().append(true).create_new(true).mode(0o600).open(path)?;
+        (self.number, self.length, self.reserved) = (number, 0, 0);
+        self.drop_oldest()
+    }
+
+    fn drop_oldest(&mut self) -> io::Result<()> {
+        let files = files(&self.place.folder)?;
+        let excess = files.len().saturating_sub(self.settings.max_files);
+        if excess == 0 {
+            return Ok(());
+        }
+        // First it is known that they are not missed, then they go.
+        if let Some(first) = first_seq(&files[excess].1)? {
+            self.head.first = first;
+        } else {
+            self.head.first = self.head.seq + 1;
+        }
+        self.head_file.write_all_at(&self.head.encode(), 0)?;
+        files[..excess].iter().try_for_each(|(_, path)| file::remove(path))
+    }
+}
+
+/// For this writer alone; the one before may need a moment.
+fn lock(file: &File) -> io::Result<()> {
+    let give_up = std::time::Instant::now() + LOCK_WITHIN;
+    while !file::try_lock(file)? {
+        if std::time::Instant::now() >= give_up {
+            return Err(io::Error::other("another process writes it"));
+        }
+        std::thread::sleep(LOCK_AGAIN);
+    }
+    Ok(())
+}
+
+fn find_end(folder: &Path) -> io::Result<End> {
+    let files = files(folder)?;
+    let mut end =
+        End { number: 1, first: 1, seq: 0, hash: GENESIS.into(), rest: Vec::new(), open: false };
+    let Some((number, newest)) = files.last() else { return Ok(end) };
+    end.number = *number;
+    end.first = first_seq(&files[0].1)?.unwrap_or(1);
+    let (mut last, rest) = last_line(newest)?;
+    (end.open, end.rest) = (!rest.is_empty() && !rest.ends_with(b"\n"), rest);
+    if let Ok((line, hash)) = Line::decode(&end.rest) {
+        // All of it was written but the line end.
+        last = Some((line.seq, hash));
+        end.rest.clear();
+    }
+    // A writer that died between making a file and its first line leaves none in it.
+    for (_, older) in files.iter().rev().skip(1) {
+        if last.is_some() {
+            break;
+        }
+        last = last_line(older)?.0;
+    }
+    if let Some((seq, hash)) = last {
+        (end.seq, end.hash) = (seq, hash);
+    }
+    Ok(end)
+}
+
+type Last = Option<(u64, String)>;
+
+/// The newest sound line of a file, and what stands after it. An altered one before it is for `verify` to tell.
+fn last_line(path: &Path) -> io::Result<(Last, Vec<u8>)> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    // Room for one that is whole and one that is not.
+    file.seek(SeekFrom::Start(length.saturating_sub(2 * MAX_LINE as u64)))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    let mut end = tail.len();
+    while let Some(newline) = tail[..end].iter().rposition(|byte| *byte == b'\n') {
+        let begin = tail[..newline].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if let Ok((line, hash)) = Line::decode(&tail[begin..newline]) {
+            return Ok((Some((line.seq, hash)), tail.split_off(newline + 1)));
+        }
+        end = newline;
+    }
+    Ok((None, tail))
+}
+
+fn first_seq(path: &Path) -> io::Result<Option<u64>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(MAX_LINE as u64).read_to_end(&mut head)?;
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(Line::decode(line).ok().map(|(line, _)| line.seq))
+}

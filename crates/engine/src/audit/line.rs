@@ -1,0 +1,272 @@
+//! One line of the audit: JSON in ASCII, with the hash of the line before it and its own.
+//!
+//! `…,"prev":"HASH OF THE LINE BEFORE",…,"hash":"SHA-256 OF THIS LINE UP TO HERE"}`: the hash is of the bytes before
+//! `,"hash":`, so that `sha256sum` is enough to check one. ASCII, so that no name can move a cursor or end a line.
+
+use proctor_core::access::{Caller, Front, Principal, Role};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+
+/// What the first line of all has in the place of a hash.
+pub(crate) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// Longer ones were not written by us.
+pub(crate) const MAX_LINE: usize = 512 << 10;
+
+/// `,"hash":"` and its end, with the hash between them.
+const BEFORE_HASH: &str = ",\"hash\":\"";
+const AFTER_HASH: &str = "\"}";
+
+/// A name in the audit is cut after this: names of ours are shorter, and what is longer came to hurt.
+const LONGEST_TEXT: usize = 256;
+/// As many services as one request is expected to name.
+const MOST_TARGETS: usize = 1024;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    /// Counts from 1, over all files.
+    pub(crate) seq: u64,
+    /// RFC 3339.
+    pub(crate) at: String,
+    pub(crate) prev: String,
+    #[serde(flatten)]
+    pub(crate) what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum What {
+    /// A daemon begins to write. What was begun before and has no result was not finished.
+    Started { pid: u32, version: String },
+    /// Something that changes the world begins.
+    Intent(Call),
+    /// … and has ended.
+    Result { of: u64, code: String, millis: u64 },
+    /// Something was not done.
+    Refused {
+        #[serde(flatten)]
+        call: Call,
+        code: String,
+    },
+    /// Something was looked at.
+    Read {
+        #[serde(flatten)]
+        call: Call,
+        code: String,
+        millis: u64,
+    },
+    /// Refusals of callers who asked too often were not written down one by one.
+    Skipped { count: u64 },
+    /// What stands before this line is not one: its writer died while it wrote it.
+    Torn { bytes: u64, sha256: String },
+    /// Lines that were written are not there.
+    Lost { after: u64, up_to: u64 },
+    /// There were lines and nothing that says how many there should be.
+    NoHead,
+}
+
+/// Who asked for what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// `local`, `token` or `anonymous`.
+    pub who: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// The id of the token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// … its name and role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    pub front: Front,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    pub operation: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
+    /// Targets beyond those.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: usize,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+impl Call {
+    pub fn new(caller: &Caller, operation: &str, targets: &[String]) -> Call {
+        let mut call = Call {
+            who: String::new(),
+            uid: None,
+            token: None,
+            name: None,
+            role: None,
+            front: caller.front,
+            peer: caller.peer.map(|peer| peer.to_string()),
+            operation: cut(operation),
+            targets: targets.iter().take(MOST_TARGETS).map(|target| cut(target)).collect(),
+            more: targets.len().saturating_sub(MOST_TARGETS),
+        };
+        match &caller.principal {
+            Principal::Local { uid } => (call.who, call.uid) = ("local".into(), Some(*uid)),
+            Principal::Token { id, name, role } => {
+                call.who = "token".into();
+                (call.token, call.name, call.role) =
+                    (Some(id.0.clone()), Some(name.clone()), Some(*role));
+            }
+            Principal::Anonymous => call.who = "anonymous".into(),
+            Principal::Stranger => call.who = "stranger".into(),
+        }
+        call
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_TEXT) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+impl Line {
+    /// The line with its end, and its hash.
+    pub(crate) fn encode(&self) -> (String, String) {
+        let body = serde_json::to_string(self).expect("plain data has a JSON text");
+        let mut text = ascii(body.strip_suffix('}').unwrap_or(&body));
+        let hash = sha256(text.as_bytes());
+        text.extend([BEFORE_HASH, &hash, AFTER_HASH, "\n"]);
+        (text, hash)
+    }
+
+    /// A line without its end, and its hash; `Err` says what is wrong with it, as the rest of a sentence.
+    pub(crate) fn decode(line: &[u8]) -> Result<(Line, String), String> {
+        let text = std::str::from_utf8(line).map_err(|_| "is not text")?;
+        let foreign = "is not a line of the audit";
+        let rest = text.strip_suffix(AFTER_HASH).ok_or(foreign)?;
+        let (body, hash) = rest.rsplit_once(BEFORE_HASH).ok_or(foreign)?;
+        if sha256(body.as_bytes()) != hash {
+            return Err("was altered: its hash is another".into());
+        }
+        let line = serde_json::from_str(&format!("{body}}}")).map_err(|_| foreign)?;
+        Ok((line, hash.to_owned()))
+    }
+}
+
+/// JSON without a character that a terminal could act on: those beyond ASCII stand in strings only, and a string has an
+/// escape for each.
+fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_ascii() && c != '\x7f' {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    out
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    crate::tokens::secret::hex(&Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proctor_core::access::TokenId;
+
+    fn call(operation: &str, targets: &[&str]) -> Call {
+        let id = TokenId("t1".into());
+        let principal = Principal::Token { id, name: "ci".into(), role: Role::Operator };
+        let peer = Some("127.0.0.1:5000".parse().unwrap());
+        let targets: Vec<String> = targets.iter().map(|it| (*it).to_owned()).collect();
+        Call::new(&Caller { principal, front: Front::Rest, peer }, operation, &targets)
+    }
+
+    fn line(what: What) -> Line {
+        Line { seq: 7, at: "2026-11-15T07:48:12.345678Z".into(), prev: GENESIS.into(), what }
+    }
+
+    #[test]
+    fn a_line_reads_as_it_is_documented() {
+        let (text, hash) = line(What::Intent(call("service.stop", &["web"]))).encode();
+        let expected = format!(
+            r#"{{"seq":7,"at":"2026-11-15T07:48:12.345678Z","prev":"{GENESIS}","kind":"intent","who":"token","token":"t1","name":"ci","role":"operator","front":"rest","peer":"127.0.0.1:5000","operation":"service.stop","targets":["web"],"hash":"{hash}"}}"#
+        );
+        assert_eq!(text, format!("{expected}\n"));
+        let body = &expected[..expected.find(",\"hash\"").unwrap()];
+        assert_eq!(hash, sha256(body.as_bytes()));
+    }
+
+    #[test]
+    fn every_kind_comes_back() {
+        let refused = What::Refused { call: call("x", &[]), code: "forbidden".into() };
+        for what in [
+            What::Started { pid: 1, version: "0.1".into() },
+            What::Intent(call("service.stop", &["a", "b"])),
+            What::Result { of: 6, code: "ok".into(), millis: 3 },
+            refused,
+            What::Read { call: call("service.list", &[]), code: "ok".into(), millis: 0 },
+            What::Skipped { count: 9 },
+            What::Torn { bytes: 4, sha256: GENESIS.into() },
+            What::Lost { after: 3, up_to: 6 },
+            What::NoHead,
+        ] {
+            let line = line(what);
+            let (text, hash) = line.encode();
+            assert_eq!(Line::decode(text.trim_end().as_bytes()), Ok((line, hash)));
+        }
+    }
+
+    #[test]
+    fn no_name_ends_a_line_or_reaches_a_terminal() {
+        let hostile = [
+            "a\nb",
+            "\r\n{\"seq\":8}",
+            "\x1b[2J",
+            "\u{9b}2J",
+            "\u{202e}txt",
+            "\u{2028}",
+            "\u{7f}",
+            "\",\"hash\":\"",
+            "\\",
+            "\u{10ffff}",
+            "\0",
+            "🐚",
+        ];
+        let line = line(What::Intent(call("a\nb\u{9b}", &hostile)));
+        let (text, _) = line.encode();
+        let inside = text.strip_suffix('\n').unwrap();
+        assert!(inside.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{inside}");
+        assert_eq!(Line::decode(inside.as_bytes()).unwrap().0, line);
+    }
+
+    #[test]
+    fn what_is_too_much_is_cut_and_counted() {
+        let long = "x".repeat(100_000);
+        let many = vec![long.as_str(); 3000];
+        let call = call(&long, &many);
+        assert_eq!((call.targets.len(), call.more), (1024, 1976));
+        let (text, _) = line(What::Intent(call)).encode();
+        assert!(text.len() < MAX_LINE, "{}", text.len());
+    }
+
+    #[test]
+    fn a_changed_byte_is_seen() {
+        let (text, _) = line(What::Intent(call("service.stop", &["web"]))).encode();
+        let good = text.trim_end().as_bytes();
+        for at in 0..good.len() {
+            let mut bad = good.to_vec();
+            bad[at] ^= 1;
+            assert!(Line::decode(&bad).is_err(), "byte {at}");
+        }
+        assert!(Line::decode(b"").is_err() && Line::decode(&good[..good.len() - 1]).is_err());
+    }
+}

@@ -1,0 +1,262 @@
+//! The audit: who did what, through which front, on what, with what result. Append-only lines, each with the hash of the
+//! one before.
+//!
+//! What changes the world is written down before it begins and again when it has ended, so that what was begun and not
+//! finished is visible. If it cannot be written down, it is not done. One task writes for all: what comes in together is
+//! written with one call, on a thread where waiting for a disk keeps nobody from reading.
+
+mod book;
+mod line;
+mod read;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub use self::line::Call;
+pub use self::read::{AuditEntry, AuditQuery};
+pub use self::verify::Verdict;
+
+use self::book::{Book, Place};
+use self::line::What;
+use crate::registry::Registry;
+use proctor_core::config::security::Audit as Settings;
+use proctor_core::home::Home;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+/// As many as may wait; more callers than this wait for room, and refusals are only counted.
+const QUEUE: usize = 1024;
+
+/// From a write to the moment that the disk has it: what a power cut can lose.
+const SYNC_AFTER: Duration = Duration::from_secs(1);
+
+/// Why nothing can be written down.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the audit cannot be written: {0}")]
+pub struct Unavailable(String);
+
+/// Handle to the audit; cheap to clone.
+#[derive(Clone)]
+pub struct Audit {
+    queue: mpsc::Sender<Entry>,
+    shared: Arc<Shared>,
+    place: Place,
+}
+
+struct Shared {
+    /// Refusals that were not written down.
+    skipped: AtomicU64,
+    problem: Mutex<Option<String>>,
+}
+
+struct Entry {
+    what: What,
+    answer: Option<oneshot::Sender<Result<u64, Unavailable>>>,
+}
+
+/// A change that was written down and has not ended.
+#[must_use]
+pub struct Begun(u64);
+
+impl Audit {
+    /// The handle, and the task that writes.
+    pub(crate) fn new(
+        home: &Home,
+        registry: Arc<Registry>,
+    ) -> (Audit, impl Future<Output = ()> + Send + use<>) {
+        let (queue, entries) = mpsc::channel(QUEUE);
+        let shared = Arc::new(Shared { skipped: AtomicU64::new(0), problem: Mutex::new(None) });
+        let place = place(home);
+        let writer = Writer { place: place.clone(), shared: Arc::clone(&shared), registry };
+        (Audit { queue, shared, place }, writer.run(entries))
+    }
+
+    /// Before something changes the world.
+    pub async fn begin(&self, call: Call) -> Result<Begun, Unavailable> {
+        self.write(What::Intent(call)).await.map(Begun)
+    }
+
+    /// It has ended; a code of an error, or `ok`.
+    pub async fn end(&self, begun: Begun, code: &str, millis: u64) -> Result<(), Unavailable> {
+        self.write(What::Result { of: begun.0, code: code.into(), millis }).await.map(drop)
+    }
+
+    /// Something was looked at.
+    pub fn looked(&self, call: Call, code: &str, millis: u64) {
+        self.note(What::Read { call, code: code.into(), millis });
+    }
+
+    /// Something was not done.
+    pub fn refused(&self, call: Call, code: &str) {
+        self.note(What::Refused { call, code: code.into() });
+    }
+
+    /// One more of too many.
+    pub fn skipped(&self) {
+        self.shared.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Why nothing can be written, if nothing can.
+    pub fn problem(&self) -> Option<String> {
+        self.shared.problem.lock().expect("nothing panics with it").clone()
+    }
+
+    /// The newest entries, oldest first.
+    pub async fn read(
+        &self,
+        query: AuditQuery,
+    ) -> Result<Vec<AuditEntry>, crate::error::EngineError> {
+        let place = self.place.clone();
+        let found = crate::blocking(move || read::read(&place, &query)).await?;
+        found.map_err(|error| unreadable(&self.place, &error))
+    }
+
+    /// Is it as it was written? Blocks; needs no daemon.
+    pub fn verify(home: &Home) -> Result<Verdict, crate::error::EngineError> {
+        let place = place(home);
+        verify::verify(&place).map_err(|error| unreadable(&place, &error))
+    }
+
+    async fn write(&self, what: What) -> Result<u64, Unavailable> {
+        let (answer, written) = oneshot::channel();
+        let ending = |_| Unavailable("the daemon is ending".into());
+        self.queue.send(Entry { what, answer: Some(answer) }).await.map_err(|_| ending(()))?;
+        written.await.map_err(|_| ending(()))?
+    }
+
+    /// Nobody waits for it.
+    fn note(&self, what: What) {
+        if self.queue.try_send(Entry { what, answer: None }).is_err() {
+            self.skipped();
+        }
+    }
+}
+
+fn place(home: &Home) -> Place {
+    Place { folder: home.audit(), head: home.audit_head() }
+}
+
+fn unreadable(place: &Place, error: &io::Error) -> crate::error::EngineError {
+    let path = place.folder.clone();
+    crate::error::EngineError::Unreadable { path, why: error.to_string() }
+}
+
+struct Writer {
+    place: Place,
+    shared: Arc<Shared>,
+    registry: Arc<Registry>,
+}
+
+impl Writer {
+    async fn run(self, mut entries: mpsc::Receiver<Entry>) {
+        // The folder is made once. One that is gone later was taken away, and that is not hidden.
+        let mut book = self.put(None, Vec::new(), true).await.0;
+        let mut unsynced: Option<Instant> = book.is_some().then(|| Instant::now() + SYNC_AFTER);
+        let mut batch = Vec::new();
+        loop {
+            let when = unsynced;
+            tokio::select! {
+                count = entries.recv_many(&mut batch, QUEUE) => {
+                    if count == 0 {
+                        return;
+                    }
+                    book = self.handle(book.take(), std::mem::take(&mut batch)).await;
+                    unsynced = unsynced.or_else(|| Some(Instant::now() + SYNC_AFTER));
+                }
+                () = sleep_until(when.unwrap_or_else(Instant::now)), if when.is_some() => {
+                    unsynced = None;
+                    book = sync(book.take()).await;
+                }
+            }
+        }
+    }
+
+    async fn handle(&self, book: Option<Book>, batch: Vec<Entry>) -> Option<Book> {
+        let (mut records, mut answers) = (Vec::new(), Vec::new());
+        for Entry { what, answer } in batch {
+            records.push(what);
+            answers.push(answer);
+        }
+        let skipped = self.shared.skipped.swap(0, Ordering::Relaxed);
+        if skipped > 0 {
+            records.push(What::Skipped { count: skipped });
+        }
+        let (book, written) = self.put(book, records, false).await;
+        if written.is_err() {
+            self.shared.skipped.fetch_add(skipped, Ordering::Relaxed);
+        }
+        for (nth, answer) in answers.into_iter().enumerate() {
+            // Who asked may be gone.
+            answer.map(|it| it.send(written.clone().map(|first| first + nth as u64)));
+        }
+        book
+    }
+
+    /// Append on a thread that may wait; a book that failed is closed, and opened anew the next time.
+    async fn put(
+        &self,
+        book: Option<Book>,
+        records: Vec<What>,
+        make: bool,
+    ) -> (Option<Book>, Result<u64, Unavailable>) {
+        let (place, settings) = (self.place.clone(), self.registry.guard().security.audit);
+        let done = crate::blocking(move || append(book, records, &place, settings, make)).await;
+        let result = match done {
+            Ok(Ok((book, first))) => Ok((book, first)),
+            Ok(Err(error)) => Err(format!("{}: {error}", self.place.folder.display())),
+            Err(error) => Err(error.to_string()),
+        };
+        let mut problem = self.shared.problem.lock().expect("nothing panics with it");
+        match result {
+            Ok((book, first)) => {
+                *problem = None;
+                (Some(book), Ok(first))
+            }
+            Err(why) => {
+                if problem.is_none() {
+                    tracing::error!(why, "the audit cannot be written: changes are refused");
+                }
+                *problem =
+                    Some(format!("the audit cannot be written, so changes are refused: {why}"));
+                (None, Err(Unavailable(why)))
+            }
+        }
+    }
+}
+
+fn append(
+    book: Option<Book>,
+    records: Vec<What>,
+    place: &Place,
+    settings: Settings,
+    make: bool,
+) -> io::Result<(Book, u64)> {
+    let mut book = match book {
+        Some(book) => book,
+        None => Book::open(place, settings, make)?,
+    };
+    book.set(settings);
+    let first = if records.is_empty() { 0 } else { book.append(records)? };
+    Ok((book, first))
+}
+
+async fn sync(book: Option<Book>) -> Option<Book> {
+    let book = book?;
+    let synced = crate::blocking(move || {
+        if let Err(error) = book.sync() {
+            tracing::warn!(%error, "the audit is written and may not be on the disk");
+        }
+        book
+    });
+    synced.await.ok()
+}
+
+/// A line of the audit, understood and written anew: for the checks in `decoders`.
+pub(crate) fn again(line: &[u8]) -> Result<Vec<u8>, String> {
+    let (line, _) = line::Line::decode(line)?;
+    Ok(line.encode().0.into_bytes())
+}

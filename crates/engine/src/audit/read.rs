@@ -1,0 +1,151 @@
+//! The newest entries of the audit: one for each operation, its result joined to what was begun.
+
+use super::book::{Place, files};
+use super::line::{Call, Line, MAX_LINE, What};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+/// What to look for; what is not given fits everything.
+#[derive(Debug, Clone, Default)]
+pub struct AuditQuery {
+    /// The newest so many.
+    pub most: usize,
+    pub operation: Option<String>,
+    /// A service or other target.
+    pub target: Option<String>,
+    /// The name or id of a token, a uid, `local`, `token` or `anonymous`.
+    pub who: Option<String>,
+    /// What it ended with: `ok` or the code of an error; `unfinished`.
+    pub code: Option<String>,
+}
+
+/// One operation, or one mark of a daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditEntry {
+    pub seq: u64,
+    /// RFC 3339.
+    pub at: String,
+    pub call: Option<Call>,
+    /// `None`: begun, and no result was written.
+    pub code: Option<String>,
+    pub millis: Option<u64>,
+    /// A mark, in words.
+    pub mark: Option<String>,
+}
+
+/// Oldest first. Blocks.
+pub(crate) fn read(place: &Place, query: &AuditQuery) -> io::Result<Vec<AuditEntry>> {
+    let mut found: VecDeque<AuditEntry> = VecDeque::new();
+    // Of operations that began in an older file.
+    let mut results = BTreeMap::new();
+    for (_, path) in files(&place.folder)?.iter().rev() {
+        let room = query.most - found.len();
+        for entry in of_file(path, query, room, &mut results)?.into_iter().rev() {
+            found.push_front(entry);
+        }
+        if found.len() >= query.most {
+            break;
+        }
+    }
+    Ok(found.into())
+}
+
+fn of_file(
+    path: &Path,
+    query: &AuditQuery,
+    most: usize,
+    results: &mut BTreeMap<u64, (String, u64)>,
+) -> io::Result<VecDeque<AuditEntry>> {
+    let mut reader = BufReader::new(File::open(path)?);
+    let mut bytes = Vec::new();
+    let mut kept: VecDeque<AuditEntry> = VecDeque::new();
+    loop {
+        bytes.clear();
+        if reader.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        let Some(Ok((line, _))) = bytes.strip_suffix(b"\n").map(Line::decode) else { continue };
+        if let What::Result { of, code, millis } = line.what {
+            let code_fits = query.code.as_ref().is_none_or(|wanted| *wanted == code);
+            match kept.binary_search_by_key(&of, |entry| entry.seq) {
+                Ok(at) if code_fits => {
+                    (kept[at].code, kept[at].millis) = (Some(code), Some(millis));
+                }
+                Ok(at) => drop(kept.remove(at)),
+                Err(_) => drop(results.insert(of, (code, millis))),
+            }
+            continue;
+        }
+        let mut entry = entry(line);
+        if let Some((code, millis)) = results.remove(&entry.seq) {
+            (entry.code, entry.millis) = (Some(code), Some(millis));
+        }
+        if fits(&entry, query) {
+            kept.push_back(entry);
+            // Twice as many: results that are still to come may take some out.
+            if kept.len() > 2 * most.max(64) {
+                kept.pop_front();
+            }
+        }
+    }
+    kept.retain(|entry| ended_as(entry, query));
+    let excess = kept.len().saturating_sub(most);
+    Ok(kept.split_off(excess))
+}
+
+fn entry(line: Line) -> AuditEntry {
+    let (seq, at) = (line.seq, line.at);
+    let entry = |call, code, millis, mark| AuditEntry { seq, at, call, code, millis, mark };
+    match line.what {
+        What::Intent(call) => entry(Some(call), None, None, None),
+        What::Refused { call, code } => entry(Some(call), Some(code), None, None),
+        What::Read { call, code, millis } => entry(Some(call), Some(code), Some(millis), None),
+        What::Result { of, code, millis } => {
+            entry(None, Some(code), Some(millis), Some(format!("result of {of}")))
+        }
+        What::Started { pid, version } => {
+            entry(None, None, None, Some(format!("daemon {pid} of version {version} began")))
+        }
+        What::Skipped { count } => {
+            entry(None, None, None, Some(format!("{count} refusals were not written one by one")))
+        }
+        What::Torn { bytes, .. } => entry(
+            None,
+            None,
+            None,
+            Some(format!("{bytes} bytes before this are an unfinished line")),
+        ),
+        What::Lost { after, up_to } => {
+            entry(None, None, None, Some(format!("records {} to {up_to} are missing", after + 1)))
+        }
+        What::NoHead => entry(None, None, None, Some("audit.head was missing".into())),
+    }
+}
+
+/// All but the result, which may still come.
+fn fits(entry: &AuditEntry, query: &AuditQuery) -> bool {
+    let Some(call) = &entry.call else {
+        let any = query.operation.is_some() || query.target.is_some() || query.who.is_some();
+        return !any && query.code.is_none();
+    };
+    let is_who = |wanted: &String| {
+        let uid = call.uid.map(|uid| uid.to_string());
+        [Some(&call.who), call.name.as_ref(), call.token.as_ref(), uid.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|who| who == wanted)
+    };
+    query.operation.as_ref().is_none_or(|wanted| *wanted == call.operation)
+        && query.target.as_ref().is_none_or(|wanted| call.targets.contains(wanted))
+        && query.who.as_ref().is_none_or(is_who)
+}
+
+fn ended_as(entry: &AuditEntry, query: &AuditQuery) -> bool {
+    match (&query.code, &entry.code) {
+        (None, _) => true,
+        (Some(wanted), Some(code)) => wanted == code,
+        (Some(wanted), None) => wanted == "unfinished" && entry.call.is_some(),
+    }
+}

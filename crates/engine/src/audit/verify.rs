@@ -1,0 +1,240 @@
+//! Is the audit as it was written? Reads the files and nothing else; needs no daemon.
+
+use super::book::{Head, Place, files};
+use super::line::{GENESIS, Line, MAX_LINE, What, sha256};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+/// More are not told: the first says enough.
+const MOST_FINDINGS: usize = 100;
+
+/// What was found.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    pub files: usize,
+    /// Lines that are sound.
+    pub lines: u64,
+    /// The oldest and the newest of them.
+    pub first: u64,
+    pub last: u64,
+    /// The hash of the newest: whoever notes it elsewhere can tell later whether the past was rewritten.
+    pub hash: String,
+    /// Altered, removed, inserted, reordered, cut off: where, and what.
+    pub problems: Vec<String>,
+    /// What is in order and worth knowing.
+    pub notes: Vec<String>,
+    /// Begun and not finished: the daemon ended in between, or they are under way. Numbers of lines.
+    pub unfinished: Vec<u64>,
+}
+
+/// Blocks. `Err`: the folder cannot be read at all.
+pub(crate) fn verify(place: &Place) -> io::Result<Verdict> {
+    // The head before the lines: those written meanwhile are more than it knows, which is fine.
+    let head = Head::read(&place.head);
+    let files = match files(&place.folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        files => files?,
+    };
+    let mut check = Check { prev: GENESIS.into(), ..Check::default() };
+    let mut number = None;
+    for (this, path) in &files {
+        if number.is_some_and(|number: u32| number + 1 != *this) {
+            let name = path.display();
+            check.problem(format!("{name}: a file is missing before it"));
+        }
+        number = Some(*this);
+        check.file(path)?;
+    }
+    check.verdict.files = files.len();
+    check.against(head, place);
+    Ok(check.finish())
+}
+
+#[derive(Default)]
+struct Check {
+    verdict: Verdict,
+    prev: String,
+    seq: u64,
+    begun: BTreeSet<u64>,
+    /// What is not a line, since the last that was, and where it begins.
+    strange: Vec<u8>,
+    strange_at: String,
+    /// Lines of it that were told as problems: what follows is not told again.
+    told: u64,
+}
+
+impl Check {
+    fn problem(&mut self, text: String) {
+        if self.verdict.problems.len() < MOST_FINDINGS {
+            self.verdict.problems.push(text);
+        }
+    }
+
+    fn file(&mut self, path: &Path) -> io::Result<()> {
+        let mut reader = BufReader::new(File::open(path)?);
+        let mut bytes = Vec::new();
+        for number in 1.. {
+            bytes.clear();
+            let read = reader.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut bytes)?;
+            if read == 0 {
+                break;
+            }
+            let place = format!("{}:{number}", path.display());
+            match bytes.strip_suffix(b"\n").map(Line::decode) {
+                Some(Ok((line, hash))) => self.line(&place, line, hash),
+                Some(Err(_)) | None => {
+                    if self.strange.is_empty() {
+                        self.strange_at = place;
+                    }
+                    self.strange.extend_from_slice(&bytes);
+                    if self.strange.len() > 2 * MAX_LINE {
+                        self.strange(None);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, place: &str, line: Line, hash: String) {
+        self.strange(Some(&line.what));
+        let begins = self.verdict.lines == 0 && !matches!(line.what, What::Lost { after: 0, .. });
+        if begins && self.told == 0 && line.seq > 1 {
+            // Where older files were dropped the chain begins later; the head knows where.
+            (self.seq, self.prev) = (line.seq - 1, line.prev.clone());
+        }
+        let marked_loss = match line.what {
+            What::Lost { after, up_to } => after == self.seq && line.seq == up_to + 1,
+            _ => false,
+        };
+        if marked_loss {
+            let (from, to) = (self.seq + 1, line.seq - 1);
+            let at = &line.at;
+            self.problem(format!(
+                "{place}: records {from} to {to} are missing; a daemon noticed at {at}"
+            ));
+        } else if self.told > 0 && line.seq == self.seq + 1 + self.told {
+            // Its hash of the line before cannot be compared with anything.
+        } else if line.seq != self.seq + 1 || line.prev != self.prev {
+            self.problem(misplaced(place, self.seq, line.seq));
+        }
+        self.told = 0;
+        match &line.what {
+            What::Intent(_) => drop(self.begun.insert(line.seq)),
+            What::Result { of, .. } => drop(self.begun.remove(of)),
+            What::Skipped { count } => self.verdict.notes.push(format!(
+                "{place}: {count} refusals of callers who asked too often were not written one by one"
+            )),
+            What::NoHead => self.problem(format!(
+                "{place}: a daemon found lines and no audit.head at {}: lines may be missing before this one",
+                line.at
+            )),
+            What::Started { .. }
+            | What::Refused { .. }
+            | What::Read { .. }
+            | What::Torn { .. }
+            | What::Lost { .. } => {}
+        }
+        if self.verdict.lines == 0 {
+            self.verdict.first = line.seq;
+        }
+        self.verdict.lines += 1;
+        (self.seq, self.prev) = (line.seq, hash);
+    }
+
+    /// Judge what was no line by what follows it: a daemon that found an unfinished line says so.
+    fn strange(&mut self, next: Option<&What>) {
+        if self.strange.is_empty() {
+            return;
+        }
+        let found = std::mem::take(&mut self.strange);
+        // The next writer ended it.
+        let left = found.strip_suffix(b"\n").unwrap_or(&found);
+        let place = std::mem::take(&mut self.strange_at);
+        match next {
+            Some(What::Torn { bytes, sha256: hash })
+                if *bytes == left.len() as u64 && *hash == sha256(left) =>
+            {
+                self.verdict.notes.push(format!(
+                    "{place}: unfinished, because its writer was killed; the next line says so"
+                ));
+                return;
+            }
+            _ => {}
+        }
+        let why = match Line::decode(left) {
+            Ok(_) => "is not a line of the audit".into(),
+            Err(why) => why,
+        };
+        self.problem(format!("{place}: {why}"));
+        self.told += left.split(|byte| *byte == b'\n').count() as u64;
+    }
+
+    /// What stands at the very end, and what the head says of it.
+    fn against(&mut self, head: Result<Option<Head>, String>, place: &Place) {
+        let ended = self.strange.ends_with(b"\n");
+        if !self.strange.is_empty() && !ended {
+            let at = std::mem::take(&mut self.strange_at);
+            self.strange.clear();
+            self.verdict.notes.push(format!("{at}: unfinished; the next daemon will mark it"));
+        }
+        self.strange(None);
+        let name = place.head.display();
+        match head {
+            Err(why) => self.problem(format!(
+                "{name} {why}: it cannot be told whether lines are missing at the end"
+            )),
+            Ok(None) if self.seq > 0 => self.problem(format!(
+                "{name} is missing: it cannot be told whether lines are missing at the end"
+            )),
+            Ok(None) => {}
+            Ok(Some(head)) => {
+                if head.seq > self.seq {
+                    let (from, to) = (self.seq + 1, head.seq);
+                    self.problem(format!("records {from} to {to} are missing at the end"));
+                } else if head.seq == self.seq && head.hash != self.prev {
+                    self.problem(format!("{name} knows another record {}", head.seq));
+                }
+                if self.verdict.lines > 0 && self.verdict.first > head.first {
+                    let (from, to) = (head.first, self.verdict.first - 1);
+                    self.problem(format!("records {from} to {to} are missing at the beginning"));
+                }
+                if head.first > 1 {
+                    let first = head.first;
+                    self.verdict
+                        .notes
+                        .push(format!("records before {first} were dropped by rotation"));
+                }
+            }
+        }
+    }
+
+    fn finish(mut self) -> Verdict {
+        (self.verdict.last, self.verdict.hash) = (self.seq, self.prev);
+        self.verdict.unfinished = self.begun.into_iter().collect();
+        self.verdict
+    }
+}
+
+fn misplaced(place: &str, before: u64, seq: u64) -> String {
+    match seq {
+        _ if seq == before + 1 => {
+            format!("{place}: record {seq} does not follow the one before it")
+        }
+        _ if seq == before + 2 => {
+            format!("{place}: record {} is missing before record {seq}", before + 1)
+        }
+        _ if seq > before => {
+            format!(
+                "{place}: records {} to {} are missing before record {seq}",
+                before + 1,
+                seq - 1
+            )
+        }
+        _ => format!(
+            "{place}: record {seq} stands after record {before}: inserted, repeated or moved"
+        ),
+    }
+}

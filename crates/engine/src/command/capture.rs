@@ -1,0 +1,61 @@
+//! What is kept of a stream: its beginning and its end, however much there was in between.
+
+use std::collections::VecDeque;
+
+/// Bytes kept of the beginning, and as many of the end: enough for the output of a build, and many commands at once stay
+/// small.
+const HALF: usize = 64 << 10;
+
+/// The output of one stream.
+#[derive(Debug, Default)]
+pub(super) struct Capture {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    dropped: u64,
+}
+
+impl Capture {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let (first, rest) = bytes.split_at(bytes.len().min(HALF - self.head.len()));
+        self.head.extend_from_slice(first);
+        self.tail.extend(rest);
+        let surplus = self.tail.len().saturating_sub(HALF);
+        self.tail.drain(..surplus);
+        self.dropped += surplus as u64;
+    }
+
+    /// As text: what is no UTF-8 is shown as such, and what is missing is said where it is missing.
+    pub(super) fn text(self) -> (String, bool) {
+        let mut bytes = self.head;
+        if self.dropped > 0 {
+            bytes
+                .extend_from_slice(format!("\n[… {} bytes left out …]\n", self.dropped).as_bytes());
+        }
+        bytes.extend(self.tail);
+        (String::from_utf8_lossy(&bytes).into_owned(), self.dropped > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pieces: &[&[u8]], expected: &str, truncated: bool) {
+        let mut capture = Capture::default();
+        pieces.iter().for_each(|piece| capture.push(piece));
+        assert_eq!(capture.text(), (expected.to_owned(), truncated));
+    }
+
+    #[test]
+    fn beginning_and_end_are_kept_and_the_gap_is_said() {
+        check(&[], "", false);
+        check(&[b"a", b"b\n"], "ab\n", false);
+        check(&[b"\xffx"], "\u{fffd}x", false);
+        let (a, b) = ("a".repeat(HALF), "b".repeat(HALF));
+        check(&[a.as_bytes(), b.as_bytes()], &format!("{a}{b}"), false);
+        let middle = format!("{a}\n[… 5 bytes left out …]\n{b}");
+        check(&[a.as_bytes(), b"12345", b.as_bytes()], &middle, true);
+        check(&[format!("{a}12345{b}").as_bytes()], &middle, true);
+    }
+}

@@ -1,0 +1,95 @@
+//! How the processes of a command are recognised when the daemon that started it is gone.
+//!
+//! Each carries `PROCTOR_COMMAND=<mark>` in its environment, and a file named like the mark lies in the runtime folder from
+//! before the first process exists until none is left. A daemon that begins ends what such files speak of: the kernel has
+//! killed the command itself with its daemon (`sys::leash`), but not what the command had started.
+
+use proctor_core::home::Home;
+use proctor_sys::{clock, file, tree::Tree};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The variable.
+const VARIABLE: &str = "PROCTOR_COMMAND";
+
+/// From one look to the next while killed processes disappear.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// A process that was killed and is still there after these looks hangs in the kernel.
+const LOOKS: u32 = 300;
+
+/// The mark of one command.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    value: String,
+    file: PathBuf,
+}
+
+impl Mark {
+    /// One that no process carries: pid and time of this daemon and a number of its own.
+    pub(super) fn new(home: &Home) -> Mark {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let value = format!("{}-{}-{number}", std::process::id(), clock::now().wall.0);
+        let file = home.commands().join(&value);
+        let made = file::private_dir(&home.commands()).and_then(|()| std::fs::write(&file, ""));
+        if let Err(error) = made {
+            // A full disk is a reason to run a command, not to refuse it.
+            tracing::warn!(%error, file = %file.display(), "a command cannot be noted");
+        }
+        Mark { value, file }
+    }
+
+    pub(super) fn variable(&self) -> (&'static str, &str) {
+        (VARIABLE, &self.value)
+    }
+
+    /// The processes of the command whose first one is `pid`; 0 if that is not known.
+    pub(super) fn tree(&self, pid: u32) -> Tree {
+        let mark = format!("{VARIABLE}={}", self.value);
+        Tree { pid, cgroup: None, mark, reaped_at: None }
+    }
+
+    /// Nothing is left of the command.
+    pub(super) fn forget(&self) {
+        if let Err(error) = file::remove(&self.file) {
+            tracing::warn!(%error, file = %self.file.display(), "cannot remove it");
+        }
+    }
+}
+
+/// Kill everything and wait until it is gone: how many are left that cannot be killed. Blocks.
+pub(super) fn end(tree: &Tree) -> usize {
+    for _ in 0..LOOKS {
+        tree.kill();
+        if tree.is_empty() {
+            return 0;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    tree.members().len()
+}
+
+/// The marks that an earlier daemon left.
+pub(crate) fn left_behind(home: &Home) -> Vec<Mark> {
+    let Ok(entries) = std::fs::read_dir(home.commands()) else { return Vec::new() };
+    let mark = |entry: std::fs::DirEntry| {
+        Some(Mark { value: entry.file_name().into_string().ok()?, file: entry.path() })
+    };
+    entries.flatten().filter_map(mark).collect()
+}
+
+/// End what they speak of. Blocks.
+pub(crate) fn sweep(marks: Vec<Mark>) {
+    for mark in marks {
+        let tree = mark.tree(0);
+        let found = tree.members().len();
+        if found > 0 {
+            tracing::warn!(found, "ending what a command of the last daemon left");
+        }
+        if end(&tree) == 0 {
+            mark.forget();
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! One command, run to its end for whoever asked: its exit, its output, and nothing of it left afterwards.
+//!
+//! Both streams are read all the time, so no amount of output blocks the command. When it ends, when its time is over, when
+//! the operation is cancelled or the daemon ends: everything that it started is killed. A program that is to stay is a
+//! service. How processes are found after a daemon was killed is in `mark`.
+
+mod capture;
+mod mark;
+pub(crate) mod surroundings;
+
+use crate::error::EngineError;
+use capture::Capture;
+use mark::Mark;
+pub(crate) use mark::{left_behind, sweep};
+use proctor_core::home::Home;
+use proctor_sys::tree::Tree;
+use proctor_sys::{clock, leash};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+pub use surroundings::Surroundings;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::sync::Semaphore;
+use tokio::time::{timeout, timeout_at};
+
+/// Commands at once: each holds two buffers, and more than this is no person's work.
+const MOST: usize = 32;
+
+/// When the command has ended, its output usually ends with it; a helper that is about to end may write for this long.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+const READ_CHUNK: usize = 16 << 10;
+
+/// A command, with nothing left to look up.
+#[derive(Debug, Clone)]
+pub struct CommandPlan {
+    /// Program and arguments; never empty.
+    pub argv: Vec<String>,
+    /// All of its environment; the last value of a name counts.
+    pub env: Vec<(String, String)>,
+    pub working_dir: PathBuf,
+    pub limit: Duration,
+}
+
+/// What became of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    pub end: End,
+    /// What is no UTF-8 is replaced; see [`Finished::truncated`].
+    pub stdout: String,
+    pub stderr: String,
+    /// There was more output than is kept; the beginning and the end are there.
+    pub truncated: bool,
+    pub took: Duration,
+    /// Processes that the command had started and that were still there: they were killed.
+    pub left: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    Code(i32),
+    Signal(i32),
+    /// Its time was over, and all of it was killed.
+    TimedOut,
+    /// No process came of it: why.
+    NotStarted(String),
+}
+
+/// Runs commands, a bounded number at once.
+pub(crate) struct Commands {
+    home: Home,
+    room: Semaphore,
+}
+
+impl Commands {
+    pub(crate) fn new(home: Home) -> Commands {
+        Commands { home, room: Semaphore::new(MOST) }
+    }
+
+    /// Run it to its end. Dropped early, everything of it is killed.
+    pub(crate) async fn run(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
+        let busy = || EngineError::Failed(format!("{MOST} commands are running already"));
+        let _room = self.room.try_acquire().map_err(|_| busy())?;
+        let begun = Instant::now();
+        let deadline = begun + plan.limit;
+        let mark = Mark::new(&self.home);
+        let finished = match start(&plan, &mark) {
+            Ok(child) => Running::new(child, mark).finish(deadline.into()).await?,
+            Err(why) => {
+                mark.forget();
+                Finished::not_started(why)
+            }
+        };
+        Ok(Finished { took: begun.elapsed(), ..finished })
+    }
+}
+
+impl Finished {
+    fn not_started(why: String) -> Finished {
+        let (end, took) = (End::NotStarted(why), Duration::ZERO);
+        Finished {
+            end,
+            stdout: String::new(),
+            stderr: String::new(),
+            truncated: false,
+            took,
+            left: 0,
+        }
+    }
+}
+
+fn start(plan: &CommandPlan, mark: &Mark) -> Result<Child, String> {
+    let Some((program, arguments)) = plan.argv.split_first() else {
+        return Err("there is no command".into());
+    };
+    let path = plan.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
+    let file = proctor_sys::program::resolve(program, &plan.working_dir, path)
+        .map_err(|missing| unstartable(program, &plan.working_dir, &missing.to_string()))?;
+    let mut command = std::process::Command::new(&file);
+    std::os::unix::process::CommandExt::arg0(&mut command, program);
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(plan.env.iter().map(|(name, value)| (name, value)))
+        .envs([mark.variable()])
+        .current_dir(&plan.working_dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    leash::hold(&mut command);
+    let spawned = Command::from(command).spawn();
+    spawned.map_err(|error| unstartable(program, &plan.working_dir, &error.to_string()))
+}
+
+fn unstartable(program: &str, folder: &Path, why: &str) -> String {
+    match folder.is_dir() {
+        true => format!("'{program}' cannot be run: {why}"),
+        false => format!("the working directory {} is not a folder", folder.display()),
+    }
+}
+
+/// A command that has been started. Dropped, it is killed with everything it started.
+struct Running {
+    child: Option<Child>,
+    tree: Tree,
+    mark: Option<Mark>,
+}
+
+impl Running {
+    fn new(child: Child, mark: Mark) -> Running {
+        let tree = mark.tree(child.id().unwrap_or(0));
+        Running { child: Some(child), tree, mark: Some(mark) }
+    }
+
+    async fn finish(mut self, deadline: tokio::time::Instant) -> Result<Finished, EngineError> {
+        let gone = || EngineError::Failed("the command was lost".into());
+        let child = self.child.as_mut().ok_or_else(gone)?;
+        let mut out = Stream::new(child.stdout.take());
+        let mut err = Stream::new(child.stderr.take());
+        let ended = {
+            let reading = async { tokio::join!(out.read(), err.read()) };
+            tokio::pin!(reading);
+            tokio::select! {
+                ended = child.wait() => Some(ended),
+                // Closed by the command itself: its end is still to come.
+                _ = &mut reading => timeout_at(deadline, child.wait()).await.ok(),
+                () = tokio::time::sleep_until(deadline) => None,
+            }
+        };
+        let end = match ended {
+            Some(Ok(status)) => {
+                self.tree.reaped_at = Some(clock::ticks_since_boot());
+                end_of(status)
+            }
+            Some(Err(error)) => return Err(EngineError::Failed(format!("cannot wait: {error}"))),
+            None => End::TimedOut,
+        };
+        // Whoever still has the pipes is given a moment, unless the time is over anyway.
+        if end != End::TimedOut {
+            let moment = (tokio::time::Instant::now() + LAST_WORDS).min(deadline);
+            let _ = timeout_at(moment, async { tokio::join!(out.read(), err.read()) }).await;
+        }
+        let left = self.clear(&end).await?;
+        let _ = timeout(LAST_WORDS, async { tokio::join!(out.read(), err.read()) }).await;
+        let ((stdout, cut), (stderr, also_cut)) = (out.capture.text(), err.capture.text());
+        let truncated = cut || also_cut;
+        Ok(Finished { end, stdout, stderr, truncated, took: Duration::ZERO, left })
+    }
+
+    /// End what is left: how many there were beside the command itself.
+    async fn clear(&mut self, end: &End) -> Result<usize, EngineError> {
+        let tree = self.tree.clone();
+        let itself = usize::from(*end == End::TimedOut);
+        let left = crate::blocking(move || {
+            let left = tree.members().len().saturating_sub(itself);
+            (left, mark::end(&tree))
+        });
+        let (left, immortal) = left.await?;
+        if let Some(mut child) = self.child.take()
+            && *end == End::TimedOut
+        {
+            let _ = timeout(LAST_WORDS, child.wait()).await;
+        }
+        match (immortal, self.mark.take()) {
+            (0, Some(mark)) => mark.forget(),
+            (0, None) => {}
+            // Its file stays, and the next daemon tries again.
+            (immortal, _) => tracing::error!(immortal, "processes of a command cannot be killed"),
+        }
+        Ok(left)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(mark) = self.mark.take() else { return };
+        self.tree.kill();
+        // Reaped here; if the daemon is ending, by the keeper, and the file is left to the next daemon.
+        let (child, tree) = (self.child.take(), self.tree.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Some(mut child) = child {
+                    let _ = child.wait().await;
+                }
+                if matches!(crate::blocking(move || mark::end(&tree)).await, Ok(0)) {
+                    mark.forget();
+                }
+            });
+        }
+    }
+}
+
+fn end_of(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Code(code),
+        (None, signal) => End::Signal(signal.unwrap_or(0)),
+    }
+}
+
+/// One of its streams, and what came of it so far.
+struct Stream<R> {
+    pipe: Option<R>,
+    capture: Capture,
+}
+
+impl<R: AsyncRead + Unpin> Stream<R> {
+    fn new(pipe: Option<R>) -> Stream<R> {
+        Stream { pipe, capture: Capture::default() }
+    }
+
+    /// Read to the end. May be dropped and begun again.
+    async fn read(&mut self) {
+        let mut chunk = Vec::with_capacity(READ_CHUNK);
+        while let Some(pipe) = &mut self.pipe {
+            chunk.clear();
+            match pipe.read_buf(&mut chunk).await {
+                Ok(1..) => self.capture.push(&chunk),
+                Ok(0) | Err(_) => self.pipe = None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

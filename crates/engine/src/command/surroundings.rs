@@ -1,0 +1,36 @@
+//! What a command gets that says nothing itself: the environment and the folder of a service, or of the configuration.
+
+use crate::environment::Environment;
+use crate::error::EngineError;
+use crate::owner::lost;
+use crate::registry::Registry;
+use proctor_core::name::ServiceName;
+use std::path::PathBuf;
+
+/// A command's own variables are laid over these, and its folder is relative to this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surroundings {
+    pub env: Vec<(String, String)>,
+    pub working_dir: PathBuf,
+}
+
+/// Of a service if one is named; else of the caller, as far as they are given; else of the configuration in force.
+pub(crate) fn of(
+    registry: &Registry,
+    service: Option<&ServiceName>,
+    given: (Option<Vec<(String, String)>>, Option<PathBuf>),
+) -> Result<Surroundings, EngineError> {
+    if let Some(name) = service {
+        let definition = registry.definition(name).ok_or_else(|| lost(name))?;
+        let exec = &definition.spec().exec;
+        let env = definition.environment().shared().iter().chain(&exec.env).cloned().collect();
+        return Ok(Surroundings { env, working_dir: exec.working_dir.clone().into() });
+    }
+    let current = registry.current();
+    let of_config = || current.as_ref().and_then(|current| current.given.clone());
+    let environment = given.0.map(|pairs| pairs.into_iter().collect()).or_else(of_config);
+    let environment = Environment::new(environment.unwrap_or_else(Environment::own))?;
+    let folder = || Some(current.as_ref()?.source.file()?.parent()?.to_owned());
+    let working_dir = given.1.or_else(folder).unwrap_or_else(|| "/".into());
+    Ok(Surroundings { env: environment.shared().to_vec(), working_dir })
+}

@@ -1,0 +1,150 @@
+//! Commands against the real kernel.
+
+use super::*;
+use proctor_sys::proc;
+use std::time::Duration;
+
+struct Place {
+    folder: tempfile::TempDir,
+    commands: Commands,
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home { state: folder.path().into(), runtime: folder.path().join("run") };
+    Place { folder, commands: Commands::new(home) }
+}
+
+impl Place {
+    fn shell(&self, script: &str, limit: Duration) -> CommandPlan {
+        CommandPlan {
+            argv: ["/bin/sh", "-c", script].map(String::from).to_vec(),
+            env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("A".into(), "b".into())],
+            working_dir: self.folder.path().into(),
+            limit,
+        }
+    }
+
+    async fn run(&self, script: &str) -> Finished {
+        let finished =
+            self.commands.run(self.shell(script, Duration::from_secs(30))).await.unwrap();
+        assert_eq!(left_behind(&self.commands.home).len(), 0, "a mark was left");
+        finished
+    }
+
+    fn file(&self, name: &str) -> Option<u32> {
+        std::fs::read_to_string(self.folder.path().join(name)).ok()?.trim().parse().ok()
+    }
+}
+
+fn lives(pid: u32) -> bool {
+    proc::stat(pid).is_some_and(|stat| !stat.is_dead())
+}
+
+async fn until(what: &str, mut reached: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !reached() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_exit_is_the_truth_and_both_streams_are_kept_apart() {
+    let place = place();
+    let finished = place.run("echo out $A; echo err >&2; pwd; exit 3").await;
+    let folder = place.folder.path().canonicalize().unwrap();
+    assert_eq!(finished.end, End::Code(3));
+    assert_eq!(finished.stdout, format!("out b\n{}\n", folder.display()));
+    assert_eq!((finished.stderr.as_str(), finished.truncated), ("err\n", false));
+    assert_eq!(place.run("kill -TERM $$").await.end, End::Signal(15));
+    assert_eq!(place.run("cat").await.end, End::Code(0), "there was something to read");
+}
+
+#[tokio::test]
+async fn megabytes_on_both_streams_block_nothing_and_are_cut_in_the_middle() {
+    let script = "echo first; head -c 3000000 /dev/zero | tr '\\0' x >&2; \
+                  head -c 3000000 /dev/zero | tr '\\0' y; echo last";
+    let finished = place().run(script).await;
+    assert_eq!((finished.end, finished.truncated), (End::Code(0), true));
+    assert!(finished.stdout.starts_with("first\nyy") && finished.stdout.ends_with("yylast\n"));
+    assert!(finished.stdout.len() < 200_000 && finished.stderr.len() < 200_000);
+}
+
+#[tokio::test]
+async fn when_its_time_is_over_all_of_it_is_killed() {
+    let place = place();
+    let script =
+        "setsid sleep 1000 & echo $! > escaped; sleep 1000 & echo $! > child; echo said; wait";
+    let plan = place.shell(script, Duration::from_millis(500));
+    let finished = place.commands.run(plan).await.unwrap();
+    assert_eq!((finished.end, finished.stdout.as_str()), (End::TimedOut, "said\n"));
+    assert_eq!(finished.left, 2);
+    assert!(!lives(place.file("child").unwrap()) && !lives(place.file("escaped").unwrap()));
+}
+
+#[tokio::test]
+async fn what_it_leaves_running_ends_with_it() {
+    let place = place();
+    let finished = place.run("setsid sleep 1000 > /dev/null 2>&1 & echo $! > child").await;
+    assert_eq!((finished.end, finished.left), (End::Code(0), 1));
+    assert!(!lives(place.file("child").unwrap()));
+}
+
+#[tokio::test]
+async fn a_command_nobody_waits_for_any_more_is_killed() {
+    let place = place();
+    let script = "sleep 1000 & echo $! > child; echo $$ > main; wait";
+    let plan = place.shell(script, Duration::from_secs(1000));
+    let mut running = Box::pin(place.commands.run(plan));
+    tokio::select! {
+        _ = &mut running => panic!("it ended"),
+        () = until("it runs", || place.file("main").is_some()) => {}
+    }
+    drop(running);
+    let (main, child) = (place.file("main").unwrap(), place.file("child").unwrap());
+    until("it is gone", || !lives(main) && !lives(child)).await;
+    until("it is reaped", || proc::stat(main).is_none()).await;
+    until("its mark is gone", || left_behind(&place.commands.home).is_empty()).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why() {
+    let place = place();
+    for (argv, folder, expected) in [
+        (
+            vec!["no-such-program"],
+            place.folder.path(),
+            "'no-such-program' cannot be run: not in PATH",
+        ),
+        (vec!["/bin"], place.folder.path(), "'/bin' cannot be run: /bin is not a regular file"),
+        (vec!["true"], Path::new("/nowhere"), "the working directory /nowhere is not a folder"),
+        (vec![], place.folder.path(), "there is no command"),
+    ] {
+        let mut plan = place.shell("", Duration::from_secs(30));
+        (plan.argv, plan.working_dir) =
+            (argv.iter().map(|word| (*word).to_owned()).collect(), folder.into());
+        let finished = place.commands.run(plan).await.unwrap();
+        let End::NotStarted(why) = finished.end else { panic!("{argv:?}: {finished:?}") };
+        assert!(why.starts_with(expected), "{why}");
+    }
+    assert!(left_behind(&place.commands.home).is_empty());
+}
+
+#[tokio::test]
+async fn what_a_killed_daemon_left_is_ended_by_its_mark() {
+    let place = place();
+    let mark = Mark::new(&place.commands.home);
+    let plan = place.shell("sleep 1000 & echo $! > child; wait", Duration::from_secs(1000));
+    let mut child = start(&plan, &mark).unwrap();
+    until("it runs", || place.file("child").is_some()).await;
+    child.start_kill().unwrap();
+    child.wait().await.unwrap();
+    let orphan = place.file("child").unwrap();
+    assert!(lives(orphan), "nothing is left to find");
+    let marks = left_behind(&place.commands.home);
+    assert_eq!(marks.len(), 1);
+    sweep(marks);
+    assert!(!lives(orphan));
+    assert!(left_behind(&place.commands.home).is_empty());
+}

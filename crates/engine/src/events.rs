@@ -1,0 +1,279 @@
+//! What has happened lately, in the order in which it was seen: a bounded ring that readers follow by number.
+//!
+//! The keeper sends whole states, the newest of each service: of a service that comes and goes faster than it can be told,
+//! each event is true and some are missing, as the count of restarts shows. Nothing here is on disk.
+
+use crate::api::{Health, ServiceView};
+use proctor_core::lifecycle::Exit;
+use proctor_core::name::ServiceName;
+use proctor_core::time::Wall;
+use proctor_core::wire::{PhaseView, ServiceState};
+use std::collections::VecDeque;
+
+/// Events that are kept: a few minutes of a busy machine. Each takes about a hundred bytes.
+const MOST: usize = 4096;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// One more than that of the event before.
+    pub number: u64,
+    pub at: Wall,
+    /// `None`: about Proctor itself.
+    pub service: Option<ServiceName>,
+    pub what: Happening,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happening {
+    /// It is defined now and was not before.
+    Defined,
+    /// It is forgotten.
+    Removed,
+    /// It came into this state: a word that people see.
+    Phase {
+        state: &'static str,
+        pid: Option<u32>,
+        restarts: u64,
+    },
+    Exited(Ended),
+    Health {
+        healthy: bool,
+        failures: u32,
+    },
+    /// A configuration was applied.
+    Configured,
+    /// An operation was started or ended; `what` says how.
+    Operation {
+        id: Box<str>,
+        operation: &'static str,
+        what: &'static str,
+    },
+}
+
+/// How a run ended, in few bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    Code(i32),
+    Signal { signal: i32, oom: bool },
+    NotStarted,
+    Unknown,
+}
+
+/// Events after some moment.
+#[derive(Debug, Default)]
+pub struct Events {
+    pub events: Vec<Event>,
+    /// Where to go on.
+    pub next: u64,
+    /// Events that were forgotten before they were read.
+    pub missed: u64,
+    /// More is there already.
+    pub more: bool,
+}
+
+/// Where to begin reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// After the event of this number.
+    After(u64),
+    /// This many before the end.
+    Last(usize),
+}
+
+/// The ring.
+#[derive(Default)]
+pub(crate) struct Ring {
+    kept: VecDeque<Event>,
+    last: u64,
+    /// What is taken in before is how things are found, not what happens.
+    live: bool,
+}
+
+impl Ring {
+    pub(crate) fn begin(&mut self) {
+        self.live = true;
+    }
+
+    pub(crate) fn push(&mut self, service: Option<&ServiceName>, what: Happening) {
+        if !self.live {
+            return;
+        }
+        self.last += 1;
+        if self.kept.len() >= MOST {
+            self.kept.pop_front();
+        }
+        let at = proctor_sys::clock::now().wall;
+        self.kept.push_back(Event { number: self.last, at, service: service.cloned(), what });
+    }
+
+    /// What a new state of a service means for those who follow events.
+    pub(crate) fn state(&mut self, before: Option<&ServiceState>, now: &ServiceState) {
+        let exit = |state: &ServiceState| state.last_exit.as_ref().map(|exit| exit.run);
+        if let Some(last) = &now.last_exit
+            && before.and_then(exit) != Some(last.run)
+        {
+            self.push(Some(&now.name), Happening::Exited(Ended::of(&last.exit)));
+        }
+        let run = |state: &ServiceState| state.phase.run().map(|run| run.id);
+        let same = |before: &ServiceState| {
+            word(&before.phase) == word(&now.phase) && run(before) == run(now)
+        };
+        if !before.is_some_and(same) {
+            let pid = now.phase.run().map(|run| run.pid);
+            let phase = Happening::Phase { state: word(&now.phase), pid, restarts: now.restarts };
+            self.push(Some(&now.name), phase);
+        }
+    }
+
+    /// A health check came to another result than the one before.
+    pub(crate) fn health(&mut self, service: &ServiceView, now: &Health) {
+        let kind = |health: &Health| match health {
+            Health::Unknown => None,
+            Health::Healthy { .. } => Some((true, 0)),
+            Health::Failing { failures, .. } => Some((false, *failures)),
+        };
+        let before = service.health.as_ref().and_then(kind).map(|(healthy, _)| healthy);
+        if let Some((healthy, failures)) = kind(now)
+            && before != Some(healthy)
+        {
+            self.push(Some(&service.name), Happening::Health { healthy, failures });
+        }
+    }
+
+    /// At most `most` of those that `wanted` says yes to; those it says no to are read over.
+    pub(crate) fn read(&self, from: From, most: usize, wanted: impl Fn(&Event) -> bool) -> Events {
+        let oldest = self.last - self.kept.len() as u64;
+        let after = match from {
+            From::After(number) => number.min(self.last),
+            From::Last(count) => {
+                let before = self.kept.iter().rev().filter(|event| wanted(event)).nth(count);
+                before.map_or(oldest, |event| event.number)
+            }
+        };
+        let missed = oldest.saturating_sub(after);
+        let skip = usize::try_from(after.max(oldest) - oldest).unwrap_or(usize::MAX);
+        let mut page = Events { events: Vec::new(), next: self.last, missed, more: false };
+        for event in self.kept.iter().skip(skip).filter(|event| wanted(event)) {
+            if page.events.len() == most {
+                page.more = true;
+                page.next = page.events.last().map_or(after, |event| event.number);
+                break;
+            }
+            page.events.push(event.clone());
+        }
+        page
+    }
+}
+
+impl Ended {
+    fn of(exit: &Exit) -> Ended {
+        match exit {
+            Exit::Code(code) => Ended::Code(*code),
+            Exit::Signal { signal, oom, core: _ } => Ended::Signal { signal: *signal, oom: *oom },
+            Exit::SpawnFailed(_) => Ended::NotStarted,
+            Exit::Unknown => Ended::Unknown,
+        }
+    }
+}
+
+/// What people call a phase.
+fn word(phase: &PhaseView) -> &'static str {
+    match phase {
+        PhaseView::Down => "stopped",
+        PhaseView::Held => "waiting",
+        PhaseView::Backoff { .. } => "backoff",
+        PhaseView::Starting { .. } => "starting",
+        PhaseView::Up { .. } => "running",
+        PhaseView::Stopping { .. } => "stopping",
+        PhaseView::Failed { .. } => "failed",
+        PhaseView::Cooling { .. } => "cooling",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proctor_core::lifecycle::Wish;
+    use proctor_core::name::RunId;
+    use proctor_core::wire::{LastExit, RunView};
+
+    fn ring(events: u64) -> Ring {
+        let mut ring = Ring { live: true, ..Ring::default() };
+        (0..events).for_each(|_| ring.push(None, Happening::Configured));
+        ring
+    }
+
+    #[track_caller]
+    fn check(ring: &Ring, from: From, most: usize, numbers: &[u64], rest: (u64, u64, bool)) {
+        let page = ring.read(from, most, |_| true);
+        let found: Vec<u64> = page.events.iter().map(|event| event.number).collect();
+        assert_eq!((found.as_slice(), (page.next, page.missed, page.more)), (numbers, rest));
+    }
+
+    #[test]
+    fn readers_go_on_where_they_were_and_hear_what_they_missed() {
+        let small = ring(4);
+        check(&small, From::After(0), 10, &[1, 2, 3, 4], (4, 0, false));
+        check(&small, From::After(0), 2, &[1, 2], (2, 0, true));
+        check(&small, From::After(2), 2, &[3, 4], (4, 0, false));
+        check(&small, From::After(4), 2, &[], (4, 0, false));
+        check(&small, From::After(99), 2, &[], (4, 0, false));
+        check(&small, From::Last(0), 9, &[], (4, 0, false));
+        check(&small, From::Last(1), 9, &[4], (4, 0, false));
+        check(&small, From::Last(9), 9, &[1, 2, 3, 4], (4, 0, false));
+        let full = ring(MOST as u64 + 7);
+        assert_eq!(full.kept.len(), MOST);
+        check(&full, From::After(0), 1, &[8], (8, 7, true));
+        check(&full, From::After(7), 1, &[8], (8, 0, true));
+        check(&ring(0), From::After(0), 1, &[], (0, 0, false));
+    }
+
+    #[test]
+    fn what_is_filtered_out_is_read_over() {
+        let ring = ring(6);
+        let even = |event: &Event| event.number.is_multiple_of(2);
+        let page = ring.read(From::After(0), 2, even);
+        assert_eq!((page.events.len(), page.next, page.more), (2, 4, true));
+        let page = ring.read(From::After(page.next), 2, even);
+        assert_eq!((page.events.len(), page.next, page.more), (1, 6, false));
+        assert_eq!(ring.read(From::Last(1), 9, even).events[0].number, 6);
+    }
+
+    #[test]
+    fn a_crash_is_an_exit_and_a_new_state_and_news_without_a_change_is_none() {
+        let run = RunView { id: RunId(1), pid: 7, started: Wall(0), cgroup: None };
+        let up = ServiceState {
+            name: ServiceName::parse("web").unwrap(),
+            wish: Wish::Up,
+            phase: PhaseView::Up { run },
+            since: Wall(0),
+            restarts: 0,
+            last_exit: None,
+        };
+        let exit = LastExit { run: RunId(1), at: Wall(1), exit: Exit::Code(3) };
+        let down = ServiceState { phase: PhaseView::Down, last_exit: Some(exit), ..up.clone() };
+        let mut ring = ring(0);
+        ring.state(None, &up);
+        ring.state(Some(&up), &up);
+        ring.state(Some(&up), &down);
+        ring.state(Some(&down), &down);
+        let all = ring.read(From::After(0), 9, |_| true).events;
+        let happened: Vec<Happening> = all.into_iter().map(|event| event.what).collect();
+        assert_eq!(
+            happened,
+            [
+                Happening::Phase { state: "running", pid: Some(7), restarts: 0 },
+                Happening::Exited(Ended::Code(3)),
+                Happening::Phase { state: "stopped", pid: None, restarts: 0 },
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_has_happened_before_it_is_live() {
+        let mut ring = Ring::default();
+        ring.push(None, Happening::Configured);
+        assert_eq!(ring.read(From::After(0), 9, |_| true).next, 0);
+    }
+}

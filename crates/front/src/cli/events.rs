@@ -1,0 +1,76 @@
+//! `events`: pages of `event.read` one after the other, and with `--follow` for ever.
+
+use super::logs::{POLL_SECONDS, go_on};
+use super::session::Session;
+use super::{Ended, Failure, operate};
+use clap::{ArgMatches, Args, FromArgMatches};
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operations::events::Output;
+use serde_json::{Value, json};
+
+#[derive(Args, Debug, Default)]
+pub(crate) struct Options {
+    /// Go on showing what happens
+    #[arg(long, short)]
+    follow: bool,
+}
+
+pub(crate) fn events(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+    let options = Options::from_arg_matches(arguments)
+        .map_err(|error| OpError::bad_input(error.to_string()))?;
+    let entry = operate::entry("event.read")?;
+    let mut input = operate::input(entry, arguments)?;
+    if !options.follow {
+        let all = to_the_end(session, &mut input)?;
+        return session.terminal.answer(entry, &all);
+    }
+    loop {
+        let answer = session.call("event.read", &input)?;
+        let page = page(&answer)?;
+        match session.terminal.json {
+            true => lines(session, &page)?,
+            false => drop(session.terminal.answer(entry, &answer)?),
+        }
+        go_on(&mut input, &page.cursor);
+        if !page.more {
+            input["wait"] = json!(POLL_SECONDS);
+        }
+    }
+}
+
+/// All pages that are there, as one.
+fn to_the_end(session: &mut Session<'_>, input: &mut Value) -> Result<Value, Failure> {
+    let mut answer = session.call("event.read", input)?;
+    let mut all = page(&answer)?;
+    while all.more {
+        go_on(input, &all.cursor);
+        let next = page(&session.call("event.read", input)?)?;
+        all.events.extend(next.events);
+        (all.cursor, all.more) = (next.cursor, next.more);
+        all.missed |= next.missed;
+    }
+    if let Ok(joined) = serde_json::to_value(&all) {
+        answer = joined;
+    }
+    Ok(answer)
+}
+
+fn page(answer: &Value) -> Result<Output, Failure> {
+    let page = serde_json::from_value(answer.clone());
+    page.map_err(|error| {
+        OpError::new(Code::Internal, format!("a page that cannot be read: {error}")).into()
+    })
+}
+
+/// One event a line; that some are missing is a line, too.
+fn lines(session: &Session<'_>, page: &Output) -> Result<(), Failure> {
+    let mut text = String::new();
+    if page.missed {
+        let missed = json!({ "missed": true, "missed_events": page.missed_events });
+        text.push_str(&format!("{missed}\n"));
+    }
+    for event in &page.events {
+        text.push_str(&format!("{}\n", json!(event)));
+    }
+    Ok(session.terminal.bytes(text.as_bytes())?)
+}

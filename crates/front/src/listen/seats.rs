@@ -1,0 +1,199 @@
+//! How many connections one listener has, and who goes when there are too many.
+
+use rustix::process::{Resource, getrlimit};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+use tokio::sync::{Notify, watch};
+
+/// Connections of one listener. A program that waits holds one each; each costs a task and a buffer of a few KiB.
+const MOST: usize = 512;
+
+/// The share of the open files that one listener may use: the rest is for services, logs and the unix socket.
+const SHARE: usize = 8;
+
+/// Connections that were told to go and are not gone yet. With more of them nobody else is accepted for the moment.
+const LEAVING: usize = 64;
+
+/// When to end a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// After the request that is being answered: the listener moves.
+    AfterThis,
+    /// Somebody else needs the place.
+    Now,
+}
+
+/// All seats of a listener. Dropping it asks everybody to leave.
+pub(super) struct Seats {
+    hall: Arc<Hall>,
+}
+
+struct Hall {
+    most: usize,
+    taken: Mutex<Taken>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Taken {
+    next: u64,
+    /// In the order of arrival.
+    seats: BTreeMap<u64, Sitting>,
+}
+
+struct Sitting {
+    /// `None` while a request is being answered.
+    idle_since: Option<Instant>,
+    leave: watch::Sender<Option<Leave>>,
+}
+
+/// A connection's place; given up by dropping it.
+pub struct Seat {
+    hall: Arc<Hall>,
+    number: u64,
+    leave: watch::Receiver<Option<Leave>>,
+}
+
+/// While this exists, the connection is not idle.
+pub struct Busy {
+    hall: Arc<Hall>,
+    number: u64,
+}
+
+impl Default for Seats {
+    fn default() -> Seats {
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        Seats::of(MOST.min(files / SHARE).max(1))
+    }
+}
+
+impl Seats {
+    pub(super) fn of(most: usize) -> Seats {
+        Seats { hall: Arc::new(Hall { most, taken: Mutex::default(), freed: Notify::new() }) }
+    }
+
+    /// Until those who were told to go are gone, but for a few.
+    pub(super) async fn room(&self) {
+        while self.hall.taken().seats.len() >= self.hall.most + LEAVING {
+            self.hall.freed.notified().await;
+        }
+    }
+
+    /// A seat; if there is none, that of whoever has been idle longest. `None` while everybody is busy.
+    pub(super) fn take(&self) -> Option<Seat> {
+        let mut taken = self.hall.taken();
+        let staying = taken.seats.values().filter(|one| one.stays());
+        if staying.count() >= self.hall.most {
+            let idle = taken.seats.values().filter(|one| one.stays() && one.idle_since.is_some());
+            let longest = idle.min_by_key(|one| one.idle_since)?;
+            longest.leave.send_replace(Some(Leave::Now));
+        }
+        let (leave, told) = watch::channel(None);
+        let number = taken.next;
+        taken.next += 1;
+        taken.seats.insert(number, Sitting { idle_since: Some(Instant::now()), leave });
+        Some(Seat { hall: Arc::clone(&self.hall), number, leave: told })
+    }
+}
+
+impl Drop for Seats {
+    fn drop(&mut self) {
+        for one in self.hall.taken().seats.values() {
+            one.leave.send_if_modified(|leave| {
+                let stays = leave.is_none();
+                leave.get_or_insert(Leave::AfterThis);
+                stays
+            });
+        }
+    }
+}
+
+impl Sitting {
+    fn stays(&self) -> bool {
+        self.leave.borrow().is_none()
+    }
+}
+
+impl Hall {
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().expect("nothing panics while it changes the seats")
+    }
+
+    fn set_idle(&self, number: u64, since: Option<Instant>) {
+        if let Some(one) = self.taken().seats.get_mut(&number) {
+            one.idle_since = since;
+        }
+    }
+}
+
+impl Seat {
+    /// A request is being answered until what this returns is dropped.
+    pub fn busy(&self) -> Busy {
+        self.hall.set_idle(self.number, None);
+        Busy { hall: Arc::clone(&self.hall), number: self.number }
+    }
+
+    /// Waits until the connection is to end.
+    pub async fn leave(&self) -> Leave {
+        match self.leave.clone().wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(leave)) => *leave,
+            Ok(None) | Err(_) => Leave::Now,
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.hall.taken().seats.remove(&self.number);
+        self.hall.freed.notify_one();
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.hall.set_idle(self.number, Some(Instant::now()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(seat: &Seat) -> Option<Leave> {
+        *seat.leave.borrow()
+    }
+
+    #[test]
+    fn the_one_that_was_idle_longest_goes_when_another_comes() {
+        let seats = Seats::of(2);
+        let (first, second) = (seats.take().unwrap(), seats.take().unwrap());
+        drop(first.busy());
+        let third = seats.take().unwrap();
+        assert_eq!([&first, &second, &third].map(told), [None, Some(Leave::Now), None]);
+        drop(second);
+        let fourth = seats.take().unwrap();
+        assert_eq!([&first, &third, &fourth].map(told), [Some(Leave::Now), None, None]);
+    }
+
+    #[test]
+    fn nobody_who_is_busy_goes() {
+        let seats = Seats::of(2);
+        let (first, second) = (seats.take().unwrap(), seats.take().unwrap());
+        let (busy, _also) = (first.busy(), second.busy());
+        assert!(seats.take().is_none(), "a busy one lost its seat");
+        drop(busy);
+        assert!(seats.take().is_some());
+        assert_eq!([&first, &second].map(told), [Some(Leave::Now), None]);
+    }
+
+    #[test]
+    fn everybody_is_asked_to_leave_when_the_listener_goes() {
+        let seats = Seats::of(1);
+        let first = seats.take().unwrap();
+        let second = seats.take().unwrap();
+        drop(seats);
+        assert_eq!([&first, &second].map(told), [Some(Leave::Now), Some(Leave::AfterThis)]);
+    }
+}

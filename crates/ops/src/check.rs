@@ -1,0 +1,109 @@
+//! Is an input of a shape and size that an operation takes at all? Asked before it is decoded.
+
+use crate::error::{Code, OpError};
+use crate::table::{self, Entry};
+use crate::underway;
+use serde_json::{Map, Value, json};
+
+/// An object of known fields, of a size that is allowed, and whether it is to be done in the background. Nothing given
+/// stands for "nothing to say".
+pub(crate) fn checked(entry: &Entry, input: Value) -> Result<(Value, bool), OpError> {
+    let Value::Object(mut object) = (if input.is_null() { json!({}) } else { input }) else {
+        return Err(OpError::bad_input(format!("the input of {} is an object", entry.meta.name)));
+    };
+    check_fields(entry, &object)?;
+    let background = underway::take_flag(&entry.meta, &mut object)?;
+    let input = Value::Object(object);
+    if weight(&input) > entry.meta.max_input {
+        let (name, most) = (entry.meta.name, entry.meta.max_input);
+        let message = format!("the input of {name} is larger than {most} bytes");
+        return Err(OpError::new(Code::TooLarge, message));
+    }
+    Ok((input, background))
+}
+
+fn check_fields(entry: &Entry, object: &Map<String, Value>) -> Result<(), OpError> {
+    let known = table::fields(entry);
+    let Some(unknown) = object.keys().find(|key| !known.contains(key)) else { return Ok(()) };
+    let error = OpError::bad_input(format!("{}: unknown field '{unknown}'", entry.meta.name));
+    let nearest = nearest(unknown, known.iter().map(String::as_str));
+    Err(match nearest {
+        Some(name) => error.help(format!("did you mean '{name}'?")),
+        None => error.help(format!("known: {}", known.join(", "))),
+    }
+    .details(json!({ "field": unknown })))
+}
+
+pub(crate) fn unknown(name: &str) -> OpError {
+    let error = OpError::new(Code::UnknownOperation, format!("no operation '{name}'"));
+    match nearest(name, table::TABLE.iter().map(|entry| entry.meta.name)) {
+        Some(name) => error.help(format!("did you mean '{name}'?")),
+        None => error,
+    }
+}
+
+fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    /// Below this, two words have nothing to do with each other.
+    const ALIKE: f64 = 0.8;
+    known
+        .map(|name| (strsim::jaro_winkler(word, name), name))
+        .filter(|(alike, _)| *alike >= ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+/// About how many bytes a value takes: enough to tell a request from an attack.
+fn weight(value: &Value) -> usize {
+    /// Of a number, a word, a bracket.
+    const SMALL: usize = 8;
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => SMALL,
+        Value::String(text) => text.len() + SMALL,
+        Value::Array(items) => items.iter().map(weight).sum::<usize>() + SMALL,
+        Value::Object(fields) => {
+            fields.iter().map(|(k, v)| k.len() + weight(v) + SMALL).sum::<usize>() + SMALL
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(name: &str, input: Value) -> OpError {
+        let entry = table::find(name).expect("the test names an operation");
+        checked(entry, input).expect_err("it was taken")
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_by_name() {
+        let error = refusal("service.stop", json!({ "nmaes": ["web"] }));
+        assert_eq!(
+            (error.code, error.help.as_deref()),
+            (Code::BadInput, Some("did you mean 'names'?"))
+        );
+        assert!(error.message.contains("'nmaes'"), "{}", error.message);
+        let error = refusal("service.start", json!({ "xyz": 1 }));
+        assert!(error.help.unwrap().contains("working_dir"), "flattened fields are known, too");
+        assert_eq!(refusal("service.stop", json!([1])).code, Code::BadInput);
+    }
+
+    #[test]
+    fn nothing_at_all_is_an_empty_input() {
+        let entry = table::find("service.list").unwrap();
+        assert_eq!(checked(entry, Value::Null).unwrap(), (json!({}), false));
+    }
+
+    #[test]
+    fn an_input_has_a_largest_size() {
+        let names: Vec<String> = (0..20_000).map(|n| format!("service-{n}")).collect();
+        let error = refusal("service.stop", json!({ "names": names }));
+        assert!(error.message.contains("larger than 262144 bytes"), "{}", error.message);
+    }
+
+    #[test]
+    fn an_unknown_operation_has_a_suggestion() {
+        assert_eq!(unknown("service.strat").help.as_deref(), Some("did you mean 'service.start'?"));
+        assert_eq!(unknown("zzz").help, None);
+    }
+}

@@ -1,0 +1,352 @@
+//! Commands in requests: how they may be written, what they mean, who may have them run, and what is answered.
+//!
+//! Whether a command may be run is decided by who asks and by the server's own list, never by what the request says of
+//! itself: `is_safe` is accepted, because clients send it, and has no say.
+
+use crate::error::{Code, OpError};
+use crate::operation::{Caller, Context, Front, Principal};
+use crate::show::{Page, Style};
+use proctor_core::config::{redact, signal};
+use proctor_engine::api::{CommandPlan, End, Finished, Surroundings};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A command: a text that is split like a shell does, a list of words taken as they are, or an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Command {
+    /// Program and arguments, split like a shell does
+    Text(String),
+    /// Program and arguments, taken as they are
+    Words(Vec<String>),
+    Custom(Custom),
+}
+
+/// A command with all that can be said of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Custom {
+    /// What `command` is: targets of make, a shell's command line, a program, or a subcommand of cargo; any case
+    pub command_type: Kind,
+    /// As `command_type` says
+    pub command: String,
+    /// More words, taken as they are
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+    /// Where it runs; the folder of the service or of the caller if not given
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<String>,
+    /// Variables laid over its environment
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// For people
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Accepted and without effect: the server decides what may be run
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_safe: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", rename_all = "snake_case")]
+pub enum Kind {
+    Make,
+    Shell,
+    #[default]
+    Binary,
+    Cargo,
+}
+
+impl TryFrom<String> for Kind {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Kind, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "make" => Ok(Kind::Make),
+            "shell" => Ok(Kind::Shell),
+            "binary" => Ok(Kind::Binary),
+            "cargo" => Ok(Kind::Cargo),
+            _ => Err(format!("command_type: '{text}' is none of make, shell, binary, cargo")),
+        }
+    }
+}
+
+impl JsonSchema for Kind {
+    fn schema_name() -> Cow<'static, str> {
+        "CommandType".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words = ["make", "shell", "binary", "cargo"].map(|word| {
+            let letter = |c: char| format!("[{}{c}]", c.to_ascii_uppercase());
+            word.chars().map(letter).collect::<String>()
+        });
+        json_schema!({ "type": "string", "pattern": format!("^({})$", words.join("|")) })
+    }
+}
+
+/// Each shape with the error that belongs to it.
+impl<'de> Deserialize<'de> for Command {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Command, D::Error> {
+        match Value::deserialize(from)? {
+            Value::String(text) => Ok(Command::Text(text)),
+            value @ Value::Array(_) => serde_json::from_value(value).map(Command::Words),
+            value @ Value::Object(_) => serde_json::from_value(value).map(Command::Custom),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {
+                return Err(D::Error::custom("a command is a text, a list of words or an object"));
+            }
+        }
+        .map_err(D::Error::custom)
+    }
+}
+
+impl FromStr for Command {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Command, String> {
+        split(text).map(|_| Command::Text(text.to_owned()))
+    }
+}
+
+fn split(text: &str) -> Result<Vec<String>, String> {
+    shlex::split(text).ok_or_else(|| "a quote is not closed".into())
+}
+
+impl Command {
+    /// Program and arguments; never empty.
+    pub(crate) fn argv(&self) -> Result<Vec<String>, OpError> {
+        let argv = match self {
+            Command::Text(text) => split(text),
+            Command::Words(words) => Ok(words.clone()),
+            Command::Custom(custom) => custom.argv(),
+        };
+        let argv = argv.map_err(|why| OpError::bad_input(format!("command: {why}")))?;
+        match argv.first().map(String::as_str) {
+            None | Some("") => Err(OpError::bad_input("command: there is nothing to run")),
+            Some(_) if argv.iter().any(|word| word.contains('\0')) => {
+                Err(OpError::bad_input("command: a word has a zero byte"))
+            }
+            Some(_) => Ok(argv),
+        }
+    }
+
+    fn custom(&self) -> Option<&Custom> {
+        match self {
+            Command::Custom(custom) => Some(custom),
+            Command::Text(_) | Command::Words(_) => None,
+        }
+    }
+}
+
+impl Custom {
+    fn argv(&self) -> Result<Vec<String>, String> {
+        let mut argv: Vec<String> = match self.command_type {
+            Kind::Make => [vec!["make".into()], split(&self.command)?].concat(),
+            Kind::Cargo => [vec!["cargo".into()], split(&self.command)?].concat(),
+            Kind::Binary => vec![self.command.clone()],
+            Kind::Shell if self.command.trim().is_empty() => Vec::new(),
+            // The word after the command line is the shell's own name, $0.
+            Kind::Shell => {
+                ["/bin/sh", "-c", &self.command, "sh"].map(String::from).into_iter().collect()
+            }
+        };
+        argv.extend(self.args.iter().flatten().cloned());
+        Ok(argv)
+    }
+}
+
+/// A command that may be run, and how.
+pub(crate) struct Planned {
+    /// Secrets masked.
+    pub(crate) shown: String,
+    plan: CommandPlan,
+}
+
+/// Decide whether and how a command is to be run. Nothing has happened yet.
+pub(crate) fn plan(
+    context: &Context,
+    command: &Command,
+    around: &Surroundings,
+    env: &BTreeMap<String, String>,
+    limit: Duration,
+) -> Result<Planned, OpError> {
+    let argv = command.argv()?;
+    let shown = redact::command_line(&argv);
+    context
+        .engine
+        .security(|security| permit(&context.caller, &security.execute, &argv, &shown))?;
+    let custom = command.custom();
+    let own = custom.and_then(|custom| custom.env.as_ref()).into_iter().flatten();
+    let mut all = around.env.clone();
+    for (name, value) in env.iter().chain(own) {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            return Err(OpError::bad_input(format!("env: '{name}' cannot be a variable")));
+        }
+        all.push((name.clone(), value.clone()));
+    }
+    let folder = custom.and_then(|custom| custom.working_dir.as_deref()).unwrap_or("");
+    let working_dir = around.working_dir.join(folder);
+    Ok(Planned { shown, plan: CommandPlan { argv, env: all, working_dir, limit } })
+}
+
+/// Who may have what run. The owner of this Proctor at the unix socket could run it without asking; whoever comes by a
+/// network front gets what the configuration lists, and nothing without a list.
+fn permit(
+    caller: &Caller,
+    allowed: &[Vec<String>],
+    argv: &[String],
+    shown: &str,
+) -> Result<(), OpError> {
+    let owner = matches!(caller.principal, Principal::Local { .. }) && caller.front == Front::Local;
+    if owner || allowed.iter().any(|prefix| !prefix.is_empty() && argv.starts_with(prefix)) {
+        return Ok(());
+    }
+    Err(OpError::new(Code::Forbidden, format!("'{shown}' may not be run by this front")).help(
+        "list its first words in `security.execute.allowed`; on this machine `proctor execute` runs anything",
+    ))
+}
+
+/// What became of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CommandResult {
+    /// As it was run; secrets are masked
+    pub command: String,
+    /// It ended by itself, with the exit code 0
+    pub success: bool,
+    /// Null if a signal ended it or it was never started
+    pub exit_code: Option<i32>,
+    /// What it wrote; what is not UTF-8 is replaced
+    pub stdout: String,
+    /// What it wrote as errors
+    pub stderr: String,
+    /// How long it took
+    pub execution_time_ms: u64,
+    /// Why it is no success, where the exit code does not say it
+    pub error_message: Option<String>,
+    /// It wrote more than is kept: of each stream the beginning and the end are here
+    #[serde(default)]
+    pub truncated: bool,
+}
+
+impl Planned {
+    /// Run it to its end.
+    pub(crate) async fn run(self, context: &Context) -> Result<CommandResult, OpError> {
+        let limit = self.plan.limit;
+        context.step(format!("running {}", self.shown));
+        let finished = context.engine.run_command(self.plan).await?;
+        let result = CommandResult::of(self.shown, finished, limit);
+        context.step(result.sentence());
+        Ok(result)
+    }
+}
+
+impl CommandResult {
+    fn of(command: String, finished: Finished, limit: Duration) -> CommandResult {
+        let (exit_code, error_message) = match finished.end {
+            End::Code(0) => (Some(0), None),
+            End::Code(code) => (Some(code), Some(format!("it exited with code {code}"))),
+            End::Signal(number) => (None, Some(format!("{} ended it", signal::long_name(number)))),
+            End::TimedOut => {
+                let seconds = limit.as_secs_f64();
+                let text = format!("timed out after {seconds} s; everything it started was killed");
+                (None, Some(text))
+            }
+            End::NotStarted(why) => (None, Some(why)),
+        };
+        CommandResult {
+            command,
+            success: exit_code == Some(0),
+            exit_code,
+            stdout: finished.stdout,
+            stderr: finished.stderr,
+            execution_time_ms: u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX),
+            error_message,
+            truncated: finished.truncated,
+        }
+    }
+
+    /// `make test: it exited with code 2`
+    pub(crate) fn sentence(&self) -> String {
+        let end = self.error_message.as_deref().unwrap_or("done");
+        format!("{}: {end}", self.command)
+    }
+
+    pub(crate) fn show(&self, page: &mut Page) {
+        page.text(Style::Plain, &self.stdout);
+        page.text(Style::Plain, &self.stderr);
+        if let Some(message) = &self.error_message {
+            page.line().name(&self.command).plain(": ").add(Style::Bad, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Role, TokenId};
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(command: Value, expected: Result<&[&str], &str>) {
+        let argv = serde_json::from_value::<Command>(command.clone())
+            .map_err(|error| error.to_string())
+            .and_then(|command| command.argv().map_err(|error| error.message));
+        match (argv, expected) {
+            (Ok(argv), Ok(expected)) => assert_eq!(argv, expected, "{command}"),
+            (Err(error), Err(expected)) => assert!(error.contains(expected), "{command}: {error}"),
+            (argv, _) => panic!("{command} gave {argv:?}"),
+        }
+    }
+
+    #[test]
+    fn every_way_to_write_a_command_means_one_list_of_words() {
+        check(json!("echo 'a b' c"), Ok(&["echo", "a b", "c"]));
+        check(json!(["echo", "a b", "'"]), Ok(&["echo", "a b", "'"]));
+        let custom = |kind: &str, command: &str, args: Value| json!({ "command_type": kind, "command": command, "args": args, "is_safe": true });
+        check(custom("Make", "build test", json!(["V=1"])), Ok(&["make", "build", "test", "V=1"]));
+        check(custom("make", "", json!(null)), Ok(&["make"]));
+        check(custom("CARGO", "test --lib", json!([])), Ok(&["cargo", "test", "--lib"]));
+        check(custom("Binary", "/opt/a b", json!(["x y"])), Ok(&["/opt/a b", "x y"]));
+        let shell = ["/bin/sh", "-c", "echo $1", "sh", "a b"];
+        check(custom("Shell", "echo $1", json!(["a b"])), Ok(&shell));
+    }
+
+    #[test]
+    fn what_is_no_command_is_refused_with_the_reason() {
+        check(json!("it's"), Err("a quote is not closed"));
+        check(json!(""), Err("nothing to run"));
+        check(json!([]), Err("nothing to run"));
+        check(json!(["a\0b"]), Err("zero byte"));
+        check(json!(7), Err("a text, a list of words or an object"));
+        check(json!({ "command_type": "perl", "command": "x" }), Err("'perl' is none of make"));
+        check(json!({ "command_type": "shell", "command": " " }), Err("nothing to run"));
+        check(json!({ "command_type": "shell" }), Err("missing field `command`"));
+        check(json!({ "command": "x", "command_type": "shell", "safe": 1 }), Err("unknown field"));
+    }
+
+    #[test]
+    fn the_servers_list_decides_and_the_request_has_no_say() {
+        let owner = Caller::local(0);
+        let principal = |role| Principal::Token { id: TokenId("t".into()), name: "t".into(), role };
+        let token = Caller { principal: principal(Role::Admin), front: Front::Rest, peer: None };
+        let words = |text: &str| split(text).unwrap();
+        let check = |caller: &Caller, allowed: &[&str], command: &str, expected: bool| {
+            let allowed: Vec<_> = allowed.iter().map(|text| words(text)).collect();
+            let result = permit(caller, &allowed, &words(command), command);
+            assert_eq!(result.is_ok(), expected, "{command} of {allowed:?}");
+        };
+        check(&owner, &[], "rm -r x", true);
+        check(&token, &[], "make test", false);
+        check(&token, &["make test"], "make test", true);
+        check(&token, &["make test"], "make test V=1", true);
+        check(&token, &["make test"], "make testing", false);
+        check(&token, &["make test"], "make", false);
+        check(&token, &["make"], "/tmp/make", false);
+        check(&token, &[""], "make", false);
+    }
+}

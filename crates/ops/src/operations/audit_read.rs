@@ -1,0 +1,160 @@
+//! `audit.read`: who did what lately.
+
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
+use proctor_engine::audit::{AuditEntry, AuditQuery, Call};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct AuditRead;
+
+const USUAL_LINES: usize = 50;
+const MOST_LINES: usize = 1000;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// The newest so many; 50 if not given, 1000 at most
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<usize>,
+    /// Only this operation, as service.stop
+    #[arg(long, value_name = "OPERATION")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// Only what was done to this service, token or file
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Only by this token (name or id) or user (number); or local, token, anonymous
+    #[arg(long, value_name = "WHO")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// Only what ended so: ok, the code of an error, or unfinished
+    #[arg(long, value_name = "CODE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// Oldest first
+    pub entries: Vec<Entry>,
+}
+
+/// One operation, or a mark that a daemon made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    /// Number of its record
+    pub seq: u64,
+    /// RFC 3339
+    pub at: String,
+    /// `user 1000`, `token ci (operator)` or `anonymous`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// local, rest, tcp, mcp or web
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front: Option<String>,
+    /// The other end of a network connection
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
+    /// ok, or the code of an error; null: begun, and no result was written
+    pub code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub millis: Option<u64>,
+    /// What a daemon noted
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
+}
+
+impl Operation for AuditRead {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["audit", "read"],
+        summary: "Show who did what lately",
+        details: "\
+Every change and every refusal is written down: who, through which front, on what, with what result. Reading is not, \
+unless `security.audit.reads` is set.
+
+Examples:
+  proctor audit read
+  proctor audit read -n 200 --target web
+  proctor audit read --code forbidden
+  proctor audit read --code unfinished",
+        role: Role::Admin,
+        ..Meta::of("audit.read", Effect::Read)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let most = input.lines.unwrap_or(USUAL_LINES);
+        if most > MOST_LINES {
+            return Err(OpError::bad_input(format!("lines: {MOST_LINES} at most")));
+        }
+        let Input { operation, target, who, code, .. } = input;
+        let query = AuditQuery { most, operation, target, who, code };
+        let found = context.engine.audit().read(query).await?;
+        Ok(Output { entries: found.into_iter().map(Entry::from).collect() })
+    }
+}
+
+impl From<AuditEntry> for Entry {
+    fn from(AuditEntry { seq, at, call, code, millis, mark }: AuditEntry) -> Entry {
+        let who = call.as_ref().map(name_of);
+        let front = call.as_ref().map(|call| call.front.as_str().to_owned());
+        let (peer, operation, targets) = match call {
+            Some(call) => (call.peer, Some(call.operation), call.targets),
+            None => (None, None, Vec::new()),
+        };
+        Entry { seq, at, who, front, peer, operation, targets, code, millis, mark }
+    }
+}
+
+fn name_of(call: &Call) -> String {
+    match (call.uid, &call.name, call.role) {
+        (Some(uid), _, _) => format!("user {uid}"),
+        (None, Some(name), Some(role)) => format!("token {name} ({role})"),
+        (None, _, _) => call.who.clone(),
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        if self.entries.is_empty() {
+            page.line().dim("nothing like that is written");
+            return;
+        }
+        let mut table = Table::new(&[
+            Column::new("WHEN", Fit::Keep),
+            Column::new("WHO", Fit::Keep),
+            Column::new("FRONT", Fit::Keep),
+            Column::new("OPERATION", Fit::Keep),
+            Column::new("ON", Fit::Shrink(12)),
+            Column::new("RESULT", Fit::Keep),
+        ]);
+        for entry in &self.entries {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            let (style, result) = match (&entry.code, &entry.mark) {
+                (_, Some(_)) => (Style::Dim, String::new()),
+                (None, None) => (Style::Warn, "unfinished".to_owned()),
+                (Some(code), None) if code == "ok" => (Style::Good, code.clone()),
+                (Some(code), None) => (Style::Bad, code.clone()),
+            };
+            let on = entry.mark.clone().unwrap_or_else(|| entry.targets.join(" "));
+            table.row([
+                Span::new(Style::Dim, page.moment(&entry.at)),
+                Span::new(Style::Plain, text(&entry.who)),
+                Span::new(Style::Plain, text(&entry.front)),
+                Span::new(Style::Name, text(&entry.operation)),
+                Span::new(Style::Plain, on),
+                Span::new(style, result),
+            ]);
+        }
+        page.table(table);
+    }
+}

@@ -1,0 +1,238 @@
+//! `service.custom_restart`: a workflow of commands, a restart, and more commands.
+
+use super::execute::variables;
+use super::stop::{USUAL_WAIT, named};
+use crate::command::{Command, CommandResult, Planned, plan};
+use crate::error::{Code, OpError};
+use crate::input::{Words, seconds_of, variable};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
+use crate::settle::{Changed, Goal, before, report, settle};
+use crate::show::{Page, Show, Style};
+use proctor_core::name::ServiceName;
+use proctor_engine::api::RestartWith;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Of each command.
+const USUAL_LIMIT: Duration = Duration::from_secs(60);
+
+/// More commands than this are a script.
+const MOST_COMMANDS: usize = 64;
+
+pub struct CustomRestart;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// The service; the only one or the primary one if none is named
+    #[arg(value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// To be run before the restart; may be repeated. If one fails, nothing is restarted
+    #[arg(long = "pre-command", value_name = "COMMAND")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pre_commands: Vec<Command>,
+    /// To be run after the restart, if that went well; may be repeated
+    #[arg(long = "post-command", value_name = "COMMAND")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub post_commands: Vec<Command>,
+    /// Arguments to run with from now on, split like a shell does
+    #[arg(long = "args", value_name = "ARGS", allow_hyphen_values = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_args: Option<Words>,
+    /// A variable for the commands and for the new run, and for no later one; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// The same as an object
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env_vars: Option<BTreeMap<String, String>>,
+    /// After this many seconds (60 if not given) a command is killed and has failed
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_timeout: Option<f64>,
+    /// Wait this many seconds at most until the service runs again (60 if not given)
+    #[arg(long = "timeout", value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// Of those that were run
+    pub pre_command_results: Vec<CommandResult>,
+    pub restart_successful: bool,
+    /// Of those that were run
+    pub post_command_results: Vec<CommandResult>,
+    /// Of everything together
+    pub total_execution_time_ms: u64,
+    /// Every command succeeded, and the restart did
+    pub overall_success: bool,
+    /// What became of the restart, as a sentence
+    pub restart_message: String,
+    /// The services that were restarted
+    pub services: Vec<crate::settle::Report>,
+}
+
+impl Operation for CustomRestart {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["custom-restart"],
+        summary: "Restart a service with commands before and after it",
+        details: "\
+The commands run one after the other, as the user of Proctor, with the environment and in the folder of the service. A \
+command that fails ends the workflow: before the restart nothing is restarted, and commands after it run only when the \
+service runs again.
+
+Examples:
+  proctor custom-restart web --pre-command \"make build\" --post-command \"curl -f localhost:3000\"
+  proctor custom-restart --args \"--port 3001\" --env MODE=test",
+        role: Role::Operator,
+        ..Meta::of("service.custom_restart", Effect::Exec).waiting("to restart").at(Method::Post, "/services/{name}/custom-restart", "service")
+    };
+
+    fn role(input: &Input) -> Role {
+        // Without any of these it is a restart like any other.
+        let plain = input.pre_commands.is_empty()
+            && input.post_commands.is_empty()
+            && input.start_args.is_none()
+            && input.env.is_empty()
+            && input.env_vars.as_ref().is_none_or(BTreeMap::is_empty);
+        if plain { Role::Operator } else { Role::Admin }
+    }
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let begun = Instant::now();
+        let names = named(context, input.service.as_slice())?;
+        let mut env = variables(&input.env)?;
+        env.extend(input.env_vars.clone().unwrap_or_default());
+        let pre = planned(context, &input, &input.pre_commands, &names, &env)?;
+        let post = planned(context, &input, &input.post_commands, &names, &env)?;
+        let mut output = Output::none();
+        let ready = commands(context, pre, &mut output.pre_command_results).await?;
+        if ready {
+            output.restart(context, &input, &names, env).await?;
+        } else {
+            output.restart_message = "not restarted: a command before it failed".into();
+        }
+        let good = output.restart_successful
+            && commands(context, post, &mut output.post_command_results).await?;
+        output.overall_success = good;
+        output.total_execution_time_ms =
+            u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(output)
+    }
+}
+
+/// Every command is looked at before the first is run.
+fn planned(
+    context: &Context,
+    input: &Input,
+    commands: &[Command],
+    names: &[ServiceName],
+    env: &BTreeMap<String, String>,
+) -> Result<Vec<Planned>, OpError> {
+    if commands.len() > MOST_COMMANDS {
+        return Err(OpError::bad_input(format!("more than {MOST_COMMANDS} commands")));
+    }
+    if commands.is_empty() {
+        return Ok(Vec::new());
+    }
+    let seconds = input.command_timeout;
+    let limit =
+        seconds.map_or(Ok(USUAL_LIMIT), |seconds| seconds_of("command_timeout", seconds))?;
+    let around = context.engine.surroundings(names.first(), (None, None))?;
+    commands.iter().map(|command| plan(context, command, &around, env, limit)).collect()
+}
+
+/// Run them until one fails: whether none did.
+async fn commands(
+    context: &Context,
+    commands: Vec<Planned>,
+    results: &mut Vec<CommandResult>,
+) -> Result<bool, OpError> {
+    for command in commands {
+        let result = command.run(context).await?;
+        let success = result.success;
+        results.push(result);
+        if !success {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl Output {
+    fn none() -> Output {
+        Output {
+            pre_command_results: Vec::new(),
+            restart_successful: false,
+            post_command_results: Vec::new(),
+            total_execution_time_ms: 0,
+            overall_success: false,
+            restart_message: String::new(),
+            services: Vec::new(),
+        }
+    }
+
+    /// What commands before it have done cannot be undone: that it cannot be restarted is a result, not an error.
+    async fn restart(
+        &mut self,
+        context: &Context,
+        input: &Input,
+        names: &[ServiceName],
+        env: BTreeMap<String, String>,
+    ) -> Result<(), OpError> {
+        let wait = input.wait.map_or(Ok(USUAL_WAIT), |seconds| seconds_of("wait", seconds))?;
+        if let Err(error) = context.engine.check_restartable(names) {
+            self.restart_message = format!("not restarted: {error}");
+            return Ok(());
+        }
+        let words: Vec<&str> = names.iter().map(ServiceName::as_str).collect();
+        context.step(format!("restarting {}", words.join(", ")));
+        let befores = before(context, names, Goal::Restart);
+        let args = input.start_args.clone().map(|words| words.0);
+        context.engine.restart(names, RestartWith { args, env: env.into_iter().collect() }).await?;
+        let settled = settle(context, Goal::Restart, &befores, wait).await;
+        let changed = report(context, Goal::Restart, &befores, settled, true);
+        let sentence =
+            |report: &crate::settle::Report| format!("{} {}", report.service.name, report.message);
+        let sentences: Vec<String> = changed.services.iter().map(sentence).collect();
+        self.restart_message = sentences.join("; ");
+        context.step(self.restart_message.clone());
+        self.restart_successful = changed.verdict().is_none() && !changed.services.is_empty();
+        self.services = changed.services;
+        Ok(())
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        let result = |page: &mut Page, result: &CommandResult| {
+            let style = if result.success { Style::Dim } else { Style::Bad };
+            page.line().add(style, result.sentence());
+            if !result.success {
+                page.text(Style::Plain, &result.stdout);
+                page.text(Style::Plain, &result.stderr);
+            }
+        };
+        self.pre_command_results.iter().for_each(|one| result(page, one));
+        match self.services.is_empty() {
+            true => drop(page.line().add(Style::Bad, &self.restart_message)),
+            false => Changed { settled: true, services: self.services.clone() }.show(page),
+        }
+        self.post_command_results.iter().for_each(|one| result(page, one));
+    }
+
+    fn verdict(&self) -> Option<Code> {
+        if self.overall_success {
+            return None;
+        }
+        let changed = Changed { settled: true, services: self.services.clone() };
+        changed.verdict().or(Some(Code::Failed))
+    }
+}

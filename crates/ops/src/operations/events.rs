@@ -1,0 +1,276 @@
+//! `event.read`: what has happened, from a cursor on; a long poll that everything which follows is made from.
+
+use crate::error::OpError;
+use crate::input::seconds_of;
+use crate::moment::rfc3339;
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::show::{Page, Show, Style};
+use proctor_core::config::signal;
+use proctor_engine::api::{Ended, Event, EventsFrom, Happening};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, timeout_at};
+
+/// Events of one answer.
+const PAGE: usize = 512;
+
+pub struct Events;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Only events of these services; all instances of one by its name
+    #[arg(value_name = "NAME")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<String>,
+    /// Go on where an earlier answer ended: its `cursor`
+    #[arg(long, value_name = "CURSOR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// Without a cursor: begin this many events before the end; with all that are kept if not given
+    #[arg(long, short = 'n', value_name = "COUNT", conflicts_with = "cursor")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<usize>,
+    /// If there is nothing new, wait this many seconds at most for something
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// Oldest first
+    pub events: Vec<EventStatus>,
+    /// Pass it back to go on from here
+    pub cursor: String,
+    /// Events between the cursor and these are lost: it was too old, or of another daemon
+    pub missed: bool,
+    /// How many are lost, if that is known
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_events: Option<u64>,
+    /// More is there already
+    pub more: bool,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventStatus {
+    /// RFC 3339
+    pub at: String,
+    pub kind: Kind,
+    /// The service it is about; null: Proctor itself
+    pub service: Option<String>,
+    /// As a sentence
+    pub text: String,
+    /// With kind `state`: the state it came into. With kind `operation`: how that is
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// With kind `state`: of its main process
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// With kind `state`: made by its restart policy so far
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<u64>,
+    /// With kind `exited`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// With kind `exited`: the signal that ended it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// With kind `health`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy: Option<bool>,
+    /// With kind `operation`: its id
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// With kind `operation`: what it does, as `service.restart`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A service is there that was not
+    Defined,
+    /// A service is forgotten
+    Removed,
+    /// A service came into another state
+    State,
+    /// A run ended
+    Exited,
+    /// A health check came to another result
+    Health,
+    /// A configuration was applied
+    Configured,
+    /// An operation was started or ended
+    Operation,
+}
+
+impl Operation for Events {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["events"],
+        summary: "Show what has happened to services and to Proctor",
+        details: "\
+The last 4096 events since the daemon began are kept. Of a service that comes and goes faster than it can be told, some are \
+left out; the count of restarts is always right.
+
+Examples:
+  proctor events
+  proctor events web --follow
+  proctor events -n 20 --json",
+        launches: false,
+        ..Meta::of("event.read", Effect::Read).long()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let wait = input.wait.map_or(Ok(std::time::Duration::ZERO), |s| seconds_of("wait", s))?;
+        let boot = context.started.0.unsigned_abs();
+        let cursor = input.cursor.as_deref().map(Cursor::parse).transpose()?;
+        let foreign = cursor.as_ref().is_some_and(|cursor| cursor.boot != boot);
+        let mut from = match (&cursor, input.tail) {
+            (Some(cursor), _) if !foreign => EventsFrom::After(cursor.number),
+            (Some(_), _) => EventsFrom::After(0),
+            (None, Some(tail)) => EventsFrom::Last(tail),
+            (None, None) => EventsFrom::Last(usize::MAX),
+        };
+        let deadline = Instant::now() + wait;
+        let wanted = |event: &Event| is_wanted(&input.services, event);
+        let mut missed = 0;
+        loop {
+            let generation = context.engine.read(|view| view.generation);
+            let page = context.engine.events(from, PAGE, wanted);
+            missed += page.missed;
+            if !page.events.is_empty() || Instant::now() >= deadline || missed > 0 || foreign {
+                return Ok(Output {
+                    events: page.events.iter().map(EventStatus::of).collect(),
+                    cursor: Cursor { boot, number: page.next }.text(),
+                    missed: foreign || missed > 0,
+                    missed_events: (missed > 0 && !foreign).then_some(missed),
+                    more: page.more,
+                });
+            }
+            from = EventsFrom::After(page.next);
+            // Either something changed or the time is over; the next look tells which.
+            let _ = timeout_at(deadline, context.engine.changed(generation)).await;
+        }
+    }
+}
+
+fn is_wanted(services: &[String], event: &Event) -> bool {
+    services.is_empty()
+        || event.service.as_ref().is_some_and(|name| {
+            services.iter().any(|wanted| wanted == name.as_str() || wanted == name.base())
+        })
+}
+
+/// Which event of which daemon was read last.
+struct Cursor {
+    boot: u64,
+    number: u64,
+}
+
+impl Cursor {
+    fn text(&self) -> String {
+        format!("{:x}-{:x}", self.boot, self.number)
+    }
+
+    fn parse(text: &str) -> Result<Cursor, OpError> {
+        let hex = |part: &str| u64::from_str_radix(part, 16).ok();
+        let parts =
+            text.split_once('-').and_then(|(boot, number)| Some((hex(boot)?, hex(number)?)));
+        let (boot, number) = parts.ok_or_else(|| {
+            OpError::bad_input(format!("bad event cursor '{text}'"))
+                .help("pass a cursor exactly as an earlier answer gave it")
+        })?;
+        Ok(Cursor { boot, number })
+    }
+}
+
+impl EventStatus {
+    fn of(event: &Event) -> EventStatus {
+        let mut status = EventStatus {
+            at: rfc3339(event.at),
+            kind: Kind::Configured,
+            service: event.service.as_ref().map(ToString::to_string),
+            text: String::new(),
+            state: None,
+            pid: None,
+            restarts: None,
+            exit_code: None,
+            signal: None,
+            healthy: None,
+            operation: None,
+            name: None,
+        };
+        (status.kind, status.text) = match &event.what {
+            Happening::Defined => (Kind::Defined, "defined".into()),
+            Happening::Removed => (Kind::Removed, "removed".into()),
+            Happening::Configured => (Kind::Configured, "a configuration was applied".into()),
+            Happening::Phase { state, pid, restarts } => {
+                status.state = Some((*state).into());
+                status.pid = pid.filter(|pid| *pid != 0);
+                status.restarts = Some(*restarts);
+                let pid = status.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+                (Kind::State, format!("{state}{pid}"))
+            }
+            Happening::Exited(ended) => (Kind::Exited, status.exited(*ended)),
+            Happening::Health { healthy, failures } => {
+                status.healthy = Some(*healthy);
+                let text = match healthy {
+                    true => "healthy".into(),
+                    false => format!("unhealthy: {failures} failed checks"),
+                };
+                (Kind::Health, text)
+            }
+            Happening::Operation { id, operation, what } => {
+                status.operation = Some(id.to_string());
+                status.name = Some((*operation).into());
+                status.state = Some((*what).into());
+                (Kind::Operation, format!("{operation} {what} ({id})"))
+            }
+        };
+        status
+    }
+
+    fn exited(&mut self, ended: Ended) -> String {
+        match ended {
+            Ended::Code(code) => {
+                self.exit_code = Some(code);
+                format!("exited with code {code}")
+            }
+            Ended::Signal { signal: number, oom } => {
+                self.signal = Some(number);
+                let why = if oom { ": out of memory" } else { "" };
+                format!("killed by {}{why}", signal::long_name(number))
+            }
+            Ended::NotStarted => "could not be started".into(),
+            Ended::Unknown => "ended; how is not known".into(),
+        }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        if self.missed {
+            let count = self.missed_events.map_or("some".to_owned(), |count| count.to_string());
+            page.line().add(Style::Warn, format!("{count} events were missed"));
+        }
+        for event in &self.events {
+            let at = page.moment(&event.at);
+            let style = match event.kind {
+                Kind::Exited => Style::Warn,
+                Kind::Health if event.healthy == Some(false) => Style::Bad,
+                Kind::Defined | Kind::Removed | Kind::State | Kind::Health => Style::Plain,
+                Kind::Configured | Kind::Operation => Style::Dim,
+            };
+            let line = page.line().dim(format!("{at}  "));
+            if let Some(service) = &event.service {
+                line.name(service).plain(" ");
+            }
+            line.add(style, &event.text);
+        }
+    }
+}

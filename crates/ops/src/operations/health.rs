@@ -1,0 +1,131 @@
+//! `daemon.health`: is everything that is wanted as it should be? One word, and the reasons.
+
+use super::status::statuses;
+use crate::error::{Code, OpError};
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::show::{Page, Show, Style};
+use crate::status::{HealthState, ServiceStatus, State, WishWord, style_of};
+use proctor_core::name::ServiceName;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub struct Health;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Services, all instances of one, or groups; all services if none is given
+    #[arg(value_name = "NAME")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// No service that is wanted has failed or is failing its health check
+    pub healthy: bool,
+    pub services: BTreeMap<String, ServiceHealth>,
+    /// What somebody should look at, of Proctor itself
+    pub problems: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceHealth {
+    pub healthy: bool,
+    pub state: State,
+    /// Of its health check; null without one, or while it does not run
+    pub check: Option<HealthState>,
+    /// Why it is not healthy
+    pub why: Option<String>,
+}
+
+impl Operation for Health {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["health"],
+        summary: "Say whether all services that are wanted are well",
+        details: "\
+A service is not well if it is wanted and has crashed, has failed, or fails its health check. One that is stopped or just \
+starting is well. Exits with 4 if one is not.
+
+Examples:
+  proctor health
+  proctor health web --json",
+        launches: false,
+        ..Meta::of("daemon.health", Effect::Read)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let names: Vec<ServiceName> = match input.names.as_slice() {
+            [] => context.engine.read(|view| view.services.keys().cloned().collect()),
+            words => context.engine.select(words)?,
+        };
+        let services: BTreeMap<String, ServiceHealth> = statuses(context, &names, false)
+            .await
+            .into_iter()
+            .map(|status| (status.name.clone(), ServiceHealth::of(&status)))
+            .collect();
+        let healthy = services.values().all(|service| service.healthy);
+        Ok(Output {
+            healthy,
+            services,
+            problems: context.engine.read(|view| view.problems.clone()),
+        })
+    }
+}
+
+impl ServiceHealth {
+    pub(crate) fn of(status: &ServiceStatus) -> ServiceHealth {
+        let check = status.health.as_ref();
+        let failing = check.filter(|check| check.state == HealthState::Failing);
+        let broken = match status.state {
+            State::Backoff | State::Failed | State::Cooling => status.wish != WishWord::Down,
+            State::Stopped
+            | State::Waiting
+            | State::Starting
+            | State::Running
+            | State::Stopping => false,
+        };
+        let last = || status.last_exit.as_ref().map(|exit| exit.text.clone());
+        let why = match (failing, broken) {
+            (Some(check), _) => check.why.clone().or_else(|| Some("its check fails".into())),
+            (None, true) => last().or_else(|| status.why.clone()),
+            (None, false) => None,
+        };
+        ServiceHealth {
+            healthy: failing.is_none() && !broken,
+            state: status.state,
+            check: check.map(|check| check.state),
+            why,
+        }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        let line = page.line();
+        match (self.healthy, self.services.len()) {
+            (true, 0) => line.add(Style::Good, "healthy").dim(": there is no service"),
+            (true, 1) => line.add(Style::Good, "healthy"),
+            (true, count) => line.add(Style::Good, "healthy").dim(format!(": {count} services")),
+            (false, _) => line.add(Style::Bad, "not healthy"),
+        };
+        for (name, service) in self.services.iter().filter(|(_, service)| !service.healthy) {
+            let why = service.why.as_deref().unwrap_or_default();
+            page.line()
+                .name(name)
+                .plain(" ")
+                .add(style_of(service.state), service.state.as_str())
+                .plain(format!(": {why}"));
+        }
+        for problem in &self.problems {
+            page.line().add(Style::Bad, "problem: ").plain(problem);
+        }
+    }
+
+    fn verdict(&self) -> Option<Code> {
+        (!self.healthy).then_some(Code::ServiceFailed)
+    }
+}

@@ -1,0 +1,255 @@
+//! `daemon.metrics`: numbers for machines. [`crate::openmetrics`] writes the same as text.
+
+use super::health::ServiceHealth;
+use super::status::{Measure, measure, statuses};
+use crate::counters::{CLASSES, Count};
+use crate::error::OpError;
+use crate::moment::{bytes, seconds_between, span};
+use crate::operation::{Context, Effect, Meta, Operation};
+use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
+use crate::status::{ServiceStatus, State, style_of};
+use proctor_core::name::ServiceName;
+use proctor_sys::proc;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub struct Metrics;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// CPU and memory also of more than 100 services
+    #[arg(long, conflicts_with = "no_usage")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub usage: bool,
+    /// Leave out CPU and memory, which cost a look at every process
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_usage: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub supervisor: Supervisor,
+    /// By name
+    pub services: BTreeMap<String, ServiceMetrics>,
+    /// Operations that were called since the daemon began
+    pub operations: Vec<OperationMetrics>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Supervisor {
+    /// `running`; `degraded` if something needs somebody to look at it
+    pub status: String,
+    /// Of the daemon, in seconds
+    pub uptime: u64,
+    pub managed_services: usize,
+    pub version: String,
+    /// The daemon's own process
+    pub daemon: OwnProcess,
+    /// The keeper's; null while it is being replaced
+    pub keeper: Option<OwnProcess>,
+    /// Operations that are under way
+    pub operations_running: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnProcess {
+    pub pid: u32,
+    /// What it has of memory for itself, and its share of the rest; resident memory where that cannot be told
+    pub memory_bytes: Option<u64>,
+    pub open_files: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceMetrics {
+    pub status: State,
+    pub pid: Option<u32>,
+    /// Of the present run, in seconds
+    pub uptime: Option<u64>,
+    /// Of all its processes, in units of 1024 × 1024 bytes
+    pub memory_mb: Option<f64>,
+    /// Of one core, of all its processes
+    pub cpu_percent: Option<f64>,
+    /// Made by its restart policy
+    pub restart_count: u64,
+    /// Neither crashed nor failing its health check
+    pub healthy: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OperationMetrics {
+    pub operation: String,
+    /// How often each result came: `ok` or the code of an error
+    pub results: BTreeMap<String, u64>,
+    /// All of them together
+    pub count: u64,
+    /// All of them together
+    pub seconds: f64,
+    /// How many took at most this many seconds, and how many took longer than all of these (`inf`); each is counted once
+    pub latencies: Vec<Latency>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    /// Null: longer than all others
+    pub at_most_seconds: Option<f64>,
+    pub count: u64,
+}
+
+impl Operation for Metrics {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["metrics"],
+        summary: "Show numbers of services, operations and Proctor itself",
+        details: "\
+Nothing is measured while nobody asks. The same is at `/metrics` of the HTTP front, in the text format of OpenMetrics.
+
+Examples:
+  proctor metrics
+  proctor metrics --json",
+        launches: false,
+        ..Meta::of("daemon.metrics", Effect::Read)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let names: Vec<ServiceName> =
+            context.engine.read(|view| view.services.keys().cloned().collect());
+        let measured = measure(input.usage, input.no_usage, names.len()) == Measure::All;
+        let services = statuses(context, &names, measured).await;
+        let services = services.iter().map(|one| (one.name.clone(), ServiceMetrics::of(one)));
+        Ok(Output {
+            supervisor: supervisor(context, names.len()),
+            services: services.collect(),
+            operations: context.counters.read().iter().map(OperationMetrics::of).collect(),
+        })
+    }
+}
+
+fn supervisor(context: &Context, managed_services: usize) -> Supervisor {
+    let (keeper, troubled) = context
+        .engine
+        .read(|view| (view.keeper.as_ref().map(|keeper| keeper.pid), !view.problems.is_empty()));
+    let now = proctor_sys::clock::now().wall;
+    let running = context.underway.all().iter().filter(|call| !call.is_over()).count();
+    Supervisor {
+        status: if troubled || keeper.is_none() { "degraded" } else { "running" }.into(),
+        uptime: seconds_between(context.started, now) as u64,
+        managed_services,
+        version: env!("CARGO_PKG_VERSION").into(),
+        daemon: OwnProcess::of(std::process::id()),
+        keeper: keeper.map(OwnProcess::of),
+        operations_running: running,
+    }
+}
+
+impl OwnProcess {
+    fn of(pid: u32) -> OwnProcess {
+        let resident = || Some(proc::stat(pid)?.rss_pages * proc::page_size());
+        OwnProcess {
+            pid,
+            memory_bytes: proc::pss_bytes(pid).or_else(resident),
+            open_files: proc::open_files(pid),
+        }
+    }
+}
+
+impl ServiceMetrics {
+    fn of(status: &ServiceStatus) -> ServiceMetrics {
+        let mib = |bytes: u64| (bytes as f64 / f64::from(1 << 20) * 100.0).round() / 100.0;
+        ServiceMetrics {
+            status: status.state,
+            pid: status.pid,
+            uptime: status.uptime_seconds,
+            memory_mb: status.memory_bytes.map(mib),
+            cpu_percent: status.cpu_percent,
+            restart_count: status.restarts,
+            healthy: ServiceHealth::of(status).healthy,
+        }
+    }
+}
+
+impl OperationMetrics {
+    fn of(count: &Count) -> OperationMetrics {
+        let name =
+            |code: Option<crate::error::Code>| code.map_or("ok", |code| code.as_str()).into();
+        let ends = CLASSES.iter().map(|millis| Some(*millis as f64 / 1000.0)).chain([None]);
+        let latency = |(at_most_seconds, count)| Latency { at_most_seconds, count };
+        OperationMetrics {
+            operation: count.operation.into(),
+            results: count.results.iter().map(|(code, count)| (name(*code), *count)).collect(),
+            count: count.classes.iter().sum(),
+            seconds: count.micros as f64 / 1e6,
+            latencies: ends.zip(count.classes).map(latency).collect(),
+        }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        let own = |process: &OwnProcess| {
+            let memory = process.memory_bytes.map_or("unknown".into(), bytes);
+            let files = process.open_files.map_or("unknown".into(), |files| files.to_string());
+            format!("pid {}, memory {memory}, open files {files}", process.pid)
+        };
+        let supervisor = &self.supervisor;
+        let up = span(supervisor.uptime as f64);
+        page.line().name("Proctor").plain(format!(" {}, up {up}", supervisor.status));
+        page.line().dim("  daemon  ").plain(own(&supervisor.daemon));
+        let keeper = supervisor.keeper.as_ref().map_or("being replaced".into(), own);
+        page.line().dim("  keeper  ").plain(keeper);
+        if !self.services.is_empty() {
+            page.table(self.table_of_services());
+        }
+        if !self.operations.is_empty() {
+            page.table(self.table_of_operations());
+        }
+    }
+}
+
+impl Output {
+    fn table_of_services(&self) -> Table {
+        let mut table = Table::new(&[
+            Column::new("SERVICE", Fit::Keep),
+            Column::new("STATE", Fit::Keep),
+            Column::number("UPTIME", Fit::Drop(1)),
+            Column::number("RESTARTS", Fit::Drop(2)),
+            Column::number("CPU", Fit::Drop(3)),
+            Column::number("MEMORY", Fit::Drop(3)),
+        ]);
+        for (name, service) in &self.services {
+            let text = |text: Option<String>| Span::new(Style::Plain, text.unwrap_or_default());
+            table.row([
+                Span::new(Style::Name, name),
+                Span::new(style_of(service.status), service.status.as_str()),
+                text(service.uptime.map(|seconds| span(seconds as f64))),
+                text(Some(service.restart_count.to_string())),
+                text(service.cpu_percent.map(|percent| format!("{percent}%"))),
+                text(service.memory_mb.map(|mib| format!("{mib} MiB"))),
+            ]);
+        }
+        table
+    }
+
+    fn table_of_operations(&self) -> Table {
+        let mut table = Table::new(&[
+            Column::new("OPERATION", Fit::Keep),
+            Column::number("CALLS", Fit::Keep),
+            Column::number("MEAN", Fit::Drop(1)),
+            Column::new("RESULTS", Fit::Shrink(12)),
+        ]);
+        for one in &self.operations {
+            let results = one.results.iter().map(|(code, count)| format!("{code} {count}"));
+            let mean = 1000.0 * one.seconds / one.count.max(1) as f64;
+            table.row([
+                Span::new(Style::Name, &one.operation),
+                Span::new(Style::Plain, one.count.to_string()),
+                Span::new(Style::Plain, format!("{mean:.1} ms")),
+                Span::new(Style::Dim, results.collect::<Vec<_>>().join(", ")),
+            ]);
+        }
+        table
+    }
+}

@@ -1,0 +1,37 @@
+//! `mode.switch`: change the runtime mode.
+
+use crate::error::OpError;
+use crate::mode::{Mode, check, current};
+use crate::operation::{Context, Effect, Meta, Operation};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct ModeSwitch;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// The mode to switch to: proxy
+    #[arg(value_name = "MODE")]
+    pub mode: String,
+}
+
+impl Operation for ModeSwitch {
+    type Input = Input;
+    type Output = Mode;
+    const META: Meta = Meta {
+        cli: &["mode", "switch"],
+        summary: "Switch the runtime mode",
+        details: "\
+This version has the mode `proxy`; another is refused. What is answered is the mode that is in force afterwards.
+
+Examples:
+  proctor mode switch proxy",
+        launches: false,
+        ..Meta::of("mode.switch", Effect::Admin)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Mode, OpError> {
+        check(&input.mode)?;
+        Ok(current(&context.engine))
+    }
+}

@@ -1,0 +1,77 @@
+//! `operation.cancel`: end an operation where it is.
+
+use super::operation_status::OperationStatus;
+use crate::error::{Code, OpError};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::show::{Page, Show, Style};
+use crate::underway::Outcome;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Its work is dropped where it waits, which is at once; a command that it runs is killed first.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+pub struct OperationCancel;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// The id that was answered when it began
+    #[arg(value_name = "ID")]
+    pub operation: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// It was under way and is not any more because of this request
+    pub cancelled: bool,
+    /// What stays as it is
+    pub message: String,
+    #[serde(flatten)]
+    pub status: OperationStatus,
+}
+
+impl Operation for OperationCancel {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["operation", "cancel"],
+        summary: "Cancel an operation that is under way",
+        details: "\
+A command that it runs is killed with everything it started. What services were already asked to do goes on: Proctor \
+does not undo half a restart.
+
+Examples:
+  proctor operation cancel 1f0c93aa",
+        launches: false,
+        ..Meta::of("operation.cancel", Effect::Write).at(Method::Post, "/operations/{id}/cancel", "operation")
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let call = context.underway.find(&input.operation)?;
+        let under_way = !call.is_over();
+        call.cancel();
+        let over = context.underway.changed(|| call.is_over());
+        if tokio::time::timeout(ENDS_WITHIN, over).await.is_err() {
+            return Err(OpError::new(Code::Timeout, "it has not ended yet"));
+        }
+        let status = OperationStatus::brief(&call);
+        let cancelled = under_way && status.state == Outcome::Cancelled;
+        let message = match cancelled {
+            true => "cancelled; what services were asked to do by then goes on".to_owned(),
+            false => format!("it was over already: {}", status.state.as_str()),
+        };
+        Ok(Output { cancelled, message, status })
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        let style = if self.cancelled { Style::Plain } else { Style::Dim };
+        let Output { status, message, .. } = self;
+        page.line()
+            .name(&status.operation)
+            .plain(format!(" {}: ", status.name))
+            .add(style, message);
+    }
+}

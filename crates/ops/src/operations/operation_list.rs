@@ -1,0 +1,89 @@
+//! `operation.list`: what is under way, and what was lately.
+
+use super::operation_status::OperationStatus;
+use crate::error::OpError;
+use crate::moment::span;
+use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
+use crate::underway::Outcome;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct OperationList;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Only those that are under way
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub running: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// Those under way, newest first; then those that are over, newest first
+    pub operations: Vec<OperationStatus>,
+}
+
+impl Operation for OperationList {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["operation", "list"],
+        summary: "Show operations that take a while: those under way and the last that are over",
+        details: "\
+Starts, stops, restarts, commands and waits are here, whoever asked for them. Those that are over are kept for an hour, \
+256 at most, and until the daemon ends.
+
+Examples:
+  proctor operation list
+  proctor operation list --running --json",
+        launches: false,
+        ..Meta::of("operation.list", Effect::Read).at(Method::Get, "/operations", "")
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let all = context.underway.all().into_iter();
+        let wanted = all.filter(|call| !input.running || !call.is_over());
+        Ok(Output { operations: wanted.map(|call| OperationStatus::brief(&call)).collect() })
+    }
+}
+
+pub(super) fn style(state: Outcome) -> Style {
+    match state {
+        Outcome::Running => Style::Plain,
+        Outcome::Succeeded => Style::Good,
+        Outcome::Failed => Style::Bad,
+        Outcome::Cancelled => Style::Warn,
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        if self.operations.is_empty() {
+            page.line().dim("nothing is under way");
+            return;
+        }
+        let mut table = Table::new(&[
+            Column::new("ID", Fit::Keep),
+            Column::new("OPERATION", Fit::Keep),
+            Column::new("STATE", Fit::Keep),
+            Column::number("TOOK", Fit::Drop(1)),
+            Column::new("BY", Fit::Drop(2)),
+            Column::new("LAST STEP", Fit::Shrink(12)),
+        ]);
+        for one in &self.operations {
+            let step = one.steps.last().map_or("", |step| step.text.as_str());
+            table.row([
+                Span::new(Style::Name, &one.operation),
+                Span::new(Style::Plain, &one.name),
+                Span::new(style(one.state), one.state.as_str()),
+                Span::new(Style::Plain, span(one.seconds)),
+                Span::new(Style::Dim, &one.by),
+                Span::new(Style::Dim, step),
+            ]);
+        }
+        page.table(table);
+    }
+}

@@ -1,0 +1,51 @@
+//! `token.revoke`: take a token back.
+
+use super::token_list::Listed;
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::show::{Page, Show};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct TokenRevoke;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Its name or its id
+    #[arg(value_name = "NAME")]
+    pub name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub revoked: Listed,
+}
+
+impl Operation for TokenRevoke {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["token", "revoke"],
+        summary: "Take a token back",
+        details: "\
+Whoever presents it from now on is nobody. To replace the token of the first start, revoke `admin` and create \
+another.
+
+Examples:
+  proctor token revoke ci",
+        ..Meta::of("token.revoke", Effect::Admin).at(Method::Delete, "/tokens/{name}", "name")
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let revoked = context.engine.change_tokens(move |tokens| tokens.revoke(&input.name));
+        let now = proctor_sys::clock::now().wall;
+        Ok(Output { revoked: Listed::of(revoked.await??, now) })
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        page.line().plain("token ").name(&self.revoked.name).plain(" is revoked");
+    }
+}

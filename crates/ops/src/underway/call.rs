@@ -1,0 +1,172 @@
+//! One operation under way or over: what it is, who asked for it, how far it got, how it ended.
+
+use crate::error::{Code, OpError};
+use crate::operation::{Caller, Meta, Role};
+use crate::reply::Reply;
+use proctor_core::time::Wall;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+
+/// Steps kept of one operation; the oldest go first.
+const MOST_STEPS: usize = 64;
+
+/// A longer answer is not kept: whoever wants it waits for it.
+const LONGEST_ANSWER: usize = 512 << 10;
+
+/// An operation.
+pub struct Call {
+    /// Eight hexadecimal digits.
+    pub id: String,
+    pub(crate) meta: &'static Meta,
+    /// Who may see what it answered.
+    pub(crate) role: Role,
+    pub(crate) by: String,
+    pub(crate) begun: Wall,
+    progress: Mutex<Progress>,
+    cancelling: AtomicBool,
+    cancel: Notify,
+}
+
+/// How far it has got.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    pub steps: VecDeque<Step>,
+    /// `None` while it is under way.
+    pub end: Option<Ended>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    pub at: Wall,
+    pub outcome: Outcome,
+    pub error: Option<OpError>,
+    /// What was asked for is not what is.
+    pub verdict: Option<Code>,
+    /// What it answered, as JSON, if it ran in the background.
+    pub answer: Option<Box<str>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub at: Wall,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Running,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl Outcome {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Running => "running",
+            Outcome::Succeeded => "succeeded",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl Call {
+    pub(crate) fn new(meta: &'static Meta, role: Role, caller: &Caller) -> Call {
+        Call {
+            id: format!("{:08x}", u32::from_ne_bytes(proctor_sys::random::bytes())),
+            meta,
+            role,
+            by: format!("{}, {}", caller.principal, caller.front.as_str()),
+            begun: proctor_sys::clock::now().wall,
+            progress: Mutex::default(),
+            cancelling: AtomicBool::new(false),
+            cancel: Notify::new(),
+        }
+    }
+
+    /// How far it has got now.
+    pub(crate) fn progress(&self) -> Progress {
+        self.lock().clone()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().end.is_some()
+    }
+
+    pub(crate) fn ended(&self) -> Option<Wall> {
+        self.lock().end.as_ref().map(|end| end.at)
+    }
+
+    pub(crate) fn steps(&self) -> usize {
+        self.lock().steps.len()
+    }
+
+    /// Say what is being done.
+    pub(crate) fn say(&self, text: String) {
+        let at = proctor_sys::clock::now().wall;
+        let mut progress = self.lock();
+        progress.steps.push_back(Step { at, text });
+        if progress.steps.len() > MOST_STEPS {
+            progress.steps.pop_front();
+        }
+    }
+
+    /// Ask it to end where it is.
+    pub(crate) fn cancel(&self) {
+        self.cancelling.store(true, Ordering::Relaxed);
+        self.cancel.notify_one();
+    }
+
+    pub(crate) async fn cancelled(&self) {
+        while !self.cancelling.load(Ordering::Relaxed) {
+            self.cancel.notified().await;
+        }
+    }
+
+    /// It is over, with this answer.
+    pub(crate) fn end(&self, answer: &Result<Reply, OpError>, keep: bool) {
+        self.end_at(proctor_sys::clock::now().wall, answer, keep);
+    }
+
+    pub(super) fn end_at(&self, at: Wall, answer: &Result<Reply, OpError>, keep: bool) {
+        let end = match answer {
+            Ok(reply) => {
+                let good = reply.verdict.is_none();
+                let outcome = if good { Outcome::Succeeded } else { Outcome::Failed };
+                let kept = keep && reply.text.len() <= LONGEST_ANSWER;
+                let answer = kept.then(|| reply.text.as_str().into());
+                Ended { at, outcome, error: None, verdict: reply.verdict, answer }
+            }
+            Err(error) => {
+                let cancelled = error.code == Code::Cancelled;
+                let outcome = if cancelled { Outcome::Cancelled } else { Outcome::Failed };
+                Ended { at, outcome, error: Some(error.clone()), verdict: None, answer: None }
+            }
+        };
+        self.lock().end = Some(end);
+    }
+
+    /// Nobody goes on with it: how it ended, which is with this error unless it was over before.
+    pub(crate) fn give_up(&self, error: impl FnOnce() -> OpError) -> Outcome {
+        let outcome = self.lock().end.as_ref().map(|end| end.outcome);
+        outcome.unwrap_or_else(|| {
+            self.end(&Err(error()), false);
+            Outcome::Cancelled
+        })
+    }
+
+    pub(crate) fn answer_bytes(&self) -> usize {
+        let progress = self.lock();
+        progress.end.as_ref().and_then(|end| end.answer.as_ref()).map_or(0, |answer| answer.len())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().expect("nothing panics while it holds the progress")
+    }
+}

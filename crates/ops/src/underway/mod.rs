@@ -1,0 +1,283 @@
+//! Operations that take a while: each has an id, says how far it has got, and can be cancelled.
+//!
+//! `dispatch` runs every such operation through [`Underway::follow`], whoever asked and whether or not they wait. With
+//! `background` in its input an operation is answered at once with its id and goes on by itself. To cancel one is to drop its
+//! work where it waits: what the keeper was told by then stays told, and a command that it runs is killed.
+//! What is over is kept for a while, bounded in number, age and size.
+
+mod call;
+
+pub use call::{Call, Outcome, Progress, Step};
+
+use crate::error::{Code, OpError};
+use crate::limits::Permit;
+use crate::noted::Noted;
+use crate::operation::{Context, Effect, Meta};
+use crate::reply::{Form, Reply};
+use crate::table::Request;
+use proctor_core::time::Wall;
+use proctor_engine::api::Happening;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// The field of an input that asks for an answer at once.
+pub(crate) const FLAG: &str = "background";
+
+/// What [`FLAG`] does, for help texts and schemas.
+pub(crate) const FLAG_HELP: &str =
+    "Answer at once with the id of an operation that goes on by itself";
+
+/// Of those that are over, this many are kept: a day's work of a person, a few minutes of a script.
+const MOST_OVER: usize = 256;
+
+/// ... for this long: whoever wanted to know has asked.
+const OLDEST_MICROS: i64 = 3600 * 1_000_000;
+
+/// ... and this much of what they answered.
+const MOST_ANSWERS: usize = 2 << 20;
+
+/// The answer to an operation in the background.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Begun {
+    /// The id by which it can be followed and cancelled
+    pub operation: String,
+}
+
+impl Begun {
+    /// An answer that is this and nothing else.
+    pub(crate) fn of(output: &Value) -> Option<Begun> {
+        serde_json::from_value(output.clone()).ok()
+    }
+}
+
+/// All of them.
+pub struct Underway {
+    state: Mutex<State>,
+    /// Counts changes, for those who wait for one.
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    running: Vec<Arc<Call>>,
+    /// Oldest first.
+    over: VecDeque<Arc<Call>>,
+    answers: usize,
+    /// Work that nobody waits for; ends with the daemon.
+    tasks: JoinSet<()>,
+}
+
+impl Default for Underway {
+    fn default() -> Underway {
+        Underway { state: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+}
+
+/// A request that was let in, and how it is to be answered.
+pub(crate) struct Work {
+    pub(crate) request: Request,
+    pub(crate) form: Form,
+    pub(crate) background: bool,
+    /// Held as long as it is under way.
+    pub(crate) permit: Permit,
+    /// What the audit has of it.
+    pub(crate) noted: Option<Noted>,
+}
+
+/// Take the flag off an input, if this operation has it.
+pub(crate) fn take_flag(meta: &Meta, input: &mut Map<String, Value>) -> Result<bool, OpError> {
+    if !meta.follows {
+        return Ok(false);
+    }
+    match input.shift_remove(FLAG) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(flag),
+        Some(_) => Err(OpError::bad_input(format!("{FLAG}: expected true or false"))),
+    }
+}
+
+impl Underway {
+    /// Run it to its end, in sight of everybody; in the background, let it run and say its id.
+    pub(crate) async fn follow(
+        self: &Arc<Self>,
+        context: &Context,
+        meta: &'static Meta,
+        work: Work,
+    ) -> Result<Reply, OpError> {
+        let call = Arc::new(Call::new(meta, work.request.role, &context.caller));
+        let context = Context { call: Some(Arc::clone(&call)), ..context.clone() };
+        let seen = Seen::begin(self, &context, call, work.background);
+        if !work.background {
+            return seen.run(context, work).await;
+        }
+        let begun = Begun { operation: seen.call.id.clone() };
+        let mut reply = Reply::of(&begun, work.form)?;
+        reply.background = true;
+        let task = async move {
+            let (counters, begun) = (Arc::clone(&context.counters), Instant::now());
+            let answer = seen.run(context, Work { form: Form::Json, ..work }).await;
+            counters.count(meta.name, answer.as_ref().err().map(|e| e.code), begun.elapsed());
+        };
+        let mut state = self.state();
+        while state.tasks.try_join_next().is_some() {}
+        state.tasks.spawn(task);
+        Ok(reply)
+    }
+
+    /// Those under way, newest first, then those that are over, newest first.
+    pub(crate) fn all(&self) -> Vec<Arc<Call>> {
+        let mut state = self.state();
+        state.forget_old(proctor_sys::clock::now().wall);
+        let newest = state.running.iter().rev().chain(state.over.iter().rev());
+        newest.cloned().collect()
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Result<Arc<Call>, OpError> {
+        let found = self.all().into_iter().find(|call| call.id == id);
+        found.ok_or_else(|| {
+            OpError::new(Code::NotFound, format!("no operation '{id}'"))
+                .help("`proctor operation list` shows those under way and the last that are over")
+                .details(json!({ "operation": id }))
+        })
+    }
+
+    /// Wait until one of them ends or says something, after `look` found that to be needed.
+    pub(crate) async fn changed(&self, mut look: impl FnMut() -> bool) {
+        let mut changes = self.changes.subscribe();
+        while !look() {
+            // The sender lives in here.
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn touch(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds the operations")
+    }
+
+    fn ended(&self, call: &Arc<Call>, keep: bool) {
+        let mut state = self.state();
+        state.running.retain(|running| !Arc::ptr_eq(running, call));
+        if keep {
+            state.answers += call.answer_bytes();
+            state.over.push_back(Arc::clone(call));
+        }
+        state.forget_old(proctor_sys::clock::now().wall);
+        drop(state);
+        self.touch();
+    }
+}
+
+impl State {
+    fn forget_old(&mut self, now: Wall) {
+        while let Some(oldest) = self.over.front() {
+            let old =
+                oldest.ended().is_some_and(|ended| now.0.saturating_sub(ended.0) > OLDEST_MICROS);
+            if !old && self.over.len() <= MOST_OVER && self.answers <= MOST_ANSWERS {
+                return;
+            }
+            self.answers -= oldest.answer_bytes();
+            self.over.pop_front();
+        }
+    }
+}
+
+/// A call that is on the list. Dropped before its end, it counts as cancelled.
+struct Seen {
+    underway: Arc<Underway>,
+    call: Arc<Call>,
+    engine: proctor_engine::api::Engine,
+    background: bool,
+}
+
+impl Seen {
+    fn begin(
+        underway: &Arc<Underway>,
+        context: &Context,
+        call: Arc<Call>,
+        background: bool,
+    ) -> Seen {
+        underway.state().running.push(Arc::clone(&call));
+        underway.touch();
+        let seen = Seen {
+            underway: Arc::clone(underway),
+            call,
+            engine: context.engine.clone(),
+            background,
+        };
+        seen.tell("started");
+        seen
+    }
+
+    async fn run(self, context: Context, work: Work) -> Result<Reply, OpError> {
+        let Work { request, form, permit, noted, .. } = work;
+        let meta = self.call.meta;
+        let answer = tokio::select! {
+            biased;
+            () = self.call.cancelled() => Err(cancelled(meta)),
+            answer = tokio::time::timeout(meta.timeout, request.run(&context, form)) => match answer {
+                Ok(answer) => answer,
+                Err(_) => Err(late(meta)),
+            },
+        };
+        if let Some(noted) = noted {
+            noted.end(&context, &answer).await;
+        }
+        drop(permit);
+        self.call.end(&answer, self.background);
+        answer
+    }
+
+    /// Reads are nobody's news.
+    fn tell(&self, what: &'static str) {
+        if self.call.meta.effect != Effect::Read {
+            let (id, operation) = (self.call.id.clone(), self.call.meta.name);
+            self.engine.happened(Happening::Operation { id: id.into(), operation, what });
+        }
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        let outcome = self.call.give_up(|| cancelled(self.call.meta));
+        // A long poll that is over is of no interest to anybody.
+        let keep = self.background || self.call.meta.effect != Effect::Read;
+        self.underway.ended(&self.call, keep);
+        self.tell(outcome.as_str());
+    }
+}
+
+/// After how long an operation that nobody follows is too late.
+pub(crate) fn late(meta: &Meta) -> OpError {
+    let (name, seconds) = (meta.name, meta.timeout.as_secs());
+    OpError::new(Code::Timeout, format!("{name} took longer than {seconds} s"))
+}
+
+fn cancelled(meta: &Meta) -> OpError {
+    OpError::new(Code::Cancelled, format!("{} was cancelled", meta.name)).help(
+        "what services had been asked to do by then goes on; `proctor status` tells how they are",
+    )
+}
+
+impl crate::show::Show for Begun {
+    fn show(&self, page: &mut crate::show::Page) {
+        let id = &self.operation;
+        page.line().plain("operation ").name(id).plain(" goes on in the background");
+        page.line().dim(format!("  `proctor operation status {id} --wait` tells how it went"));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! `execute`: what a command's end means, and that nothing of it is left, whatever happens meanwhile.
+
+use crate::support::{LIMIT, shell, up};
+use proctor_testkit::{Home, alive, kill9, wait_until};
+use serde_json::{Value, json};
+
+fn idle() -> Home {
+    up(&crate::support::services(&[shell("web", "sleep 1000", "env: { MODE: service, OWN: yes }")]))
+}
+
+fn pid_in(home: &Home, file: &str) -> Option<u32> {
+    std::fs::read_to_string(home.path().join(file)).ok()?.trim().parse().ok()
+}
+
+#[track_caller]
+fn wait_pid(home: &Home, file: &str) -> u32 {
+    wait_until(file, LIMIT, || pid_in(home, file).is_some());
+    pid_in(home, file).unwrap()
+}
+
+/// Whatever its exit code, the document it prints.
+#[track_caller]
+fn document(home: &Home, args: &[&str]) -> Value {
+    let output = home.run([&["--json"], args].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+#[test]
+fn the_exit_code_is_the_truth() {
+    let home = idle();
+    let good = home.json(["execute", "--", "sh", "-c", "echo said; echo wrong >&2"]);
+    assert_eq!(good["success"], true, "{good:#}");
+    assert_eq!((&good["exit_code"], &good["error_message"]), (&json!(0), &Value::Null));
+    assert_eq!((&good["stdout"], &good["stderr"]), (&json!("said\n"), &json!("wrong\n")));
+    let (code, _) = home.fail(["execute", "--", "sh", "-c", "exit 3"]);
+    assert_eq!(code, 1);
+    let bad = document(&home, &["execute", "--", "sh", "-c", "exit 3"]);
+    assert_eq!((&bad["success"], &bad["exit_code"]), (&json!(false), &json!(3)));
+    let killed = document(&home, &["execute", "--", "sh", "-c", "kill -TERM $$"]);
+    assert_eq!(
+        (&killed["exit_code"], &killed["error_message"]),
+        (&Value::Null, &json!("SIGTERM ended it"))
+    );
+    let missing = document(&home, &["execute", "--", "no-such-program"]);
+    assert!(missing["error_message"].as_str().unwrap().contains("not in PATH"), "{missing:#}");
+}
+
+#[test]
+fn words_are_split_like_a_shell_and_a_list_is_taken_as_it_is() {
+    let home = idle();
+    let said = |args: &[&str]| document(&home, args)["stdout"].clone();
+    assert_eq!(said(&["execute", "--command", "printf '[%s]' 'a b' $HOME"]), "[a b][$HOME]");
+    assert_eq!(said(&["execute", "--shell", "--command", "printf '[%s]' $((1 + 1))"]), "[2]");
+    assert_eq!(said(&["execute", "--", "printf", "[%s]", "a b", "'"]), "[a b][']");
+}
+
+#[test]
+fn what_a_request_says_lies_over_what_a_service_has() {
+    let home = idle();
+    let script = "echo $MODE $OWN; pwd";
+    let run = |more: &[&str]| {
+        let words = [&["execute", "--service", "web"], more, &["--", "sh", "-c", script]].concat();
+        document(&home, &words)["stdout"].as_str().unwrap().to_owned()
+    };
+    let folder = home.path().canonicalize().unwrap();
+    assert_eq!(run(&[]), format!("service yes\n{}\n", folder.display()));
+    let other = run(&["--env", "MODE=asked", "--working-dir", "/"]);
+    assert_eq!(other, "asked yes\n/\n");
+}
+
+#[test]
+fn more_output_than_a_pipe_holds_is_no_deadlock() {
+    let home = idle();
+    let script =
+        "head -c 1000000 /dev/zero | tr '\\0' a; head -c 1000000 /dev/zero | tr '\\0' b >&2";
+    let answer = home.json(["execute", "--", "sh", "-c", script]);
+    assert_eq!((&answer["success"], &answer["truncated"]), (&json!(true), &json!(true)));
+    assert!(answer["stdout"].as_str().unwrap().contains("868928 bytes left out"));
+}
+
+#[test]
+fn a_command_whose_time_is_over_is_gone_with_everything_it_started() {
+    let home = idle();
+    let script = "setsid sleep 1000 & echo $! > escaped; sleep 1000 & echo $! > child; wait";
+    let words = ["execute", "--timeout", "0.5", "--", "sh", "-c", script];
+    let answer = document(&home, &words);
+    assert_eq!((&answer["success"], &answer["exit_code"]), (&json!(false), &Value::Null));
+    let message = answer["error_message"].as_str().unwrap();
+    assert!(message.starts_with("timed out after 0.5 s"), "{message}");
+    for file in ["escaped", "child"] {
+        assert!(!alive(pid_in(&home, file).unwrap()), "{file} lives");
+    }
+}
+
+#[test]
+fn a_command_does_not_outlive_a_daemon_that_is_killed() {
+    let home = idle();
+    let script = "echo $$ > main; setsid sleep 1000 & echo $! > escaped; wait";
+    let mut command = home.command(["execute", "--timeout", "1000", "--", "sh", "-c", script]);
+    let mut client = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let (main, escaped) = (wait_pid(&home, "main"), wait_pid(&home, "escaped"));
+    let old = home.daemon_pid();
+    kill9(old);
+    wait_until("the command is gone", LIMIT, || !alive(main));
+    wait_until("a new daemon", LIMIT, || home.daemon_pid() != old);
+    wait_until("what it started is gone", LIMIT, || !alive(escaped));
+    let marks = || std::fs::read_dir(home.path().join("run/commands")).unwrap().count();
+    wait_until("its mark is gone", LIMIT, || marks() == 0);
+    assert!(!client.wait().unwrap().success());
+}
+
+#[test]
+fn a_command_does_not_outlive_a_keeper_whose_role_the_daemon_takes() {
+    let home = idle();
+    let script = "echo $$ > main; setsid sleep 1000 & echo $! > escaped; wait";
+    let mut command = home.command(["execute", "--timeout", "1000", "--", "sh", "-c", script]);
+    let mut client = command.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let (main, escaped) = (wait_pid(&home, "main"), wait_pid(&home, "escaped"));
+    crate::support::replace_keeper(&home);
+    wait_until("the command is gone", LIMIT, || !alive(main) && !alive(escaped));
+    assert!(!client.wait().unwrap().success());
+}
+
+#[test]
+fn secrets_on_a_command_line_are_not_shown() {
+    let home = idle();
+    let answer = home.json(["execute", "--", "true", "--token", "abc-secret"]);
+    assert!(!answer.to_string().contains("abc-secret"), "{answer:#}");
+    let listed = home.json(["operation", "list"]);
+    assert!(!listed.to_string().contains("abc-secret"), "{listed:#}");
+}

@@ -1,0 +1,329 @@
+//! Whose is the other end of a TCP connection within this machine?
+//!
+//! The kernel is asked for the one socket with exactly these addresses and ports (netlink, sock_diag), however many there are.
+//! Where that is not to be had, its list of sockets is read. What is not certain is `None`, which means: a stranger.
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How the kernel shows a user that this namespace has no number for, and how many systems number `nobody`.
+const NO_NUMBER: u32 = 65534;
+
+/// The user whose process opened the other end of a connection over loopback, where `ours` is the address of our end. `None`: it
+/// is closed already, not of this machine, or cannot be told.
+pub fn owner(ours: SocketAddr, theirs: SocketAddr) -> Option<u32> {
+    let end = End { local: plain(ours), remote: plain(theirs) };
+    if !end.local.ip().is_loopback() || !end.remote.ip().is_loopback() {
+        return None;
+    }
+    let uid = match end.turned().ask() {
+        Asked::Owner(uid) => Some(uid),
+        Asked::Ownerless => None,
+        Asked::NotThere if answers(&end) => None,
+        Asked::NotThere | Asked::Unanswered => end.turned().read(),
+    };
+    uid.filter(|uid| *uid != NO_NUMBER)
+}
+
+/// Is the other end closed for certain, so that nobody is there to read? One that only said its last word is not.
+pub fn is_gone(ours: SocketAddr, theirs: SocketAddr) -> bool {
+    let end = End { local: plain(ours), remote: plain(theirs) };
+    match end.turned().ask() {
+        Asked::Owner(_) | Asked::Unanswered => false,
+        Asked::Ownerless => true,
+        Asked::NotThere => answers(&end),
+    }
+}
+
+/// An IPv4 address that is written as an IPv6 one is the IPv4 address.
+fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// "Not there" is also what a kernel says that has no part for TCP (a module). It has one if it ever found a socket, and
+/// our own end is one it can find.
+fn answers(ours: &End) -> bool {
+    static SEEN: AtomicBool = AtomicBool::new(false);
+    if !SEEN.load(Ordering::Relaxed) && matches!(ours.ask(), Asked::Owner(_)) {
+        SEEN.store(true, Ordering::Relaxed);
+    }
+    SEEN.load(Ordering::Relaxed)
+}
+
+/// One end of a connection, from where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct End {
+    local: SocketAddr,
+    remote: SocketAddr,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Owner(u32),
+    /// There is such a socket, but no process has it open.
+    Ownerless,
+    NotThere,
+    Unanswered,
+}
+
+// Of linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
+const ERROR: u16 = 2;
+const BY_FAMILY: u16 = 20;
+const REQUEST: u16 = 1;
+const HEADER: usize = 16;
+const QUESTION: usize = HEADER + 56;
+/// Up to the inode, its last field.
+const ANSWER: usize = HEADER + 72;
+const TCP: u8 = 6;
+const ANY_STATE: u32 = u32::MAX;
+const ANY_COOKIE: u64 = u64::MAX;
+
+/// States of a connection that was made and whose end a process may still have open, as both netlink and `/proc/net/tcp` number
+/// them: not those of a listener, of an attempt to connect, or of what only fades out.
+const CONNECTED: [u8; 6] = [1, 4, 5, 8, 9, 11];
+
+impl End {
+    fn turned(self) -> End {
+        End { local: self.remote, remote: self.local }
+    }
+
+    fn ask(self) -> Asked {
+        let mut answer = [0; 512];
+        match self.exchange(&mut answer) {
+            Ok(length) => self.answered(&answer[..length]),
+            Err(_) => Asked::Unanswered,
+        }
+    }
+
+    fn exchange(self, answer: &mut [u8]) -> rustix::io::Result<usize> {
+        let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
+        let protocol = Some(netlink::SOCK_DIAG);
+        let socket = socket_with(AddressFamily::NETLINK, kind, flags, protocol)?;
+        send(&socket, &self.question(), SendFlags::empty())?;
+        // The kernel answers before `send` returns.
+        recv(&socket, answer, RecvFlags::DONTWAIT).map(|(length, _)| length)
+    }
+
+    fn question(self) -> [u8; QUESTION] {
+        let family = if self.local.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let mut bytes = [0; QUESTION];
+        let mut at = 0;
+        let mut put = |part: &[u8]| {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        };
+        put(&(QUESTION as u32).to_ne_bytes());
+        put(&BY_FAMILY.to_ne_bytes());
+        put(&REQUEST.to_ne_bytes());
+        put(&[0; 8]);
+        put(&[family as u8, TCP, 0, 0]);
+        put(&ANY_STATE.to_ne_bytes());
+        put(&self.local.port().to_be_bytes());
+        put(&self.remote.port().to_be_bytes());
+        put(&sixteen(self.local.ip()));
+        put(&sixteen(self.remote.ip()));
+        put(&[0; 4]);
+        put(&ANY_COOKIE.to_ne_bytes());
+        bytes
+    }
+
+    /// The kernel may have found a listener instead, if there is no such connection.
+    fn answered(self, bytes: &[u8]) -> Asked {
+        let number = |at: usize| {
+            let bytes: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
+            Some(u32::from_ne_bytes(bytes))
+        };
+        match (bytes.get(4..6).map(|kind| u16::from_ne_bytes([kind[0], kind[1]])), number(HEADER)) {
+            (Some(ERROR), Some(errno)) if errno as i32 == -libc::ENOENT => return Asked::NotThere,
+            (Some(BY_FAMILY), Some(_)) if bytes.len() >= ANSWER => {}
+            _ => return Asked::Unanswered,
+        }
+        let state = bytes[HEADER + 1];
+        let found = &bytes[HEADER + 4..HEADER + 40];
+        let ports = [self.local.port().to_be_bytes(), self.remote.port().to_be_bytes()].concat();
+        let ours = found[..4] == ports
+            && same(&found[4..20], self.local.ip())
+            && same(&found[20..36], self.remote.ip());
+        match (number(HEADER + 64), number(HEADER + 68)) {
+            _ if !ours => Asked::NotThere,
+            (Some(uid), Some(inode)) if owned(state, u64::from(inode)) => Asked::Owner(uid),
+            _ => Asked::Ownerless,
+        }
+    }
+
+    /// The same from the kernel's list, which is slow where there are many sockets.
+    fn read(self) -> Option<u32> {
+        let table = if self.local.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
+        self.listed(&std::fs::read_to_string(table).ok()?)
+    }
+
+    fn listed(self, table: &str) -> Option<u32> {
+        let (local, remote) = (written(self.local), written(self.remote));
+        table.lines().skip(1).find_map(|line| {
+            let mut fields = line.split_ascii_whitespace().skip(1);
+            let ours = fields.next()? == local && fields.next()? == remote;
+            let state = u8::from_str_radix(fields.next()?, 16).ok()?;
+            let uid = fields.nth(3)?.parse().ok()?;
+            let inode = fields.nth(1)?.parse().ok()?;
+            (ours && owned(state, inode)).then_some(uid)
+        })
+    }
+}
+
+/// A socket that no process has open shows root as its owner.
+fn owned(state: u8, inode: u64) -> bool {
+    inode != 0 && CONNECTED.contains(&state)
+}
+
+fn sixteen(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&address.octets());
+            bytes
+        }
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+/// A socket for both kinds of addresses shows an IPv4 one in the longer form.
+fn same(found: &[u8], address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(short) => found == sixteen(address) || found == short.to_ipv6_mapped().octets(),
+        IpAddr::V6(_) => found == sixteen(address),
+    }
+}
+
+/// An address as `/proc/net/tcp` has it: words of four bytes as the machine would print them.
+fn written(address: SocketAddr) -> String {
+    let octets = sixteen(address.ip());
+    let words = if address.is_ipv4() { &octets[..4] } else { &octets[..] };
+    let hex =
+        |word: &[u8]| format!("{:08X}", u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+    let ip: String = words.chunks_exact(4).map(hex).collect();
+    format!("{ip}:{:04X}", address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+
+    /// A connection to `address`: their end, and ours. `None` on a machine without IPv6.
+    fn connected(address: &str) -> Option<(TcpStream, TcpStream)> {
+        let Ok(listener) = TcpListener::bind(address) else {
+            assert!(address.starts_with("[::"), "{address} can be bound on every machine");
+            return None;
+        };
+        let mut to = listener.local_addr().unwrap();
+        if to.ip().is_unspecified() {
+            to.set_ip("127.0.0.1".parse().unwrap());
+        }
+        let theirs = TcpStream::connect(to).unwrap();
+        let (ours, _) = listener.accept().unwrap();
+        Some((theirs, ours))
+    }
+
+    fn ends(ours: &TcpStream) -> End {
+        let (local, remote) = (ours.local_addr().unwrap(), ours.peer_addr().unwrap());
+        End { local: plain(local), remote: plain(remote) }
+    }
+
+    fn owner_of(ours: &TcpStream) -> Option<u32> {
+        owner(ours.local_addr().unwrap(), ours.peer_addr().unwrap())
+    }
+
+    fn myself() -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
+
+    #[test]
+    fn our_own_connection_is_ours_over_every_kind_of_address() {
+        for address in ["127.0.0.1:0", "127.9.8.7:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+            let Some((theirs, ours)) = connected(address) else { continue };
+            assert_eq!(owner_of(&ours), Some(myself()), "{address}");
+            let end = ends(&ours).turned();
+            assert_eq!(end.read(), Some(myself()), "{address}, from the list");
+            theirs.shutdown(Shutdown::Write).unwrap();
+            assert!(!is_gone(ours.local_addr().unwrap(), ours.peer_addr().unwrap()), "{address}");
+            assert_eq!(owner_of(&ours), Some(myself()), "{address}, after the last word");
+        }
+    }
+
+    #[test]
+    fn what_was_closed_is_a_strangers() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Some((theirs, ours)) = connected(address) else { continue };
+            drop(theirs);
+            assert_eq!(owner_of(&ours), None, "{address}: closed, and we do not know yet");
+            assert!(is_gone(ours.local_addr().unwrap(), ours.peer_addr().unwrap()), "{address}");
+            assert_eq!(ends(&ours).turned().read(), None, "{address}");
+            let end = ends(&ours);
+            drop(ours);
+            assert_eq!(owner(end.local, end.remote), None, "{address}: closed on both sides");
+        }
+    }
+
+    #[test]
+    fn a_listener_on_the_same_port_is_not_mistaken_for_the_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let theirs = listener.local_addr().unwrap();
+        let ours = "127.0.0.1:9".parse().unwrap();
+        assert_eq!(End { local: theirs, remote: ours }.ask(), Asked::NotThere);
+        assert_eq!(owner(ours, theirs), None);
+    }
+
+    #[test]
+    fn only_loopback_is_asked_about() {
+        let address = |text: &str| text.parse().unwrap();
+        assert_eq!(owner(address("192.0.2.1:80"), address("127.0.0.1:81")), None);
+        assert_eq!(owner(address("127.0.0.1:80"), address("192.0.2.1:81")), None);
+    }
+
+    /// Needs root: a thread that acts as somebody else opens the connection.
+    #[test]
+    fn another_users_connection_is_theirs() {
+        const SOMEBODY: u32 = 12345;
+        if myself() != 0 {
+            return;
+        }
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let to = listener.local_addr().unwrap();
+            let connect = std::thread::spawn(move || {
+                crate::raw::plain(libc::SYS_setfsuid, [SOMEBODY as usize]).unwrap();
+                TcpStream::connect(to).unwrap()
+            });
+            let theirs = connect.join().unwrap();
+            let (ours, _) = listener.accept().unwrap();
+            assert_eq!(owner_of(&ours), Some(SOMEBODY), "{address}");
+            assert_eq!(ends(&ours).turned().read(), Some(SOMEBODY), "{address}, from the list");
+            drop(theirs);
+        }
+    }
+
+    #[test]
+    fn strange_answers_are_no_owner() {
+        let (theirs, ours) = connected("127.0.0.1:0").unwrap();
+        let end = ends(&ours).turned();
+        let mut answer = [0; ANSWER];
+        assert_eq!(end.answered(&[]), Asked::Unanswered);
+        assert_eq!(end.answered(&answer), Asked::Unanswered);
+        answer[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+        assert_eq!(end.answered(&answer), Asked::NotThere, "another connection");
+        answer[HEADER + 4..HEADER + 40].copy_from_slice(&end.question()[HEADER + 8..HEADER + 44]);
+        answer[HEADER + 1] = CONNECTED[0];
+        assert_eq!(end.answered(&answer), Asked::Ownerless, "no inode: root is not meant");
+        answer[HEADER + 68] = 1;
+        assert_eq!(end.answered(&answer), Asked::Owner(0));
+        for state in [0, 2, 3, 6, 7, 10, 12] {
+            answer[HEADER + 1] = state;
+            assert_eq!(end.answered(&answer), Asked::Ownerless, "state {state}");
+        }
+        assert_eq!(end.answered(&answer[..ANSWER - 1]), Asked::Unanswered);
+        drop(theirs);
+    }
+}
