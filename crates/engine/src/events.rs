@@ -10,7 +10,7 @@ use proctor_core::time::Wall;
 use proctor_core::wire::{PhaseView, ServiceState};
 use std::collections::VecDeque;
 
-/// Events that are kept: a few minutes of a busy machine. Each takes 56 bytes.
+/// Events that are kept: a few minutes of a busy machine. Each takes 48 bytes.
 const MOST: usize = 4096;
 
 /// One event.
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn an_event_is_small() {
-        assert_eq!(size_of::<Event>(), 56);
+        assert_eq!(size_of::<Event>(), 48);
     }
 
     #[test]
