@@ -4,6 +4,7 @@
 
 mod added;
 mod answers;
+mod audit;
 mod commands;
 mod config;
 mod control;
@@ -35,5 +36,6 @@ mod support;
 mod surroundings;
 mod survival;
 mod takeover;
+mod tokens;
 mod trees;
 mod workflows;
