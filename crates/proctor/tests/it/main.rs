@@ -30,6 +30,7 @@ mod process;
 mod proctor_itself;
 mod requests;
 mod restarts;
+mod secrets;
 mod settings;
 mod stored_bytes;
 mod support;
