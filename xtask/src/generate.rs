@@ -13,8 +13,13 @@ const GENERATED: &[Generated] = &[
     ("docs/cli.md", None, proctor_front::cli::reference),
     ("docs/configuration.md", Some("reference"), proctor_core::config::reference),
     ("docs/errors.md", None, proctor_ops::error::reference),
+    ("docs/openapi.json", None, openapi),
     ("docs/proctor.schema.json", None, schema),
 ];
+
+fn openapi() -> String {
+    serde_json::to_string_pretty(&proctor_front::http::openapi()).expect("JSON has a text")
+}
 
 fn schema() -> String {
     serde_json::to_string_pretty(&proctor_core::config::schema()).expect("JSON has a text")

@@ -57,6 +57,8 @@ pub enum Principal {
     Token { id: TokenId, name: String, role: Role },
     /// Nobody said who. The front has asked the kernel that it is a process of this machine, of the owner or root.
     Anonymous,
+    /// Nobody said who, and the kernel does not say that it is one of those. They get nothing, and it is known that they tried.
+    Stranger,
 }
 
 impl fmt::Display for Principal {
@@ -65,6 +67,7 @@ impl fmt::Display for Principal {
             Principal::Local { uid } => write!(f, "user {uid}"),
             Principal::Token { name, role, .. } => write!(f, "token '{name}' ({role})"),
             Principal::Anonymous => f.write_str("a caller without a token"),
+            Principal::Stranger => f.write_str("a stranger"),
         }
     }
 }
@@ -143,10 +146,11 @@ pub fn allows(caller: &Caller, needs: Role, strangers: Strangers) -> Result<(), 
         Principal::Local { .. } => Role::Admin,
         Principal::Token { role, .. } => *role,
         Principal::Anonymous => anonymous(caller, strangers).ok_or(Refused::Unauthenticated)?,
+        Principal::Stranger => return Err(Refused::Unauthenticated),
     };
     match &caller.principal {
         _ if has >= needs => Ok(()),
-        Principal::Anonymous => Err(Refused::Unauthenticated),
+        Principal::Anonymous | Principal::Stranger => Err(Refused::Unauthenticated),
         Principal::Local { .. } | Principal::Token { .. } => Err(Refused::Forbidden { has, needs }),
     }
 }
@@ -202,6 +206,11 @@ mod tests {
         for far in [Some("10.0.0.7:9"), Some("[fe80::1]:9"), Some("[::ffff:10.0.0.7]:9")] {
             check(far, Role::Viewer, Strangers::Read, false);
             check(far, Role::Viewer, Strangers::All, false);
+        }
+        let stranger = caller(Principal::Stranger, Some("127.0.0.1:9"));
+        for strangers in [Strangers::Nothing, Strangers::Read, Strangers::All] {
+            let allowed = allows(&stranger, Role::Viewer, strangers);
+            assert_eq!(allowed, Err(Refused::Unauthenticated), "{strangers:?}");
         }
     }
 }

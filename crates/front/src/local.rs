@@ -182,7 +182,7 @@ async fn requests(
 }
 
 /// The machine's, which is that of clients who do not say otherwise. Our own `TZ` is that of whoever started us.
-fn zone() -> TimeZone {
+pub(crate) fn zone() -> TimeZone {
     if std::env::var_os("TZ").is_none() {
         return TimeZone::system();
     }

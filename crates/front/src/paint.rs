@@ -1,6 +1,8 @@
-//! What a style looks like in a terminal.
+//! What a style and an error look like in a terminal.
 
-use proctor_ops::show::{Paint, Style, unpainted};
+use jiff::tz::TimeZone;
+use proctor_ops::error::OpError;
+use proctor_ops::show::{Page, Paint, Style, unpainted};
 
 pub(crate) fn paint(colour: bool) -> Paint {
     if colour { painted } else { unpainted }
@@ -21,4 +23,18 @@ fn painted(style: Style, text: &str, out: &mut String) {
     out.push('m');
     out.push_str(text);
     out.push_str("\x1b[0m");
+}
+
+pub(crate) fn error_page(error: &OpError) -> Page {
+    let mut page = Page::new(TimeZone::system);
+    let mut lines = error.message.lines();
+    let first = lines.next().unwrap_or_default();
+    page.line().add(Style::Bad, "error: ").plain(first);
+    for line in lines {
+        page.line().plain(line);
+    }
+    for line in error.help.iter().flat_map(|help| help.lines()) {
+        page.line().add(Style::Good, "help: ").plain(line);
+    }
+    page
 }

@@ -166,6 +166,10 @@ impl Code {
         self.row().exit
     }
 
+    pub fn meaning(self) -> &'static str {
+        self.row().meaning
+    }
+
     pub fn http(self) -> u16 {
         self.row().http
     }

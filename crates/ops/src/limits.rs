@@ -199,7 +199,7 @@ fn of_all(effect: Effect) -> u32 {
 fn key(caller: &Caller) -> Key {
     match &caller.principal {
         Principal::Token { id, .. } => Key::Token(id.clone()),
-        Principal::Local { .. } | Principal::Anonymous => address(caller),
+        Principal::Local { .. } | Principal::Anonymous | Principal::Stranger => address(caller),
     }
 }
 

@@ -68,8 +68,37 @@ pub struct Meta {
     pub wants_caller: bool,
     /// Waits for services; completes the sentence "waiting for web …".
     pub waits: Option<&'static str>,
+    /// A place of its own over HTTP, beside the one that its name gives.
+    pub resource: Option<Resource>,
     /// Takes a while: has an id, can be cancelled, and runs in the background if asked to.
     pub follows: bool,
+}
+
+/// Where an operation is found over HTTP by what it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resource {
+    pub method: Method,
+    /// Below `/api/v1`, with at most one parameter: `/services/{name}/start`.
+    pub path: &'static str,
+    /// The field of the input that the parameter fills.
+    pub fills: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Post,
+    Delete,
+}
+
+impl Method {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Delete => "DELETE",
+        }
+    }
 }
 
 /// What a call may do to the world. The role it needs follows from it, unless the operation says otherwise.
@@ -121,6 +150,7 @@ impl Meta {
             launches: !matches!(effect, Effect::Read),
             wants_caller: false,
             waits: None,
+            resource: None,
             follows: false,
         }
     }
@@ -133,6 +163,11 @@ impl Meta {
     /// An operation that takes as long as it takes, and that somebody may want to follow or to cancel.
     pub const fn followed(self) -> Meta {
         Meta { follows: true, ..self.long() }
+    }
+
+    /// An operation that is also found at a path of its own; `fills` is the field for the parameter in it.
+    pub const fn at(self, method: Method, path: &'static str, fills: &'static str) -> Meta {
+        Meta { resource: Some(Resource { method, path, fills }), ..self }
     }
 
     /// An operation that answers late on purpose.

@@ -17,11 +17,13 @@ pub enum Form {
 }
 
 /// An output, encoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
     pub text: String,
     /// What was asked for is not what is.
     pub verdict: Option<Code>,
+    /// Of the state that it shows.
+    pub generation: Option<u64>,
     /// It says which operation goes on, not what came of it.
     pub background: bool,
 }
@@ -37,6 +39,7 @@ impl Reply {
                 page.render(width, paint)
             }
         };
-        Ok(Reply { text, verdict: output.verdict(), background: false })
+        let (verdict, generation) = (output.verdict(), output.generation());
+        Ok(Reply { text, verdict, generation, background: false })
     }
 }

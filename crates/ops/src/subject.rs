@@ -6,12 +6,26 @@ use serde_json::Value;
 
 /// Fields that name what an operation is done to. All others stay out: they may hold an environment or a password.
 const NAMES: &[&str] = &[
-    "name", "names", "service", "services", "group", "id", "config", "check", "binary", "mode",
+    "name",
+    "names",
+    "service",
+    "services",
+    "group",
+    "id",
+    "config",
+    "config_path",
+    "check",
+    "binary",
+    "mode",
+    "operation",
     "signal",
 ];
 
 /// Fields that hold a command; it is shown as in a status.
 const COMMANDS: &[&str] = &["command", "argv"];
+
+/// Fields that hold several commands.
+const WORKFLOWS: &[&str] = &["pre_commands", "post_commands"];
 
 /// Every text in those fields, in the order of the request.
 pub(crate) fn subjects(input: &Value) -> Vec<String> {
@@ -22,6 +36,8 @@ pub(crate) fn subjects(input: &Value) -> Vec<String> {
             found.extend(texts(value).map(String::from));
         } else if COMMANDS.contains(&key.as_str()) {
             found.push(command(value));
+        } else if WORKFLOWS.contains(&key.as_str()) {
+            found.extend(value.as_array().into_iter().flatten().map(command));
         }
     }
     found.retain(|text| !text.is_empty());
@@ -57,6 +73,9 @@ mod tests {
     #[test]
     fn names_are_told_and_secrets_are_not() {
         let check = |input: Value, expected: &[&str]| assert_eq!(subjects(&input), expected);
+        let workflow =
+            json!({ "service": "web", "pre_commands": ["make", ["x", "--token", "abc"]] });
+        check(workflow, &["web", "make", "x --token ***"]);
         check(json!({ "names": ["a", "b", 3], "wait": 5 }), &["a", "b"]);
         check(
             json!({ "name": "web", "env": ["TOKEN=abc"], "environment": { "A": "b" } }),

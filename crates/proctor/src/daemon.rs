@@ -1,5 +1,6 @@
 //! The daemon's role: the keeper's socket at 3, the clients' at 4, tokio in between.
 
+use crate::fronts;
 use crate::keeper::{self, Arguments, Manner, SELF};
 use anyhow::{Context, Result, anyhow};
 use proctor_core::home::Home;
@@ -57,8 +58,7 @@ async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener) -> Ending
         let binary = std::env::current_exe().unwrap_or_else(|_| SELF.into());
         let owner = operation::Caller::local(rustix::process::getuid().as_raw());
         let context = operation::Context::new(engine, context_home, binary, owner);
-        let Err(error) = proctor_front::local::serve(clients, context).await;
-        tracing::error!(%error, "clients cannot be served");
+        fronts::serve(clients, context).await;
     })
     .await
 }

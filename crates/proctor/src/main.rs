@@ -3,6 +3,7 @@
 //! `__keeper` and `__daemon` are how Proctor starts itself; people never type them.
 
 mod daemon;
+mod fronts;
 mod keeper;
 mod launch;
 

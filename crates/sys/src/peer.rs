@@ -28,6 +28,16 @@ pub fn owner(ours: SocketAddr, theirs: SocketAddr) -> Option<u32> {
     uid.filter(|uid| *uid != NO_NUMBER)
 }
 
+/// Is the other end closed for certain, so that nobody is there to read? One that only said its last word is not.
+pub fn is_gone(ours: SocketAddr, theirs: SocketAddr) -> bool {
+    let end = End { local: plain(ours), remote: plain(theirs) };
+    match end.turned().ask() {
+        Asked::Owner(_) | Asked::Unanswered => false,
+        Asked::Ownerless => true,
+        Asked::NotThere => answers(&end),
+    }
+}
+
 /// An IPv4 address that is written as an IPv6 one is the IPv4 address.
 fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
@@ -238,6 +248,7 @@ mod tests {
             let end = ends(&ours).turned();
             assert_eq!(end.read(), Some(myself()), "{address}, from the list");
             theirs.shutdown(Shutdown::Write).unwrap();
+            assert!(!is_gone(ours.local_addr().unwrap(), ours.peer_addr().unwrap()), "{address}");
             assert_eq!(owner_of(&ours), Some(myself()), "{address}, after the last word");
         }
     }
@@ -248,6 +259,7 @@ mod tests {
             let Some((theirs, ours)) = connected(address) else { continue };
             drop(theirs);
             assert_eq!(owner_of(&ours), None, "{address}: closed, and we do not know yet");
+            assert!(is_gone(ours.local_addr().unwrap(), ours.peer_addr().unwrap()), "{address}");
             assert_eq!(ends(&ours).turned().read(), None, "{address}");
             let end = ends(&ours);
             drop(ours);

@@ -21,12 +21,15 @@ const SHOWN_LINES: usize = 60;
 /// Where a program that counts its own lines puts the counts. Set by `cargo xtask coverage` alone.
 const PROFILE: &str = "LLVM_PROFILE_FILE";
 
-/// Tests run beside each other and beside a Proctor that somebody uses: none listens unless its test asks for it.
-const NO_LISTENERS: [(&str, &str); 2] = [("SUPERVISOR_PORT", "off"), ("PROCTOR_HTTP_PORT", "off")];
+/// Tests run beside each other and beside a Proctor that somebody uses: none listens unless its test asks for it, and then
+/// on any port that is free.
+const PORTS: [&str; 2] = ["SUPERVISOR_PORT", "PROCTOR_HTTP_PORT"];
 
 /// A home under a temporary folder. Dropping it kills the keeper, the daemon and every service in it.
 pub struct Home {
     folder: TempDir,
+    /// Of every listener on the network: `off`, or 0 for any that is free.
+    port: &'static str,
 }
 
 impl Home {
@@ -41,7 +44,24 @@ impl Home {
     #[track_caller]
     pub fn named(beginning: &str) -> Home {
         let folder = tempfile::Builder::new().prefix(beginning).tempdir_in("/tmp");
-        Home { folder: folder.expect("/tmp can be written") }
+        Home { folder: folder.expect("/tmp can be written"), port: "off" }
+    }
+
+    /// One whose daemon listens on the network, on ports of its own: [`Home::port`].
+    #[track_caller]
+    pub fn listening() -> Home {
+        let mut home = Home::new();
+        home.port = "0";
+        home
+    }
+
+    /// Where the running daemon listens for this front: `tcp` or `http`.
+    #[track_caller]
+    pub fn port(&self, front: &str) -> u16 {
+        wait::wait_for("the daemon to listen", COMMAND_LIMIT, || {
+            let status = self.json(["daemon", "status"]);
+            status["listening"][front].as_str()?.rsplit_once(':')?.1.parse().ok()
+        })
     }
 
     /// Both the home of Proctor and the working directory of its commands.
@@ -62,7 +82,7 @@ impl Home {
             .env("HOME", self.path())
             .env("LANG", "C.UTF-8")
             .env("TZ", "UTC")
-            .envs(NO_LISTENERS)
+            .envs(PORTS.map(|variable| (variable, self.port)))
             .envs(std::env::var_os(PROFILE).map(|file| (PROFILE, file)))
             .current_dir(self.path())
             .stdin(Stdio::null());

@@ -6,12 +6,14 @@
 mod binary;
 mod groups;
 mod home;
+mod http;
 mod process;
 mod sweep;
 mod wait;
 
 pub use binary::{proctor, victim};
 pub use home::Home;
+pub use http::{Event, Http, Response, Stream, exchange};
 pub use process::{
     Recorded, alive, children, descendants_alive, finish, free_port, kill9, recorded, running,
     signal, with_variable,

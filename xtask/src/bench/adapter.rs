@@ -76,8 +76,8 @@ pub(crate) trait Adapter {
     /// What was set and why, what it cannot do; a sentence for readers of the table.
     fn settings(&self) -> &'static str;
 
-    fn takes(&self, _part: Part) -> bool {
-        true
+    fn takes(&self, part: Part) -> bool {
+        !matches!(part, Part::Hostile)
     }
 
     /// Does it stay without any service?
@@ -113,6 +113,11 @@ pub(crate) trait Adapter {
 
     /// A whole command that shows one service.
     fn status(&self, _case: &Case, _service: usize) -> Option<Command> {
+        None
+    }
+
+    /// A command that says as JSON how it is, and where it listens.
+    fn own_status(&self, _case: &Case) -> Option<Command> {
         None
     }
 

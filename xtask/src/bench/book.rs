@@ -12,6 +12,8 @@ pub(crate) enum Measure {
     CrashManyWorst,
     MemoryNone,
     MemoryMany,
+    /// Right after commands, before anything was let go of.
+    MemoryAwake,
     MemoryEach,
     MainNone,
     MainMany,
@@ -25,6 +27,27 @@ pub(crate) enum Measure {
     StatusMany,
     ListOne,
     ListMany,
+    /// `status` while nobody else is there.
+    CrowdNone,
+    CrowdIdle(Port),
+    CrowdSlow(Port),
+    CrowdMemory,
+}
+
+/// Where a crowd connects to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Port {
+    Tcp,
+    Http,
+}
+
+impl Port {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Port::Tcp => "tcp",
+            Port::Http => "http",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +68,11 @@ impl Measure {
     pub(crate) fn all() -> Vec<Measure> {
         use Measure::*;
         let mut all = vec![Start, Stop, CrashOne, CrashOneWorst, CrashMany, CrashManyWorst];
-        all.extend([MemoryNone, MemoryMany, MemoryEach, MainNone, MainMany, Idle]);
+        all.extend([MemoryNone, MemoryMany, MemoryAwake, MemoryEach, MainNone, MainMany, Idle]);
         all.extend(WRITERS.iter().map(|&writers| Logs(writers)));
-        all.extend([Wrong, Fairness, StatusOne, StatusMany, ListOne, ListMany]);
+        all.extend([Wrong, Fairness, StatusOne, StatusMany, ListOne, ListMany, CrowdNone]);
+        all.extend([Port::Tcp, Port::Http].into_iter().flat_map(|p| [CrowdIdle(p), CrowdSlow(p)]));
+        all.push(CrowdMemory);
         all
     }
 
@@ -56,10 +81,13 @@ impl Measure {
         match self {
             Start | Stop => Part::Start,
             CrashOne | CrashOneWorst | CrashMany | CrashManyWorst => Part::Crash,
-            MemoryNone | MemoryMany | MemoryEach | MainNone | MainMany => Part::Memory,
+            MemoryNone | MemoryMany | MemoryAwake | MemoryEach | MainNone | MainMany => {
+                Part::Memory
+            }
             Idle => Part::Idle,
             Logs(_) | Wrong | Fairness => Part::Logs,
             StatusOne | StatusMany | ListOne | ListMany => Part::Cli,
+            CrowdNone | CrowdIdle(_) | CrowdSlow(_) | CrowdMemory => Part::Hostile,
         }
     }
 
@@ -69,12 +97,14 @@ impl Measure {
             Start | Stop | CrashOne | CrashOneWorst | CrashMany | CrashManyWorst => {
                 Unit::Milliseconds
             }
-            MemoryNone | MemoryMany | MemoryEach | MainNone | MainMany => Unit::Kibibytes,
+            MemoryNone | MemoryMany | MemoryAwake | MemoryEach | MainNone | MainMany
+            | CrowdMemory => Unit::Kibibytes,
             Idle => Unit::Percent,
             Logs(_) => Unit::MegabytesPerSecond,
             Wrong => Unit::Lines,
             Fairness => Unit::Times,
             StatusOne | StatusMany | ListOne | ListMany => Unit::Milliseconds,
+            CrowdNone | CrowdIdle(_) | CrowdSlow(_) => Unit::Milliseconds,
         }
     }
 
@@ -89,7 +119,10 @@ impl Measure {
             CrashMany => format!("Crash to running again, {many} services, median"),
             CrashManyWorst => format!("Crash to running again, {many} services, 99th percentile"),
             MemoryNone => "Memory (PSS) of all its processes, no service".to_owned(),
-            MemoryMany => format!("Memory (PSS) of all its processes, {many} services"),
+            MemoryMany => format!("Memory (PSS) of all its processes, {many} services, at rest"),
+            MemoryAwake => {
+                format!("Memory (PSS) of all its processes, {many} services, just after commands")
+            }
             MemoryEach => "Memory (PSS), share of one service".to_owned(),
             MainNone => "Memory (PSS) of the parent of services alone, no service".to_owned(),
             MainMany => format!("Memory (PSS) of the parent of services alone, {many} services"),
@@ -102,6 +135,14 @@ impl Measure {
             StatusMany => format!("Status of a service as a whole command, {many} services"),
             ListOne => "List as a whole command, 1 service".to_owned(),
             ListMany => format!("List as a whole command, {many} services"),
+            CrowdNone => "Status as a whole command, 99th percentile".to_owned(),
+            CrowdIdle(port) => {
+                format!("The same while a crowd sits idle on the {} port", port.name())
+            }
+            CrowdSlow(port) => {
+                format!("The same while a crowd dawdles on the {} port", port.name())
+            }
+            CrowdMemory => "Memory (PSS) of all its processes, with the worst of crowds".to_owned(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What Proctor's figures should be, as ratios to the bare kernel in the same run or as plain limits.
 
-use super::book::{Book, Measure};
+use super::book::{Book, Measure, Port};
 use super::measure::cli::MINIMAL;
 
 pub(crate) struct Goal {
@@ -18,6 +18,8 @@ enum Figure {
     Worst(Measure),
     /// Proctor's to the best of all peers'.
     ToBestPeer(Measure),
+    /// Of one of ours to another.
+    Within(Measure, Measure),
     /// From none to many, divided by their number.
     KeeperEach,
 }
@@ -42,6 +44,10 @@ const fn goal(says: &'static str, figure: Figure, limit: Limit) -> Goal {
 
 const fn to_bare(measure: Measure) -> Figure {
     Figure::Ratio(measure, "bare")
+}
+
+const fn to_quiet(measure: Measure) -> Figure {
+    Figure::Within(measure, Measure::CrowdNone)
 }
 
 const fn to_minimal(measure: Measure) -> Figure {
@@ -132,6 +138,26 @@ pub(crate) const GOALS: &[Goal] = &[
         to_minimal(Measure::ListMany),
         Limit::AtMost(5.0),
     ),
+    goal(
+        "`status` with a crowd of idle clients on the TCP port, 99th percentile, ≤ 3 × without",
+        to_quiet(Measure::CrowdIdle(Port::Tcp)),
+        Limit::AtMost(3.0),
+    ),
+    goal(
+        "`status` with a crowd of slow clients on the TCP port, 99th percentile, ≤ 3 × without",
+        to_quiet(Measure::CrowdSlow(Port::Tcp)),
+        Limit::AtMost(3.0),
+    ),
+    goal(
+        "`status` with a crowd of idle clients on the HTTP port, 99th percentile, ≤ 3 × without",
+        to_quiet(Measure::CrowdIdle(Port::Http)),
+        Limit::AtMost(3.0),
+    ),
+    goal(
+        "`status` with a crowd of slow clients on the HTTP port, 99th percentile, ≤ 3 × without",
+        to_quiet(Measure::CrowdSlow(Port::Http)),
+        Limit::AtMost(3.0),
+    ),
 ];
 
 impl Goal {
@@ -152,6 +178,7 @@ impl Figure {
         match self {
             Figure::Ratio(measure, base) => Some(own(measure)? / book.median(measure, base)?),
             Figure::Value(measure) => own(measure),
+            Figure::Within(measure, base) => Some(own(measure)? / own(base)?),
             Figure::Worst(measure) => book.most(measure, "proctor"),
             Figure::ToBestPeer(measure) => Some(own(measure)? / best_peer(book, measure)?),
             Figure::KeeperEach => {

@@ -9,7 +9,7 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [--quick] [--only PART] [--peers a,b,c] [--scratch DIR] [--write]
 
   --quick        small numbers, once: does everything work?
-  --only PART    start, crash, memory, idle, logs or cli; may be given more than once
+  --only PART    start, crash, memory, idle, logs, cli or hostile; may be given more than once
   --peers a,b,c  only these; `none` for Proctor and the bare kernel alone
   --scratch DIR  where peers are installed and everything runs; target/bench-peers if not given
   --write        write the table to docs/benchmarks.md, too";
@@ -22,6 +22,7 @@ pub(crate) enum Part {
     Idle,
     Logs,
     Cli,
+    Hostile,
 }
 
 const PARTS: &[(&str, Part)] = &[
@@ -31,6 +32,7 @@ const PARTS: &[(&str, Part)] = &[
     ("idle", Part::Idle),
     ("logs", Part::Logs),
     ("cli", Part::Cli),
+    ("hostile", Part::Hostile),
 ];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -54,11 +56,13 @@ pub(crate) struct Plan {
     /// Until a supervisor that has started everything is at rest.
     pub(crate) settle: Duration,
     pub(crate) log_bytes: u64,
+    /// Connections of hostile clients to one port.
+    pub(crate) crowd: usize,
     /// For the kills or the commands of one figure: what is slow is done less often.
     pub(crate) patience: Duration,
 }
 
-/// With all peers it takes about three quarters of an hour on 2 cores.
+/// With all peers it takes about half an hour on 2 cores.
 const FULL: Plan = Plan {
     quick: false,
     repeats: 3,
@@ -68,6 +72,7 @@ const FULL: Plan = Plan {
     idle: Duration::from_secs(15),
     settle: Duration::from_secs(2),
     log_bytes: 512 << 20,
+    crowd: 5000,
     patience: Duration::from_secs(5),
 };
 
@@ -80,6 +85,7 @@ const QUICK: Plan = Plan {
     idle: Duration::from_secs(5),
     settle: Duration::from_secs(1),
     log_bytes: 64 << 20,
+    crowd: 1000,
     patience: Duration::from_secs(8),
 };
 

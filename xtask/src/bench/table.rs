@@ -45,8 +45,8 @@ fn introduction(options: &Options, facts: &[(&'static str, String)]) -> String {
     };
     format!(
         "# Benchmarks\n\nWritten by `cargo xtask bench --write`: everything in one run on one machine ({}). \
-         The ratios are what to look at; times depend on the machine. Each figure was taken {repeats}; \
-         the median is compared.\n\n{quick}",
+         The ratios are what to look at; times depend on the machine. Each figure was taken {repeats} \
+         (of peers, all but log capture once); the median is compared.\n\n{quick}",
         facts.join(", ")
     )
 }
@@ -100,7 +100,7 @@ fn base(measure: Measure) -> Option<&'static str> {
         Part::Start | Part::Crash => Some("bare"),
         Part::Cli => Some(MINIMAL),
         Part::Logs => matches!(measure, Measure::Logs(_)).then_some("bare splice"),
-        Part::Memory | Part::Idle => None,
+        Part::Memory | Part::Idle | Part::Hostile => None,
     }
 }
 

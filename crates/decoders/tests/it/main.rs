@@ -66,6 +66,7 @@ decoders!(
     tokens_json,
     audit_line,
     requests,
+    control,
     views,
     outputs,
     proc_stat,

@@ -119,6 +119,7 @@ impl Call {
                     (Some(id.0.clone()), Some(name.clone()), Some(*role));
             }
             Principal::Anonymous => call.who = "anonymous".into(),
+            Principal::Stranger => call.who = "stranger".into(),
         }
         call
     }

@@ -16,7 +16,9 @@ fn opened(folder: &Path) -> Tokens {
 fn name_of(principal: Option<Principal>) -> Option<String> {
     match principal? {
         Principal::Token { name, .. } => Some(name),
-        other @ (Principal::Local { .. } | Principal::Anonymous) => panic!("{other:?}"),
+        other @ (Principal::Local { .. } | Principal::Anonymous | Principal::Stranger) => {
+            panic!("{other:?}")
+        }
     }
 }
 

@@ -1,13 +1,13 @@
 //! What is written and how: colours, width, JSON, quiet. Everything the command line says goes through here.
 
 use super::Failure;
-use crate::paint::paint;
+use crate::paint::{error_page, paint};
 use crate::protocol::{Look, Shown};
 use clap::ArgMatches;
 use jiff::tz::TimeZone;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::Effect;
-use proctor_ops::show::{Page, Style};
+use proctor_ops::show::Page;
 use proctor_ops::table::Entry;
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal, Write};
@@ -107,17 +107,7 @@ impl Terminal {
         if self.json {
             return json_error(error);
         }
-        let mut page = Page::new(TimeZone::system);
-        let mut lines = error.message.lines();
-        let first = lines.next().unwrap_or_default();
-        page.line().add(Style::Bad, "error: ").plain(first);
-        for line in lines {
-            page.line().plain(line);
-        }
-        for line in error.help.iter().flat_map(|help| help.lines()) {
-            page.line().add(Style::Good, "help: ").plain(line);
-        }
-        self.note_always(&page.render(None, paint(self.colour.stderr)));
+        self.note_always(&error_page(error).render(None, paint(self.colour.stderr)));
     }
 
     pub(crate) fn colours_stdout(&self) -> bool {

@@ -16,12 +16,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// From one attempt to get a port that is taken to the next.
 const TRY_AGAIN: Duration = Duration::from_secs(3);
+
+/// Connections that wait to be accepted. Whoever finds no place there is kept waiting for a second by its kernel, and a crowd
+/// that connects at once is not to do that to others.
+const BACKLOG: u32 = 4096;
 
 /// After a failed accept (no descriptors left): long enough for one to be freed, too short to be noticed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -96,7 +100,7 @@ async fn bind(place: Place, report: &impl Fn(State)) -> TcpListener {
     };
     let mut told = None;
     loop {
-        let bound = match TcpListener::bind(address).await {
+        let bound = match open(address) {
             Ok(listener) => listener.local_addr().map(|local| (listener, local)),
             Err(error) => Err(error),
         };
@@ -117,6 +121,14 @@ async fn bind(place: Place, report: &impl Fn(State)) -> TcpListener {
         }
         tokio::time::sleep(TRY_AGAIN).await;
     }
+}
+
+fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A connection that is fading out is no obstacle.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 async fn why_not(address: SocketAddr, error: &io::Error) -> String {

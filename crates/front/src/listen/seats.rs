@@ -136,8 +136,8 @@ impl Seat {
     }
 
     /// Waits until the connection is to end.
-    pub async fn leave(&mut self) -> Leave {
-        match self.leave.wait_for(Option::is_some).await.as_deref() {
+    pub async fn leave(&self) -> Leave {
+        match self.leave.clone().wait_for(Option::is_some).await.as_deref() {
             Ok(Some(leave)) => *leave,
             Ok(None) | Err(_) => Leave::Now,
         }

@@ -15,14 +15,14 @@ fn program() -> PathBuf {
     path
 }
 
-fn command(home: &Path, words: &[&str]) -> Command {
+pub(crate) fn command(home: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.arg("--home").arg(home).args(words).env_clear().env("HOME", home);
     command.current_dir(home).stdin(Stdio::null());
     command
 }
 
-struct Said {
+pub(crate) struct Said {
     code: i32,
     out: String,
     err: String,
@@ -32,7 +32,7 @@ fn run(daemon: &Daemon, words: &[&str]) -> Said {
     said(command(daemon.folder.path(), words))
 }
 
-fn said(mut command: Command) -> Said {
+pub(crate) fn said(mut command: Command) -> Said {
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Said {

@@ -1,7 +1,9 @@
-//! The socket and the command line, against a scripted daemon.
+//! The sockets and the command line, against a scripted daemon.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod cli;
 mod local;
+mod parity;
 mod script;
+mod tcp;

@@ -1,18 +1,22 @@
 //! A daemon that answers from a script: the real server of the socket, with a test's own answers behind it.
 
+use proctor_core::config::listen::{Listeners, Place};
+use proctor_front::listen::{Listener, State};
 use proctor_front::local::{Dispatch, serve_with};
+use proctor_front::tcp;
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operation::{Caller, Principal};
+use proctor_ops::operation::{Caller, Principal, Role, TokenId};
 use proctor_ops::reply::{Form, Reply};
 use proctor_ops::show::Page;
 use proctor_ops::table::find;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send>>;
 type Script = Box<dyn Fn(&str, &Value) -> Answer + Send + Sync>;
@@ -27,9 +31,15 @@ pub(crate) fn never() -> Answer {
     Box::pin(std::future::pending())
 }
 
+/// The one token that is known: an operator's.
+pub(crate) const TOKEN: &str = "proctor_test";
+
 pub(crate) struct Daemon {
     pub(crate) folder: TempDir,
     calls: Arc<Mutex<Vec<(String, Value)>>>,
+    callers: Arc<Mutex<Vec<Caller>>>,
+    /// Of the control port.
+    pub(crate) control: SocketAddr,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,34 +47,43 @@ pub(crate) struct Daemon {
 struct Scripted {
     script: Script,
     calls: Arc<Mutex<Vec<(String, Value)>>>,
+    callers: Arc<Mutex<Vec<Caller>>>,
 }
 
 impl Dispatch for Scripted {
     fn dispatch(
         &self,
-        _: Caller,
+        caller: Caller,
         op: String,
         input: Value,
         form: Form,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send>> {
         let answer = (self.script)(&op, &input);
         self.calls.lock().unwrap().push((op.clone(), input));
+        self.callers.lock().unwrap().push(caller);
         Box::pin(async move { reply(&op, &answer.await?, form) })
     }
 
-    fn authenticate(&self, _: Caller, _: &str) -> Result<Principal, OpError> {
-        Err(OpError::new(Code::Unauthenticated, "no token is known here"))
+    fn authenticate(&self, _: Caller, presented: &str) -> Result<Principal, OpError> {
+        match presented {
+            TOKEN => Ok(Principal::Token {
+                id: TokenId("t1".into()),
+                name: "ci".into(),
+                role: Role::Operator,
+            }),
+            _ => Err(OpError::new(Code::Unauthenticated, "this token is not valid")),
+        }
     }
 }
 
 /// The script's output in the form that was asked for.
 fn reply(op: &str, output: &Value, form: Form) -> Result<Reply, OpError> {
     match form {
-        Form::Json => Ok(Reply { text: output.to_string(), verdict: None, background: false }),
+        Form::Json => Ok(Reply { text: output.to_string(), ..Reply::default() }),
         Form::Page { width, paint, zone: _ } => {
             let mut page = Page::new(|| jiff::tz::TimeZone::UTC);
             let verdict = find(op).ok_or_else(|| unknown(op))?.show(output, &mut page)?;
-            Ok(Reply { text: page.render(width, paint), verdict, background: false })
+            Ok(Reply { text: page.render(width, paint), verdict, ..Reply::default() })
         }
     }
 }
@@ -75,20 +94,25 @@ impl Daemon {
         std::fs::create_dir(folder.path().join("run")).unwrap();
         let listener =
             proctor_sys::socket::listen(&folder.path().join("run/proctor.sock")).unwrap();
-        let calls = Arc::new(Mutex::new(Vec::new()));
-        let scripted = Scripted { script: Box::new(script), calls: calls.clone() };
+        let (calls, callers) = <(Arc<Mutex<Vec<_>>>, Arc<Mutex<Vec<_>>>)>::default();
+        let script: Script = Box::new(script);
+        let scripted = Scripted { script, calls: calls.clone(), callers: callers.clone() };
         let (end, ended) = oneshot::channel();
+        let (found, control) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let scripted: Arc<dyn Dispatch> = Arc::new(scripted);
             runtime.block_on(async {
                 tokio::select! {
-                    failed = serve_with(listener, Arc::new(scripted)) => panic!("{failed:?}"),
+                    failed = serve_with(listener, Arc::clone(&scripted)) => panic!("{failed:?}"),
+                    never = tcp::serve(anywhere(found), scripted) => match never {},
                     _ = ended => {}
                 }
             });
         });
-        Daemon { folder, calls, end: Some(end), thread: Some(thread) }
+        let control = control.recv().unwrap();
+        Daemon { folder, calls, callers, control, end: Some(end), thread: Some(thread) }
     }
 
     /// One operation with one answer; everything else is unknown.
@@ -105,6 +129,11 @@ impl Daemon {
     /// What was asked so far.
     pub(crate) fn calls(&self) -> Vec<(String, Value)> {
         self.calls.lock().unwrap().clone()
+    }
+
+    /// Who asked, in the same order.
+    pub(crate) fn callers(&self) -> Vec<Caller> {
+        self.callers.lock().unwrap().clone()
     }
 
     /// The input of the first call of this operation.
@@ -126,6 +155,22 @@ impl Drop for Daemon {
             thread.join().unwrap();
         }
     }
+}
+
+/// A listener on any free port, which is told.
+fn anywhere(found: mpsc::Sender<SocketAddr>) -> Listener<impl Fn(State)> {
+    let local = SocketAddr::from(([127, 0, 0, 1], 0));
+    let (keep, wanted) =
+        watch::channel(Arc::new(Listeners { tcp: Place::At(local), ..Listeners::OFF }));
+    let report = move |state| {
+        // Nobody wants another place while the test runs.
+        let _kept = &keep;
+        match state {
+            State::At(address) => found.send(address).unwrap(),
+            State::Off | State::Trouble(_) => panic!("{state:?}"),
+        }
+    };
+    Listener { wanted, place: |wanted| wanted.tcp, report }
 }
 
 pub(crate) fn unknown(op: &str) -> OpError {

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::moment::{rfc3339, seconds_between, span};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use crate::status::{ServiceStatus, State};
 use proctor_core::time::Wall;
@@ -60,7 +60,7 @@ Examples:
   proctor daemon status
   proctor daemon status --json",
         launches: false,
-        ..Meta::of("daemon.status", Effect::Read)
+        ..Meta::of("daemon.status", Effect::Read).at(Method::Get, "/daemon", "")
     };
 
     async fn run(context: &Context, _: Input) -> Result<Output, OpError> {
@@ -124,6 +124,10 @@ impl Output {
 }
 
 impl Show for Output {
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
+    }
+
     fn show(&self, page: &mut Page) {
         let process = |p: &Process| format!("pid {}, up {}", p.pid, span(p.uptime_seconds as f64));
         page.line()

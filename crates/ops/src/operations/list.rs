@@ -1,7 +1,7 @@
 //! `service.list`: every service in one line each.
 
 use crate::error::OpError;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::operations::status::{Measure, measure, say_unmeasured, statuses};
 use crate::show::{Page, Show};
 use crate::status::{ServiceStatus, State, overview};
@@ -34,6 +34,9 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
+    /// Grows with every change
+    #[serde(default)]
+    pub generation: u64,
     pub services: Vec<ServiceStatus>,
     /// CPU and memory were left out: there are more than 100 services, and `usage` was not asked for
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -52,15 +55,16 @@ Examples:
   proctor list
   proctor ls --state failed --state backoff
   proctor list --group backend --json",
-        ..Meta::of("service.list", Effect::Read)
+        ..Meta::of("service.list", Effect::Read).at(Method::Get, "/services", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let names = names(context, &input.group)?;
         let measure = measure(input.usage, input.no_usage, names.len());
+        let generation = context.engine.read(|view| view.generation);
         let mut services = statuses(context, &names, measure == Measure::All).await;
         services.retain(|service| input.state.is_empty() || input.state.contains(&service.state));
-        Ok(Output { services, unmeasured: measure == Measure::TooMany })
+        Ok(Output { generation, services, unmeasured: measure == Measure::TooMany })
     }
 }
 
@@ -72,6 +76,10 @@ fn names(context: &Context, groups: &[String]) -> Result<Vec<ServiceName>, OpErr
 }
 
 impl Show for Output {
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
+    }
+
     fn show(&self, page: &mut Page) {
         if self.services.is_empty() {
             page.line().dim("no services; `proctor up` runs what proctor.yaml says, `proctor start --name` adds one");

@@ -4,7 +4,7 @@
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
 use crate::moment::{self, rfc3339};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::harmless::{Colours, harmless_line};
 use crate::show::{Page, Show, Style};
 use base64::Engine as _;
@@ -138,7 +138,11 @@ Examples:
   proctor logs -f web worker
   proctor logs web --since 10m --stream stderr
   proctor logs web -n 1000 --grep 'error|warn'",
-        ..Meta::of("log.read", Effect::Read).long()
+        ..Meta::of("log.read", Effect::Read).long().at(
+            Method::Get,
+            "/services/{name}/logs",
+            "services",
+        )
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

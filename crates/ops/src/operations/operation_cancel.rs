@@ -2,7 +2,7 @@
 
 use super::operation_status::OperationStatus;
 use crate::error::{Code, OpError};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use crate::underway::Outcome;
 use schemars::JsonSchema;
@@ -44,7 +44,7 @@ does not undo half a restart.
 Examples:
   proctor operation cancel 1f0c93aa",
         launches: false,
-        ..Meta::of("operation.cancel", Effect::Write)
+        ..Meta::of("operation.cancel", Effect::Write).at(Method::Post, "/operations/{id}/cancel", "operation")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

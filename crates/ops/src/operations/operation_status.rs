@@ -4,7 +4,7 @@ use super::operation_list::style;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
 use crate::moment::{rfc3339, seconds_between, span};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use crate::underway::{Call, Outcome};
 use proctor_core::access;
@@ -87,7 +87,11 @@ Examples:
   proctor operation status 1f0c93aa --wait
   proctor restart web --background --json",
         launches: false,
-        ..Meta::of("operation.status", Effect::Read).long()
+        ..Meta::of("operation.status", Effect::Read).long().at(
+            Method::Get,
+            "/operations/{id}",
+            "operation",
+        )
     };
 
     async fn run(context: &Context, input: Input) -> Result<OperationStatus, OpError> {

@@ -83,8 +83,8 @@ impl Show for Output {
     fn show(&self, page: &mut Page) {
         page.line().plain(format!("{} is in force", self.source));
         let lists = [
-            (&self.added, "new; `proctor start` starts it", Style::Plain),
-            (&self.removed, "removed: it is no longer in the configuration", Style::Plain),
+            (&self.added, "is new: `proctor start` starts it", Style::Plain),
+            (&self.removed, "was removed: it is no longer in the configuration", Style::Plain),
             (
                 &self.stale,
                 "runs with its old settings; `proctor restart` applies them",

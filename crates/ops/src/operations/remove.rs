@@ -3,7 +3,7 @@
 use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
 use crate::input::Patience;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
 use crate::show::{Page, Show};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -54,6 +54,7 @@ Examples:
         // What runs is defined by who may define it.
         role: Role::Admin,
         ..Meta::of("service.remove", Effect::Write).waiting("to stop")
+            .at(Method::Delete, "/services/{name}", "names")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

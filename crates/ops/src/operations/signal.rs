@@ -1,7 +1,7 @@
 //! `service.signal`: send a signal to services.
 
 use crate::error::OpError;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show};
 use proctor_core::config::signal;
 use proctor_core::wire::Whom;
@@ -43,6 +43,7 @@ Examples:
   proctor signal nginx HUP
   proctor signal worker USR1 --tree",
         ..Meta::of("service.signal", Effect::Write)
+            .at(Method::Post, "/services/{name}/signal", "name")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -3,7 +3,7 @@
 use super::stop::named;
 use crate::error::OpError;
 use crate::input::{Caller, Definition, Patience};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
 use crate::settle::{Changed, Goal, before, report, settle};
 use crate::status::State;
 use proctor_core::lifecycle::Wish;
@@ -61,6 +61,7 @@ Examples:
   proctor start --name job --once -- ./import --all",
         role: Role::Operator,
         ..Meta::of("service.start", Effect::Exec).waiting("to start").with_caller()
+            .at(Method::Post, "/services/{name}/start", "names")
     };
 
     fn role(input: &Input) -> Role {

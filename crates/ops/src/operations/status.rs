@@ -1,7 +1,7 @@
 //! `service.status`: all that is known of services.
 
 use crate::error::{Code, OpError};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show};
 use crate::status::{ServiceStatus, State, detail, overview};
 use proctor_core::name::ServiceName;
@@ -55,7 +55,7 @@ Examples:
   proctor status web
   proctor status --json
   proctor status web --check && echo web is up",
-        ..Meta::of("service.status", Effect::Read)
+        ..Meta::of("service.status", Effect::Read).at(Method::Get, "/services/{name}", "names")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
@@ -130,6 +130,10 @@ impl Show for Output {
         if self.unmeasured {
             say_unmeasured(page);
         }
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.generation)
     }
 
     fn verdict(&self) -> Option<Code> {

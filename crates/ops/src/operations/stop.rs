@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::input::Patience;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::settle::{Changed, Goal, before, report, settle};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
@@ -41,6 +41,7 @@ Examples:
   proctor stop web worker --timeout 5
   proctor stop all",
         ..Meta::of("service.stop", Effect::Write).waiting("to stop")
+            .at(Method::Post, "/services/{name}/stop", "names")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {

@@ -4,7 +4,7 @@ use super::status::statuses;
 use super::stop::named;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show};
 use crate::status::{ServiceStatus, overview};
 use proctor_core::wire::PhaseView;
@@ -76,7 +76,11 @@ Returns at once when a service has failed and cannot get there by itself.
 Examples:
   proctor wait web --until healthy --timeout 30
   proctor wait import --until stopped",
-        ..Meta::of("service.wait", Effect::Read).waiting("")
+        ..Meta::of("service.wait", Effect::Read).waiting("").at(
+            Method::Get,
+            "/services/{name}/wait",
+            "names",
+        )
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -16,6 +16,11 @@ pub use layout::{Column, Fit, Table};
 pub trait Show {
     fn show(&self, page: &mut Page);
 
+    /// The generation of the state that this shows: while that is the same, nothing has happened.
+    fn generation(&self) -> Option<u64> {
+        None
+    }
+
     /// The call succeeded, but what was asked for is not what is: the code that says so.
     fn verdict(&self) -> Option<Code> {
         None

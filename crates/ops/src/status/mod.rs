@@ -23,6 +23,8 @@ pub struct ServiceStatus {
     pub pid: Option<u32>,
     /// Id of the present run
     pub run: Option<String>,
+    /// When the present run began (RFC 3339)
+    pub started: Option<String>,
     /// When it came into this state (RFC 3339)
     pub since: Option<String>,
     /// Of the present run
@@ -176,6 +178,7 @@ impl ServiceStatus {
             state: state.map_or(State::Stopped, |s| state_of(&s.phase)),
             pid: run.map(|r| r.pid).filter(|pid| *pid != 0),
             run: run.map(|r| r.id.to_string()),
+            started: run.map(|r| rfc3339(r.started)),
             since: state.map(|s| rfc3339(s.since)),
             uptime_seconds: run.map(|r| seconds_between(r.started, now.wall) as u64),
             restarts: state.map_or(0, |s| s.restarts),

@@ -131,7 +131,10 @@ impl Call {
 
     /// It is over, with this answer.
     pub(crate) fn end(&self, answer: &Result<Reply, OpError>, keep: bool) {
-        let at = proctor_sys::clock::now().wall;
+        self.end_at(proctor_sys::clock::now().wall, answer, keep);
+    }
+
+    pub(super) fn end_at(&self, at: Wall, answer: &Result<Reply, OpError>, keep: bool) {
         let end = match answer {
             Ok(reply) => {
                 let good = reply.verdict.is_none();

@@ -1,5 +1,7 @@
 //! What the documentation shows is true: its configurations are right, its commands exist.
 
+use crate::control::{Control, admin, listening};
+use crate::support::{service, services};
 use proctor_testkit::Home;
 use std::path::{Path, PathBuf};
 
@@ -96,4 +98,52 @@ fn every_command_in_the_documentation_exists() {
         }
     }
     assert!(seen >= 5, "only {seen} commands were found in {} blocks", blocks.len());
+}
+
+/// What is typed and what comes back, as a block shows it.
+fn exchanges(text: &str) -> Vec<(String, String)> {
+    let mut exchanges: Vec<(String, String)> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix("> "), exchanges.last_mut()) {
+            (Some(said), _) => exchanges.push((said.to_owned(), String::new())),
+            (None, Some((_, answer))) => *answer += &format!("{line}\n"),
+            (None, None) => panic!("an answer to nothing: {line}"),
+        }
+    }
+    exchanges
+}
+
+/// Is this what was shown, where `…` stands for anything?
+fn matches(shown: &str, text: &str) -> bool {
+    let (shown, text) = (shown.trim_end(), text.trim_end());
+    let Some((begin, others)) = shown.split_once('…') else { return shown == text };
+    let Some(mut rest) = text.strip_prefix(begin) else { return false };
+    let (middle, end) = others.rsplit_once('…').map_or((None, others), |(m, end)| (Some(m), end));
+    for part in middle.into_iter().flat_map(|middle| middle.split('…')) {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(end)
+}
+
+#[test]
+fn every_session_at_the_control_port_in_the_documentation_goes_like_that() {
+    let blocks = blocks("control");
+    assert!(blocks.len() >= 2, "only {} sessions were found", blocks.len());
+    for block in blocks {
+        let all = [service("web", &["--lines", "2"], "primary: true"), service("db", &[], "")];
+        let home = listening(&services(&all));
+        let (token, mut control) = (admin(&home), Control::connect(home.port("tcp")));
+        for (said, shown) in exchanges(&block.text) {
+            let said = said.replace("TOKEN", &token);
+            let answer = match said.starts_with(['{', '"']) {
+                true => control.line(&said),
+                false if said == "quit" => break,
+                false => control.say(&said),
+            };
+            assert!(matches(&shown, &answer), "{}: > {said}\n{answer}\n{shown}", block.place);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! installed Proctor has them: state on the disk, what matters for one boot on the runtime file system.
 
 use super::super::adapter::{Adapter, Case, Stop, sorted_files};
+use super::super::options::Part;
 use super::super::scratch::Scratch;
 use super::write;
 use anyhow::{Context as _, Result};
@@ -22,6 +23,8 @@ impl Proctor {
     fn command(&self, case: &Case, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("--home").arg(&case.folder).args(words);
+        // Somebody's own Proctor may have the usual ports.
+        command.env("SUPERVISOR_PORT", "0").env("PROCTOR_HTTP_PORT", "0");
         command
     }
 }
@@ -30,6 +33,10 @@ impl Adapter for Proctor {
     fn settings(&self) -> &'static str {
         "default settings, except for no restart delay, no restart budget, and logs of which nothing is deleted; its \
          runtime folder is on the runtime file system, as it is where Proctor is installed"
+    }
+
+    fn takes(&self, _part: Part) -> bool {
+        true
     }
 
     fn prepare(&self, case: &Case) -> Result<()> {
@@ -82,6 +89,10 @@ impl Adapter for Proctor {
 
     fn status(&self, case: &Case, service: usize) -> Option<Command> {
         Some(self.command(case, &["status", &case.name(service)]))
+    }
+
+    fn own_status(&self, case: &Case) -> Option<Command> {
+        Some(self.command(case, &["--json", "daemon", "status"]))
     }
 
     fn list(&self, case: &Case) -> Option<Command> {

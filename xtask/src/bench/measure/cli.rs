@@ -8,7 +8,7 @@ use super::super::scratch::Scratch;
 use super::super::session::outside;
 use super::{Programs, ROTATE};
 use crate::step::output;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use std::process::{Command, Stdio};
 
 /// The base of the ratios: an empty `main` in C, static.
@@ -38,13 +38,23 @@ pub(crate) fn least(
     Ok(())
 }
 
-/// In the environment of the case, with output to nowhere.
 pub(crate) fn median(
     programs: &Programs,
     plan: &Plan,
     command: Command,
     case: &Case,
 ) -> Result<Nanoseconds> {
+    let times = times(programs, plan, command, case)?;
+    Ok(times[times.len() / 2])
+}
+
+/// Of at least one, sorted. In the environment of the case, with output to nowhere.
+pub(crate) fn times(
+    programs: &Programs,
+    plan: &Plan,
+    command: Command,
+    case: &Case,
+) -> Result<Vec<Nanoseconds>> {
     let mut timer = Command::new(&programs.timer);
     timer.arg(plan.commands.to_string()).arg(plan.patience.as_secs().to_string());
     timer.arg(command.get_program()).args(command.get_args());
@@ -55,6 +65,7 @@ pub(crate) fn median(
     let printed = output(timer)?;
     let times: Result<Vec<Nanoseconds>, _> = printed.lines().map(str::parse).collect();
     let mut times = times.context("the timer prints numbers")?;
+    ensure!(!times.is_empty(), "no command was timed");
     times.sort_unstable();
-    times.get(times.len() / 2).copied().context("no command was timed")
+    Ok(times)
 }

@@ -1,6 +1,7 @@
 //! The measurements. Each drives a session and writes what it saw into the book.
 
 pub(super) mod cli;
+pub(super) mod crowd;
 pub(super) mod life;
 pub(super) mod logs;
 

@@ -2,6 +2,7 @@
 //! started twice, and what was done about it is said.
 
 mod clocks;
+mod crowds;
 mod floods;
 mod garbled;
 mod load;

@@ -1,0 +1,47 @@
+//! Who sends a request: a token in `Authorization`, or nobody in particular.
+
+use super::answer::Refusal;
+use super::connection::Visitor;
+use super::guard::single;
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::{Caller, Front};
+
+pub(super) fn caller(
+    visitor: &Visitor,
+    headers: &HeaderMap,
+    front: Front,
+) -> Result<Caller, Refusal> {
+    let principal = match single(headers, &AUTHORIZATION)? {
+        None => visitor.nameless(),
+        Some(value) => {
+            let token = value.to_str().ok().and_then(bearer).ok_or_else(|| {
+                OpError::new(Code::Unauthenticated, "the Authorization header has no token in it")
+                    .help("send 'Authorization: Bearer TOKEN'")
+            })?;
+            visitor.authenticate(token, front)?
+        }
+    };
+    Ok(Caller { principal, front, peer: Some(visitor.peer) })
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim_matches(' ');
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bearer;
+
+    #[test]
+    fn a_token_stands_behind_its_scheme() {
+        assert_eq!(bearer("Bearer abc"), Some("abc"));
+        assert_eq!(bearer("bearer  abc "), Some("abc"));
+        for bad in ["", "abc", "Basic abc", "Bearer", "Bearer ", "Bearerabc"] {
+            assert_eq!(bearer(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! One connection: its time limits, its requests one after the other, and what they share.
+
+use super::answer::{Refusal, make_harmless};
+use super::patient::Patient;
+use super::{Settings, guard, route};
+use crate::listen::{Busy, Guest, Leave, Seat};
+use crate::local::Dispatch;
+use crate::nearby;
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::{Caller, Effect, Front, Principal};
+use proctor_ops::reply::{Form, Reply};
+use proctor_ops::table::Entry;
+use serde_json::Value;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+/// A request's head has to be there this long after the connection, or the answer before it; this is also how long an idle
+/// connection is kept.
+const HEAD_WITHIN: Duration = Duration::from_secs(30);
+
+/// Of a request's head, address included. Tokens and cookies of other programs on the same host fit many times.
+const LARGEST_HEAD: usize = 16 << 10;
+
+/// Requests that may be under way at once: less than half of what `ops` allows, so that the command line always gets in.
+const MOST_AT_ONCE: usize = 192;
+
+/// Streams at once; each is a long poll that never ends.
+const MOST_STREAMS: usize = 64;
+
+/// KiB of all request bodies together that are held at once.
+const MOST_BODIES: usize = 8 << 10;
+
+/// What all connections have in common.
+pub(super) struct Shared {
+    dispatch: Arc<dyn Dispatch>,
+    settings: watch::Receiver<Arc<Settings>>,
+    router: Router,
+    requests: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    pub(super) bodies: Arc<Semaphore>,
+    /// Of this daemon: generations of another one mean something else.
+    pub(super) era: u64,
+}
+
+pub(super) struct Connection {
+    stream: TcpStream,
+    visitor: Visitor,
+}
+
+/// Who is at the other end, as far as the connection tells.
+pub(super) struct Visitor {
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+    pub(super) secure: bool,
+    pub(super) shared: Arc<Shared>,
+    seat: Seat,
+    /// What the kernel says of somebody without a token: asked once, if at all.
+    nameless: OnceLock<Principal>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        dispatch: Arc<dyn Dispatch>,
+        settings: watch::Receiver<Arc<Settings>>,
+    ) -> Shared {
+        let room = |most| Arc::new(Semaphore::new(most));
+        Shared {
+            dispatch,
+            settings,
+            router: route::router(),
+            requests: room(MOST_AT_ONCE),
+            streams: room(MOST_STREAMS),
+            bodies: room(MOST_BODIES),
+            era: proctor_sys::clock::now().wall.0.unsigned_abs(),
+        }
+    }
+
+    pub(super) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.borrow())
+    }
+}
+
+impl Connection {
+    pub(super) fn of(guest: Guest, shared: Arc<Shared>) -> Connection {
+        let Guest { stream, peer, local, seat } = guest;
+        let visitor =
+            Visitor { peer, local, secure: false, shared, seat, nameless: OnceLock::new() };
+        Connection { stream, visitor }
+    }
+
+    /// Until either side ends it.
+    pub(super) async fn serve(self) {
+        let Connection { stream, mut visitor } = self;
+        // Answers are written whole; waiting for more to say only delays them.
+        stream.set_nodelay(true).ok();
+        let tls = visitor.shared.settings().tls.clone();
+        let Some(tls) = tls else { return requests(stream, Arc::new(visitor)).await };
+        let accepted = tokio::select! {
+            accepted = tls.accept(stream) => accepted,
+            _ = visitor.seat.leave() => return,
+        };
+        match accepted {
+            Ok(stream) => {
+                visitor.secure = true;
+                requests(stream, Arc::new(visitor)).await;
+            }
+            Err(error) => tracing::debug!(peer = %visitor.peer, %error, "no TLS"),
+        }
+    }
+}
+
+async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin, visitor: Arc<Visitor>) {
+    let service = service_fn(|request| respond(Arc::clone(&visitor), request));
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(LARGEST_HEAD);
+    let mut connection =
+        pin!(builder.serve_connection(TokioIo::new(Patient::new(stream)), service));
+    let leave = tokio::select! {
+        ended = connection.as_mut() => return log(&visitor, ended),
+        leave = visitor.seat.leave() => leave,
+    };
+    match leave {
+        Leave::Now => {}
+        Leave::AfterThis => {
+            connection.as_mut().graceful_shutdown();
+            log(&visitor, connection.await);
+        }
+    }
+}
+
+fn log(visitor: &Visitor, ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!(peer = %visitor.peer, %error, "a connection ended");
+    }
+}
+
+async fn respond(
+    visitor: Arc<Visitor>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let settings = visitor.shared.settings();
+    let mut response = match guard::check(&request, &visitor, &settings.http) {
+        Err(refusal) => refusal.answer(),
+        Ok(guard::Passed::Asks(response)) => response,
+        Ok(guard::Passed::Yes(foreign)) => {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Arc::clone(&visitor));
+            let mut response = call(visitor.shared.router.clone(), request).await;
+            guard::allow(foreign, &mut response);
+            response
+        }
+    };
+    make_harmless(&mut response);
+    Ok(response)
+}
+
+async fn call(router: Router, request: Request<Body>) -> Response<Body> {
+    use hyper::service::Service;
+    let service = hyper_util::service::TowerToHyperService::new(router);
+    match service.call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+impl Visitor {
+    /// The connection is at work until what this returns is dropped.
+    pub(super) fn busy(&self) -> Busy {
+        self.seat.busy()
+    }
+
+    /// Until the connection is to end.
+    pub(super) async fn leave(&self) {
+        self.seat.leave().await;
+    }
+
+    /// Who is here without a token.
+    pub(super) fn nameless(&self) -> Principal {
+        self.nameless.get_or_init(|| nearby::without_token(self.local, self.peer)).clone()
+    }
+
+    /// Whose token this is.
+    pub(super) fn authenticate(&self, presented: &str, front: Front) -> Result<Principal, OpError> {
+        let caller = Caller { principal: Principal::Anonymous, front, peer: Some(self.peer) };
+        self.shared.dispatch.authenticate(caller, presented)
+    }
+
+    /// Do an operation. A read ends with its client; a change that was begun is finished. Only now the connection is at
+    /// work: one that is slow to say what it wants may have to go.
+    pub(super) async fn dispatch(
+        &self,
+        caller: Caller,
+        entry: &'static Entry,
+        input: Value,
+    ) -> Result<Reply, OpError> {
+        let _busy = self.busy();
+        let room = room(&self.shared.requests)?;
+        let call = self.read(caller, entry, input);
+        match entry.meta.effect {
+            Effect::Read => call.await,
+            Effect::Write | Effect::Exec | Effect::Admin => {
+                let finished = tokio::spawn(async move {
+                    let _room = room;
+                    call.await
+                });
+                finished.await.unwrap_or_else(|error| {
+                    Err(OpError::new(Code::Internal, format!("{}: {error}", entry.meta.name)))
+                })
+            }
+        }
+    }
+
+    /// One page of a stream, which has its own room.
+    pub(super) fn read(
+        &self,
+        caller: Caller,
+        entry: &'static Entry,
+        input: Value,
+    ) -> impl Future<Output = Result<Reply, OpError>> + Send + use<> {
+        self.shared.dispatch.dispatch(caller, entry.meta.name.to_owned(), input, Form::Json)
+    }
+
+    /// Room for one more stream.
+    pub(super) fn stream(&self) -> Result<OwnedSemaphorePermit, OpError> {
+        room(&self.shared.streams)
+    }
+}
+
+fn room(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, OpError> {
+    Arc::clone(semaphore).try_acquire_owned().map_err(|_| {
+        OpError::new(Code::Busy, "too many requests at once").help("try again in a moment")
+    })
+}
+
+impl From<Refusal> for Response<Body> {
+    fn from(refusal: Refusal) -> Response<Body> {
+        refusal.answer()
+    }
+}

@@ -1,0 +1,194 @@
+//! What is looked at before a request is even read: for whom it is, from which page it comes, and that it carries no secret
+//! where secrets are written down.
+//!
+//! A web page anywhere can make the browser of somebody on this machine send requests to it. So the name in `Host` must be
+//! one of ours (a name of theirs that resolves to our address is not), and the page must be one of ours, too.
+
+use super::answer::Refusal;
+use super::connection::Visitor;
+use super::query;
+use axum::body::Body;
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, HOST,
+    ORIGIN, VARY,
+};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use proctor_core::config::listen::Http;
+use proctor_ops::error::{Code, OpError};
+use std::net::IpAddr;
+
+/// What became of a request that is not refused.
+pub(super) enum Passed {
+    /// Go on; a page of this other origin may see the answer.
+    Yes(Option<HeaderValue>),
+    /// A browser asks whether it may send a request; this says so.
+    Asks(Response<Body>),
+}
+
+/// Parameters of an address that people put tokens into.
+const SECRETS: [&str; 4] = ["token", "access_token", "api_key", "authorization"];
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+const HEADERS: HeaderValue =
+    HeaderValue::from_static("authorization, content-type, if-none-match, last-event-id, prefer");
+const EXPOSED: HeaderValue = HeaderValue::from_static("etag, proctor-verdict");
+/// A browser asks again after ten minutes.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+
+pub(super) fn check<B>(
+    request: &Request<B>,
+    visitor: &Visitor,
+    http: &Http,
+) -> Result<Passed, Refusal> {
+    let host = host(request)?;
+    if !is_ours(host.host(), visitor, http) {
+        return Err(OpError::new(
+            Code::Forbidden,
+            format!("'{}' is no name of this Proctor", host.host()),
+        )
+        .help("call it by its address, or add the name to 'supervisor.http.allowed_hosts'")
+        .into());
+    }
+    let foreign = origin(request, &host, visitor, http)?;
+    if foreign.is_none() {
+        refuse_other_sites(request)?;
+    }
+    refuse_secrets(request)?;
+    let asks = request.method() == Method::OPTIONS
+        && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+    Ok(match foreign {
+        Some(origin) if asks => Passed::Asks(preflight(origin)),
+        foreign => Passed::Yes(foreign),
+    })
+}
+
+/// Let the page of another origin see the answer.
+pub(super) fn allow(foreign: Option<HeaderValue>, response: &mut Response<Body>) {
+    let headers = response.headers_mut();
+    headers.append(VARY, HeaderValue::from_static("origin"));
+    if let Some(origin) = foreign {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
+}
+
+fn preflight(origin: HeaderValue) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
+    headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    allow(Some(origin), &mut response);
+    response
+}
+
+/// The one host that the request is for.
+fn host<B>(request: &Request<B>) -> Result<Authority, Refusal> {
+    let value = single(request.headers(), &HOST)?
+        .ok_or_else(|| Refusal::bad_input("the request has no Host header"))?;
+    let wrong = || Refusal::bad_input("the Host header is not a host");
+    let host = Authority::try_from(value.as_bytes()).map_err(|_| wrong())?;
+    if host.host().is_empty() || host.as_str().contains('@') {
+        return Err(wrong());
+    }
+    match request.uri().authority() {
+        Some(target) if target != &host => {
+            Err(Refusal::bad_input("the request is for one host and its Host header for another"))
+        }
+        Some(_) | None => Ok(host),
+    }
+}
+
+fn is_ours(host: &str, visitor: &Visitor, http: &Http) -> bool {
+    let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+    match address {
+        Some(address) => {
+            address.is_loopback()
+                || address == visitor.local.ip()
+                || http.allowed_hosts.iter().any(|one| one == host)
+        }
+        None => {
+            let same = |one: &String| one.eq_ignore_ascii_case(host);
+            host.eq_ignore_ascii_case("localhost") || http.allowed_hosts.iter().any(same)
+        }
+    }
+}
+
+/// The origin of the page that sends this, if it is another than ours and allowed.
+fn origin<B>(
+    request: &Request<B>,
+    host: &Authority,
+    visitor: &Visitor,
+    http: &Http,
+) -> Result<Option<HeaderValue>, Refusal> {
+    let Some(value) = single(request.headers(), &ORIGIN)? else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    let scheme = if visitor.secure { "https" } else { "http" };
+    let own = text.split_once("://").is_some_and(|(theirs, authority)| {
+        theirs == scheme && same_place(authority, host, visitor.secure)
+    });
+    if own {
+        return Ok(None);
+    }
+    if http.allowed_origins.iter().any(|one| one.eq_ignore_ascii_case(text)) {
+        return Ok(Some(value.clone()));
+    }
+    let error =
+        OpError::new(Code::Forbidden, "web pages of other origins may not use this Proctor")
+            .help("add the origin to 'supervisor.http.allowed_origins' to allow it");
+    Err(error.into())
+}
+
+fn same_place(authority: &str, host: &Authority, secure: bool) -> bool {
+    let usual = if secure { 443 } else { 80 };
+    let Ok(theirs) = Authority::try_from(authority) else { return false };
+    theirs.host().eq_ignore_ascii_case(host.host())
+        && theirs.port_u16().unwrap_or(usual) == host.port_u16().unwrap_or(usual)
+}
+
+/// Browsers say when a request comes from a page elsewhere, also where they send no Origin: an image, a script. A link that
+/// somebody follows is fine; it only shows them something.
+fn refuse_other_sites<B>(request: &Request<B>) -> Result<(), Refusal> {
+    let said = |name: &'static str| {
+        single(request.headers(), &HeaderName::from_static(name))
+            .map(|value| value.and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned())
+    };
+    let elsewhere = matches!(said("sec-fetch-site")?.as_str(), "cross-site" | "same-site");
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let follows_link =
+        reads && said("sec-fetch-mode")? == "navigate" && said("sec-fetch-dest")? == "document";
+    if elsewhere && !follows_link {
+        let message = "pages of other sites may not use this Proctor";
+        return Err(OpError::new(Code::Forbidden, message).into());
+    }
+    Ok(())
+}
+
+/// Addresses are written into histories and logs.
+fn refuse_secrets<B>(request: &Request<B>) -> Result<(), Refusal> {
+    let names = query::names(request.uri().query().unwrap_or_default());
+    let secret =
+        names.into_iter().find(|name| SECRETS.contains(&name.to_ascii_lowercase().as_str()));
+    match secret {
+        None => Ok(()),
+        Some(name) => Err(OpError::bad_input(format!("'{name}' does not belong in an address"))
+            .help("send a token as 'Authorization: Bearer TOKEN'; if this one is real, revoke it")
+            .into()),
+    }
+}
+
+/// The only value of a header. Two are read differently by different programs.
+pub(super) fn single<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a HeaderValue>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    match values.next() {
+        None => Ok(first),
+        Some(_) => Err(Refusal::bad_input(format!("the header '{name}' is there twice"))),
+    }
+}

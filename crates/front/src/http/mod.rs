@@ -1,0 +1,110 @@
+//! The HTTP front: `/api/v1` made from the table of operations, the paths that dashboards know, and a few pages.
+//!
+//! How an operation becomes a route, for all of them alike:
+//! - `POST /api/v1/{noun}/{verb}` with the input as a JSON object, whatever the operation.
+//! - `GET` at the same path with the input as query parameters, if it only reads. A list is a parameter that is repeated.
+//! - Where the operation names a resource (`Meta::at`), that path and method, too: the parameter in the path fills one field of
+//!   the input, the rest comes as a query (GET, DELETE) or as a body (POST).
+//!
+//! The answer is the output, exactly as `--json` prints it; an error is `{code,message,help,details}` with the status of its row
+//! in `ops::error::TABLE`. That what was asked for is not what is (a command line exits with a code then) is said by the header
+//! `Proctor-Verdict`. A caller's `environment` and `base_dir` are fields of the input like all others: without them the
+//! daemon's own environment is used, and relative paths are refused.
+//!
+//! On the way of every request: `guard` (Host, Origin, no token in the address), route, `caller` (who is it), then `ops`.
+
+mod answer;
+mod body;
+mod caller;
+mod connection;
+mod dashboard;
+mod guard;
+mod openapi;
+mod operation;
+mod pages;
+mod patient;
+mod query;
+mod route;
+mod stream;
+mod tls;
+
+pub use openapi::document as openapi;
+pub use route::{Route, routes};
+
+use crate::listen::{self, Listener, State};
+use crate::local::Dispatch;
+use connection::{Connection, Shared};
+use proctor_core::config::listen::{Http, Listeners, Place};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tls::Acceptor;
+use tokio::sync::watch;
+
+/// From one attempt to read a certificate that cannot be read to the next.
+const TRY_AGAIN: Duration = Duration::from_secs(3);
+
+/// What the configuration says, ready to be used.
+struct Settings {
+    http: Http,
+    tls: Option<Acceptor>,
+}
+
+/// Serve HTTP wherever the configuration says, until the future is dropped.
+pub async fn serve(listener: Listener<impl Fn(State)>, dispatch: Arc<dyn Dispatch>) -> Infallible {
+    let Listener { wanted, place: of, report } = listener;
+    let http = Http { place: Place::Off, ..wanted.borrow().http.clone() };
+    let (current, settings) = watch::channel(Arc::new(Settings { http, tls: None }));
+    let (place, places) = watch::channel(Arc::new(Listeners::OFF));
+    let trouble = Mutex::new(None);
+    let shared = Arc::new(Shared::new(dispatch, settings));
+    let tell = |state| {
+        let trouble: Option<String> = trouble.lock().expect("nothing panics in between").clone();
+        report(match (state, trouble) {
+            (State::Off, Some(why)) => State::Trouble(why),
+            (state @ (State::Off | State::At(_) | State::Trouble(_)), _) => state,
+        });
+    };
+    let listener = Listener { wanted: places, place: of, report: tell };
+    let serving =
+        listen::serve(listener, |guest| Connection::of(guest, Arc::clone(&shared)).serve());
+    tokio::select! {
+        never = serving => never,
+        never = follow(wanted, &current, &place, &trouble) => never,
+    }
+}
+
+/// Bring every change of the configuration to those who serve. A certificate that cannot be read turns the listener off.
+async fn follow(
+    mut wanted: watch::Receiver<Arc<Listeners>>,
+    current: &watch::Sender<Arc<Settings>>,
+    place: &watch::Sender<Arc<Listeners>>,
+    trouble: &Mutex<Option<String>>,
+) -> Infallible {
+    loop {
+        let mut listeners = Listeners::clone(&wanted.borrow_and_update());
+        let tls = listeners.http.tls.as_ref().map(tls::load).transpose();
+        let why = tls.as_ref().err().cloned();
+        if let Some(why) = &why {
+            tracing::warn!(why, "HTTPS cannot be served");
+            listeners.http.place = Place::Off;
+        }
+        trouble.lock().expect("nothing panics in between").clone_from(&why);
+        let settings = Settings { http: listeners.http.clone(), tls: tls.unwrap_or(None) };
+        current.send_replace(Arc::new(settings));
+        place.send_replace(Arc::new(listeners));
+        let again = async {
+            match why {
+                Some(_) => tokio::time::sleep(TRY_AGAIN).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = wanted.changed() => if changed.is_err() {
+                // Nobody is left who could want something else.
+                std::future::pending::<()>().await;
+            },
+            () = again => {}
+        }
+    }
+}

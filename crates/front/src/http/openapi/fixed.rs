@@ -1,0 +1,87 @@
+//! The paths that belong to no operation.
+
+use crate::http::dashboard;
+use proctor_ops::operation::{Effect, Method, Role};
+use proctor_ops::table;
+use serde_json::{Map, Value, json};
+
+/// Path, what it is for, the kind of its answer.
+const PAGES: &[(&str, &str, &str, &str)] = &[
+    ("/", "welcome", "Where to begin", "text/plain; charset=utf-8"),
+    ("/health", "health", "Whether Proctor itself works; needs no token", "application/json"),
+    ("/openapi.json", "openapi", "This description", "application/json"),
+];
+
+pub(super) fn add(paths: &mut Map<String, Value>) {
+    for (path, id, summary, kind) in PAGES {
+        let mut schema = Map::new();
+        schema.insert((*kind).into(), json!({ "schema": {} }));
+        paths.insert(
+            (*path).into(),
+            json!({ "get": {
+                "operationId": id,
+                "tags": ["proctor"],
+                "summary": summary,
+                "security": [{}],
+                "responses": {
+                    "200": { "description": "It is there.", "content": schema },
+                    "4XX": { "$ref": "#/components/responses/Error" },
+                },
+            } }),
+        );
+    }
+}
+
+/// The paths that pages of earlier supervisors know.
+pub(super) fn add_dashboard(paths: &mut Map<String, Value>) {
+    for path in dashboard::PATHS {
+        let meta = table::find(path.op).map(|entry| entry.meta);
+        let reads = meta.is_some_and(|meta| meta.effect == Effect::Read);
+        let role = meta.map_or(Role::Admin, |meta| meta.role);
+        let answer =
+            json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Said" } } });
+        let mut responses = json!({
+            "200": { "description": "It was done.", "content": answer },
+            "4XX": { "description": "It was refused.", "content": answer },
+            "5XX": { "description": "It could not be done.", "content": answer },
+        });
+        if !reads {
+            responses["202"] = json!({ "description": "It goes on by itself.", "content": answer });
+        }
+        let mut operation = json!({
+            "operationId": format!("dashboard.{}", path.path.trim_start_matches("/dashboard/api/").replace(['/', '{', '}'], ".")),
+            "tags": ["dashboard"],
+            "summary": path.summary,
+            "description": format!("What `{}` does, in the shape of earlier supervisors. Needs the role {role}.", path.op),
+            "security": if reads { json!([{}, { "token": [] }]) } else { json!([{ "token": [] }]) },
+            "responses": responses,
+        });
+        if path.path.contains("{name}") {
+            operation["parameters"] = json!([{
+                "name": "name", "in": "path", "required": true, "schema": { "type": "string", "minLength": 1 },
+            }]);
+        }
+        if path.method == Method::Post {
+            operation["requestBody"] =
+                json!({ "content": { "application/json": { "schema": { "type": "object" } } } });
+        }
+        let mut item = Map::new();
+        item.insert(path.method.as_str().to_ascii_lowercase(), operation);
+        paths.insert(path.path.into(), Value::Object(item));
+    }
+}
+
+/// What those answer.
+pub(super) fn said() -> Value {
+    json!({
+        "type": "object",
+        "required": ["action", "status", "message", "data", "timestamp"],
+        "properties": {
+            "action": { "type": "string" },
+            "status": { "enum": ["success", "accepted", "failed", "error"] },
+            "message": { "type": "string" },
+            "data": {},
+            "timestamp": { "type": "string", "format": "date-time" },
+        },
+    })
+}

@@ -1,0 +1,138 @@
+//! The description of everything that can be asked over HTTP, as OpenAPI 3.1: made from the table of operations, served at
+//! `/openapi.json`, and committed as `docs/openapi.json`.
+
+mod examples;
+mod fixed;
+mod paths;
+mod schemas;
+
+use proctor_ops::error::TABLE as CODES;
+use schemas::Schemas;
+use serde_json::{Map, Value, json};
+
+const ABOUT: &str = "\
+Everything Proctor can do, one path for each operation. The answers are those of the command line with `--json`.
+
+Looking needs no token on the machine itself (unless `security.authentication.anonymous_read` is off); everything else does: \
+`Authorization: Bearer TOKEN`. A role of `viewer` sees, `operator` also starts, stops and restarts, `admin` does everything.
+
+What fails answers with `{code,message,help,details}`. A header `Proctor-Verdict` beside a good answer says that what was asked \
+for is not what is; the body says what is.";
+
+/// The whole document.
+pub fn document() -> Value {
+    let mut schemas = Schemas::default();
+    schemas.add("Error", error());
+    schemas.add("Begun", begun());
+    schemas.add("Said", fixed::said());
+    let mut paths = Map::new();
+    fixed::add(&mut paths);
+    for route in super::routes() {
+        let item = paths.entry(&route.path).or_insert_with(|| json!({}));
+        item[route.method.as_str().to_ascii_lowercase()] = paths::operation(route, &mut schemas);
+    }
+    fixed::add_dashboard(&mut paths);
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Proctor",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": ABOUT,
+            "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+        },
+        "servers": [{ "url": "http://127.0.0.1:3001" }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "A token that `proctor token create` has shown, or the one in the file that `proctor token path` names.",
+            } },
+            "responses": { "Error": {
+                "description": "It was not done, and why.",
+                "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } },
+            } },
+            "schemas": schemas.into_value(),
+        },
+    })
+}
+
+fn error() -> Value {
+    let codes: Vec<&str> = CODES.iter().map(|row| row.name).collect();
+    json!({
+        "type": "object",
+        "description": "What failed, on what, and what to do next.",
+        "required": ["code", "message"],
+        "properties": {
+            "code": { "enum": codes, "description": "Stable: programs compare it." },
+            "message": { "type": "string" },
+            "help": { "type": "string", "description": "What to do next." },
+            "details": { "description": "For programs; its shape depends on the code." },
+        },
+    })
+}
+
+/// What is answered where an operation goes on by itself.
+fn begun() -> Value {
+    json!({
+        "type": "object",
+        "required": ["operation"],
+        "properties": { "operation": {
+            "type": "string",
+            "description": "The id by which it can be followed and cancelled.",
+        } },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str));
+                fields.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_no_name_is_used_twice() {
+        let document = document();
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        assert!(found.len() > 50, "{}", found.len());
+        for path in found {
+            assert!(document.pointer(path.trim_start_matches('#')).is_some(), "{path}");
+        }
+        let text = document.to_string();
+        assert!(!text.contains("$defs"), "a definition was left inside of a schema");
+        let mut ids = std::collections::BTreeSet::new();
+        for item in document["paths"].as_object().unwrap().values() {
+            for operation in item.as_object().unwrap().values() {
+                let id = operation["operationId"].as_str().unwrap();
+                assert!(ids.insert(id), "{id} twice");
+            }
+        }
+    }
+
+    #[test]
+    fn an_input_takes_no_other_fields_and_has_examples() {
+        let document = document();
+        let input = &document["components"]["schemas"]["ServiceStatusInput"];
+        assert_eq!(input["additionalProperties"], false);
+        assert_eq!(input["examples"][0], json!({ "names": ["web"] }));
+        let get = &document["paths"]["/api/v1/services/{name}/logs"]["get"];
+        let names: Vec<&str> = get["parameters"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|it| it["name"].as_str())
+            .collect();
+        assert!(names.contains(&"name") && names.contains(&"tail"), "{names:?}");
+        assert!(!names.contains(&"services"), "what the path has is no parameter: {names:?}");
+    }
+}

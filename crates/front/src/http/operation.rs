@@ -1,0 +1,157 @@
+//! A request to an operation: from address, query and body to its input, and from its output to an answer.
+
+use super::answer::{JSON, Refusal, answer};
+use super::connection::Visitor;
+use super::query::Kind;
+use super::route::{How, Route, follows};
+use super::{body, caller, query, stream};
+use axum::RequestExt;
+use axum::body::Body;
+use axum::extract::RawPathParams;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::{Front, Method, Principal};
+use proctor_ops::reply::Reply;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// A body of somebody without a token. They may only look, and what they look for is short.
+const MOST_OF_NAMELESS: usize = 64 << 10;
+
+/// Says that what was asked for is not what is.
+const VERDICT: HeaderName = HeaderName::from_static("proctor-verdict");
+
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// The field of an input that asks for an answer at once.
+const BACKGROUND: &str = "background";
+
+pub(super) async fn serve(route: &'static Route, request: Request<Body>) -> Response<Body> {
+    match respond(route, request).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into(),
+    }
+}
+
+async fn respond(
+    route: &'static Route,
+    mut request: Request<Body>,
+) -> Result<Response<Body>, Refusal> {
+    let named = parameter(route, &mut request).await?;
+    let (parts, body) = request.into_parts();
+    let visitor = visitor(&parts)?;
+    let caller = caller::caller(&visitor, &parts.headers, Front::Rest)?;
+    let query = parts.uri.query().unwrap_or_default();
+    let mut input = match route.method {
+        Method::Get | Method::Delete => query::input(&route.fields, query)?,
+        Method::Post => {
+            let most = most(route, &caller.principal);
+            let mut input = body::object(&visitor.shared, &parts.headers, body, most).await?;
+            ask_in_query(route, query, &mut input)?;
+            input
+        }
+    };
+    if let Some((field, value)) = named
+        && input.insert(field.to_owned(), value).is_some()
+    {
+        return Err(Refusal::bad_input(format!("'{field}' is in the path already")));
+    }
+    if route.how == How::Stream || (follows(&route.fields) && wants_stream(&parts.headers)) {
+        return stream::begin(route, visitor, &parts.headers, input);
+    }
+    if route.fields.contains_key(BACKGROUND) && prefers_async(&parts.headers) {
+        input.entry(BACKGROUND).or_insert(json!(true));
+    }
+    let reply = visitor.dispatch(caller, route.entry, Value::Object(input)).await?;
+    Ok(answer_of(reply, &visitor, &parts.headers))
+}
+
+/// The field that the path fills, and with what.
+async fn parameter(
+    route: &Route,
+    request: &mut Request<Body>,
+) -> Result<Option<(&'static str, Value)>, Refusal> {
+    let Some(field) = route.fills else { return Ok(None) };
+    let wrong = || Refusal::bad_input("the path is not UTF-8 text in percent encoding");
+    let params: RawPathParams = request.extract_parts().await.map_err(|_| wrong())?;
+    let value = params.iter().next().map(|(_, value)| value.to_owned()).ok_or_else(wrong)?;
+    Ok(Some(match route.fields.get(field) {
+        Some(Kind::List(_)) => (field, json!([value])),
+        Some(Kind::Text | Kind::Bool | Kind::Number | Kind::Object) | None => (field, json!(value)),
+    }))
+}
+
+pub(super) fn visitor(parts: &Parts) -> Result<Arc<Visitor>, Refusal> {
+    let visitor = parts.extensions.get::<Arc<Visitor>>().cloned();
+    visitor.ok_or_else(|| OpError::new(Code::Internal, "a request without a connection").into())
+}
+
+/// Escapes make a text longer than what it says.
+fn most(route: &Route, principal: &Principal) -> usize {
+    match principal {
+        Principal::Anonymous | Principal::Stranger => MOST_OF_NAMELESS,
+        Principal::Local { .. } | Principal::Token { .. } => route.entry.meta.max_input * 2,
+    }
+}
+
+/// A POST has its input in its body; only how it is to be answered may stand in the address.
+fn ask_in_query(route: &Route, query: &str, input: &mut Map<String, Value>) -> Result<(), Refusal> {
+    for (name, value) in query::input(&route.fields, query)? {
+        if name != BACKGROUND {
+            let message = format!("'{name}' belongs in the body, not in the address");
+            return Err(Refusal::bad_input(message));
+        }
+        input.insert(name, value);
+    }
+    Ok(())
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accept.split(',').any(|kind| kind.trim().starts_with("text/event-stream"))
+}
+
+fn prefers_async(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
+    let mut wishes = values.flat_map(|value| value.split(',')).map(str::trim);
+    wishes.any(|wish| wish.eq_ignore_ascii_case("respond-async"))
+}
+
+fn answer_of(reply: Reply, visitor: &Visitor, headers: &HeaderMap) -> Response<Body> {
+    let tag = reply.generation.and_then(|generation| tag(visitor, generation));
+    let known = tag.as_ref().is_some_and(|tag| is_known(tag, headers));
+    let verdict = reply.verdict.map(|code| HeaderValue::from_static(code.as_str()));
+    let mut response = match known {
+        true => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        }
+        false if reply.background => answer(StatusCode::ACCEPTED, JSON, reply.text),
+        false => answer(StatusCode::OK, JSON, reply.text),
+    };
+    let headers = response.headers_mut();
+    if let Some(tag) = tag {
+        headers.insert(ETAG, tag);
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    }
+    if let Some(verdict) = verdict {
+        headers.insert(VERDICT, verdict);
+    }
+    response
+}
+
+/// The same while nothing happens. Weak: what only grows with time (uptime, CPU) is not in it.
+fn tag(visitor: &Visitor, generation: u64) -> Option<HeaderValue> {
+    let era = visitor.shared.era;
+    HeaderValue::try_from(format!("W/\"{era:x}-{generation:x}\"")).ok()
+}
+
+fn is_known(tag: &HeaderValue, headers: &HeaderMap) -> bool {
+    let plain = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let Ok(tag) = tag.to_str().map(plain) else { return false };
+    let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    known.flat_map(|value| value.split(',')).any(|one| one.trim() == "*" || plain(one) == tag)
+}

@@ -1,0 +1,86 @@
+//! A stream whose other end has to take what is written to it within a time.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// Bytes that nobody takes for this long will not be taken.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) struct Patient<Stream> {
+    stream: Stream,
+    /// Runs while something waits to be written.
+    deadline: Pin<Box<Sleep>>,
+    waiting: bool,
+}
+
+impl<Stream> Patient<Stream> {
+    pub(super) fn new(stream: Stream) -> Patient<Stream> {
+        Patient { stream, deadline: Box::pin(tokio::time::sleep(PATIENCE)), waiting: false }
+    }
+
+    /// What became of an attempt to write.
+    fn written<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        result: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.waiting = false;
+            return result;
+        }
+        if !self.waiting {
+            self.waiting = true;
+            self.deadline.as_mut().reset(Instant::now() + PATIENCE);
+        }
+        ready!(self.deadline.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<Stream: AsyncRead + Unpin> AsyncRead for Patient<Stream> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<Stream: AsyncWrite + Unpin> AsyncWrite for Patient<Stream> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.written(context, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.written(context, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.stream).poll_flush(context);
+        self.written(context, result)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.written(context, result)
+    }
+}

@@ -1,0 +1,142 @@
+//! Server-sent events: an operation that is read page by page, each page one event whose id is where it ends.
+//!
+//! A browser that lost its connection sends that id back as `Last-Event-ID` and misses nothing. The next page is read when the
+//! last one has been taken, so a slow reader costs one page of memory; one that takes nothing for half a minute is let go.
+
+use super::answer::{Refusal, answer};
+use super::caller;
+use super::connection::Visitor;
+use super::route::Route;
+use crate::listen::Busy;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use hyper::body::Frame;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::Front;
+use proctor_ops::reply::Reply;
+use serde_json::{Map, Value, json};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// With nothing to say for this long, say that we are still there: proxies close what is silent for a minute.
+const KEEP_ALIVE: f64 = 15.0;
+
+/// After a page that was refused for lack of room.
+const LATER: Duration = Duration::from_secs(1);
+
+type Next = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
+
+/// The body of an answer that goes on until somebody leaves.
+struct Pages {
+    next: Option<Next>,
+    source: Arc<Source>,
+    leaving: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _room: OwnedSemaphorePermit,
+    _busy: Busy,
+}
+
+/// Where pages come from.
+struct Source {
+    route: &'static Route,
+    visitor: Arc<Visitor>,
+    /// Who asks is looked at for each page: a token may have been revoked.
+    headers: HeaderMap,
+    input: std::sync::Mutex<Map<String, Value>>,
+}
+
+pub(super) fn begin(
+    route: &'static Route,
+    visitor: Arc<Visitor>,
+    headers: &HeaderMap,
+    mut input: Map<String, Value>,
+) -> Result<Response<Body>, Refusal> {
+    let room = visitor.stream()?;
+    let busy = visitor.busy();
+    if let Some(id) = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()) {
+        input.insert("cursor".into(), json!(id));
+    }
+    input.insert("wait".into(), json!(KEEP_ALIVE));
+    let leaver = Arc::clone(&visitor);
+    let leaving = Box::pin(async move { leaver.leave().await });
+    let input = std::sync::Mutex::new(input);
+    let source = Arc::new(Source { route, visitor, headers: headers.clone(), input });
+    let next = Some(next(&source));
+    let pages = Pages { next, source, leaving, _room: room, _busy: busy };
+    let kind = HeaderValue::from_static("text/event-stream");
+    Ok(answer(StatusCode::OK, kind, Body::new(pages)))
+}
+
+impl HttpBody for Pages {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.leaving.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        let Some(waiting) = self.next.as_mut() else { return Poll::Ready(None) };
+        let Poll::Ready(page) = waiting.as_mut().poll(context) else { return Poll::Pending };
+        let Some(page) = page else { return Poll::Ready(None) };
+        self.next = Some(next(&self.source));
+        Poll::Ready(Some(Ok(Frame::data(page))))
+    }
+}
+
+/// The next event; `None` when there will be none.
+fn next(source: &Arc<Source>) -> Next {
+    let source = Arc::clone(source);
+    Box::pin(async move {
+        loop {
+            match source.page().await {
+                Ok(reply) => return Some(source.event(&reply)),
+                Err(error) if matches!(error.code, Code::Busy | Code::RateLimited) => {
+                    tokio::time::sleep(LATER).await;
+                }
+                Err(error) => return source.last_words(&error),
+            }
+        }
+    })
+}
+
+impl Source {
+    async fn page(&self) -> Result<Reply, OpError> {
+        let caller = caller::caller(&self.visitor, &self.headers, Front::Rest)
+            .map_err(|refusal| refusal.error)?;
+        let input = self.input.lock().expect("nothing panics in between").clone();
+        self.visitor.read(caller, self.route.entry, Value::Object(input)).await
+    }
+
+    /// A page as an event, and the place where the next one begins.
+    fn event(&self, reply: &Reply) -> Bytes {
+        let page: Value = serde_json::from_str(&reply.text).unwrap_or_default();
+        let empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+        let nothing = page.as_object().is_some_and(|page| page.values().any(empty));
+        let Some(cursor) = page["cursor"].as_str() else { return Bytes::from_static(b"\n") };
+        self.input
+            .lock()
+            .expect("nothing panics in between")
+            .insert("cursor".into(), json!(cursor));
+        if nothing {
+            return Bytes::from_static(b": nothing new\n\n");
+        }
+        let noun = self.route.entry.meta.name.split('.').next().unwrap_or_default();
+        format!("event: {noun}\nid: {cursor}\ndata: {}\n\n", reply.text).into()
+    }
+
+    /// An error is said once; after it there is nothing.
+    fn last_words(&self, error: &OpError) -> Option<Bytes> {
+        let mut input = self.input.lock().expect("nothing panics in between");
+        let said = input.insert("over".into(), json!(true)).is_some();
+        let text = serde_json::to_string(error).unwrap_or_default();
+        (!said).then(|| format!("event: error\ndata: {text}\n\n").into())
+    }
+}

@@ -1,0 +1,111 @@
+//! What a client of the control port has sent and nobody has looked at yet. An idle connection has no buffer.
+
+use super::heard::is_tls;
+use crate::protocol::{Cut, Lines};
+use proctor_sys::peer;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::tcp::ReadHalf;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// Commands are short; a long one takes several of these.
+const READ_CHUNK: usize = 4 << 10;
+
+/// From its first byte to its last a line takes no longer, even if somebody types it.
+const LINE_TIME: Duration = Duration::from_secs(60);
+
+/// The kernel does not tell when a client that has said its last word goes away: it is asked, while something is done for it.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+
+pub(super) enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+    /// Nobody will say any more.
+    End,
+    /// It took too long.
+    Late,
+}
+
+pub(super) struct Incoming<'a> {
+    stream: ReadHalf<'a>,
+    ours: SocketAddr,
+    theirs: SocketAddr,
+    lines: Lines,
+    /// Nothing has come yet.
+    fresh: bool,
+    ended: bool,
+}
+
+impl<'a> Incoming<'a> {
+    pub(super) fn new(stream: ReadHalf<'a>, ours: SocketAddr, theirs: SocketAddr) -> Incoming<'a> {
+        Incoming { stream, ours, theirs, lines: Lines::default(), fresh: true, ended: false }
+    }
+
+    /// One line of at most `longest` bytes without its end, begun before `begin`. An unfinished last line counts as one.
+    pub(super) async fn line(&mut self, longest: usize, begin: Instant) -> io::Result<Line> {
+        let mut deadline = begin;
+        loop {
+            match self.lines.next(longest) {
+                Cut::Line(line) => return Ok(Line::Whole(line)),
+                Cut::TooLong => return Ok(Line::TooLong),
+                Cut::Unfinished => {}
+            }
+            if self.lines.len() == 0 {
+                *self.lines.buffer() = Vec::new();
+            } else if deadline == begin {
+                deadline = Instant::now() + LINE_TIME;
+            }
+            match timeout_at(deadline, self.more()).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => {
+                    let line = self.lines.rest();
+                    return Ok(if line.is_empty() { Line::End } else { Line::Whole(line) });
+                }
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Ok(Line::Late),
+            }
+        }
+    }
+
+    /// Completes when the client is gone. One that only said its last word still wants the answer, and what it says
+    /// meanwhile is its next command.
+    pub(super) async fn vanished(&mut self, longest: usize) {
+        while !self.ended {
+            match self.more().await {
+                Ok(true) if self.lines.len() <= longest => {}
+                // It is told when its turn comes.
+                Ok(true) => std::future::pending().await,
+                Ok(false) => {}
+                Err(_) => return,
+            }
+        }
+        while !peer::is_gone(self.ours, self.theirs) {
+            sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// Wait for more bytes; false at the end.
+    async fn more(&mut self) -> io::Result<bool> {
+        loop {
+            if self.ended {
+                return Ok(false);
+            }
+            self.stream.readable().await?;
+            let buffer = self.lines.buffer();
+            buffer.reserve(READ_CHUNK);
+            match self.stream.try_read_buf(buffer) {
+                Ok(0) => self.ended = true,
+                Ok(_) if self.fresh && is_tls(buffer) => {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                Ok(_) => {
+                    self.fresh = false;
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

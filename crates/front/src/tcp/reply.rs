@@ -1,0 +1,212 @@
+//! Answers: one line of JSON, or text that an empty line ends.
+//!
+//! JSON: `{"success":…,"message":…,"data":…,"timestamp":…}`, always these four. `data` is the output of the operation if it was
+//! carried out, and `{code, help, details}` if it was not.
+
+use super::said::{Asked, Manner, Shape};
+use crate::legacy;
+use crate::local::zone;
+use crate::paint::error_page;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::moment::rfc3339;
+use proctor_ops::operation::{Effect, Principal};
+use proctor_ops::operations::status;
+use proctor_ops::reply::{Form, Reply};
+use proctor_ops::show::{Page, unpainted};
+use proctor_ops::table;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+
+/// What an answer says.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// An operation was carried out.
+    Done {
+        op: String,
+        shape: Shape,
+        reply: Reply,
+    },
+    /// This is who the caller is from now on.
+    Known(Principal),
+    Help(String),
+}
+
+pub(super) fn form(manner: Manner) -> Form {
+    match manner {
+        Manner::Json => Form::Json,
+        Manner::Words => Form::Page { width: None, paint: unpainted, zone },
+    }
+}
+
+/// The bytes of an answer, with its end.
+pub(super) fn encode(manner: Manner, answer: Result<Answer, OpError>) -> Vec<u8> {
+    match manner {
+        Manner::Json => json_line(answer),
+        Manner::Words => text(answer),
+    }
+}
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    success: bool,
+    message: Cow<'a, str>,
+    data: Data<'a>,
+    timestamp: String,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Data<'a> {
+    /// Encoded already.
+    Raw(&'a RawValue),
+    Value(Value),
+}
+
+fn json_line(answer: Result<Answer, OpError>) -> Vec<u8> {
+    let line = match &answer {
+        Ok(Answer::Done { op, shape, reply }) => done(op, *shape, reply),
+        Ok(Answer::Known(principal)) => {
+            let role = match principal {
+                Principal::Token { role, .. } => Some(role.as_str()),
+                Principal::Local { .. } | Principal::Anonymous | Principal::Stranger => None,
+            };
+            let message = format!("you are {principal}");
+            Ok(envelope(true, message.into(), Data::Value(json!({ "role": role }))))
+        }
+        Ok(Answer::Help(text)) => Ok(envelope(true, text.into(), Data::Value(Value::Null))),
+        Err(error) => Ok(refused(error)),
+    };
+    let mut line = line.unwrap_or_else(|error| refused(&error));
+    line.push(b'\n');
+    line
+}
+
+fn envelope(success: bool, message: Cow<'_, str>, data: Data<'_>) -> Vec<u8> {
+    let timestamp = rfc3339(proctor_sys::clock::now().wall);
+    let envelope = Envelope { success, message, data, timestamp };
+    serde_json::to_vec(&envelope).expect("texts and JSON can be written as JSON")
+}
+
+fn refused(error: &OpError) -> Vec<u8> {
+    let data = json!({ "code": error.code, "help": error.help, "details": error.details });
+    envelope(false, error.message.as_str().into(), Data::Value(data))
+}
+
+fn done(op: &str, shape: Shape, reply: &Reply) -> Result<Vec<u8>, OpError> {
+    let success = reply.verdict.is_none();
+    let message = message(op, reply)?;
+    // The id of what goes on is no output yet.
+    let shape = if reply.background { Shape::AsItIs } else { shape };
+    let data = match shape {
+        Shape::AsItIs => Data::Raw(read(&reply.text)?),
+        Shape::Status(asked) => Data::Value(shown_status(&read(&reply.text)?, asked)),
+        Shape::Health => {
+            let health: Value = read(&reply.text)?;
+            let healthy = &health["healthy"];
+            let message = if *healthy == true { "healthy" } else { "unhealthy" };
+            return Ok(envelope(true, message.into(), Data::Value(json!({ "healthy": healthy }))));
+        }
+        Shape::Only(fields) => Data::Value(legacy::only(fields, read(&reply.text)?)),
+    };
+    Ok(envelope(success, message, data))
+}
+
+/// What became of it, where something was to be changed; the data speak for themselves otherwise.
+fn message<'a>(op: &str, reply: &Reply) -> Result<Cow<'a, str>, OpError> {
+    let changing = table::find(op).filter(|entry| entry.meta.effect != Effect::Read);
+    match (changing, reply.verdict) {
+        (Some(entry), _) => {
+            let mut page = Page::new(zone);
+            entry.show(&read(&reply.text)?, &mut page)?;
+            Ok(page.render(None, unpainted).trim_end().to_owned().into())
+        }
+        (None, Some(code)) => Ok(code.as_str().into()),
+        (None, None) => Ok("ok".into()),
+    }
+}
+
+/// One service where one is meant: the only one, or the primary one if none was named.
+fn shown_status(output: &status::Output, asked: Asked) -> Value {
+    let services = output.services.as_slice();
+    let mut primary = services.iter().filter(|service| service.primary);
+    let meant = match (asked, services, (primary.next(), primary.next())) {
+        (Asked::Nothing | Asked::Name, [only], _) => Some(only),
+        (Asked::Nothing, _, (Some(primary), None)) => Some(primary),
+        (Asked::Nothing | Asked::Name | Asked::All, ..) => None,
+    };
+    meant.map_or_else(|| legacy::statuses(services), legacy::status)
+}
+
+fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, OpError> {
+    serde_json::from_str(text)
+        .map_err(|error| OpError::new(Code::Internal, format!("cannot encode: {error}")))
+}
+
+/// The page that the command line prints, with a line for the code if it did not go as asked. An empty line is the end
+/// and nothing else, so one inside has a space.
+fn text(answer: Result<Answer, OpError>) -> Vec<u8> {
+    let (page, code) = match answer {
+        Ok(Answer::Done { reply, .. }) => (reply.text, reply.verdict),
+        Ok(Answer::Known(principal)) => (format!("you are {principal}\n"), None),
+        Ok(Answer::Help(text)) => (text, None),
+        Err(error) => (error_page(&error).render(None, unpainted), Some(error.code)),
+    };
+    let mut out = String::with_capacity(page.len() + 32);
+    for line in page.lines() {
+        out.push_str(if line.is_empty() { " " } else { line });
+        out.push('\n');
+    }
+    if let Some(code) = code {
+        out.push_str("code: ");
+        out.push_str(code.as_str());
+        out.push('\n');
+    }
+    out.push('\n');
+    out.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(text: &str, verdict: Option<Code>) -> Answer {
+        Answer::Done {
+            op: "service.list".to_owned(),
+            shape: Shape::AsItIs,
+            reply: Reply { text: text.to_owned(), verdict, ..Reply::default() },
+        }
+    }
+
+    #[test]
+    fn an_answer_in_json_has_four_fields_in_their_order() {
+        let line = encode(Manner::Json, Ok(reply(r#"{"b":1,"a":[ ]}"#, None)));
+        let text = String::from_utf8(line).unwrap();
+        let begin = r#"{"success":true,"message":"ok","data":{"b":1,"a":[ ]},"timestamp":"2"#;
+        assert!(text.starts_with(begin) && text.ends_with("Z\"}\n"), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_in_json_has_its_code_in_the_data() {
+        let error = OpError::new(Code::NotRunning, "it\ndoes not").help("start it");
+        let line = encode(Manner::Json, Err(error));
+        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        let value: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!((&value["success"], &value["message"]), (&json!(false), &json!("it\ndoes not")));
+        assert_eq!(
+            value["data"],
+            json!({ "code": "not_running", "help": "start it", "details": null })
+        );
+    }
+
+    #[test]
+    fn an_empty_line_ends_a_text_and_is_nowhere_else() {
+        let text = |answer| String::from_utf8(encode(Manner::Words, answer)).unwrap();
+        assert_eq!(text(Ok(reply("a\n\nb\n", None))), "a\n \nb\n\n");
+        assert_eq!(text(Ok(reply("", None))), "\n");
+        assert_eq!(text(Ok(reply("a\n", Some(Code::NotRunning)))), "a\ncode: not_running\n\n");
+        let error = OpError::bad_input("no\n\nUsage: x").help("do");
+        assert_eq!(text(Err(error)), "error: no\n \nUsage: x\nhelp: do\ncode: bad_input\n\n");
+    }
+}

@@ -1,0 +1,40 @@
+//! Everything that a daemon serves: the unix socket, and on the network what the configuration says.
+
+use proctor_core::config::listen::{Listeners, Place};
+use proctor_engine::api::Engine;
+use proctor_front::listen::{Listener, State};
+use proctor_front::{http, local, tcp};
+use proctor_ops::operation::Context;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+
+/// Serve until the future is dropped, or clients of the unix socket cannot be served.
+pub(crate) async fn serve(clients: UnixListener, context: Context) {
+    let control = listener(&context.engine, "tcp", |wanted| wanted.tcp);
+    let web = listener(&context.engine, "http", |wanted| wanted.http.place);
+    tokio::select! {
+        Err(error) = local::serve(clients, context.clone()) => {
+            tracing::error!(%error, "clients cannot be served");
+        }
+        never = tcp::serve(control, Arc::new(context.clone())) => match never {},
+        never = http::serve(web, Arc::new(context)) => match never {},
+    }
+}
+
+/// A listener whose state is seen in `daemon status`.
+fn listener(
+    engine: &Engine,
+    front: &'static str,
+    place: fn(&Listeners) -> Place,
+) -> Listener<impl Fn(State) + use<>> {
+    let (wanted, engine) = (engine.listeners(), engine.clone());
+    let report = move |state| {
+        let state = match state {
+            State::Off => None,
+            State::At(address) => Some(Ok(address)),
+            State::Trouble(why) => Some(Err(why)),
+        };
+        engine.set_listening(front, state);
+    };
+    Listener { wanted, place, report }
+}

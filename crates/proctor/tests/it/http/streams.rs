@@ -1,0 +1,112 @@
+//! Server-sent events: nothing is missed, also when the daemon is killed in between.
+
+use super::{nobody, owner, two};
+use crate::control::listening;
+use crate::support::{LIMIT, services, shell};
+use proctor_testkit::{Event, Stream, kill9, wait_until};
+use serde_json::Value;
+
+fn field<'a>(event: &'a Event, name: &str) -> &'a str {
+    event
+        .iter()
+        .find(|(known, _)| known == name)
+        .map(|(_, value)| value.as_str())
+        .unwrap_or_default()
+}
+
+/// The numbers that a service counts up, and the id after them.
+fn numbers(stream: &mut Stream, last: &mut String) -> Vec<u64> {
+    let Some(event) = stream.event() else { return Vec::new() };
+    assert_eq!(field(&event, "event"), "log", "{event:?}");
+    field(&event, "id").clone_into(last);
+    let page: Value = serde_json::from_str(field(&event, "data")).unwrap();
+    assert_eq!(page["cursor"], *last);
+    let items = page["items"].as_array().unwrap().iter();
+    items.filter_map(|item| item["text"].as_str()?.parse().ok()).collect()
+}
+
+#[test]
+fn a_stream_goes_on_where_it_was_when_the_daemon_is_killed() {
+    let home = listening(&services(&[shell(
+        "count",
+        "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done",
+        "",
+    )]));
+    let (mut seen, mut last) = (Vec::new(), String::new());
+    let path = "/api/v1/services/count/logs/stream?tail=1000000";
+    for round in 0..4 {
+        let mut client = nobody(&home);
+        if round > 0 {
+            client = client.header("Last-Event-ID", &last);
+        }
+        let mut stream = client.stream(path);
+        assert_eq!(stream.status, 200);
+        let want = seen.len() + 50;
+        while seen.len() < want {
+            seen.extend(numbers(&mut stream, &mut last));
+        }
+        let daemon = home.daemon_pid();
+        kill9(daemon);
+        // What had been sent before it died counts.
+        loop {
+            match numbers(&mut stream, &mut last) {
+                more if more.is_empty() => break,
+                more => seen.extend(more),
+            }
+        }
+        wait_until("another daemon", LIMIT, || {
+            home.run(["daemon", "status"]).status.success() && home.daemon_pid() != daemon
+        });
+    }
+    let expected: Vec<u64> = (seen[0]..).take(seen.len()).collect();
+    assert_eq!(seen, expected, "a line was missed or came twice");
+}
+
+#[test]
+fn a_page_that_asks_for_events_gets_them() {
+    let home = two();
+    let mut stream =
+        nobody(&home).header("Accept", "text/event-stream").stream("/api/v1/services/web/logs");
+    assert_eq!(stream.status, 200);
+    assert_eq!(field(&stream.event().unwrap(), "event"), "log");
+}
+
+#[test]
+fn a_stream_ends_with_the_token_that_opened_it() {
+    let home = two();
+    let made = home.json(["token", "create", "eyes"]);
+    let mut stream = nobody(&home)
+        .token(made["secret"].as_str().unwrap())
+        .stream("/api/v1/services/web/logs/stream");
+    assert_eq!(field(&stream.event().unwrap(), "event"), "log");
+    home.ok(["token", "revoke", "eyes"]);
+    home.ok(["restart", "web"]);
+    let last = std::iter::from_fn(|| stream.event()).last().unwrap();
+    assert_eq!(field(&last, "event"), "error", "{last:?}");
+    assert!(field(&last, "data").contains("unauthenticated"), "{last:?}");
+}
+
+#[test]
+fn a_stream_of_something_unknown_says_so_and_ends() {
+    let home = two();
+    let mut stream = nobody(&home).stream("/api/v1/services/nope/logs/stream");
+    let event = stream.event().unwrap();
+    assert!(field(&event, "data").contains("unknown_service"), "{event:?}");
+    assert_eq!(stream.event(), None);
+}
+
+#[test]
+fn streams_are_bounded_and_end_with_their_clients() {
+    let home = two();
+    let open: Vec<Stream> =
+        (0..64).map(|_| nobody(&home).stream("/api/v1/services/web/logs/stream")).collect();
+    assert!(open.iter().all(|stream| stream.status == 200));
+    let refused = nobody(&home).get("/api/v1/services/web/logs/stream");
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (503, Some("busy")));
+    assert_eq!(owner(&home).get("/api/v1/services").status, 200, "others are served");
+    home.ok(["status", "web"]);
+    drop(open);
+    wait_until("there is room again", LIMIT, || {
+        nobody(&home).stream("/api/v1/services/web/logs/stream").status == 200
+    });
+}

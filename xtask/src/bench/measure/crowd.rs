@@ -1,0 +1,200 @@
+//! A command of somebody who works here while thousands of connections to a port are made and kept by somebody who does not.
+//!
+//! A connection that is closed is made again, as a hostile client would. What the crowd itself takes of the machine is part
+//! of what is measured.
+
+use super::super::adapter::{Adapter, Case};
+use super::super::book::{Book, Measure, Port};
+use super::super::clock::milliseconds;
+use super::super::options::Plan;
+use super::super::process;
+use super::super::scratch::Scratch;
+use super::super::session::{SOCKET, Session, outside};
+use super::{Programs, ROTATE, cli};
+use crate::step::output;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// From one byte of a slow client to its next.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// Connections that are made again in one round.
+const AGAIN: usize = 500;
+
+pub(crate) struct Crowds<'a> {
+    pub(crate) scratch: &'a Scratch,
+    pub(crate) programs: &'a Programs,
+    pub(crate) plan: &'a Plan,
+}
+
+impl Crowds<'_> {
+    pub(crate) fn measure(&self, who: &str, adapter: &dyn Adapter, book: &mut Book) -> Result<()> {
+        let folder = self.scratch.fresh(who)?;
+        let socket = folder.join(SOCKET).display().to_string();
+        let case =
+            Case { folder, services: 1, command: self.programs.idle(&socket), rotate: ROTATE };
+        let mut session = Session::launch(adapter, case)?;
+        session.all_begun()?;
+        session.settle(self.plan.settle)?;
+        self.worst(who, adapter, &session, Measure::CrowdNone, book)?;
+        let mut most = 0;
+        for (port, address) in listening(adapter, &session.case)? {
+            for (measure, manner) in [
+                (Measure::CrowdIdle(port), Manner::Idle),
+                (Measure::CrowdSlow(port), Manner::Slow(port)),
+            ] {
+                let crowd = Crowd::gather(address, self.plan.crowd, manner)?;
+                self.worst(who, adapter, &session, measure, book)?;
+                most = most.max(session.supervisors()?.into_iter().map(process::pss).sum());
+                let held = crowd.disperse();
+                println!(
+                    "  {measure:?}: {held} of {} connections were open at the end",
+                    self.plan.crowd
+                );
+            }
+        }
+        book.add(Measure::CrowdMemory, who, most as f64);
+        Ok(())
+    }
+
+    /// The 99th percentile of a whole `status` command.
+    fn worst(
+        &self,
+        who: &str,
+        adapter: &dyn Adapter,
+        session: &Session<'_>,
+        measure: Measure,
+        book: &mut Book,
+    ) -> Result<()> {
+        let command = adapter.status(&session.case, 0).context("it has no status")?;
+        let times = cli::times(self.programs, self.plan, command, &session.case)?;
+        book.add(measure, who, milliseconds(times[(times.len() - 1) * 99 / 100]));
+        Ok(())
+    }
+}
+
+/// The ports it really has.
+fn listening(adapter: &dyn Adapter, case: &Case) -> Result<Vec<(Port, SocketAddr)>> {
+    let command = adapter.own_status(case).context("it does not say where it listens")?;
+    let mut command = outside(command, case);
+    command.stdout(Stdio::piped());
+    let status: Value = serde_json::from_str(&output(command)?).context("the status is no JSON")?;
+    let port = |port: Port| {
+        let address = status["listening"][port.name()].as_str()?;
+        Some((port, address.parse().ok()?))
+    };
+    let ports: Vec<_> = [Port::Tcp, Port::Http].into_iter().filter_map(port).collect();
+    ensure!(!ports.is_empty(), "it listens nowhere: {status}");
+    Ok(ports)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Manner {
+    /// Says nothing at all.
+    Idle,
+    /// Begins a request and never ends it.
+    Slow(Port),
+}
+
+impl Manner {
+    /// What is sent in this round.
+    fn says(self, round: usize) -> &'static [u8] {
+        match (self, round) {
+            (Manner::Idle, _) => b"",
+            (Manner::Slow(Port::Tcp), 0) => b"{\"op\":\"",
+            (Manner::Slow(Port::Http), 0) => b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+            (Manner::Slow(Port::Tcp | Port::Http), _) => b"x",
+        }
+    }
+}
+
+/// Connections, and the thread that keeps them.
+struct Crowd {
+    over: Arc<AtomicBool>,
+    held: Arc<AtomicUsize>,
+    keeper: JoinHandle<()>,
+}
+
+impl Crowd {
+    /// Returns when every one of them was connected once.
+    fn gather(address: SocketAddr, size: usize, manner: Manner) -> Result<Crowd> {
+        let first: Vec<Member> =
+            (0..size).map(|_| Member::connect(address, manner)).collect::<Result<_>>()?;
+        let (over, held) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (told, count) = (Arc::clone(&over), Arc::clone(&held));
+        let keeper = std::thread::spawn(move || keep(first, address, manner, &told, &count));
+        Ok(Crowd { over, held, keeper })
+    }
+
+    /// Ends it: how many were connected at last.
+    fn disperse(self) -> usize {
+        self.over.store(true, Ordering::Relaxed);
+        self.keeper.thread().unpark();
+        // It has nothing to say but the count.
+        let _ = self.keeper.join();
+        self.held.load(Ordering::Relaxed)
+    }
+}
+
+fn keep(
+    mut crowd: Vec<Member>,
+    address: SocketAddr,
+    manner: Manner,
+    over: &AtomicBool,
+    held: &AtomicUsize,
+) {
+    while !over.load(Ordering::Relaxed) {
+        let mut left = AGAIN;
+        let mut open = 0;
+        for member in &mut crowd {
+            if member.go_on(manner) {
+                open += 1;
+            } else if left > 0 {
+                left -= 1;
+                // One that cannot be had now is tried in the next round.
+                if let Ok(new) = Member::connect(address, manner) {
+                    *member = new;
+                }
+            }
+        }
+        held.store(open, Ordering::Relaxed);
+        std::thread::park_timeout(ROUND);
+    }
+}
+
+struct Member {
+    stream: TcpStream,
+    rounds: usize,
+    open: bool,
+}
+
+impl Member {
+    fn connect(address: SocketAddr, manner: Manner) -> Result<Member> {
+        let stream = TcpStream::connect(address).context("cannot connect to a port")?;
+        stream.set_nonblocking(true).context("cannot use a connection")?;
+        let mut member = Member { stream, rounds: 0, open: true };
+        member.go_on(manner);
+        Ok(member)
+    }
+
+    /// Say the next piece; false once the other side has closed.
+    fn go_on(&mut self, manner: Manner) -> bool {
+        let said = manner.says(self.rounds);
+        self.rounds += 1;
+        let heard = if self.open { self.stream.read(&mut [0; 256]) } else { Ok(0) };
+        let here = match heard {
+            Ok(0) => false,
+            Ok(_) => true,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        };
+        self.open = here && (said.is_empty() || self.stream.write(said).is_ok());
+        self.open
+    }
+}
