@@ -28,7 +28,8 @@ pub(super) struct Worker {
     answers: Sender<Drained>,
     poller: Poller,
     null: File,
-    lanes: HashMap<u32, Lane>,
+    /// Boxed: a table is half empty.
+    lanes: HashMap<u32, Box<Lane>>,
     /// Pipes that may hold more than their last turn took.
     pub(super) busy: VecDeque<u64>,
     /// Pipes whose log cannot be written now, and when they are tried again.
@@ -145,10 +146,8 @@ impl Worker {
                     self.begin(slot, folder, spec, run, pipes, fresh);
                 }
                 Command::End { slot, run, exit } => self.end(slot, run, &exit),
-                Command::Configure { slot, spec } => {
-                    if let Some(lane) = self.lanes.get_mut(&slot) {
-                        lane.configure(&spec);
-                    }
+                Command::Configure { slot, folder, spec } => {
+                    self.lane(slot, folder, &spec).configure(&spec);
                 }
                 Command::Forget { slot } => drop(self.lanes.remove(&slot)),
                 Command::Stop => {
@@ -176,16 +175,21 @@ impl Worker {
         sent.map(|sent| if sent { received.next() } else { None })
     }
 
+    fn lane(&mut self, slot: u32, folder: Arc<Path>, spec: &Arc<LogSpec>) -> &mut Lane {
+        let new = || Box::new(Lane::new(folder, Arc::clone(spec)));
+        self.lanes.entry(slot).or_insert_with(new)
+    }
+
     pub(super) fn begin(
         &mut self,
         slot: u32,
         folder: Arc<Path>,
-        spec: LogSpec,
+        spec: Arc<LogSpec>,
         run: RunId,
         pipes: [Option<OwnedFd>; 2],
         fresh: bool,
     ) {
-        let lane = self.lanes.entry(slot).or_insert_with(|| Lane::new(folder, spec));
+        let lane = self.lane(slot, folder, &spec);
         lane.unmarked = Some(Unmarked { run, wall: clock::now().wall, fresh });
         self.unmarked.push_back(slot);
         for (stream, fd) in Stream::BOTH.into_iter().zip(pipes) {
