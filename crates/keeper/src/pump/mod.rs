@@ -29,7 +29,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use worker::Worker;
 
-/// Moves of one pipe before the next has its turn: a spamming service cannot starve the others.
+/// Moves of one pipe before we look who else has written: a spamming service cannot starve the others.
 const TURN: u32 = 4;
 
 /// Most bytes of one move; the capacity of a pipe.

@@ -35,6 +35,8 @@ pub(super) struct Worker {
     /// Pipes whose log cannot be written now, and when they are tried again.
     stalled: BTreeSet<u64>,
     retry_at: Option<Mono>,
+    /// Answers were sent, and the keeper was not told yet.
+    answered: bool,
     /// Services whose start is to be marked when there is nothing better to do.
     unmarked: VecDeque<u32>,
 }
@@ -71,6 +73,7 @@ impl Worker {
             busy,
             stalled,
             retry_at,
+            answered: false,
             unmarked,
         })
     }
@@ -137,8 +140,16 @@ impl Worker {
         }
     }
 
-    /// Carry out waiting commands; false at the end.
+    /// Carry out waiting commands, and say once what came of them; false at the end.
     fn obey(&mut self) -> bool {
+        let goes_on = self.carry_out();
+        if std::mem::take(&mut self.answered) {
+            self.shared.bell.ring();
+        }
+        goes_on
+    }
+
+    fn carry_out(&mut self) -> bool {
         while let Ok(command) = self.inbox.try_recv() {
             match command {
                 Command::Begin { slot, folder, spec, run, pipes, fresh } => {
@@ -217,7 +228,7 @@ impl Worker {
             self.stalled.remove(&token);
         }
         let _ = self.answers.send(Drained { slot, run });
-        self.shared.bell.ring();
+        self.answered = true;
     }
 
     /// Nothing else is to be done: mark the starts of some services that have not written anything yet.
@@ -250,7 +261,9 @@ impl Worker {
     fn turn(&mut self, token: u64) -> Stored {
         let (slot, stream) = place(token);
         let Some(lane) = self.lanes.get_mut(&slot) else { return Stored::Empty };
-        for _ in 0..TURN {
+        // Nobody waits behind the only one that writes; where others do, each has one move.
+        let turn = if self.busy.is_empty() { TURN } else { 1 };
+        for _ in 0..turn {
             match lane.store(stream, &self.null) {
                 Stored::Moved(_) => {}
                 other @ (Stored::Empty | Stored::Stalled | Stored::Full) => return other,
