@@ -45,10 +45,7 @@ pub(crate) fn subjects(input: &Value) -> Vec<String> {
 }
 
 fn texts(value: &Value) -> impl Iterator<Item = &str> {
-    let items = match value {
-        Value::Array(items) => items.as_slice(),
-        other => std::slice::from_ref(other),
-    };
+    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     items.iter().filter_map(Value::as_str)
 }
 
