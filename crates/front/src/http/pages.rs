@@ -1,11 +1,15 @@
 //! The paths that belong to no operation: where to begin, whether somebody is there, what can be asked.
 
-use super::answer::{JSON, TEXT, answer};
-use super::openapi;
+use super::answer::{JSON, Refusal, TEXT, answer};
+use super::operation::visitor;
+use super::{caller, dashboard, openapi};
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderValue, Request, Response, StatusCode};
 use axum::routing::get;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::openmetrics::{CONTENT_TYPE, openmetrics};
+use proctor_ops::operation::Front;
 use serde_json::json;
 use std::sync::LazyLock;
 
@@ -25,6 +29,7 @@ pub(super) fn add(router: Router) -> Router {
     router
         .route("/", get(welcome))
         .route("/health", get(health))
+        .route("/metrics", get(metrics))
         .route("/openapi.json", get(description))
 }
 
@@ -35,6 +40,24 @@ async fn welcome() -> Response<Body> {
 /// It is answered, so it works. Nothing that anybody could want to hide is in it.
 async fn health() -> Response<Body> {
     answer(StatusCode::OK, JSON, json!({ "status": "ok" }).to_string())
+}
+
+/// What `daemon.metrics` answers, as monitoring systems read it.
+async fn metrics(request: Request<Body>) -> Response<Body> {
+    match numbers(request).await {
+        Ok(text) => answer(StatusCode::OK, HeaderValue::from_static(CONTENT_TYPE), text),
+        Err(refusal) => refusal.into(),
+    }
+}
+
+async fn numbers(request: Request<Body>) -> Result<String, Refusal> {
+    let (parts, _) = request.into_parts();
+    let visitor = visitor(&parts)?;
+    let caller = caller::caller(&visitor, &parts.headers, Front::Rest)?;
+    let reply = visitor.dispatch(caller, dashboard::entry("daemon.metrics")?, json!({})).await?;
+    let output = serde_json::from_str(&reply.text)
+        .map_err(|error| OpError::new(Code::Internal, format!("cannot read numbers: {error}")))?;
+    Ok(openmetrics(&output))
 }
 
 async fn description() -> Response<Body> {

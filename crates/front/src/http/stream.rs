@@ -119,7 +119,9 @@ impl Source {
     fn event(&self, reply: &Reply) -> Bytes {
         let page: Value = serde_json::from_str(&reply.text).unwrap_or_default();
         let empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
-        let nothing = page.as_object().is_some_and(|page| page.values().any(empty));
+        // That something was missed is worth an event, too.
+        let nothing = page["missed"] != json!(true)
+            && page.as_object().is_some_and(|page| page.values().any(empty));
         let Some(cursor) = page["cursor"].as_str() else { return Bytes::from_static(b"\n") };
         self.input
             .lock()

@@ -3,7 +3,7 @@
 use crate::error::OpError;
 use crate::input::seconds_of;
 use crate::moment::rfc3339;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use proctor_core::config::signal;
 use proctor_engine::api::{Ended, Event, EventsFrom, Happening, OperationNews};
@@ -122,7 +122,7 @@ Examples:
   proctor events web --follow
   proctor events -n 20 --json",
         launches: false,
-        ..Meta::of("event.read", Effect::Read).long()
+        ..Meta::of("event.read", Effect::Read).long().at(Method::Get, "/events", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

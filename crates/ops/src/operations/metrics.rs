@@ -5,7 +5,7 @@ use super::status::{Measure, measure, statuses};
 use crate::counters::{CLASSES, Count};
 use crate::error::OpError;
 use crate::moment::{bytes, seconds_between, span};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use crate::status::{ServiceStatus, State, style_of};
 use proctor_core::name::ServiceName;
@@ -111,7 +111,7 @@ Examples:
   proctor metrics
   proctor metrics --json",
         launches: false,
-        ..Meta::of("daemon.metrics", Effect::Read)
+        ..Meta::of("daemon.metrics", Effect::Read).at(Method::Get, "/metrics", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -35,6 +35,8 @@ pub(super) struct Path {
     pub(super) input: fn(Map<String, Value>) -> Map<String, Value>,
     /// From the output to `data`.
     pub(super) data: fn(Value) -> Value,
+    /// The answer is `data` alone.
+    pub(super) bare: bool,
     pub(super) summary: &'static str,
 }
 
@@ -46,6 +48,7 @@ const fn post(path: &'static str, action: &'static str, op: &'static str) -> Pat
         op,
         input: shape::as_it_is,
         data: shape::same,
+        bare: false,
         summary: "",
     }
 }
@@ -94,6 +97,22 @@ pub(super) static PATHS: &[Path] = &[
         summary: "Proctor and its services",
         ..post("/dashboard/api/system/status", "status", "service.status")
     },
+    Path {
+        summary: "Switch the runtime mode",
+        ..post("/dashboard/api/system/switch-mode", "switch_mode", "mode.switch")
+    },
+    Path {
+        method: Method::Get,
+        bare: true,
+        summary: "The runtime mode and what belongs to it",
+        ..post("/dashboard/api/mode", "mode", "mode.get")
+    },
+    Path {
+        method: Method::Get,
+        bare: true,
+        summary: "Numbers of Proctor and its services",
+        ..post("/dashboard/api/metrics", "metrics", "daemon.metrics")
+    },
 ];
 
 pub(super) fn add(router: Router) -> Router {
@@ -105,7 +124,7 @@ pub(super) fn add(router: Router) -> Router {
 
 async fn serve(path: &'static Path, request: Request<Body>) -> Response<Body> {
     match respond(path, request).await {
-        Ok((status, reply)) => answer(status, JSON, reply.to_string()),
+        Ok((status, reply)) => answer(status, JSON, reply),
         Err(refusal) => {
             let mut response = refusal.answer();
             *response.body_mut() = Body::from(refused(path, &refusal.error).to_string());
@@ -117,7 +136,7 @@ async fn serve(path: &'static Path, request: Request<Body>) -> Response<Body> {
 async fn respond(
     path: &'static Path,
     mut request: Request<Body>,
-) -> Result<(StatusCode, Value), Refusal> {
+) -> Result<(StatusCode, String), Refusal> {
     let params: Option<RawPathParams> = request.extract_parts().await.ok();
     let name = params.and_then(|params| params.iter().next().map(|(_, value)| value.to_owned()));
     let (parts, body) = request.into_parts();
@@ -137,11 +156,14 @@ async fn respond(
     let input = Value::Object((path.input)(sent));
     let entry = entry(path.op)?;
     let reply = visitor.dispatch(caller.clone(), entry, input).await?;
+    if path.bare {
+        return Ok((StatusCode::OK, reply.text));
+    }
     let mut said = said(path, &reply);
     if path.action == "status" {
         about_proctor(&visitor, caller, &mut said).await?;
     }
-    Ok((if reply.background { StatusCode::ACCEPTED } else { StatusCode::OK }, said))
+    Ok((if reply.background { StatusCode::ACCEPTED } else { StatusCode::OK }, said.to_string()))
 }
 
 pub(super) fn entry(op: &str) -> Result<&'static Entry, OpError> {
@@ -173,6 +195,7 @@ fn refused(path: &Path, error: &OpError) -> Value {
     json!({
         "action": path.action,
         "status": "error",
+        "error": error.code,
         "message": error.message,
         "data": error,
         "timestamp": shape::now(),

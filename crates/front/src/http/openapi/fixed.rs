@@ -1,6 +1,7 @@
 //! The paths that belong to no operation.
 
 use crate::http::dashboard;
+use proctor_ops::openmetrics;
 use proctor_ops::operation::{Effect, Method, Role};
 use proctor_ops::table;
 use serde_json::{Map, Value, json};
@@ -9,6 +10,12 @@ use serde_json::{Map, Value, json};
 const PAGES: &[(&str, &str, &str, &str)] = &[
     ("/", "welcome", "Where to begin", "text/plain; charset=utf-8"),
     ("/health", "health", "Whether Proctor itself works; needs no token", "application/json"),
+    (
+        "/metrics",
+        "metrics",
+        "Numbers of Proctor, its services and its operations, as OpenMetrics",
+        openmetrics::CONTENT_TYPE,
+    ),
     ("/openapi.json", "openapi", "This description", "application/json"),
 ];
 
@@ -26,6 +33,7 @@ pub(super) fn add(paths: &mut Map<String, Value>) {
                 "responses": {
                     "200": { "description": "It is there.", "content": schema },
                     "4XX": { "$ref": "#/components/responses/Error" },
+                    "5XX": { "$ref": "#/components/responses/Error" },
                 },
             } }),
         );
@@ -38,12 +46,16 @@ pub(super) fn add_dashboard(paths: &mut Map<String, Value>) {
         let meta = table::find(path.op).map(|entry| entry.meta);
         let reads = meta.is_some_and(|meta| meta.effect == Effect::Read);
         let role = meta.map_or(Role::Admin, |meta| meta.role);
-        let answer =
+        let said =
             json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Said" } } });
+        let answer = match path.bare {
+            true => json!({ "application/json": { "schema": { "type": "object" } } }),
+            false => said.clone(),
+        };
         let mut responses = json!({
             "200": { "description": "It was done.", "content": answer },
-            "4XX": { "description": "It was refused.", "content": answer },
-            "5XX": { "description": "It could not be done.", "content": answer },
+            "4XX": { "description": "It was refused.", "content": said },
+            "5XX": { "description": "It could not be done.", "content": said },
         });
         if !reads {
             responses["202"] = json!({ "description": "It goes on by itself.", "content": answer });

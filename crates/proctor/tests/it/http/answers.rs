@@ -52,6 +52,9 @@ fn the_answer_is_what_the_command_line_prints() {
         (&["daemon", "status"], "/api/v1/daemon"),
         (&["token", "list"], "/api/v1/tokens"),
         (&["operation", "list"], "/api/v1/operations"),
+        (&["health"], "/api/v1/health"),
+        (&["mode", "get"], "/api/v1/mode"),
+        (&["events", "-n", "1"], "/api/v1/events?tail=1"),
     ] {
         let (printed, answered) = (home.json(words), owner(&home).get(path));
         assert_eq!(answered.status, 200, "{path}: {}", answered.text());
@@ -206,6 +209,14 @@ fn pages_say_where_to_begin() {
     );
     let health = nobody(&home).get("/health");
     assert_eq!((health.status, health.json()["status"].as_str()), (200, Some("ok")));
+    let metrics = nobody(&home).get("/metrics");
+    let kind = metrics.header("content-type").unwrap();
+    assert!(metrics.status == 200 && kind.starts_with("application/openmetrics-text"), "{kind}");
+    assert!(
+        metrics.text().ends_with("# EOF\n") && metrics.text().contains("service=\"web\""),
+        "{}",
+        metrics.text()
+    );
     let described = nobody(&home).get("/openapi.json");
     let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
     let committed: Value =

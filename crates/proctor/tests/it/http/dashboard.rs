@@ -118,6 +118,26 @@ fn a_custom_restart_runs_its_commands_around_the_restart() {
 }
 
 #[test]
+fn modes_and_metrics_are_told_as_they_are() {
+    let home = two();
+    let mode = nobody(&home).get("/dashboard/api/mode").json();
+    for field in
+        ["runtime_mode", "mode_description", "available_features", "hidden_features", "ui_config"]
+    {
+        assert!(mode.get(field).is_some(), "no {field} in {mode}");
+    }
+    let path = "/dashboard/api/system/switch-mode";
+    let same = owner(&home).post(path, &json!({ "mode": mode["runtime_mode"] }));
+    said(&same, 200, "switch_mode", "success");
+    let wrong =
+        said(&owner(&home).post(path, &json!({ "mode": "x" })), 400, "switch_mode", "error");
+    assert_eq!(wrong["error"], "invalid_mode");
+    let metrics = nobody(&home).get("/dashboard/api/metrics").json();
+    assert_eq!(metrics["supervisor"]["managed_services"], 2, "{metrics}");
+    assert!(metrics["services"]["web"].get("restart_count").is_some(), "{metrics}");
+}
+
+#[test]
 fn logs_are_lines() {
     let home = two();
     wait_until("web has said its lines", LIMIT, || {

@@ -72,6 +72,26 @@ fn a_page_that_asks_for_events_gets_them() {
 }
 
 #[test]
+fn events_are_streamed_and_a_gap_is_told() {
+    let home = two();
+    let mut stream = nobody(&home).stream("/api/v1/events/stream?tail=0");
+    home.ok(["restart", "web"]);
+    let about_web = |event: &Event| field(event, "data").contains("\"web\"");
+    let event = std::iter::from_fn(|| stream.event()).find(about_web).unwrap();
+    assert_eq!(field(&event, "event"), "event");
+    let id = field(&event, "id").to_owned();
+    let daemon = home.daemon_pid();
+    kill9(daemon);
+    wait_until("another daemon", LIMIT, || {
+        home.run(["daemon", "status"]).status.success() && home.daemon_pid() != daemon
+    });
+    let mut stream = nobody(&home).header("Last-Event-ID", &id).stream("/api/v1/events/stream");
+    let event = stream.event().unwrap();
+    let page: Value = serde_json::from_str(field(&event, "data")).unwrap();
+    assert_eq!(page["missed"], true, "{page}");
+}
+
+#[test]
 fn a_stream_ends_with_the_token_that_opened_it() {
     let home = two();
     let made = home.json(["token", "create", "eyes"]);
