@@ -4,14 +4,15 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 /// Long enough for `team-product-component@99`, short enough for every file system and column.
 pub const MAX_NAME: usize = 64;
 
-/// The name of one supervised process: `web`, or `web@2` for the second instance of `web`.
+/// The name of one supervised process: `web`, or `web@2` for the second instance of `web`. Copies share its text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct ServiceName(Box<str>);
+pub struct ServiceName(Arc<str>);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
@@ -91,7 +92,7 @@ impl TryFrom<String> for ServiceName {
 
 impl From<ServiceName> for String {
     fn from(name: ServiceName) -> String {
-        name.0.into()
+        name.0.as_ref().into()
     }
 }
 

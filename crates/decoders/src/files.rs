@@ -1,4 +1,4 @@
-//! Env files, and `services.json`.
+//! Env files, `services.json`, `tokens.json`, and lines of the audit.
 
 use proctor_core::config::envfile;
 use proctor_engine::untrusted;
@@ -44,6 +44,68 @@ pub(crate) fn services(bytes: &[u8]) {
         }
         Err(why) => assert!(!why.is_empty()),
     }
+}
+
+/// Understood as a whole or not at all, and then written again as it was.
+pub(crate) fn tokens(bytes: &[u8]) {
+    match untrusted::tokens(bytes) {
+        Ok(written) => {
+            let again = untrusted::tokens(&written).expect("what was written can be read");
+            assert_eq!(written, again);
+        }
+        Err(why) => assert!(!why.is_empty()),
+    }
+}
+
+/// As it is, and with the hash that it should have: otherwise nothing that is altered would ever be decoded.
+pub(crate) fn audit_line(bytes: &[u8]) {
+    for line in [bytes.to_vec(), untrusted::with_hash(bytes)] {
+        match untrusted::audit_line(&line) {
+            Ok(written) => {
+                let plain = |byte: &u8| (0x20..0x7f).contains(byte);
+                assert!(written.iter().all(plain), "a line that a terminal acts on");
+                let again = untrusted::audit_line(&written).expect("what was written can be read");
+                assert_eq!(written, again);
+            }
+            Err(why) => assert!(!why.is_empty()),
+        }
+    }
+}
+
+pub(crate) fn seeds_tokens() -> Vec<Vec<u8>> {
+    let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let token = |name: &str, rest: &str| {
+        format!(
+            r#"{{"id":"t1","name":"{name}","role":"viewer","sha256":"{digest}","created":1{rest}}}"#
+        )
+    };
+    let (one, other) = (token("ci", ""), token("x", r#","expires":2,"last_used":null"#));
+    [
+        r#"{"version":1,"tokens":[]}"#.to_owned(),
+        format!(r#"{{"version":1,"tokens":[{one},{other}]}}"#),
+        format!(r#"{{"version":1,"tokens":[{one},{one}]}}"#),
+        r#"{"version":2}"#.to_owned(),
+    ]
+    .map(String::into_bytes)
+    .to_vec()
+}
+
+pub(crate) fn seeds_audit_line() -> Vec<Vec<u8>> {
+    let begin = r#"{"seq":7,"at":"2026-11-15T07:48:12.345678Z","prev":"00","kind":"#;
+    let call =
+        r#""who":"local","uid":7,"front":"local","operation":"service.stop","targets":["web"]"#;
+    [
+        format!(r#"{begin}"started","pid":1,"version":"0.1.0""#),
+        format!(r#"{begin}"intent",{call}"#),
+        format!(r#"{begin}"result","of":6,"code":"ok","millis":3"#),
+        format!(r#"{begin}"refused",{call},"code":"forbidden""#),
+        format!(r#"{begin}"read",{call},"code":"ok","millis":0"#),
+        format!(r#"{begin}"torn","bytes":4,"sha256":"00""#),
+        format!(r#"{begin}"lost","after":3,"up_to":6"#),
+        format!(r#"{begin}"no_head""#),
+    ]
+    .map(String::into_bytes)
+    .to_vec()
 }
 
 pub(crate) fn seeds_env_file() -> Vec<Vec<u8>> {

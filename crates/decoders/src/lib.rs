@@ -43,6 +43,8 @@ pub static DECODERS: &[Decoder] = &[
     Decoder { name: "scalars", check: scalars::check, seeds: scalars::seeds },
     Decoder { name: "env_file", check: files::env_file, seeds: files::seeds_env_file },
     Decoder { name: "services_json", check: files::services, seeds: files::seeds_services },
+    Decoder { name: "tokens_json", check: files::tokens, seeds: files::seeds_tokens },
+    Decoder { name: "audit_line", check: files::audit_line, seeds: files::seeds_audit_line },
     Decoder { name: "requests", check: requests::check, seeds: requests::seeds },
     Decoder { name: "control", check: control::check, seeds: control::seeds },
     Decoder { name: "views", check: views::check, seeds: views::seeds },

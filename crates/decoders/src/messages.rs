@@ -128,7 +128,7 @@ pub(crate) fn seeds_from_keeper() -> Vec<Vec<u8>> {
     let exits = [
         Exit::Code(3),
         Exit::Signal { signal: 9, oom: true, core: false },
-        Exit::SpawnFailed(failure),
+        Exit::SpawnFailed(Box::new(failure)),
         Exit::Unknown,
     ];
     let phases = [

@@ -5,7 +5,7 @@ use crate::audit::Audit;
 pub use crate::command::{CommandPlan, End, Finished, Surroundings};
 use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
-pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening};
+pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
 use crate::link::{Ask, Link};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;

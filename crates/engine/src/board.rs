@@ -4,6 +4,7 @@ use crate::api::{Health, KeeperView, ServiceView, View};
 use crate::definition::{Definition, Origin};
 use crate::events::{Happening, Ring};
 use crate::link::News;
+use crate::secrets;
 use crate::source::Current;
 use proctor_core::config::redact;
 use proctor_core::name::{RunId, ServiceName};
@@ -207,7 +208,8 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
         added: definition.origin == Origin::Added,
         description: def.description.clone(),
         groups: def.groups.clone(),
-        command: redact::command_line(&definition.spec().exec.argv),
+        // A variable that was put into it may be secret by its name, which is not here any more.
+        command: secrets::hide(&redact::command_line(&definition.spec().exec.argv)).into_owned(),
         working_dir: def.working_dir.clone(),
         autostart: def.autostart,
         port: def.port,

@@ -4,6 +4,7 @@
 
 use crate::environment::{Environment, hash_bytes};
 use crate::error::EngineError;
+use crate::secrets;
 use proctor_core::config::{HealthCheck, ServiceDef, UserRef};
 use proctor_core::name::ServiceName;
 use proctor_core::spec::{Credentials, ExecSpec, ServiceSpec};
@@ -37,6 +38,9 @@ impl Definition {
         environment: &Arc<Environment>,
         arguments: Option<&[String]>,
     ) -> Result<Definition, EngineError> {
+        secrets::learn_variables(
+            def.env.iter().map(|(name, value)| (name.as_str(), value.as_str())),
+        );
         let argv = match arguments {
             None => def.argv.clone(),
             Some(arguments) => with_arguments(&def, arguments)?,

@@ -4,6 +4,7 @@
 //! its content. What a service sets for itself is not here but in its spec.
 
 use crate::error::EngineError;
+use crate::secrets;
 use proctor_core::spec::EnvId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -105,6 +106,7 @@ impl Environments {
         if let Some(known) = known {
             return Ok(known);
         }
+        secrets::learn_variables(all.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         let fresh = Arc::new(Environment::new(all)?);
         self.known.retain(|_, environment| environment.strong_count() > 0);
         self.known.insert(key, Arc::downgrade(&fresh));

@@ -10,7 +10,7 @@ use proctor_core::time::Wall;
 use proctor_core::wire::{PhaseView, ServiceState};
 use std::collections::VecDeque;
 
-/// Events that are kept: a few minutes of a busy machine. Each takes about a hundred bytes.
+/// Events that are kept: a few minutes of a busy machine. Each takes 48 bytes.
 const MOST: usize = 4096;
 
 /// One event.
@@ -30,11 +30,11 @@ pub enum Happening {
     Defined,
     /// It is forgotten.
     Removed,
-    /// It came into this state: a word that people see.
+    /// It came into this state. Of no process the pid is 0.
     Phase {
-        state: &'static str,
-        pid: Option<u32>,
-        restarts: u64,
+        state: Word,
+        pid: u32,
+        restarts: u32,
     },
     Exited(Ended),
     Health {
@@ -43,12 +43,57 @@ pub enum Happening {
     },
     /// A configuration was applied.
     Configured,
-    /// An operation was started or ended; `what` says how.
-    Operation {
-        id: Box<str>,
-        operation: &'static str,
-        what: &'static str,
-    },
+    /// Boxed: it is rarer than the others, and larger.
+    Operation(Box<OperationNews>),
+}
+
+/// An operation was started or ended; `what` says how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationNews {
+    pub id: String,
+    pub operation: &'static str,
+    pub what: &'static str,
+}
+
+/// What people call a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    Stopped,
+    Waiting,
+    Starting,
+    Running,
+    Backoff,
+    Stopping,
+    Failed,
+    Cooling,
+}
+
+impl Word {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Word::Stopped => "stopped",
+            Word::Waiting => "waiting",
+            Word::Starting => "starting",
+            Word::Running => "running",
+            Word::Backoff => "backoff",
+            Word::Stopping => "stopping",
+            Word::Failed => "failed",
+            Word::Cooling => "cooling",
+        }
+    }
+
+    fn of(phase: &PhaseView) -> Word {
+        match phase {
+            PhaseView::Down => Word::Stopped,
+            PhaseView::Held => Word::Waiting,
+            PhaseView::Backoff { .. } => Word::Backoff,
+            PhaseView::Starting { .. } => Word::Starting,
+            PhaseView::Up { .. } => Word::Running,
+            PhaseView::Stopping { .. } => Word::Stopping,
+            PhaseView::Failed { .. } => Word::Failed,
+            PhaseView::Cooling { .. } => Word::Cooling,
+        }
+    }
 }
 
 /// How a run ended, in few bytes.
@@ -117,12 +162,13 @@ impl Ring {
         }
         let run = |state: &ServiceState| state.phase.run().map(|run| run.id);
         let same = |before: &ServiceState| {
-            word(&before.phase) == word(&now.phase) && run(before) == run(now)
+            Word::of(&before.phase) == Word::of(&now.phase) && run(before) == run(now)
         };
         if !before.is_some_and(same) {
-            let pid = now.phase.run().map(|run| run.pid);
-            let phase = Happening::Phase { state: word(&now.phase), pid, restarts: now.restarts };
-            self.push(Some(&now.name), phase);
+            let state = Word::of(&now.phase);
+            let pid = now.phase.run().map_or(0, |run| run.pid);
+            let restarts = u32::try_from(now.restarts).unwrap_or(u32::MAX);
+            self.push(Some(&now.name), Happening::Phase { state, pid, restarts });
         }
     }
 
@@ -174,20 +220,6 @@ impl Ended {
             Exit::SpawnFailed(_) => Ended::NotStarted,
             Exit::Unknown => Ended::Unknown,
         }
-    }
-}
-
-/// What people call a phase.
-fn word(phase: &PhaseView) -> &'static str {
-    match phase {
-        PhaseView::Down => "stopped",
-        PhaseView::Held => "waiting",
-        PhaseView::Backoff { .. } => "backoff",
-        PhaseView::Starting { .. } => "starting",
-        PhaseView::Up { .. } => "running",
-        PhaseView::Stopping { .. } => "stopping",
-        PhaseView::Failed { .. } => "failed",
-        PhaseView::Cooling { .. } => "cooling",
     }
 }
 
@@ -263,11 +295,16 @@ mod tests {
         assert_eq!(
             happened,
             [
-                Happening::Phase { state: "running", pid: Some(7), restarts: 0 },
+                Happening::Phase { state: Word::Running, pid: 7, restarts: 0 },
                 Happening::Exited(Ended::Code(3)),
-                Happening::Phase { state: "stopped", pid: None, restarts: 0 },
+                Happening::Phase { state: Word::Stopped, pid: 0, restarts: 0 },
             ]
         );
+    }
+
+    #[test]
+    fn an_event_is_small() {
+        assert_eq!(size_of::<Event>(), 48);
     }
 
     #[test]

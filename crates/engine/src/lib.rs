@@ -21,6 +21,7 @@ mod owner;
 mod probe;
 mod probes;
 mod registry;
+pub mod secrets;
 mod select;
 pub mod settings;
 mod source;

@@ -22,13 +22,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// Commands that may wait; more callers than this wait for room.
 pub(crate) const INBOX: usize = 256;
 
 /// The keeper sends a state with its answer or right after it; longer than this nobody is kept waiting for it.
 const SEEN_WITHIN: Duration = Duration::from_secs(1);
+
+/// After a configuration was read, what follows from it has followed by then.
+const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) type Answer<R> = oneshot::Sender<Result<R, EngineError>>;
 
@@ -62,19 +65,26 @@ impl Owner {
     pub(crate) async fn run(mut self, startup: Startup, mut inbox: mpsc::Receiver<Command>) {
         self.start(startup).await;
         failpoint::moment(Point::DaemonStarted);
-        // What was read and planned is many times larger than what stays of it.
-        memory::give_back();
         let registry = Arc::clone(&self.registry);
         let mut commands = Vec::new();
+        let mut rest = Some(Instant::now() + QUIET);
         loop {
             tokio::select! {
                 count = inbox.recv_many(&mut commands, INBOX) => {
                     if count == 0 {
                         return;
                     }
+                    let applies = commands.iter().any(|c| matches!(c, Command::Apply { .. }));
                     self.handle(std::mem::take(&mut commands)).await;
+                    rest = if applies { Some(Instant::now() + QUIET) } else { rest };
                 }
                 names = registry.vanished() => self.define_again(names).await,
+                () = sleep_until(rest.unwrap_or_else(Instant::now)), if rest.is_some() => {
+                    rest = None;
+                    // What was read and planned is many times larger than what stays of it.
+                    memory::give_back();
+                    memory::let_go_of_code();
+                }
             }
         }
     }

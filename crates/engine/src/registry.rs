@@ -9,6 +9,7 @@ use crate::board::{Board, unknown, up};
 use crate::definition::{Definition, Origin};
 use crate::events::{Event, Events, From, Happening};
 use crate::link::News;
+use crate::secrets;
 use crate::settings::Settings;
 use crate::source::Current;
 use crate::tokens::secret::Digest;
@@ -47,7 +48,10 @@ pub(crate) struct Guard {
 
 impl Guard {
     fn new(security: Security) -> Guard {
-        let token = security.token.as_ref().map(|token| Digest::of(&token.0));
+        let token = security.token.as_ref().map(|token| {
+            secrets::learn(&token.0);
+            Digest::of(&token.0)
+        });
         Guard { security, token }
     }
 }

@@ -8,47 +8,72 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub struct Settings {
     words: Vec<Box<str>>,
-    rows: Vec<Row>,
-}
-
-/// Numbers of words. A key is two of them, because its end is the same in every service.
-#[derive(Debug)]
-struct Row {
-    key: [u32; 2],
-    value: u32,
-    origin: u32,
+    /// Four numbers for each setting: the word its key begins with (0: the same as before, else one more than its number), the
+    /// word its key ends with, its value and its origin.
+    numbers: Vec<u8>,
 }
 
 impl Settings {
     pub(crate) fn pack(settings: &[Setting]) -> Settings {
         let mut known = HashMap::new();
         let mut words: Vec<Box<str>> = Vec::new();
-        let mut rows = Vec::with_capacity(settings.len());
+        let (mut numbers, mut before) = (Vec::new(), 0);
         for setting in settings {
             let mut number = |word| {
                 *known.entry(word).or_insert_with(|| {
                     words.push(Box::from(word));
-                    // More words than that would not fit into a configuration.
-                    u32::try_from(words.len() - 1).expect("a configuration is at most a mebibyte")
+                    words.len() - 1
                 })
             };
             let (service, rest) = parts(&setting.key);
-            let key = [number(service), number(rest)];
-            rows.push(Row { key, value: number(&setting.value), origin: number(&setting.origin) });
+            let begin = number(service) + 1;
+            let changed = if begin == before { 0 } else { begin };
+            before = begin;
+            for n in [changed, number(rest), number(&setting.value), number(&setting.origin)] {
+                push(&mut numbers, n);
+            }
         }
         words.shrink_to_fit();
-        Settings { words, rows }
+        numbers.shrink_to_fit();
+        Settings { words, numbers }
     }
 
     pub fn unpack(&self) -> Vec<Setting> {
-        let word = |number: u32| &*self.words[number as usize];
-        let setting = |row: &Row| Setting {
-            key: row.key.map(word).concat(),
-            value: word(row.value).to_owned(),
-            origin: word(row.origin).to_owned(),
-        };
-        self.rows.iter().map(setting).collect()
+        let word = |number: usize| &*self.words[number];
+        let (mut left, mut settings, mut begin) = (self.numbers.as_slice(), Vec::new(), 0);
+        while !left.is_empty() {
+            let [changed, rest, value, origin] = [(); 4].map(|()| pop(&mut left));
+            begin = if changed == 0 { begin } else { changed };
+            settings.push(Setting {
+                key: [word(begin - 1), word(rest)].concat(),
+                value: word(value).to_owned(),
+                origin: word(origin).to_owned(),
+            });
+        }
+        settings
     }
+}
+
+/// Seven bits a byte, the last one below 128: most numbers are small.
+fn push(bytes: &mut Vec<u8>, mut number: usize) {
+    while number >= 1 << 7 {
+        bytes.push(number as u8 | 1 << 7);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn pop(bytes: &mut &[u8]) -> usize {
+    let (mut number, mut shift) = (0, 0);
+    while let Some((byte, rest)) = bytes.split_first() {
+        *bytes = rest;
+        number |= usize::from(byte & 0x7f) << shift;
+        if byte & 1 << 7 == 0 {
+            break;
+        }
+        shift += 7;
+    }
+    number
 }
 
 /// `services.web` and `.restart.delay`.

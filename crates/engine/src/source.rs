@@ -6,6 +6,7 @@
 use crate::api::ConfigRequest;
 use crate::environment::Environment;
 use crate::error::EngineError;
+use crate::secrets;
 use proctor_core::config::envfile;
 use proctor_core::config::{self, Config, Problem, Surroundings};
 use std::cell::RefCell;
@@ -196,7 +197,10 @@ fn dotenv(path: &Path, files: &Files) -> Result<BTreeMap<String, String>, Engine
     let unreadable = |why| EngineError::Unreadable { path: path.to_owned(), why };
     let text = files.text(path).map_err(unreadable)?;
     let variables = envfile::parse(".env", &text).map_err(EngineError::BadConfig)?;
-    Ok(variables.into_iter().map(|variable| (variable.name, variable.value)).collect())
+    let variables: BTreeMap<String, String> =
+        variables.into_iter().map(|variable| (variable.name, variable.value)).collect();
+    secrets::learn_variables(variables.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    Ok(variables)
 }
 
 /// A configuration with one service in it, whose values come from variables.

@@ -17,9 +17,14 @@ pub fn tokens(bytes: &[u8]) -> Result<Vec<u8>, String> {
     crate::tokens::again(bytes)
 }
 
-/// A line of the audit, understood and written anew.
+/// A line of the audit, understood and written anew, without its end.
 pub fn audit_line(line: &[u8]) -> Result<Vec<u8>, String> {
     crate::audit::again(line)
+}
+
+/// A line with the hash that it should have.
+pub fn with_hash(body: &[u8]) -> Vec<u8> {
+    crate::audit::with_hash(body)
 }
 
 /// A cursor that a client gave back, understood and written anew.

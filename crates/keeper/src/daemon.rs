@@ -86,6 +86,14 @@ impl Daemon {
         }
     }
 
+    /// Give back the room that much talk took.
+    pub(crate) fn shrink(&mut self) {
+        if let Some(alive) = &mut self.alive {
+            alive.incoming.shrink_to_fit();
+            alive.outgoing.shrink_to_fit();
+        }
+    }
+
     fn schedule(&mut self, now: Mono) {
         let doubled = FIRST_WAIT.0.saturating_mul(1 << self.failures.min(16));
         let wait =
@@ -185,8 +193,8 @@ impl Keeper {
     /// keep us from hearing what became of the first: the rest waits for the next round.
     fn read_from_daemon(&mut self) -> bool {
         let mut buffer = [0; READ];
-        let started_before = self.started_since;
-        while self.started_since.saturating_sub(started_before) < STARTS {
+        let started_before = self.rest.starts;
+        while self.rest.starts.saturating_sub(started_before) < STARTS {
             let Some(alive) = self.daemon.alive.as_mut() else { return true };
             match rustix::io::read(&alive.socket, &mut buffer) {
                 Ok(0) => return false,

@@ -8,6 +8,7 @@ use crate::log;
 use crate::lost::{Marked, Place};
 use crate::pump::Pump;
 use crate::records::{self, Folder};
+use crate::rest::Rest;
 use crate::service::{Run, Services};
 use proctor_core::config::signal::long_name;
 use proctor_core::home::Home;
@@ -21,7 +22,7 @@ use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
 use proctor_sys::poll::{Interest, Poller, Ready};
 use proctor_sys::signal::{self, Signals};
-use proctor_sys::{clock, inherit, memory, proc, process};
+use proctor_sys::{clock, inherit, proc, process};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -115,8 +116,7 @@ pub(crate) struct Keeper {
     pub(crate) open_files: (Option<u64>, Option<u64>),
     pub(crate) keeper_command: Vec<String>,
     pub(crate) witnesses: Vec<OwnedFd>,
-    /// Runs that were made since memory was last given back.
-    pub(crate) started_since: u32,
+    pub(crate) rest: Rest,
     /// Looked up once in a takeover, if something was lost.
     pub(crate) marked: Option<Marked>,
 }
@@ -202,7 +202,7 @@ impl Keeper {
             open_files: inherit::raise_open_files(),
             keeper_command: options.keeper,
             witnesses: options.witnesses,
-            started_since: 0,
+            rest: Rest::after_beginning(),
             marked: None,
             lock: options.lock,
             _guard: options.guard,
@@ -295,6 +295,7 @@ impl Keeper {
         self.try_again(now);
         self.daemon_due(now);
         self.go_on_ending(now);
+        self.rest(now);
     }
 
     fn next_deadline(&mut self) -> Option<Duration> {
@@ -304,7 +305,7 @@ impl Keeper {
         let now = clock::now().mono;
         let look_again = (!self.services.leftovers().is_empty()).then(|| now.plus(LOOK_AGAIN));
         let own = [self.daemon.deadline(), self.ending.deadline(), self.again.deadline()];
-        let of_services = [self.services.deadline(), look_again];
+        let of_services = [self.services.deadline(), look_again, self.rest.deadline()];
         let next: Option<Mono> = own.into_iter().chain(of_services).flatten().min();
         next.map(|at| Duration::from_micros(at.0.saturating_sub(now.0)))
     }
@@ -317,19 +318,6 @@ impl Keeper {
         let fixed = service.run.as_ref().is_some_and(|run| run.spawned.is_some());
         if let Err(error) = records::write_state(&path, &mut service.stored, &state, fixed) {
             log!("{error}");
-        }
-    }
-
-    /// Making a process takes many times the memory that stays of it.
-    fn tidy_memory(&mut self) {
-        /// So many starts are worth the time.
-        const MANY: u32 = 256;
-        let being_made = |run: &Run| run.spawned.is_some();
-        if self.started_since >= MANY
-            && !self.services.iter().any(|(_, s)| s.run.as_ref().is_some_and(being_made))
-        {
-            self.started_since = 0;
-            memory::give_back();
         }
     }
 

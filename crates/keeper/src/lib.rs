@@ -16,6 +16,7 @@ mod pipes;
 mod pump;
 mod records;
 mod requests;
+mod rest;
 mod runs;
 mod service;
 mod takeover;

@@ -71,7 +71,7 @@ impl Keeper {
         self.pump.send(Command::Begin {
             slot,
             folder: Arc::clone(&service.places.logs),
-            spec: service.policies.logs.clone(),
+            spec: Arc::clone(&service.policies.logs),
             run,
             pipes: Pipes::Here(pipes),
             fresh: false,

@@ -101,21 +101,23 @@ impl Keeper {
             .map_err(|e| failed(e.to_string()))?;
         failpoint::moment(Point::DefineStored);
         let policies = self.services.policies(spec);
-        match known.and_then(|slot| Some((slot, self.services.get_mut(slot)?))) {
+        let (places, logs) = (self.places(&spec.name), Arc::clone(&policies.logs));
+        let folder = Arc::clone(&places.logs);
+        let slot = match known.and_then(|slot| Some((slot, self.services.get_mut(slot)?))) {
             Some((slot, service)) => {
                 service.redefine(encoded, policies);
                 service.changed = true;
                 service.removing = false;
-                self.pump.send(Command::Configure { slot, spec: spec.logs.clone() });
+                slot
             }
             None => {
                 // Its state is stored when there is one: until then it is a service that never ran.
                 let machine = Machine::new(clock::now());
-                let places = self.places(&spec.name);
                 let name = spec.name.clone();
-                self.services.add(Service::new(name, Some(encoded), policies, places, machine));
+                self.services.add(Service::new(name, Some(encoded), policies, places, machine))
             }
-        }
+        };
+        self.pump.send(Command::Configure { slot, folder, spec: logs });
         Ok(())
     }
 

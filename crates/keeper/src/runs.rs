@@ -95,6 +95,7 @@ impl Keeper {
         let mut spec: ServiceSpec = spec.ok_or_else(lost)?;
         spec.exec.env.extend(service.once.iter().flat_map(|once| once.env.iter().cloned()));
         let logs = Arc::clone(&service.places.logs);
+        let policies = Arc::clone(&service.policies.logs);
         let open = |path: Arc<Path>| Some((Arc::clone(&path), cgroup::open_or_make(&path).ok()?));
         let group = service.places.group.clone().and_then(open);
         let cgroup = group.as_ref().map(|(path, _)| path.display().to_string());
@@ -109,7 +110,7 @@ impl Keeper {
         }
         let (made, pipes) = made?;
         self.forget_once(slot);
-        self.started_since += 1;
+        self.rest.starts += 1;
         failpoint::moment(Point::RunMade);
         self.children.insert(made.pid, slot);
         if let Some(spawned) = &made.spawned {
@@ -122,7 +123,7 @@ impl Keeper {
         self.pump.send(Command::Begin {
             slot,
             folder: logs,
-            spec: spec.logs,
+            spec: policies,
             run,
             pipes: Pipes::Here(pipes.map(Some)),
             fresh: true,

@@ -40,7 +40,7 @@ pub(crate) struct Service {
 pub(crate) struct Policies {
     pub(crate) restart: RestartSpec,
     pub(crate) stop: StopSpec,
-    pub(crate) logs: LogSpec,
+    pub(crate) logs: Arc<LogSpec>,
 }
 
 impl Policies {
@@ -64,13 +64,13 @@ impl Policies {
                 grace: Millis::seconds(10),
                 on_shutdown: OnShutdown::Leave,
             },
-            logs: LogSpec {
+            logs: Arc::new(LogSpec {
                 segment_bytes: 16 << 20,
                 max_age: None,
                 max_segments: u32::MAX,
                 max_total_bytes: u64::MAX,
                 on_full: OnFull::Block,
-            },
+            }),
         })
     }
 }
@@ -248,8 +248,8 @@ impl Services {
 
     /// The policies of a spec, shared with the service before it if they are the same.
     pub(crate) fn policies(&mut self, spec: &ServiceSpec) -> Arc<Policies> {
-        let (restart, stop, logs) = (spec.restart.clone(), spec.stop.clone(), spec.logs.clone());
-        let wanted = Policies { restart, stop, logs };
+        let (restart, stop) = (spec.restart.clone(), spec.stop.clone());
+        let wanted = Policies { restart, stop, logs: Arc::new(spec.logs.clone()) };
         let last = self.policies.take().filter(|last| **last == wanted);
         let policies = last.unwrap_or_else(|| Arc::new(wanted));
         self.policies = Some(Arc::clone(&policies));
@@ -319,6 +319,12 @@ impl Services {
             has_room = tell(service);
             false
         });
+    }
+
+    /// Give back the room that much work took.
+    pub(crate) fn shrink(&mut self) {
+        self.follow();
+        self.touched = Vec::new();
     }
 
     fn follow(&mut self) {

@@ -8,6 +8,7 @@ use crate::operation::{Caller, Context, Front, Principal};
 use crate::show::{Page, Style};
 use proctor_core::config::{redact, signal};
 use proctor_engine::api::{CommandPlan, End, Finished, Surroundings};
+use proctor_engine::secrets::hide;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::Value;
@@ -176,7 +177,7 @@ pub(crate) fn plan(
     limit: Duration,
 ) -> Result<Planned, OpError> {
     let argv = command.argv()?;
-    let shown = redact::command_line(&argv);
+    let shown = hide(&redact::command_line(&argv)).into_owned();
     context
         .engine
         .security(|security| permit(&context.caller, &security.execute, &argv, &shown))?;

@@ -7,6 +7,7 @@ use crate::check::{checked, unknown};
 use crate::error::{Code, OpError};
 use crate::noted::{Noted, outcome};
 use crate::operation::{Context, Effect, Meta, Role};
+use crate::quiet::quiet;
 use crate::reply::{Form, Reply};
 use crate::subject::subjects;
 use crate::table::{self, Entry};
@@ -29,7 +30,7 @@ pub async fn dispatch(
         refused(context, name, &[], &error);
         return Err(error);
     };
-    let subjects = subjects(&input);
+    let (subjects, asked) = (subjects(&input), input.clone());
     let answer = match admit(context, entry, input, form) {
         Ok(work) => run(context, entry, work, &subjects).await,
         Err(error) => {
@@ -37,6 +38,7 @@ pub async fn dispatch(
             Err(error)
         }
     };
+    let answer = answer.map_err(|error| quiet(error, &asked));
     // One in the background is counted when it is over.
     if !answer.as_ref().is_ok_and(|reply| reply.background) {
         let code = answer.as_ref().err().map(|error| error.code);

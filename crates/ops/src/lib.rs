@@ -17,6 +17,7 @@ mod noted;
 pub mod openmetrics;
 pub mod operation;
 pub mod operations;
+mod quiet;
 mod remedy;
 pub mod reply;
 pub mod settle;

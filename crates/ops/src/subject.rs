@@ -1,6 +1,7 @@
 //! What a request is about, for the audit: the names in it, and nothing that may be secret.
 
 use proctor_core::config::secret;
+use proctor_engine::secrets::hide;
 use serde_json::Value;
 
 /// Fields that name what an operation is done to. All others stay out: they may hold an environment or a password.
@@ -40,14 +41,11 @@ pub(crate) fn subjects(input: &Value) -> Vec<String> {
         }
     }
     found.retain(|text| !text.is_empty());
-    found
+    found.iter().map(|text| hide(text).into_owned()).collect()
 }
 
 fn texts(value: &Value) -> impl Iterator<Item = &str> {
-    let items = match value {
-        Value::Array(items) => items.as_slice(),
-        other => std::slice::from_ref(other),
-    };
+    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     items.iter().filter_map(Value::as_str)
 }
 

@@ -105,12 +105,29 @@ fn start_tracing(flag: Option<String>) {
     let filter = asked.and_then(Result::ok).unwrap_or(usual);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Quiet(std::io::stderr()))
         .with_ansi(false)
         // It would say on standard error that standard error cannot be written, and panic: a full disk ended us.
         .log_internal_errors(false)
         .init();
     for (variable, value) in not_understood.into_iter().flatten() {
         tracing::warn!(variable, value, "not understood: error, warn, info, debug or trace");
+    }
+}
+
+/// Writes lines without what is known to be secret; each comes with one call.
+struct Quiet(std::io::Stderr);
+
+impl std::io::Write for Quiet {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        match std::str::from_utf8(line) {
+            Ok(text) => self.0.write_all(proctor_engine::secrets::hide(text).as_bytes())?,
+            Err(_) => self.0.write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
     }
 }

@@ -124,6 +124,11 @@ const FIRST_FREE: RawFd = 16;
 /// Bytes of an error report: step, index of the candidate, errno.
 const REPORT: usize = 8;
 
+/// Give back what children that have left our memory leave for the next ones.
+pub fn forget_spares() {
+    prepared::forget_spares();
+}
+
 /// Make the process. An error here means that no process exists.
 pub fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnFailure> {
     let fail = |step: &str, subject: &str, error: io::Error| SpawnFailure {

@@ -12,6 +12,8 @@ pub(crate) enum Measure {
     CrashManyWorst,
     MemoryNone,
     MemoryMany,
+    /// Right after commands, before anything was let go of.
+    MemoryAwake,
     MemoryEach,
     MainNone,
     MainMany,
@@ -69,7 +71,7 @@ impl Measure {
     pub(crate) fn all() -> Vec<Measure> {
         use Measure::*;
         let mut all = vec![Start, Stop, CrashOne, CrashOneWorst, CrashMany, CrashManyWorst];
-        all.extend([MemoryNone, MemoryMany, MemoryEach, MainNone, MainMany, Idle]);
+        all.extend([MemoryNone, MemoryMany, MemoryAwake, MemoryEach, MainNone, MainMany, Idle]);
         all.extend(WRITERS.iter().map(|&writers| Logs(writers)));
         all.extend([Wrong, Fairness, StatusOne, StatusMany, ListOne, ListMany, CrowdNone]);
         all.extend([Port::Tcp, Port::Http].into_iter().flat_map(|p| [CrowdIdle(p), CrowdSlow(p)]));
@@ -82,7 +84,9 @@ impl Measure {
         match self {
             Start | Stop => Part::Start,
             CrashOne | CrashOneWorst | CrashMany | CrashManyWorst => Part::Crash,
-            MemoryNone | MemoryMany | MemoryEach | MainNone | MainMany => Part::Memory,
+            MemoryNone | MemoryMany | MemoryAwake | MemoryEach | MainNone | MainMany => {
+                Part::Memory
+            }
             Idle => Part::Idle,
             Logs(_) | Wrong | Fairness => Part::Logs,
             StatusOne | StatusMany | ListOne | ListMany => Part::Cli,
@@ -97,9 +101,8 @@ impl Measure {
             Start | Stop | CrashOne | CrashOneWorst | CrashMany | CrashManyWorst => {
                 Unit::Milliseconds
             }
-            MemoryNone | MemoryMany | MemoryEach | MainNone | MainMany | CrowdMemory => {
-                Unit::Kibibytes
-            }
+            MemoryNone | MemoryMany | MemoryAwake | MemoryEach | MainNone | MainMany
+            | CrowdMemory => Unit::Kibibytes,
             Idle => Unit::Percent,
             Logs(_) => Unit::MegabytesPerSecond,
             Wrong => Unit::Lines,
@@ -121,7 +124,10 @@ impl Measure {
             CrashMany => format!("Crash to running again, {many} services, median"),
             CrashManyWorst => format!("Crash to running again, {many} services, 99th percentile"),
             MemoryNone => "Memory (PSS) of all its processes, no service".to_owned(),
-            MemoryMany => format!("Memory (PSS) of all its processes, {many} services"),
+            MemoryMany => format!("Memory (PSS) of all its processes, {many} services, at rest"),
+            MemoryAwake => {
+                format!("Memory (PSS) of all its processes, {many} services, just after commands")
+            }
             MemoryEach => "Memory (PSS), share of one service".to_owned(),
             MainNone => "Memory (PSS) of the parent of services alone, no service".to_owned(),
             MainMany => format!("Memory (PSS) of the parent of services alone, {many} services"),

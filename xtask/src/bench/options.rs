@@ -64,7 +64,7 @@ pub(crate) struct Plan {
     pub(crate) patience: Duration,
 }
 
-/// With all peers it takes about three quarters of an hour on 2 cores.
+/// With all peers it takes about half an hour on 2 cores.
 const FULL: Plan = Plan {
     quick: false,
     repeats: 3,

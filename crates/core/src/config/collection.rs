@@ -106,21 +106,12 @@ impl Reader<'_> {
     fn names(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {
         let expected = scalar::expected(kind);
         let words = self.words(node, path, &expected)?;
-        let good = |text: &str| match kind {
-            Kind::Origins => listen::origin(text).is_some(),
-            Kind::Commands => !commands::operations(text).is_empty(),
-            _ => scalar::is_host(text) && !text.ends_with('.'),
-        };
-        for word in &words {
-            if !good(&word.text) {
-                let message = format!("{path}: found {}, expected {expected}", quoted(&word.shown));
-                let near = match kind {
-                    Kind::Commands => suggest::nearest(&word.text, commands::words()),
-                    _ => None,
-                };
-                let help = near.map(|near| format!("did you mean '{near}'?"));
-                self.problem(node.place, message, help);
-            }
+        let is_commands = matches!(kind, Kind::Commands);
+        for word in words.iter().filter(|word| !fits(kind, &word.text)) {
+            let message = format!("{path}: found {}, expected {expected}", quoted(&word.shown));
+            let near = suggest::nearest(&word.text, commands::words()).filter(|_| is_commands);
+            let help = near.map(|near| format!("did you mean '{near}'?"));
+            self.problem(node.place, message, help);
         }
         Some(Value::Words(words))
     }
@@ -281,4 +272,15 @@ fn from_file(file: &str, variable: &envfile::Variable) -> Variable {
         shown,
         origin: format!("{file}:{}", variable.line),
     }
+}
+
+/// Is this an item of such a list?
+fn fits(kind: &Kind, text: &str) -> bool {
+    if matches!(kind, Kind::Commands) {
+        return !commands::operations(text).is_empty();
+    }
+    if matches!(kind, Kind::Origins) {
+        return listen::origin(text).is_some();
+    }
+    scalar::is_host(text) && !text.ends_with('.')
 }

@@ -222,7 +222,7 @@ impl Machine {
         failure: SpawnFailure,
         out: &mut Vec<Action>,
     ) {
-        self.exited(now, rules, run, Exit::SpawnFailed(failure), out);
+        self.exited(now, rules, run, Exit::SpawnFailed(Box::new(failure)), out);
         self.tree_empty(now, rules, run, out);
     }
 

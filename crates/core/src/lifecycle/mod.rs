@@ -101,7 +101,7 @@ pub enum Exit {
         core: bool,
     },
     /// The service's code never ran.
-    SpawnFailed(SpawnFailure),
+    SpawnFailed(Box<SpawnFailure>),
     /// It ended while nobody who could know was looking. Never invented.
     Unknown,
 }

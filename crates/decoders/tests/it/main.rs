@@ -63,6 +63,8 @@ decoders!(
     scalars,
     env_file,
     services_json,
+    tokens_json,
+    audit_line,
     requests,
     control,
     views,

@@ -77,6 +77,10 @@ impl Head {
     }
 }
 
+fn path(folder: &Path, number: u32) -> PathBuf {
+    folder.join(format!("{number:08}{SUFFIX}"))
+}
+
 /// The files of a folder with their numbers, oldest first.
 pub(crate) fn files(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut found = Vec::new();
@@ -166,7 +170,7 @@ impl Book {
             Some(head) => Head { seq: end.seq, hash: end.hash, ..head },
             None => Head { first: end.first, seq: end.seq, hash: end.hash, ..Head::start() },
         };
-        let path = place.folder.join(format!("{:08}{SUFFIX}", end.number));
+        let path = path(&place.folder, end.number);
         let file = File::options().append(true).create(true).mode(0o600).open(path)?;
         let length = file.metadata()?.len();
         let (place, number) = (place.clone(), end.number);
@@ -182,9 +186,7 @@ impl Book {
 
     fn put(&mut self, before: &str, records: Vec<What>) -> io::Result<u64> {
         failpoint::step(Point::AuditBegin)?;
-        if self.file.metadata()?.nlink() == 0 {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "its file was removed"));
-        }
+        self.still_there()?;
         if self.length >= self.settings.max_size {
             self.next_file()?;
         }
@@ -203,6 +205,18 @@ impl Book {
         self.head = head;
         failpoint::moment(Point::AuditWritten);
         Ok(first)
+    }
+
+    /// What was removed or moved away can still be written, and nobody would find it.
+    fn still_there(&self) -> io::Result<()> {
+        let gone = || io::Error::new(io::ErrorKind::NotFound, "its file is not in its place");
+        let place = |found: &fs::Metadata| (found.dev(), found.ino());
+        let named = fs::symlink_metadata(self.path()).map_err(|_| gone())?;
+        if place(&self.file.metadata()?) == place(&named) { Ok(()) } else { Err(gone()) }
+    }
+
+    fn path(&self) -> PathBuf {
+        path(&self.place.folder, self.number)
     }
 
     /// What is written is on the disk when this returns.
@@ -244,7 +258,7 @@ impl Book {
         self.file.set_len(self.length)?;
         self.file.sync_data()?;
         let number = self.number + 1;
-        let path = self.place.folder.join(format!("{number:08}{SUFFIX}"));
+        let path = path(&self.place.folder, number);
         self.file = File::options().append(true).create_new(true).mode(0o600).open(path)?;
         (self.number, self.length, self.reserved) = (number, 0, 0);
         self.drop_oldest()

@@ -258,5 +258,10 @@ async fn sync(book: Option<Book>) -> Option<Book> {
 /// A line of the audit, understood and written anew: for the checks in `decoders`.
 pub(crate) fn again(line: &[u8]) -> Result<Vec<u8>, String> {
     let (line, _) = line::Line::decode(line)?;
-    Ok(line.encode().0.into_bytes())
+    let (text, _) = line.encode();
+    Ok(text.trim_end().as_bytes().to_vec())
+}
+
+pub(crate) fn with_hash(body: &[u8]) -> Vec<u8> {
+    [body, b",\"hash\":\"", line::sha256(body).as_bytes(), b"\"}"].concat()
 }

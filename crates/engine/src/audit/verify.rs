@@ -105,10 +105,7 @@ impl Check {
             // Where older files were dropped the chain begins later; the head knows where.
             (self.seq, self.prev) = (line.seq - 1, line.prev.clone());
         }
-        let marked_loss = match line.what {
-            What::Lost { after, up_to } => after == self.seq && line.seq == up_to + 1,
-            _ => false,
-        };
+        let marked_loss = matches!(line.what, What::Lost { after, up_to } if after == self.seq && line.seq == up_to + 1);
         if marked_loss {
             let (from, to) = (self.seq + 1, line.seq - 1);
             let at = &line.at;

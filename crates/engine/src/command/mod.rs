@@ -86,7 +86,7 @@ impl Commands {
         let begun = Instant::now();
         let deadline = begun + plan.limit;
         let mark = Mark::new(&self.home);
-        let finished = match start(&plan, &mark) {
+        let finished = match start(&plan, &self.home, &mark) {
             Ok(child) => Running::new(child, mark).finish(deadline.into()).await?,
             Err(why) => {
                 mark.forget();
@@ -111,7 +111,7 @@ impl Finished {
     }
 }
 
-fn start(plan: &CommandPlan, mark: &Mark) -> Result<Child, String> {
+fn start(plan: &CommandPlan, home: &Home, mark: &Mark) -> Result<Child, String> {
     let Some((program, arguments)) = plan.argv.split_first() else {
         return Err("there is no command".into());
     };
@@ -123,6 +123,8 @@ fn start(plan: &CommandPlan, mark: &Mark) -> Result<Child, String> {
     command
         .args(arguments)
         .env_clear()
+        // So that `proctor` called by a command speaks to the Proctor that runs it.
+        .envs(home.explicit().map(|folder| ("PROCTOR_HOME", folder)))
         .envs(plan.env.iter().map(|(name, value)| (name, value)))
         .envs([mark.variable()])
         .current_dir(&plan.working_dir)

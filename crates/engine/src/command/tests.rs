@@ -52,10 +52,11 @@ async fn until(what: &str, mut reached: impl FnMut() -> bool) {
 #[tokio::test]
 async fn the_exit_is_the_truth_and_both_streams_are_kept_apart() {
     let place = place();
-    let finished = place.run("echo out $A; echo err >&2; pwd; exit 3").await;
+    let finished = place.run("echo out $A $PROCTOR_HOME; echo err >&2; pwd; exit 3").await;
     let folder = place.folder.path().canonicalize().unwrap();
     assert_eq!(finished.end, End::Code(3));
-    assert_eq!(finished.stdout, format!("out b\n{}\n", folder.display()));
+    let home = place.folder.path().display();
+    assert_eq!(finished.stdout, format!("out b {home}\n{}\n", folder.display()));
     assert_eq!((finished.stderr.as_str(), finished.truncated), ("err\n", false));
     assert_eq!(place.run("kill -TERM $$").await.end, End::Signal(15));
     assert_eq!(place.run("cat").await.end, End::Code(0), "there was something to read");
@@ -136,7 +137,7 @@ async fn what_a_killed_daemon_left_is_ended_by_its_mark() {
     let place = place();
     let mark = Mark::new(&place.commands.home);
     let plan = place.shell("sleep 1000 & echo $! > child; wait", Duration::from_secs(1000));
-    let mut child = start(&plan, &mark).unwrap();
+    let mut child = start(&plan, &place.commands.home, &mark).unwrap();
     until("it runs", || place.file("child").is_some()).await;
     child.start_kill().unwrap();
     child.wait().await.unwrap();

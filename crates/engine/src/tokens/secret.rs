@@ -17,7 +17,10 @@ pub struct Secret(String);
 impl Secret {
     /// 256 random bits: nobody guesses them, so a plain hash is enough to keep.
     pub(crate) fn random() -> Secret {
-        Secret(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(proctor_sys::random::bytes::<32>())))
+        let secret =
+            format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(proctor_sys::random::bytes::<32>()));
+        crate::secrets::learn(&secret);
+        Secret(secret)
     }
 
     pub fn reveal(&self) -> &str {

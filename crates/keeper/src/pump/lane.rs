@@ -32,28 +32,28 @@ pub(super) struct Unmarked {
 
 pub(super) struct Lane {
     folder: Arc<Path>,
-    spec: LogSpec,
+    spec: Arc<LogSpec>,
     pub(super) pipes: [Option<Pipe>; 2],
     writers: [Option<Box<Writer>>; 2],
     pub(super) unmarked: Option<Unmarked>,
 }
 
 impl Lane {
-    pub(super) fn new(folder: Arc<Path>, spec: LogSpec) -> Lane {
+    pub(super) fn new(folder: Arc<Path>, spec: Arc<LogSpec>) -> Lane {
         Lane { folder, spec, pipes: [None, None], writers: [None, None], unmarked: None }
     }
 
-    pub(super) fn configure(&mut self, spec: &LogSpec) {
-        self.spec = spec.clone();
+    pub(super) fn configure(&mut self, spec: &Arc<LogSpec>) {
+        self.spec = Arc::clone(spec);
         for writer in self.writers.iter_mut().flatten() {
-            writer.spec = spec.clone();
+            writer.spec = Arc::clone(spec);
         }
     }
 
     fn writer(&mut self, stream: Stream) -> &mut Writer {
         let (folder, spec) = (&self.folder, &self.spec);
         self.writers[stream as usize].get_or_insert_with(|| {
-            Box::new(Writer::new(folder.to_path_buf(), stream, spec.clone()))
+            Box::new(Writer::new(folder.to_path_buf(), stream, Arc::clone(spec)))
         })
     }
 

@@ -29,7 +29,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use worker::Worker;
 
-/// Moves of one pipe before the next has its turn: a spamming service cannot starve the others.
+/// Moves of one pipe before we look who else has written: a spamming service cannot starve the others.
 const TURN: u32 = 4;
 
 /// Most bytes of one move; the capacity of a pipe.
@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Begin {
         slot: u32,
         folder: Arc<Path>,
-        spec: LogSpec,
+        spec: Arc<LogSpec>,
         run: RunId,
         pipes: Pipes,
         fresh: bool,
@@ -62,9 +62,11 @@ pub(crate) enum Command {
         run: RunId,
         exit: Exit,
     },
+    /// How its log is to be kept. Said before there is a run: what is allocated while processes are made leaves holes in the heap.
     Configure {
         slot: u32,
-        spec: LogSpec,
+        folder: Arc<Path>,
+        spec: Arc<LogSpec>,
     },
     Forget {
         slot: u32,

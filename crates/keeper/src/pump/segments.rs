@@ -5,7 +5,7 @@ use proctor_core::name::RunId;
 use proctor_core::time::Wall;
 use proctor_sys::failpoint::{self, Point};
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -94,9 +94,11 @@ impl Segments {
 
     /// Open the newest segment to go on writing it, or make the first.
     pub(super) fn open_newest(&mut self, now: Wall) -> io::Result<Open> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         match self.closed.pop_back() {
-            None => self.create(1, now),
+            None => {
+                self.make_folder()?;
+                self.create(1, now)
+            }
             Some((number, size)) => {
                 self.open(number, now).inspect_err(|_| self.closed.push_back((number, size)))
             }
@@ -130,7 +132,7 @@ impl Segments {
         // More may be gone than this one. A number that was used is not used again: cursors name it.
         *self = Segments::look(self.folder.clone(), self.stream);
         let newest = self.closed.back().map_or(0, |(number, _)| *number);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        self.make_folder()?;
         self.create(newest.max(open.number) + 1, now).map(Some)
     }
 
@@ -138,8 +140,8 @@ impl Segments {
     pub(super) fn last_run(&self) -> Option<RunId> {
         self.closed.iter().rev().find_map(|(number, _)| {
             let path = self.path(&logindex::index_file(self.stream, *number));
-            let index = open_regular(&path, false).ok()?;
-            last_run(&index, whole_entries(&index).ok()?)
+            let (index, found) = open_regular(&path, false).ok()?;
+            last_run(&index, whole_entries(&found))
         })
     }
 
@@ -179,18 +181,27 @@ impl Segments {
         let index_path = self.path(&logindex::index_file(self.stream, number));
         let _ = std::fs::remove_file(&index_path);
         let index = new_file().open(&index_path)?;
-        let file = identity(&log)?;
+        let file = identity(&log.metadata()?);
         Ok(Open { number, log, index, length: 0, index_length: 0, opened: now, file })
     }
 
     fn open(&self, number: u64, now: Wall) -> io::Result<Open> {
         let log = open_regular(&self.path(&logindex::log_file(self.stream, number)), false)?;
         let index = open_regular(&self.path(&logindex::index_file(self.stream, number)), true)?;
-        let length = log.metadata()?.len();
-        let index_length = whole_entries(&index)?;
-        let opened = age_of(&log).unwrap_or(now);
-        let file = identity(&log)?;
-        Ok(Open { number, log, index, length, index_length, opened, file })
+        let ((log, found), (index, found_index)) = (log, index);
+        Ok(Open {
+            number,
+            log,
+            index,
+            length: found.len(),
+            index_length: whole_entries(&found_index),
+            opened: age_of(&found).unwrap_or(now),
+            file: identity(&found),
+        })
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -204,7 +215,7 @@ fn new_file() -> OpenOptions {
     options
 }
 
-fn open_regular(path: &Path, create: bool) -> io::Result<File> {
+fn open_regular(path: &Path, create: bool) -> io::Result<(File, Metadata)> {
     use rustix::fs::OFlags;
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = File::options()
@@ -214,16 +225,16 @@ fn open_regular(path: &Path, create: bool) -> io::Result<File> {
         .mode(0o600)
         .custom_flags(flags)
         .open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("is not a regular file"))
+    let found = file.metadata()?;
+    match found.is_file() {
+        true => Ok((file, found)),
+        false => Err(io::Error::other("is not a regular file")),
     }
 }
 
 /// Bytes of an index without a torn entry at its end, which is overwritten.
-fn whole_entries(index: &File) -> io::Result<u64> {
-    Ok(index.metadata()?.len() / logindex::RECORD as u64 * logindex::RECORD as u64)
+fn whole_entries(index: &Metadata) -> u64 {
+    index.len() / logindex::RECORD as u64 * logindex::RECORD as u64
 }
 
 fn last_run(index: &File, length: u64) -> Option<RunId> {
@@ -232,14 +243,13 @@ fn last_run(index: &File, length: u64) -> Option<RunId> {
     Entry::decode(&bytes).map(|entry| entry.run)
 }
 
-fn identity(file: &File) -> io::Result<(u64, u64)> {
-    let metadata = file.metadata()?;
-    Ok((metadata.dev(), metadata.ino()))
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 /// When the segment was made, where the file system remembers.
-fn age_of(log: &File) -> Option<Wall> {
-    let made = log.metadata().ok()?.created().ok()?;
+fn age_of(log: &Metadata) -> Option<Wall> {
+    let made = log.created().ok()?;
     let since = made.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?;
     Some(Wall(i64::try_from(since.as_micros()).ok()?))
 }

@@ -37,7 +37,7 @@ fn begin(pump: &mut Pump, folder: &Path, run: u64, spec: LogSpec) -> File {
     pump.send(Command::Begin {
         slot: SLOT,
         folder,
-        spec,
+        spec: spec.into(),
         run,
         pipes: Pipes::Here([Some(ends.ours), None]),
         fresh: true,
@@ -107,7 +107,7 @@ fn a_run_that_is_taken_over_has_its_start_marked_once() {
         pump.send(Command::Begin {
             slot: SLOT,
             folder: dir.path().join("logs").into(),
-            spec: spec(),
+            spec: spec().into(),
             run: RunId(run),
             pipes: Pipes::Here([Some(ends.ours), None]),
             fresh: false,
@@ -176,7 +176,7 @@ fn a_new_pump_goes_on_where_the_last_one_was_when_it_died() {
     second.send(Command::Begin {
         slot: SLOT,
         folder,
-        spec: spec(),
+        spec: spec().into(),
         run: RunId(1),
         pipes: Pipes::Here([Some(pipe), None]),
         fresh: false,
@@ -243,7 +243,7 @@ fn more_pipes_than_there_is_room_for_on_the_way_all_arrive() {
         pump.send(Command::Begin {
             slot,
             folder: dir.path().join(slot.to_string()).into(),
-            spec: spec(),
+            spec: spec().into(),
             run: RunId(1),
             pipes: Pipes::Here([Some(ends.ours), None]),
             fresh: true,
@@ -276,7 +276,7 @@ fn a_pipe_that_always_has_more_gets_one_turn_like_the_others() {
     let mut worker = Worker::new(inbox, chute, Arc::new(shared), answers).unwrap();
     let ends = fifo::create(&dir.path().join("1.out"), None).unwrap();
     let mut out = File::from(ends.theirs);
-    worker.begin(SLOT, dir.path().into(), spec(), RunId(1), [Some(ends.ours), None], true);
+    worker.begin(SLOT, dir.path().into(), spec().into(), RunId(1), [Some(ends.ours), None], true);
     for _ in 0..100 {
         out.write_all(b"more\n").unwrap();
         worker.see(&[Ready { token: u64::from(SLOT) * 2, readable: true, writable: false }]);
@@ -298,7 +298,7 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
     pump.send(Command::Begin {
         slot: SLOT + 1,
         folder: other.path().join("logs").into(),
-        spec: spec(),
+        spec: spec().into(),
         run: RunId(2),
         pipes: Pipes::Here([Some(ends.ours), None]),
         fresh: true,
@@ -395,7 +395,7 @@ fn taken_over(pump: &mut Pump, folder: &Path) -> File {
     let theirs = File::options().read(true).write(true).open(&path).unwrap();
     let pipes = Pipes::Here([Some(fifo::open(&path).unwrap()), None]);
     let (folder, run) = (folder.join("logs").into(), RunId(1));
-    pump.send(Command::Begin { slot: SLOT, folder, spec: spec(), run, pipes, fresh: false });
+    pump.send(Command::Begin { slot: SLOT, folder, spec: spec().into(), run, pipes, fresh: false });
     pump.ring();
     theirs
 }

@@ -28,12 +28,15 @@ pub(super) struct Worker {
     answers: Sender<Drained>,
     poller: Poller,
     null: File,
-    lanes: HashMap<u32, Lane>,
+    /// Boxed: a table is half empty.
+    lanes: HashMap<u32, Box<Lane>>,
     /// Pipes that may hold more than their last turn took.
     pub(super) busy: VecDeque<u64>,
     /// Pipes whose log cannot be written now, and when they are tried again.
     stalled: BTreeSet<u64>,
     retry_at: Option<Mono>,
+    /// Answers were sent, and the keeper was not told yet.
+    answered: bool,
     /// Services whose start is to be marked when there is nothing better to do.
     unmarked: VecDeque<u32>,
 }
@@ -70,6 +73,7 @@ impl Worker {
             busy,
             stalled,
             retry_at,
+            answered: false,
             unmarked,
         })
     }
@@ -136,8 +140,16 @@ impl Worker {
         }
     }
 
-    /// Carry out waiting commands; false at the end.
+    /// Carry out waiting commands, and say once what came of them; false at the end.
     fn obey(&mut self) -> bool {
+        let goes_on = self.carry_out();
+        if std::mem::take(&mut self.answered) {
+            self.shared.bell.ring();
+        }
+        goes_on
+    }
+
+    fn carry_out(&mut self) -> bool {
         while let Ok(command) = self.inbox.try_recv() {
             match command {
                 Command::Begin { slot, folder, spec, run, pipes, fresh } => {
@@ -145,10 +157,8 @@ impl Worker {
                     self.begin(slot, folder, spec, run, pipes, fresh);
                 }
                 Command::End { slot, run, exit } => self.end(slot, run, &exit),
-                Command::Configure { slot, spec } => {
-                    if let Some(lane) = self.lanes.get_mut(&slot) {
-                        lane.configure(&spec);
-                    }
+                Command::Configure { slot, folder, spec } => {
+                    self.lane(slot, folder, &spec).configure(&spec);
                 }
                 Command::Forget { slot } => drop(self.lanes.remove(&slot)),
                 Command::Stop => {
@@ -176,16 +186,21 @@ impl Worker {
         sent.map(|sent| if sent { received.next() } else { None })
     }
 
+    fn lane(&mut self, slot: u32, folder: Arc<Path>, spec: &Arc<LogSpec>) -> &mut Lane {
+        let new = || Box::new(Lane::new(folder, Arc::clone(spec)));
+        self.lanes.entry(slot).or_insert_with(new)
+    }
+
     pub(super) fn begin(
         &mut self,
         slot: u32,
         folder: Arc<Path>,
-        spec: LogSpec,
+        spec: Arc<LogSpec>,
         run: RunId,
         pipes: [Option<OwnedFd>; 2],
         fresh: bool,
     ) {
-        let lane = self.lanes.entry(slot).or_insert_with(|| Lane::new(folder, spec));
+        let lane = self.lane(slot, folder, &spec);
         lane.unmarked = Some(Unmarked { run, wall: clock::now().wall, fresh });
         self.unmarked.push_back(slot);
         for (stream, fd) in Stream::BOTH.into_iter().zip(pipes) {
@@ -213,7 +228,7 @@ impl Worker {
             self.stalled.remove(&token);
         }
         let _ = self.answers.send(Drained { slot, run });
-        self.shared.bell.ring();
+        self.answered = true;
     }
 
     /// Nothing else is to be done: mark the starts of some services that have not written anything yet.
@@ -246,7 +261,9 @@ impl Worker {
     fn turn(&mut self, token: u64) -> Stored {
         let (slot, stream) = place(token);
         let Some(lane) = self.lanes.get_mut(&slot) else { return Stored::Empty };
-        for _ in 0..TURN {
+        // Nobody waits behind the only one that writes; where others do, each has one move.
+        let turn = if self.busy.is_empty() { TURN } else { 1 };
+        for _ in 0..turn {
             match lane.store(stream, &self.null) {
                 Stored::Moved(_) => {}
                 other @ (Stored::Empty | Stored::Stalled | Stored::Full) => return other,

@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Index entries are at least this far apart, so that a flood of output does not become a flood of entries.
 const ENTRY_APART: i64 = 1000;
@@ -32,7 +33,7 @@ pub(super) enum Stored {
 }
 
 pub(super) struct Writer {
-    pub(super) spec: LogSpec,
+    pub(super) spec: Arc<LogSpec>,
     folder: PathBuf,
     segments: Segments,
     open: Option<Open>,
@@ -47,7 +48,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(folder: PathBuf, stream: Stream, spec: LogSpec) -> Writer {
+    pub(super) fn new(folder: PathBuf, stream: Stream, spec: Arc<LogSpec>) -> Writer {
         let segments = Segments::look(folder.clone(), stream);
         let (open, entry, full_until, failing) = (None, None, None, None);
         Writer { spec, folder, segments, open, entry, dropped: 0, full_until, failing }

@@ -6,7 +6,7 @@ use crate::moment::rfc3339;
 use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use proctor_core::config::signal;
-use proctor_engine::api::{Ended, Event, EventsFrom, Happening};
+use proctor_engine::api::{Ended, Event, EventsFrom, Happening, OperationNews};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
@@ -210,9 +210,10 @@ impl EventStatus {
             Happening::Removed => (Kind::Removed, "removed".into()),
             Happening::Configured => (Kind::Configured, "a configuration was applied".into()),
             Happening::Phase { state, pid, restarts } => {
-                status.state = Some((*state).into());
-                status.pid = pid.filter(|pid| *pid != 0);
-                status.restarts = Some(*restarts);
+                let state = state.as_str();
+                status.state = Some(state.into());
+                status.pid = Some(*pid).filter(|pid| *pid != 0);
+                status.restarts = Some(u64::from(*restarts));
                 let pid = status.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
                 (Kind::State, format!("{state}{pid}"))
             }
@@ -225,8 +226,9 @@ impl EventStatus {
                 };
                 (Kind::Health, text)
             }
-            Happening::Operation { id, operation, what } => {
-                status.operation = Some(id.to_string());
+            Happening::Operation(news) => {
+                let OperationNews { id, operation, what } = &**news;
+                status.operation = Some(id.clone());
                 status.name = Some((*operation).into());
                 status.state = Some((*what).into());
                 (Kind::Operation, format!("{operation} {what} ({id})"))

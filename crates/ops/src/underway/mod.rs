@@ -16,7 +16,7 @@ use crate::operation::{Context, Effect, Meta};
 use crate::reply::{Form, Reply};
 use crate::table::Request;
 use proctor_core::time::Wall;
-use proctor_engine::api::Happening;
+use proctor_engine::api::{Happening, OperationNews};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -244,7 +244,8 @@ impl Seen {
     fn tell(&self, what: &'static str) {
         if self.call.meta.effect != Effect::Read {
             let (id, operation) = (self.call.id.clone(), self.call.meta.name);
-            self.engine.happened(Happening::Operation { id: id.into(), operation, what });
+            let news = Box::new(OperationNews { id, operation, what });
+            self.engine.happened(Happening::Operation(news));
         }
     }
 }

@@ -120,6 +120,36 @@ fn on_a_full_disk_a_crash_is_followed_by_a_restart_and_commands_do_what_they_say
     assert!(!before.iter().any(|pid| alive(*pid)));
 }
 
+/// The audit keeps some room for itself; when that is used up, nothing is changed, and services run on.
+#[test]
+fn on_a_full_disk_changes_are_refused_when_the_audit_has_no_room_left() {
+    let home = Home::new();
+    let Some(disk) = Disk::on(&home) else { return };
+    disk.reserve();
+    home.write("proctor.yaml", &format!("supervisor:\n  services:\n{}", service("web", &[], "")));
+    home.ok(["up", "-d"]);
+    let before = pid(&home, "web");
+    disk.fill();
+    let signal = || home.run(["--json", "signal", "web", "CONT"]);
+    let mut last = signal();
+    for _ in 0..1000 {
+        if !last.status.success() {
+            break;
+        }
+        last = signal();
+    }
+    let said: Value = serde_json::from_slice(&last.stderr).unwrap();
+    assert_eq!(said["error"]["code"], "audit_unavailable", "{said}");
+    assert!(said["error"]["help"].as_str().unwrap().contains("make room"), "{said}");
+    let (_, refused) = home.fail(["stop", "web"]);
+    assert!(refused.contains("the audit cannot be written"), "{refused}");
+    assert_eq!((pid(&home, "web"), &status(&home, "web")["state"]), (before, &"running".into()));
+    disk.make_room();
+    home.ok(["stop", "web"]);
+    let verdict = home.json(["audit", "verify"]);
+    assert_eq!(verdict["intact"], true, "{verdict:#}");
+}
+
 /// How many index entries of this kind a service's output has. The format is a promise.
 fn marks(home: &Home, name: &str, kind: u8) -> usize {
     let index = std::fs::read(home.path().join("logs").join(name).join("stdout.00000001.idx"));

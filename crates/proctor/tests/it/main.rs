@@ -4,6 +4,7 @@
 
 mod added;
 mod answers;
+mod audit;
 mod commands;
 mod config;
 mod control;
@@ -29,11 +30,13 @@ mod process;
 mod proctor_itself;
 mod requests;
 mod restarts;
+mod secrets;
 mod settings;
 mod stored_bytes;
 mod support;
 mod surroundings;
 mod survival;
 mod takeover;
+mod tokens;
 mod trees;
 mod workflows;

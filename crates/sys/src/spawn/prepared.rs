@@ -120,6 +120,11 @@ fn spare() -> MutexGuard<'static, Vec<Spare>> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Give back the arrays that wait to be used again.
+pub(super) fn forget_spares() {
+    *spare() = Vec::new();
+}
+
 impl Prepared {
     pub(super) fn new(plan: &Plan<'_>, passed: &[OwnedFd]) -> io::Result<Prepared> {
         let Environment { shared, hidden, own } = plan.environment;

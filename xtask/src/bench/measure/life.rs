@@ -94,6 +94,9 @@ impl Life<'_> {
         if self.options.wants(Part::Cli) {
             let measures = [Measure::StatusMany, Measure::ListMany];
             self.commands(who, adapter, &session.case, measures, book)?;
+            if self.options.wants(Part::Memory) {
+                book.add(Measure::MemoryAwake, who, memory(&session)?.1);
+            }
         }
         if self.options.wants(Part::Crash) {
             let measures = [Measure::CrashMany, Measure::CrashManyWorst];

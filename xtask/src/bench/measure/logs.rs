@@ -11,7 +11,8 @@ use super::super::session::{SOCKET, Session};
 use super::{LINE, Programs, ROTATE};
 use crate::step::output;
 use anyhow::{Context as _, Result, ensure};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -57,6 +58,7 @@ impl Capture<'_> {
         let mut session = Session::launch(adapter, case)?;
         session.all_begun()?;
         session.settle(self.plan.settle)?;
+        self.have_memory_ready()?;
         let (begin, slowness) = write(&mut session)?;
         let end = stored(adapter, &session.case, lines)?;
         let bytes = lines * LINE * writers as u64;
@@ -69,6 +71,22 @@ impl Capture<'_> {
             book.add(Measure::Fairness, who, slowness);
         }
         self.verify(who, adapter, &session.case, lines, book)
+    }
+
+    /// The pages that the logs will need were in use a moment ago. A virtual machine may give free memory back to its host, and to
+    /// get it again takes several times longer than everything that is measured here.
+    fn have_memory_ready(&self) -> Result<()> {
+        /// More than the logs: pipes, indexes and supervisors need some, too.
+        const MORE: u64 = 200 << 20;
+        const PIECE: u64 = 1 << 20;
+        let path = self.scratch.folder.join("memory");
+        let mut file = File::create(&path).context("cannot write to the scratch folder")?;
+        let piece = vec![0; PIECE as usize];
+        for _ in 0..(self.plan.log_bytes + MORE) / PIECE {
+            file.write_all(&piece).context("cannot write to the scratch folder")?;
+        }
+        drop(file);
+        std::fs::remove_file(&path).context("cannot tidy the scratch folder")
     }
 
     /// Every line of every service, once and in order. What is wrong is looked at twice: files may just be renamed.

@@ -48,7 +48,7 @@ fn strangers_tokens_and_commands_are_as_the_file_says() {
     assert_eq!(config(&file(keys)).security.execute, [vec!["make", "a b"], vec!["./tool"]]);
     let open = "security: { execute: { allowed: [\"it's\"] } }";
     let why = "supervisor.security.execute.allowed: found 'it's', expected a command";
-    assert_eq!(refused(open), [format!("proctor.yaml:2:36: {why}")]);
+    assert_eq!(refused(open), [format!("proctor.yaml:2:35: {why}")]);
     let none = config(&file("security: { allowed_commands: [] }")).security;
     assert_eq!(none.allowed.map(|all| all.len()), Some(0), "an empty list allows nothing");
 }

@@ -66,14 +66,7 @@ fn what_is_not_supported_yet_is_refused_by_name() {
             "{key}: {found:?}"
         );
     }
-    for key in [
-        "depends_on: [db]",
-        "primary: true",
-        "lease: 1",
-        "workflow: {}",
-        "pre_commands: []",
-        "mcp: {}",
-    ] {
+    for key in ["depends_on: [db]", "lease: 1", "workflow: {}", "pre_commands: []", "mcp: {}"] {
         let found = problems(&super::with_key(key));
         assert!(
             found.len() == 1 && found[0].contains("is not supported yet ("),

@@ -93,7 +93,7 @@ impl Reference {
             Event::Started { run } => self.about(*run, |it| it.started(now)),
             Event::Unhealthy { run } => self.about(*run, |it| it.unhealthy(now)),
             Event::SpawnFailed { run, failure } => {
-                let exit = Exit::SpawnFailed(failure.clone());
+                let exit = Exit::SpawnFailed(Box::new(failure.clone()));
                 self.about(*run, |it| it.main_gone(now, exit, true, deadline))
             }
             Event::Exited { run, exit, tree_empty } => {

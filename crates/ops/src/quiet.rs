@@ -1,0 +1,47 @@
+//! An error as it may be told: what it quotes may be secret.
+
+use crate::error::OpError;
+use proctor_engine::secrets::{hide, hide_these, of_request};
+use serde_json::Value;
+
+/// Without what the request had in it that is secret, and what is known to be.
+pub(crate) fn quiet(error: OpError, request: &Value) -> OpError {
+    let private = of_request(request);
+    let shown = |text: &str| -> String {
+        let shown = hide_these(text, private.iter().map(String::as_str));
+        hide(&shown).into_owned()
+    };
+    OpError {
+        code: error.code,
+        message: shown(&error.message),
+        help: error.help.as_deref().map(shown),
+        details: error.details.map(|details| Box::new(within(*details, &shown))),
+    }
+}
+
+fn within(value: Value, shown: &dyn Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(shown(&text)),
+        Value::Array(items) => items.into_iter().map(|item| within(item, shown)).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(key, value)| (key, within(value, shown))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_error_does_not_quote_what_is_secret() {
+        let error = OpError::bad_input("env: found 'TOKEN=hunter2-hunter2', expected KEY=VALUE")
+            .help("hunter2-hunter2?")
+            .details(json!({ "found": ["hunter2-hunter2", 7] }));
+        let request = json!({ "env": ["TOKEN=hunter2-hunter2"] });
+        let text = format!("{:?}", quiet(error, &request));
+        assert!(!text.contains("hunter2") && text.contains("TOKEN=***"), "{text}");
+    }
+}

@@ -1,0 +1,212 @@
+//! Fifty secrets, planted wherever secrets are: none is seen in what Proctor says, writes down or logs.
+
+use crate::support::{LIMIT, wait_state};
+use proctor_testkit::{Home, finish, victim};
+use std::cell::RefCell;
+use std::path::Path;
+
+/// Everything that was said, and every secret there is.
+struct Scene {
+    home: Home,
+    planted: RefCell<Vec<String>>,
+    said: RefCell<String>,
+}
+
+impl Scene {
+    /// A new secret; the text says where it is.
+    fn secret(&self, place: &str) -> String {
+        let mut planted = self.planted.borrow_mut();
+        let secret = format!("s3cr3t-{}-{place}-x", planted.len());
+        planted.push(secret.clone());
+        secret
+    }
+
+    /// Run a command as a page, as JSON, and keep all that it says.
+    fn run(&self, words: &[&str], environment: &[(&str, String)]) {
+        for json in [false, true] {
+            let form: &[&str] = if json { &["--json"] } else { &[] };
+            let mut command = self.home.command(form.iter().chain(words));
+            command.envs(environment.iter().map(|(name, value)| (*name, value)));
+            let output = finish(&mut command, LIMIT);
+            let mut said = self.said.borrow_mut();
+            said.push_str(&format!("\n$ {}\n", words[0]));
+            said.push_str(&String::from_utf8_lossy(&output.stdout));
+            said.push_str(&String::from_utf8_lossy(&output.stderr));
+        }
+    }
+
+    fn configuration(&self) -> String {
+        let names = [
+            "API_KEY",
+            "DB_PASSWORD",
+            "GITHUB_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "MYSQL_PWD",
+            "DB_PASS",
+            "PASSPHRASE",
+            "AUTHORIZATION",
+            "CREDENTIALS",
+            "PRIVATE_KEY",
+        ];
+        let env: Vec<String> =
+            names.iter().map(|name| format!("{name}: {}", self.secret(name))).collect();
+        let args = [
+            format!("--token={}", self.secret("arg")),
+            "--password".into(),
+            self.secret("next-arg"),
+            format!("postgres://me:{}@db/x", self.secret("login")),
+            format!("http://h/?a=b&api_key={}&c=d", self.secret("parameter")),
+            format!("X-Api-Key: {}", self.secret("header")),
+            format!("SECRET={}", self.secret("assigned")),
+        ];
+        let args: Vec<String> = args.iter().map(|arg| format!("{arg:?}")).collect();
+        let all = ["${OUTER_TOKEN}", "${OUTER_SECRET}", "${DOTENV_TOKEN}", "x${OUTER_PASSWORD}y"]
+            .map(|text| format!("{text:?}"));
+        format!(
+            "supervisor:\n  security:\n    authentication: {{ token: {} }}\n  env: {{ SHARED_SECRET: {} }}\n  services:\n\
+             \x20   web:\n      command: [/bin/sh, -c, exec sleep 1000, sh]\n      args: [{}, {}]\n      env: {{ {} }}\n      env_file: more.env\n\
+             \x20   sick:\n      command: [{:?}]\n      health_check_url: http://127.0.0.1:1/?token={}\n      health_check: {{ interval: 0.1, retries: 1 }}\n\
+             \x20   shell:\n      shell: true\n      command: 'sleep 1000; TOKEN={} exec x'\n",
+            self.secret("configured"),
+            self.secret("shared"),
+            args.join(", "),
+            all.join(", "),
+            env.join(", "),
+            victim(),
+            self.secret("health"),
+            self.secret("script"),
+        )
+    }
+}
+
+fn environment(scene: &Scene) -> Vec<(&'static str, String)> {
+    ["OUTER_TOKEN", "OUTER_SECRET", "OUTER_PASSWORD", "SUPERVISOR_TOKEN", "OTHER_API_KEY"]
+        .map(|name| (name, scene.secret(name)))
+        .into()
+}
+
+/// Everything that anybody may be shown: the audit and our own log are, the state that is the owner's alone is not.
+fn files(home: &Path) -> String {
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let audit = std::fs::read_dir(home.join("audit")).unwrap();
+    let audit: String = audit.map(|entry| read(entry.unwrap().path())).collect();
+    audit
+        + &read(home.join("audit.head"))
+        + &read(home.join("proctor.log"))
+        + &read(home.join("tokens.json"))
+}
+
+#[test]
+fn fifty_planted_secrets_are_seen_nowhere() {
+    let scene = Scene { home: Home::new(), planted: RefCell::default(), said: RefCell::default() };
+    let environment = environment(&scene);
+    let dotenv = format!("DOTENV_TOKEN={}\n", scene.secret("dotenv"));
+    scene.home.write(".env", &dotenv);
+    let more =
+        [1, 2, 3, 4, 5, 6, 7, 8].map(|n| format!("FILE_TOKEN_{n}={}\n", scene.secret("env-file")));
+    scene.home.write("more.env", &more.concat());
+    scene.home.write("proctor.yaml", &scene.configuration());
+    let run = |words: &[&str]| scene.run(words, &environment);
+    run(&["config", "--check", "proctor.yaml"]);
+    run(&["up", "-d"]);
+    wait_state(&scene.home, "web", "running");
+    let first = std::fs::read_to_string(scene.home.path().join("token")).unwrap();
+    scene.planted.borrow_mut().push(first.trim_end().to_owned());
+    added(&scene, &run);
+    mistakes(&scene, &run);
+    for words in [
+        &["list"][..],
+        &["status"],
+        &["status", "web"],
+        &["status", "sick"],
+        &["config"],
+        &["daemon", "status"],
+        &["operation", "list"],
+        &["events"],
+        &["health"],
+        &["metrics"],
+        &["audit", "read", "-n", "1000"],
+        &["audit", "verify"],
+        &["token", "list"],
+        &["token", "path"],
+        &["logs", "web"],
+        &["down"],
+    ] {
+        run(words);
+    }
+    let planted = scene.planted.take();
+    assert!(planted.len() >= 50, "only {} were planted", planted.len());
+    let (said, files) = (scene.said.take(), files(scene.home.path()));
+    let seen = |(what, text): (&'static str, &String)| {
+        let leaks = |line: &&str| planted.iter().any(|secret| line.contains(secret.as_str()));
+        text.lines().filter(leaks).map(|line| format!("{what}: {line}")).collect::<Vec<_>>()
+    };
+    let seen: Vec<String> =
+        [("said", &said), ("written", &files)].into_iter().flat_map(seen).collect();
+    assert!(seen.is_empty(), "seen:\n{}", seen.join("\n"));
+    assert!(said.contains("***") && files.contains("service.up"), "the test looks at nothing");
+}
+
+/// Services and commands that are given by requests.
+fn added(scene: &Scene, run: &impl Fn(&[&str])) {
+    let variable = format!("ADDED_TOKEN={}", scene.secret("added"));
+    let option = format!("--token={}", scene.secret("added-arg"));
+    let sleep = ["/bin/sh", "-c", "exec sleep 1000", "sh", &option];
+    run(&[&["add", "extra", "--env", &variable, "--start", "--"], &sleep[..]].concat());
+    run(&["status", "extra"]);
+    let args = format!("--password {}", scene.secret("restart-arg"));
+    run(&["restart", "extra", "--args", &args]);
+    let variable = format!("RUN_TOKEN={}", scene.secret("start"));
+    run(&["start", "--name", "job", "--env", &variable, "--command", "sleep 1000"]);
+    run(&["execute", "--", "false", "--token", &scene.secret("executed")]);
+    let (pre, variable) = (
+        format!("true --api-key {}", scene.secret("pre")),
+        format!("K_TOKEN={}", scene.secret("once")),
+    );
+    run(&["custom-restart", "extra", "--pre-command", &pre, "--env", &variable]);
+    run(&["remove", "extra"]);
+}
+
+/// What is wrong is said without saying what it was.
+fn mistakes(scene: &Scene, run: &impl Fn(&[&str])) {
+    let variable = format!("BAD_TOKEN={}", scene.secret("no-program"));
+    run(&[
+        "start",
+        "--name",
+        "bad",
+        "--env",
+        &variable,
+        "--",
+        "/nowhere/program",
+        "--token",
+        &scene.secret("no-program-arg"),
+    ]);
+    run(&["start", "--name", "bad/name", "--env", &variable, "--command", "true"]);
+    run(&["execute", "--", "/nowhere/program", "--secret", &scene.secret("no-command")]);
+    let broken = [
+        format!("port: {{ token: {} }}", scene.secret("wrong-kind")),
+        format!("command: x\n      stop: {{ signal: 'TOKEN={}' }}", scene.secret("wrong-signal")),
+        format!(
+            "command: x\n      health_check_url: 'https://me:{}@h/'",
+            scene.secret("wrong-url")
+        ),
+        format!(
+            "command: x\n      env: ['{}']",
+            format_args!("TOKEN {}", scene.secret("wrong-env"))
+        ),
+    ];
+    for (number, keys) in broken.iter().enumerate() {
+        let name = format!("broken{number}.yaml");
+        let text = format!("supervisor:\n  services:\n    web:\n      {keys}\n");
+        scene.home.write(&name, &text);
+        run(&["config", "--check", &name]);
+        run(&["up", "-d", "--config", &name]);
+    }
+    let short = format!(
+        "supervisor:\n  security: {{ authentication: {{ token: '{} {}' }} }}\n  services: {{}}\n",
+        scene.secret("wrong-token"),
+        scene.secret("wrong-token-2"),
+    );
+    scene.home.write("short.yaml", &short);
+    run(&["config", "--check", "short.yaml"]);
+}
