@@ -3,6 +3,7 @@
 use crate::fronts;
 use crate::keeper::{self, Arguments, Manner, SELF};
 use anyhow::{Context, Result, anyhow};
+use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
 use proctor_engine::daemon::{Ending, run};
 use proctor_ops::operation;
@@ -40,7 +41,7 @@ pub(crate) fn main() -> Result<()> {
     // It holds three descriptors of every run.
     let open_files = inherit::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ending = runtime.block_on(serve(&home, keeper, clients));
+    let ending = runtime.block_on(serve(&home, keeper, clients, manner.port));
     runtime.shutdown_background();
     match ending {
         Ending::ForGood | Ending::Replaced => Ok(()),
@@ -52,13 +53,18 @@ pub(crate) fn main() -> Result<()> {
     }
 }
 
-async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener) -> Ending {
+async fn serve(
+    home: &Home,
+    keeper: UnixStream,
+    clients: UnixListener,
+    port: Option<Port>,
+) -> Ending {
     let context_home = home.clone();
     run(home.clone(), keeper, async move |engine| {
         let binary = std::env::current_exe().unwrap_or_else(|_| SELF.into());
         let owner = operation::Caller::local(rustix::process::getuid().as_raw());
         let context = operation::Context::new(engine, context_home, binary, owner);
-        fronts::serve(clients, context).await;
+        fronts::serve(clients, context, port).await;
     })
     .await
 }

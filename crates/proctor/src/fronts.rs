@@ -1,6 +1,6 @@
 //! Everything that a daemon serves: the unix socket, and on the network what the configuration says.
 
-use proctor_core::config::listen::{Listeners, Place};
+use proctor_core::config::listen::{Listeners, Place, Port};
 use proctor_engine::api::Engine;
 use proctor_front::listen::{Listener, State};
 use proctor_front::{http, local, tcp};
@@ -8,9 +8,12 @@ use proctor_ops::operation::Context;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
-/// Serve until the future is dropped, or clients of the unix socket cannot be served.
-pub(crate) async fn serve(clients: UnixListener, context: Context) {
-    let control = listener(&context.engine, "tcp", |wanted| wanted.tcp);
+/// Serve until the future is dropped, or clients of the unix socket cannot be served. TCP control is at `port` if that was
+/// asked for, whatever the configuration says.
+pub(crate) async fn serve(clients: UnixListener, context: Context, port: Option<Port>) {
+    let control = listener(&context.engine, "tcp", move |wanted| {
+        port.map_or(wanted.tcp, |port| wanted.tcp.with_port(port))
+    });
     let web = listener(&context.engine, "http", |wanted| wanted.http.place);
     tokio::select! {
         Err(error) = local::serve(clients, context.clone()) => {
@@ -22,11 +25,14 @@ pub(crate) async fn serve(clients: UnixListener, context: Context) {
 }
 
 /// A listener whose state is seen in `daemon status`.
-fn listener(
+fn listener<Wanted>(
     engine: &Engine,
     front: &'static str,
-    place: fn(&Listeners) -> Place,
-) -> Listener<impl Fn(State) + use<>> {
+    place: Wanted,
+) -> Listener<impl Fn(State) + use<Wanted>>
+where
+    Wanted: Fn(&Listeners) -> Place + Send + Sync + 'static,
+{
     let (wanted, engine) = (engine.listeners(), engine.clone());
     let report = move |state| {
         let state = match state {
@@ -36,5 +42,5 @@ fn listener(
         };
         engine.set_listening(front, state);
     };
-    Listener { wanted, place, report }
+    Listener { wanted, place: Box::new(place), report }
 }

@@ -1,6 +1,7 @@
 //! The keeper's role: arguments in, descriptors in, then the loop.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
@@ -41,6 +42,8 @@ pub(crate) struct Manner {
     pub(crate) foreground: bool,
     /// How much the daemon says; `None`: as the environment says.
     pub(crate) log_level: Option<String>,
+    /// Where TCP control listens; `None`: as the configuration says.
+    pub(crate) port: Option<Port>,
 }
 
 pub(crate) fn main() -> Result<()> {
@@ -195,6 +198,9 @@ pub(crate) fn command(program: &str, role: &str, home: &Home, manner: &Manner) -
     if let Some(level) = &manner.log_level {
         words.extend(["--log-level".into(), level.clone()]);
     }
+    if let Some(port) = manner.port {
+        words.extend(["--port".into(), port.to_string()]);
+    }
     words
 }
 
@@ -212,6 +218,10 @@ impl Arguments {
                 Some("--foreground") => manner.foreground = true,
                 Some("--log-level") => {
                     manner.log_level = Some(value()?.to_string_lossy().into_owned());
+                }
+                Some("--port") => {
+                    let port = value()?.to_string_lossy().parse();
+                    manner.port = Some(port.map_err(|what| anyhow!("--port: {what}"))?);
                 }
                 Some("--lock-fd") => lock = Some(number(&value()?)?),
                 Some("--listener-fd") => listener = Some(number(&value()?)?),

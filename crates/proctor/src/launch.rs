@@ -20,7 +20,8 @@ pub(crate) struct Launcher;
 
 impl Launch for Launcher {
     fn launch(&self, home: &Home, how: &Launching) -> Result<u32, String> {
-        let manner = Manner { foreground: how.foreground, log_level: how.log_level.clone() };
+        let (foreground, log_level) = (how.foreground, how.log_level.clone());
+        let manner = Manner { foreground, log_level, port: how.port };
         let launched = match how.foreground {
             true => in_foreground(home, manner, how.config.as_deref()),
             false => in_background(home, &manner),

@@ -6,7 +6,9 @@ use super::read::{Layer, Reader};
 use super::scalar;
 use super::value::Value;
 use super::{Surroundings, finish};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::str::FromStr;
 
 /// Every listener on the network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,11 +45,51 @@ pub enum Place {
 }
 
 impl Place {
+    /// With this port instead.
+    pub fn with_port(self, port: Port) -> Place {
+        let host = match self {
+            Place::Off => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Place::At(address) => address.ip(),
+        };
+        match port {
+            Port::Off => Place::Off,
+            Port::Number(port) => Place::At(SocketAddr::new(host, port)),
+        }
+    }
+
     /// Reachable from this machine only, or not at all.
     pub fn is_local(self) -> bool {
         match self {
             Place::Off => true,
             Place::At(address) => address.ip().is_loopback(),
+        }
+    }
+}
+
+/// A port as somebody asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    Off,
+    /// 0: any free one.
+    Number(u16),
+}
+
+impl FromStr for Port {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Port, &'static str> {
+        match text {
+            "off" => Ok(Port::Off),
+            _ => text.parse().map(Port::Number).map_err(|_| "a port from 0 to 65535, or 'off'"),
+        }
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Port::Off => f.write_str("off"),
+            Port::Number(port) => write!(f, "{port}"),
         }
     }
 }
@@ -142,5 +184,28 @@ fn place(own: &Layer, host_key: &str, port_key: &str) -> Place {
     match (address, port) {
         (Some(address), Some(port)) => Place::At(SocketAddr::new(address, port)),
         (Some(_) | None, _) => Place::Off,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_port_is_at_the_same_address() {
+        let at = |text: &str| Place::At(text.parse().unwrap());
+        for (place, port, expected) in [
+            (at("[::1]:8081"), "9000", at("[::1]:9000")),
+            (Place::Off, "9000", at("127.0.0.1:9000")),
+            (at("127.0.0.1:8081"), "off", Place::Off),
+            (at("127.0.0.1:8081"), "0", at("127.0.0.1:0")),
+        ] {
+            let port: Port = port.parse().unwrap();
+            assert_eq!(place.with_port(port), expected);
+            assert_eq!(port.to_string().parse(), Ok(port));
+        }
+        for bad in ["", "65536", "-1", "on", "80 "] {
+            assert!(bad.parse::<Port>().is_err(), "{bad}");
+        }
     }
 }

@@ -28,17 +28,21 @@ pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended 
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let config = options.config.map(std::path::absolute).transpose();
     let config = config.map_err(|error| OpError::bad_input(error.to_string()))?;
-    session.launching =
-        Launching { foreground: options.foreground, log_level: options.log_level, config };
-    if options.foreground {
+    let Start { foreground, log_level, port, .. } = options;
+    session.launching = Launching { foreground, log_level, port, config };
+    if foreground {
         session.become_keeper()?;
         return Ok(0);
     }
     let answer = session.call_or_launch("daemon.status", &json!({}))?;
     if !session.launched {
-        session.terminal.note(match session.launching.log_level {
-            Some(_) => "Proctor already runs; --log-level is for its next start",
-            None => "Proctor already runs",
+        session.terminal.note(match (&session.launching.log_level, session.launching.port) {
+            (None, None) => "Proctor already runs",
+            (Some(_), None) => "Proctor already runs; --log-level is for its next start",
+            (None, Some(_)) => "Proctor already runs; --port is for its next start",
+            (Some(_), Some(_)) => {
+                "Proctor already runs; --log-level and --port are for its next start"
+            }
         });
     }
     if let Some(path) = &session.launching.config {

@@ -20,6 +20,7 @@ mod up;
 
 use clap::ArgMatches;
 use clap::error::ErrorKind;
+use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::table;
@@ -43,6 +44,8 @@ pub struct Launching {
     pub foreground: bool,
     /// How much the daemon says of itself; `None`: as the environment says.
     pub log_level: Option<String>,
+    /// Where TCP control listens; `None`: as the configuration says.
+    pub port: Option<Port>,
     /// In the foreground: the configuration to bring up as soon as it runs.
     pub config: Option<PathBuf>,
 }

@@ -4,6 +4,7 @@ use super::terminal::Terminal;
 use super::{Ended, logs, run};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, ValueHint, value_parser};
 use clap_complete::Shell;
+use proctor_core::config::listen::Port;
 use proctor_ops::error::TABLE as CODES;
 use proctor_ops::table::{Entry, TABLE, find};
 use std::ffi::OsString;
@@ -150,6 +151,9 @@ pub(crate) struct Start {
     /// Bring up this configuration, like `proctor up -d --config FILE`
     #[arg(long, short, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Where TCP control listens, until it ends, whatever the configuration says: a port, 0 for any that is free, or `off`
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<Port>,
     /// How much the daemon writes to proctor.log: error, warn, info, debug, trace, or a filter like `RUST_LOG` has it
     #[arg(long, value_name = "LEVEL", value_parser = log_level)]
     pub(crate) log_level: Option<String>,

@@ -52,7 +52,7 @@ pub struct Guest {
 /// Which of the listeners this one is, and where it is told how it goes.
 pub struct Listener<Report> {
     pub wanted: watch::Receiver<Arc<Listeners>>,
-    pub place: fn(&Listeners) -> Place,
+    pub place: Box<dyn Fn(&Listeners) -> Place + Send + Sync>,
     pub report: Report,
 }
 

@@ -22,7 +22,7 @@ fn greeter(
             guest.stream.write_all(b"hello").await.unwrap();
             guest.seat.leave().await;
         };
-        let place = |wanted: &Listeners| wanted.tcp;
+        let place = Box::new(|wanted: &Listeners| wanted.tcp);
         match serve(Listener { wanted, place, report }, greet).await {}
     });
     (tasks, heard)

@@ -170,7 +170,7 @@ fn anywhere(found: mpsc::Sender<SocketAddr>) -> Listener<impl Fn(State)> {
             State::Off | State::Trouble(_) => panic!("{state:?}"),
         }
     };
-    Listener { wanted, place: |wanted| wanted.tcp, report }
+    Listener { wanted, place: Box::new(|wanted| wanted.tcp), report }
 }
 
 pub(crate) fn unknown(op: &str) -> OpError {

@@ -436,3 +436,18 @@ fn another_user_of_this_machine_sees_nothing_without_a_token() {
         (&json!(false), &json!("unauthenticated"))
     );
 }
+
+#[test]
+fn a_flag_of_the_daemon_goes_before_every_configuration() {
+    let home = Home::new();
+    home.ok(["daemon", "start", "--port", "0"]);
+    let port = home.port("tcp");
+    home.write("proctor.yaml", &services(&[service("web", &[], "")]));
+    home.ok(["up", "-d"]);
+    assert_eq!(home.port("tcp"), port, "another configuration moves it nowhere");
+    Control::connect(port).say("status web");
+    proctor_testkit::kill9(home.daemon_pid());
+    assert!(Control::connect(home.port("tcp")).say("status web").starts_with("web is running"));
+    let (code, said) = home.fail(["daemon", "start", "--port", "70000"]);
+    assert_eq!(code, 2, "{said}");
+}

@@ -15,14 +15,10 @@ use std::os::unix::net::UnixStream;
 /// What came back, without what belongs to a front.
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    /// The output, and whether it is what was asked for where the front says that.
+    /// The output.
     Done(Value),
-    Refused {
-        code: Value,
-        message: Value,
-        help: Value,
-        details: Value,
-    },
+    /// `code`, `message`, `help` and `details`.
+    Refused(Value),
 }
 
 /// A way to an operation.
@@ -33,12 +29,8 @@ trait Way {
 
 fn refused(message: &Value, error: &Value) -> Outcome {
     let field = |name: &str| error.get(name).cloned().unwrap_or(Value::Null);
-    Outcome::Refused {
-        code: field("code"),
-        message: message.clone(),
-        help: field("help"),
-        details: field("details"),
-    }
+    let (code, help, details) = (field("code"), field("help"), field("details"));
+    Outcome::Refused(json!({ "code": code, "message": message, "help": help, "details": details }))
 }
 
 struct Socket(UnixStream, BufReader<UnixStream>);
@@ -158,8 +150,8 @@ fn same(ways: &mut [&mut dyn Way], op: &str, input: &Value) -> Outcome {
             Outcome::Done(output) if GROWING.contains(&op) => *output = shape(output),
             Outcome::Done(output) => forget_times(output),
             // What is no input at all is told by each front in its own words.
-            Outcome::Refused { message, .. } if !input.is_object() => *message = Value::Null,
-            Outcome::Refused { .. } => {}
+            Outcome::Refused(error) if !input.is_object() => error["message"] = Value::Null,
+            Outcome::Refused(_) => {}
         }
         match &first {
             None => first = Some((way.name(), outcome)),
@@ -195,7 +187,7 @@ fn what_makes_no_sense_is_refused_with_the_same_words_everywhere() {
         for input in nonsense(entry) {
             let outcome = same(&mut ways, entry.meta.name, &input);
             assert!(
-                matches!(outcome, Outcome::Refused { .. }),
+                matches!(outcome, Outcome::Refused(_)),
                 "{} {input}: {outcome:?}",
                 entry.meta.name
             );
@@ -258,7 +250,7 @@ fn a_role_gets_what_the_table_says_and_nothing_else() {
             let outcome = same(&mut ways, entry.meta.name, &least(entry));
             let code = match &outcome {
                 Outcome::Done(_) => None,
-                Outcome::Refused { code, .. } => code.as_str(),
+                Outcome::Refused(error) => error["code"].as_str(),
             };
             let barred = matches!(code, Some("unauthenticated" | "forbidden"));
             assert_eq!(barred, !allowed, "{name}: {} needs {needs}: {outcome:?}", entry.meta.name);

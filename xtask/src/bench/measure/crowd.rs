@@ -12,9 +12,11 @@ use super::super::scratch::Scratch;
 use super::super::session::{SOCKET, Session, outside};
 use super::{Programs, ROTATE, cli};
 use crate::step::output;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use serde_json::Value;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -123,7 +125,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Returns when every one of them was connected once.
+    /// Returns when every one of them is on its way, and the keeper has looked at each once.
     fn gather(address: SocketAddr, size: usize, manner: Manner) -> Result<Crowd> {
         let first: Vec<Member> =
             (0..size).map(|_| Member::connect(address, manner)).collect::<Result<_>>()?;
@@ -176,25 +178,40 @@ struct Member {
 }
 
 impl Member {
+    /// Does not wait: where there is no room at the moment, the kernel tries again by itself.
     fn connect(address: SocketAddr, manner: Manner) -> Result<Member> {
-        let stream = TcpStream::connect(address).context("cannot connect to a port")?;
-        stream.set_nonblocking(true).context("cannot use a connection")?;
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
+            .context("cannot make a socket")?;
+        match connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => bail!("cannot connect to {address}: {error}"),
+        }
+        let stream = TcpStream::from(socket);
         let mut member = Member { stream, rounds: 0, open: true };
+        // It will be connected in a moment; on loopback it mostly is.
         member.go_on(manner);
         Ok(member)
     }
 
     /// Say the next piece; false once the other side has closed.
     fn go_on(&mut self, manner: Manner) -> bool {
-        let said = manner.says(self.rounds);
-        self.rounds += 1;
-        let heard = if self.open { self.stream.read(&mut [0; 256]) } else { Ok(0) };
-        let here = match heard {
-            Ok(0) => false,
-            Ok(_) => true,
-            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        if !self.open {
+            return false;
+        }
+        let waiting = |error: &io::Error| {
+            matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected)
         };
-        self.open = here && (said.is_empty() || self.stream.write(said).is_ok());
+        let here = match self.stream.read(&mut [0; 256]) {
+            Ok(length) => length > 0,
+            Err(error) => waiting(&error),
+        };
+        let said = match self.stream.write(manner.says(self.rounds)) {
+            Ok(_) => true,
+            Err(error) => waiting(&error),
+        };
+        self.rounds += 1;
+        self.open = here && said;
         self.open
     }
 }
