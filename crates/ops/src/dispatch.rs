@@ -17,6 +17,9 @@ use proctor_engine::audit::Call;
 use serde_json::{Value, json};
 use std::time::Instant;
 
+/// What the audit has of a request that came to nothing: enough to see what it was about.
+const FEW_SUBJECTS: usize = 8;
+
 /// Do one operation for one caller.
 pub async fn dispatch(
     context: &Context,
@@ -30,15 +33,14 @@ pub async fn dispatch(
         refused(context, name, &[], &error);
         return Err(error);
     };
-    let (subjects, asked) = (subjects(&input), input.clone());
-    let answer = match admit(context, entry, input, form) {
-        Ok(work) => run(context, entry, work, &subjects).await,
+    let answer = match authorise(context, &entry.meta, entry.meta.role) {
+        Ok(()) => asked(context, entry, input, form).await,
         Err(error) => {
+            let subjects: Vec<String> = subjects(&input).take(FEW_SUBJECTS).collect();
             refused(context, entry.meta.name, &subjects, &error);
             Err(error)
         }
     };
-    let answer = answer.map_err(|error| quiet(error, &asked));
     // One in the background is counted when it is over.
     if !answer.as_ref().is_ok_and(|reply| reply.background) {
         let code = answer.as_ref().err().map(|error| error.code);
@@ -54,6 +56,24 @@ pub async fn dispatch(
         (Err(error), _) => tracing::warn!(operation, millis, code = error.code.as_str(), "refused"),
     }
     answer
+}
+
+/// Somebody asked who may do this kind of thing: before that is known, nothing is made of what they sent.
+async fn asked(
+    context: &Context,
+    entry: &'static Entry,
+    input: Value,
+    form: Form,
+) -> Result<Reply, OpError> {
+    let (subjects, sent): (Vec<String>, _) = (subjects(&input).collect(), input.clone());
+    let answer = match admit(context, entry, input, form) {
+        Ok(work) => run(context, entry, work, &subjects).await,
+        Err(error) => {
+            refused(context, entry.meta.name, &subjects, &error);
+            Err(error)
+        }
+    };
+    answer.map_err(|error| quiet(error, &sent))
 }
 
 /// The input that an operation would work with, as JSON again: for the checks in `decoders`.
