@@ -246,7 +246,11 @@ impl Context {
             (None, Ok(())) => {
                 self.limits.guessed_wrong(&self.caller);
                 let code = Code::Unauthenticated;
-                audit.refused(AuditCall::new(&self.caller, "authenticate", &[]), code.as_str());
+                if self.limits.notes_refusal(&self.caller) {
+                    audit.refused(AuditCall::new(&self.caller, "authenticate", &[]), code.as_str());
+                } else {
+                    audit.skipped();
+                }
                 Err(OpError::new(code, "this token is not valid").help(
                     "it may have expired or been revoked; `proctor token list` shows those that exist",
                 ))
