@@ -92,6 +92,7 @@ mod tests {
     fn nothing_at_all_is_an_empty_input() {
         let entry = table::find("service.list").unwrap();
         assert_eq!(checked(entry, Value::Null).unwrap(), (json!({}), false));
+        assert_eq!(refusal("service.wait", json!({ "background": true })).code, Code::BadInput);
     }
 
     #[test]

@@ -166,6 +166,11 @@ impl Meta {
     }
 
     /// An operation that is also found at a path of its own; `fills` is the field for the parameter in it.
+    /// May it be asked to go on by itself? A wait that nobody waits for is none, and would hold its place for a day.
+    pub const fn goes_on(&self) -> bool {
+        self.follows && !matches!(self.effect, Effect::Read)
+    }
+
     pub const fn at(self, method: Method, path: &'static str, fills: &'static str) -> Meta {
         Meta { resource: Some(Resource { method, path, fills }), ..self }
     }

@@ -1,7 +1,7 @@
 //! The table of operations, and what every front can ask of a line in it without knowing its types.
 
 use crate::error::OpError;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Meta, Operation, Role};
 use crate::operations as op;
 use crate::reply::{Form, Reply};
 use crate::show::{Page, Show};
@@ -118,7 +118,7 @@ impl Entry {
             },
             input_schema: || {
                 let mut schema = schema_of::<O::Input>();
-                if O::META.follows {
+                if O::META.goes_on() {
                     let flag =
                         json!({ "type": "boolean", "default": false, "description": FLAG_HELP });
                     schema["properties"][FLAG] = flag;
@@ -136,7 +136,7 @@ impl Entry {
                 O::without_daemon(home, &input).map(|output| to_json(&output?))
             },
             show: |output, page| {
-                if let Some(begun) = Begun::of(output).filter(|_| O::META.follows) {
+                if let Some(begun) = Begun::of(output).filter(|_| O::META.goes_on()) {
                     begun.show(page);
                     return Ok(None);
                 }
@@ -182,7 +182,7 @@ impl Entry {
 
 /// On the command line. What `up` and `down` show is made of several answers, and a wait that nobody waits for is none.
 fn offers_background(meta: &Meta) -> bool {
-    meta.follows && !matches!(meta.effect, Effect::Read) && !matches!(meta.cli, ["up" | "down"])
+    meta.goes_on() && !matches!(meta.cli, ["up" | "down"])
 }
 
 pub fn find(name: &str) -> Option<&'static Entry> {

@@ -93,7 +93,7 @@ pub(crate) struct Work {
 
 /// Take the flag off an input, if this operation has it.
 pub(crate) fn take_flag(meta: &Meta, input: &mut Map<String, Value>) -> Result<bool, OpError> {
-    if !meta.follows {
+    if !meta.goes_on() {
         return Ok(false);
     }
     match input.shift_remove(FLAG) {

@@ -60,3 +60,4 @@ fn the_flag_is_taken_off_an_input_that_may_have_it() {
     check("service.stop", json!("yes"), None);
     assert!(!check("service.list", json!(true), Some(false)), "it is an unknown field there");
 }
+    assert!(!check("service.wait", json!(true), Some(false)), "nobody would wait for it");
