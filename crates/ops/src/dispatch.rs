@@ -145,7 +145,7 @@ fn refused(context: &Context, name: &str, subjects: &[String], error: &OpError) 
 }
 
 /// Who may do what: by the caller's role, and over the network only what the configuration offers there.
-fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(), OpError> {
+pub(crate) fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(), OpError> {
     let (name, caller) = (meta.name, &context.caller);
     context.engine.security(|security| {
         let offered = security.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));

@@ -4,3 +4,4 @@ mod golden;
 mod matrix;
 mod played;
 mod table;
+mod underway;
