@@ -14,7 +14,9 @@ use crate::table::{self, Entry};
 use crate::underway::{self, Work};
 use proctor_core::access::{self, Refused};
 use proctor_engine::audit::Call;
+use proctor_engine::secrets::of_request;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What the audit has of a request that came to nothing: enough to see what it was about.
@@ -65,15 +67,16 @@ async fn asked(
     input: Value,
     form: Form,
 ) -> Result<Reply, OpError> {
-    let (subjects, sent): (Vec<String>, _) = (subjects(&input).collect(), input.clone());
-    let answer = match admit(context, entry, input, form) {
+    let (subjects, private): (Vec<String>, _) = (subjects(&input).collect(), of_request(&input));
+    let private: Arc<[String]> = private.into();
+    let answer = match admit(context, entry, input, form, &private) {
         Ok(work) => run(context, entry, work, &subjects).await,
         Err(error) => {
             refused(context, entry.meta.name, &subjects, &error);
             Err(error)
         }
     };
-    answer.map_err(|error| quiet(error, &sent))
+    answer.map_err(|error| quiet(error, &private))
 }
 
 /// The input that an operation would work with, as JSON again: for the checks in `decoders`.
@@ -84,12 +87,18 @@ pub fn given(name: &str, input: Value) -> Result<Value, OpError> {
 }
 
 /// Everything that is asked before anything happens. Read once: what is admitted is what runs.
-fn admit(context: &Context, entry: &Entry, input: Value, form: Form) -> Result<Work, OpError> {
+fn admit(
+    context: &Context,
+    entry: &Entry,
+    input: Value,
+    form: Form,
+    private: &Arc<[String]>,
+) -> Result<Work, OpError> {
     let (input, background) = checked(entry, input)?;
     let request = (entry.request)(input)?;
     authorise(context, &entry.meta, request.role)?;
     let permit = context.limits.admit(&context.caller, entry.meta.effect)?;
-    Ok(Work { request, form, background, permit, noted: None })
+    Ok(Work { request, form, background, permit, noted: None, private: Arc::clone(private) })
 }
 
 async fn run(
