@@ -123,8 +123,8 @@ struct End {
 }
 
 impl End {
-    /// What the next writer has to say about it.
-    fn marks(&self, head: Option<&Head>) -> Vec<What> {
+    /// What the next writer has to say about it. `altered`: the line that the head knows is another.
+    fn marks(&self, head: Option<&Head>, altered: bool) -> Vec<What> {
         let mut marks = Vec::new();
         match head {
             // What stands after the last sound line is then one that was written, and is none any more.
@@ -137,6 +137,9 @@ impl End {
                 marks.push(What::Torn { bytes, sha256 });
             }
             Some(_) | None => {}
+        }
+        if let Some(head) = head.filter(|_| altered) {
+            marks.push(What::Altered { record: head.seq });
         }
         if head.is_none() && self.seq > 0 {
             marks.push(What::NoHead);
@@ -163,7 +166,8 @@ impl Book {
         lock(&head_file)?;
         let known = Head::read(&place.head).ok().flatten();
         let end = find_end(&place.folder)?;
-        let marks = end.marks(known.as_ref());
+        let altered = known.as_ref().map_or(Ok(false), |head| is_altered(place, head, &end))?;
+        let marks = end.marks(known.as_ref(), altered);
         let head = match known {
             // What is missing stays missing: the chain goes on behind it.
             Some(head) if head.seq > end.seq => head,
@@ -318,6 +322,27 @@ fn find_end(folder: &Path) -> io::Result<End> {
         (end.seq, end.hash) = (seq, hash);
     }
     Ok(end)
+}
+
+/// Is the line that the head knows another one, or gone from between the rest? The head is not written before its line, so
+/// a killed writer leaves it some lines behind the end, and no other way.
+fn is_altered(place: &Place, head: &Head, end: &End) -> io::Result<bool> {
+    if head.seq == 0 || head.seq > end.seq {
+        return Ok(false);
+    }
+    if head.seq == end.seq {
+        return Ok(head.hash != end.hash);
+    }
+    for (_, path) in files(&place.folder)?.iter().rev() {
+        let bytes = fs::read(path)?;
+        let lines = bytes.split(|byte| *byte == b'\n').rev();
+        for (line, hash) in lines.filter_map(|line| Line::decode(line).ok()) {
+            if line.seq <= head.seq {
+                return Ok((line.seq, &hash) != (head.seq, &head.hash));
+            }
+        }
+    }
+    Ok(true)
 }
 
 type Last = Option<(u64, String)>;

@@ -68,6 +68,8 @@ pub(crate) enum What {
     Lost { after: u64, up_to: u64 },
     /// There were lines and nothing that says how many there should be.
     NoHead,
+    /// The line of this number is another than the one that was written, or is not there.
+    Altered { record: u64 },
 }
 
 /// Who asked for what.
@@ -257,6 +259,7 @@ mod tests {
             What::Torn { bytes: 4, sha256: GENESIS.into() },
             What::Lost { after: 3, up_to: 6 },
             What::NoHead,
+            What::Altered { record: 6 },
         ] {
             let line = line(what);
             let (text, hash) = line.encode();

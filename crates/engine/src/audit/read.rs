@@ -122,6 +122,12 @@ fn entry(line: Line) -> AuditEntry {
         }
         What::NoHead => entry(None, None, None, Some("audit.head was missing".into())),
     }
+        What::Altered { record } => entry(
+            None,
+            None,
+            None,
+            Some(format!("record {record} is not the one that was written")),
+        ),
 }
 
 /// All but the result, which may still come.

@@ -196,6 +196,43 @@ fn an_altered_last_line_does_not_pass_for_an_unfinished_one() {
 fn lines_cut_off_while_nobody_wrote_are_told_by_the_next_daemon_for_ever() {
     let scene = Scene::written(3);
     scene.set_lines(&scene.lines()[..4]);
+#[test]
+fn a_last_line_written_anew_with_its_hash_is_told_by_the_next_daemon_for_ever() {
+    let forge = |scene: &Scene, at: usize| {
+        let mut lines = scene.lines();
+        let mut prev = None;
+        for text in &mut lines[at..] {
+            let (mut line, _) = super::line::Line::decode(text.as_bytes()).unwrap();
+            line.at = "2020-01-01T00:00:00.000000Z".into();
+            line.prev = prev.unwrap_or(line.prev);
+            let (encoded, hash) = line.encode();
+            (*text, prev) = (encoded.trim_end().to_owned(), Some(hash));
+        }
+        scene.set_lines(&lines);
+    };
+    let check = |scene: &Scene, record: u64| {
+        scene.write(1);
+        scene.write(1);
+        let problems = scene.verify().problems;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        let expected = format!("record {record} is not the one that was written; a daemon noticed");
+        assert!(problems[0].contains(&expected), "{problems:?}");
+    };
+    let scene = Scene::written(2);
+    forge(&scene, 4);
+    check(&scene, 5);
+    // A writer that was killed before it wrote the head leaves lines that the head does not know.
+    let scene = Scene::written(2);
+    let head = fs::read(&scene.place.head).unwrap();
+    scene.open().append(vec![intent("web")]).unwrap();
+    fs::write(&scene.place.head, &head).unwrap();
+    drop(scene.open());
+    assert_eq!(scene.verify().problems, [""; 0]);
+    fs::write(&scene.place.head, &head).unwrap();
+    forge(&scene, 4);
+    check(&scene, 5);
+}
+
     scene.write(1);
     scene.write(1);
     let verdict = scene.verify();

@@ -128,6 +128,10 @@ impl Check {
                 "{place}: a daemon found lines and no audit.head at {}: lines may be missing before this one",
                 line.at
             )),
+            What::Altered { record } => self.problem(format!(
+                "{place}: record {record} is not the one that was written; a daemon noticed at {}",
+                line.at
+            )),
             What::Started { .. }
             | What::Refused { .. }
             | What::Read { .. }
