@@ -5,7 +5,7 @@
 
 use crate::check::{checked, unknown};
 use crate::error::{Code, OpError};
-use crate::noted::{Noted, outcome};
+use crate::noted::{Noted, outcome, seen};
 use crate::operation::{Context, Effect, Meta, Role};
 use crate::quiet::quiet;
 use crate::reply::{Form, Reply};
@@ -109,12 +109,14 @@ async fn run(
 ) -> Result<Reply, OpError> {
     let call = || Call::new(&context.caller, entry.meta.name, subjects);
     if entry.meta.effect == Effect::Read {
-        let noted = work.request.role > Role::Viewer
-            || context.engine.security(|security| security.audit.reads);
+        let private = work.request.role > Role::Viewer;
         let begun = Instant::now();
         let answer = perform(context, entry, work).await;
-        if noted {
-            let millis = begun.elapsed().as_millis() as u64;
+        let millis = begun.elapsed().as_millis() as u64;
+        if private {
+            return seen(context, call(), answer, millis).await;
+        }
+        if context.engine.security(|security| security.audit.reads) {
             context.engine.audit().looked(call(), outcome(&answer), millis);
         }
         return answer;

@@ -16,7 +16,8 @@ impl Noted {
     /// Before anything changes; what cannot be written down is not done.
     pub(crate) async fn begin(context: &Context, call: Call) -> Result<Noted, OpError> {
         let begun = context.engine.audit().begin(call).await;
-        let begun = begun.map_err(|unavailable| unwritten(context, &unavailable))?;
+        let begun =
+            begun.map_err(|unavailable| unwritten(context, &unavailable, "nothing was changed"))?;
         Ok(Noted { begun, since: Instant::now() })
     }
 
@@ -39,11 +40,23 @@ pub(crate) fn outcome(answer: &Result<Reply, OpError>) -> &'static str {
     }
 }
 
-fn unwritten(context: &Context, unavailable: &Unavailable) -> OpError {
+/// A look at what nobody may see unseen: it is written down, or not answered.
+pub(crate) async fn seen(
+    context: &Context,
+    call: Call,
+    answer: Result<Reply, OpError>,
+    millis: u64,
+) -> Result<Reply, OpError> {
+    let written = context.engine.audit().saw(call, outcome(&answer), millis).await;
+    written.map_err(|unavailable| unwritten(context, &unavailable, "nothing is shown"))?;
+    answer
+}
+
+fn unwritten(context: &Context, unavailable: &Unavailable, what: &str) -> OpError {
     let folder = context.home.audit();
     OpError::new(Code::AuditUnavailable, unavailable.to_string()).help(format!(
-        "nothing was changed; make room on its disk, or make {} a folder that can be written, and try again; \
-         services run on, and reading works",
+        "{what}; make room on its disk, or make {} a folder that can be written, and try again; \
+         services run on, and what takes no admin can be read",
         folder.display()
     ))
 }

@@ -26,13 +26,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
-/// As many as may wait; more callers than this wait for room, and refusals are only counted.
+/// As many as may wait; more callers than this wait for room, and what nobody waits for is only counted.
 const QUEUE: usize = 1024;
 
 /// From a write to the moment that the disk has it: what a power cut can lose.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
+
+/// A disk that takes longer does not answer, and whoever waits for it is told.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why nothing can be written down.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +51,7 @@ pub struct Audit {
 }
 
 struct Shared {
-    /// Refusals that were not written down.
+    /// Refusals, and looks that everybody may have, that were not written down.
     skipped: AtomicU64,
     problem: Mutex<Option<String>>,
 }
@@ -90,6 +93,11 @@ impl Audit {
         self.note(What::Read { call, code: code.into(), millis });
     }
 
+    /// Something was looked at that nobody may look at unseen.
+    pub async fn saw(&self, call: Call, code: &str, millis: u64) -> Result<(), Unavailable> {
+        self.write(What::Read { call, code: code.into(), millis }).await.map(drop)
+    }
+
     /// Something was not done.
     pub fn refused(&self, call: Call, code: &str) {
         self.note(What::Refused { call: call.short(), code: code.into() });
@@ -123,9 +131,14 @@ impl Audit {
 
     async fn write(&self, what: What) -> Result<u64, Unavailable> {
         let (answer, written) = oneshot::channel();
-        let ending = |_| Unavailable("the daemon is ending".into());
-        self.queue.send(Entry { what, answer: Some(answer) }).await.map_err(|_| ending(()))?;
-        written.await.map_err(|_| ending(()))?
+        let ending = || Unavailable("the daemon is ending".into());
+        let writing = async {
+            let entry = Entry { what, answer: Some(answer) };
+            self.queue.send(entry).await.map_err(|_| ending())?;
+            written.await.map_err(|_| ending())?
+        };
+        let late = |_| Err(Unavailable("its disk does not answer".into()));
+        timeout(WRITTEN_WITHIN, writing).await.unwrap_or_else(late)
     }
 
     /// Nobody waits for it.

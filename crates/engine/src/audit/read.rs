@@ -109,7 +109,8 @@ fn entry(line: Line) -> AuditEntry {
             entry(None, None, None, Some(format!("daemon {pid} of version {version} began")))
         }
         What::Skipped { count } => {
-            entry(None, None, None, Some(format!("{count} refusals were not written one by one")))
+            let text = format!("{count} refusals or reads were not written one by one");
+            entry(None, None, None, Some(text))
         }
         What::Torn { bytes, .. } => entry(
             None,
@@ -121,13 +122,13 @@ fn entry(line: Line) -> AuditEntry {
             entry(None, None, None, Some(format!("records {} to {up_to} are missing", after + 1)))
         }
         What::NoHead => entry(None, None, None, Some("audit.head was missing".into())),
-    }
         What::Altered { record } => entry(
             None,
             None,
             None,
             Some(format!("record {record} is not the one that was written")),
         ),
+    }
 }
 
 /// All but the result, which may still come.

@@ -1,13 +1,17 @@
 //! The audit against real files: what was done to them is found, and writing goes on where it can.
 
+use super::Audit;
 use super::book::{Book, Place, files};
 use super::line::{Call, What};
 use super::read::{AuditQuery, read};
 use super::verify::{Verdict, verify};
+use crate::registry::Registry;
 use proctor_core::access::Caller;
 use proctor_core::config::security::Audit as Settings;
+use proctor_core::home::Home;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 struct Scene {
@@ -193,10 +197,6 @@ fn an_altered_last_line_does_not_pass_for_an_unfinished_one() {
 }
 
 #[test]
-fn lines_cut_off_while_nobody_wrote_are_told_by_the_next_daemon_for_ever() {
-    let scene = Scene::written(3);
-    scene.set_lines(&scene.lines()[..4]);
-#[test]
 fn a_last_line_written_anew_with_its_hash_is_told_by_the_next_daemon_for_ever() {
     let forge = |scene: &Scene, at: usize| {
         let mut lines = scene.lines();
@@ -233,6 +233,10 @@ fn a_last_line_written_anew_with_its_hash_is_told_by_the_next_daemon_for_ever() 
     check(&scene, 5);
 }
 
+#[test]
+fn lines_cut_off_while_nobody_wrote_are_told_by_the_next_daemon_for_ever() {
+    let scene = Scene::written(3);
+    scene.set_lines(&scene.lines()[..4]);
     scene.write(1);
     scene.write(1);
     let verdict = scene.verify();
@@ -318,4 +322,19 @@ fn entries_are_found_by_who_what_and_how_it_ended() {
     assert_eq!(find(|query| query.operation = Some("daemon.stop".into())), [8]);
     assert_eq!(find(|query| query.who = Some("7".into())), [2, 4, 6]);
     assert_eq!(find(|query| query.most = 2), [6, 8]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_does_not_answer_keeps_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home { state: folder.path().into(), runtime: folder.path().join("run") };
+    // One who never writes.
+    let (audit, _writer) = Audit::new(&home, Arc::new(Registry::new()));
+    let call = || Call::new(&Caller::local(7), "service.stop", &[]);
+    for unavailable in [
+        audit.begin(call()).await.map(drop).unwrap_err(),
+        audit.saw(call(), "ok", 0).await.unwrap_err(),
+    ] {
+        assert!(unavailable.to_string().contains("its disk does not answer"), "{unavailable}");
+    }
 }

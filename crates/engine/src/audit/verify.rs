@@ -122,7 +122,7 @@ impl Check {
             What::Intent(_) => drop(self.begun.insert(line.seq)),
             What::Result { of, .. } => drop(self.begun.remove(of)),
             What::Skipped { count } => self.verdict.notes.push(format!(
-                "{place}: {count} refusals of callers who asked too often were not written one by one"
+                "{place}: {count} refusals or reads, more than there was room for, were not written one by one"
             )),
             What::NoHead => self.problem(format!(
                 "{place}: a daemon found lines and no audit.head at {}: lines may be missing before this one",

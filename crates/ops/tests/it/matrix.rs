@@ -168,6 +168,18 @@ fn everybody_may_do_what_the_rule_says_and_everything_is_written_down() {
 }
 
 #[test]
+fn what_only_admins_may_read_is_not_shown_unseen() {
+    let place = Place::new();
+    place.daemon(async |context| {
+        let owner = Caller::local(0);
+        assert_eq!(code_of(&context, &owner, "token.list", json!({})).await, "ok");
+        std::fs::rename(place.home.audit(), place.folder.path().join("aside")).unwrap();
+        assert_eq!(code_of(&context, &owner, "token.list", json!({})).await, "audit_unavailable");
+        assert_eq!(code_of(&context, &owner, "service.list", json!({})).await, "ok");
+    });
+}
+
+#[test]
 fn over_the_network_only_allowed_commands_are_offered() {
     let place = Place::new();
     let file = place.folder.path().join("proctor.yaml");
