@@ -57,17 +57,16 @@ fn texts(value: &Value) -> impl Iterator<Item = &str> {
 
 /// A text, a list of words, or an object with `command` and `args`.
 fn command(value: &Value) -> String {
-    let words: Vec<&str> = match value {
-        Value::Object(fields) => {
-            fields.get("command").into_iter().chain(fields.get("args")).flat_map(texts).collect()
-        }
-        _ => texts(value).collect(),
+    let parts = match value.as_object() {
+        Some(fields) => [fields.get("command"), fields.get("args")],
+        None => [Some(value), None],
     };
+    let words: Vec<&str> = parts.into_iter().flatten().flat_map(texts).collect();
     let length: usize = words.iter().map(|word| word.len() + 1).sum();
-    match value {
+    match value.as_str() {
         _ if length > LONGEST_COMMAND => format!("a command of {length} bytes"),
-        Value::String(text) => secret::shown_text(text),
-        _ => secret::shown_words(words).join(" "),
+        Some(text) => secret::shown_text(text),
+        None => secret::shown_words(words).join(" "),
     }
 }
 
