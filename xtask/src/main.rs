@@ -1,7 +1,7 @@
 //! `cargo xtask …`: what a contributor and CI run. Checks, generated files, measurements.
 //!
-//! Nothing here is part of what users get; it may call `cargo` and `git`, `coverage` also `rustup`, and `bench` alone other
-//! supervisors and their installers.
+//! Nothing here is part of what users get; it may call `cargo` and `git`, `coverage` also `rustup`, `schemathesis` Python, and
+//! `bench` alone other supervisors and their installers.
 
 #![expect(
     clippy::print_stdout,
@@ -14,6 +14,7 @@ mod check;
 mod coverage;
 mod fuzz;
 mod generate;
+mod schemathesis;
 mod step;
 mod tidy;
 mod tool;
@@ -33,6 +34,8 @@ usage: cargo xtask COMMAND
   fuzz [--seconds N] [TARGET…]
                       every decoder under a fuzzer; see `fuzz --help`
   bench [--quick]     measure a release build beside other supervisors and the bare kernel; see `bench --help`
+  schemathesis [--built]
+                      ask the real server everything that its OpenAPI description allows, and more; see `schemathesis --help`
   torture [--rounds N]
                       kill Proctor's processes at every failpoint and at random moments; see `torture --help`";
 
@@ -67,6 +70,11 @@ fn perform(words: &[&str]) -> Result<()> {
             Ok(())
         }
         ["bench", options @ ..] => bench::run(options),
+        ["schemathesis", "--help"] => {
+            println!("{}", schemathesis::USAGE);
+            Ok(())
+        }
+        ["schemathesis", options @ ..] => schemathesis::run(options),
         ["torture", "--help"] => {
             println!("{}", torture::USAGE);
             Ok(())

@@ -77,7 +77,7 @@ pub(crate) trait Adapter {
     fn settings(&self) -> &'static str;
 
     fn takes(&self, part: Part) -> bool {
-        !matches!(part, Part::Hostile)
+        !matches!(part, Part::Hostile | Part::Rest)
     }
 
     /// Does it stay without any service?

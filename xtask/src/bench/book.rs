@@ -32,6 +32,8 @@ pub(crate) enum Measure {
     CrowdIdle(Port),
     CrowdSlow(Port),
     CrowdMemory,
+    /// The status of one service over HTTP, as fast as clients ask.
+    Requests,
 }
 
 /// Where a crowd connects to.
@@ -58,6 +60,7 @@ pub(crate) enum Unit {
     MegabytesPerSecond,
     Lines,
     Times,
+    PerSecond,
 }
 
 /// How many services write at once.
@@ -72,7 +75,7 @@ impl Measure {
         all.extend(WRITERS.iter().map(|&writers| Logs(writers)));
         all.extend([Wrong, Fairness, StatusOne, StatusMany, ListOne, ListMany, CrowdNone]);
         all.extend([Port::Tcp, Port::Http].into_iter().flat_map(|p| [CrowdIdle(p), CrowdSlow(p)]));
-        all.push(CrowdMemory);
+        all.extend([CrowdMemory, Requests]);
         all
     }
 
@@ -88,6 +91,7 @@ impl Measure {
             Logs(_) | Wrong | Fairness => Part::Logs,
             StatusOne | StatusMany | ListOne | ListMany => Part::Cli,
             CrowdNone | CrowdIdle(_) | CrowdSlow(_) | CrowdMemory => Part::Hostile,
+            Requests => Part::Rest,
         }
     }
 
@@ -105,6 +109,7 @@ impl Measure {
             Fairness => Unit::Times,
             StatusOne | StatusMany | ListOne | ListMany => Unit::Milliseconds,
             CrowdNone | CrowdIdle(_) | CrowdSlow(_) => Unit::Milliseconds,
+            Requests => Unit::PerSecond,
         }
     }
 
@@ -143,12 +148,13 @@ impl Measure {
                 format!("The same while a crowd dawdles on the {} port", port.name())
             }
             CrowdMemory => "Memory (PSS) of all its processes, with the worst of crowds".to_owned(),
+            Requests => "Status of a service over HTTP, as often as clients can ask".to_owned(),
         }
     }
 
     /// More is better for throughput only.
     pub(crate) fn more_is_better(self) -> bool {
-        self.unit() == Unit::MegabytesPerSecond
+        matches!(self.unit(), Unit::MegabytesPerSecond | Unit::PerSecond)
     }
 }
 

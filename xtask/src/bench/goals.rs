@@ -2,6 +2,7 @@
 
 use super::book::{Book, Measure, Port};
 use super::measure::cli::MINIMAL;
+use super::measure::rest;
 
 pub(crate) struct Goal {
     pub(crate) says: &'static str,
@@ -157,6 +158,11 @@ pub(crate) const GOALS: &[Goal] = &[
         "`status` with a crowd of slow clients on the HTTP port, 99th percentile, ≤ 3 × without",
         to_quiet(Measure::CrowdSlow(Port::Http)),
         Limit::AtMost(3.0),
+    ),
+    goal(
+        "status over HTTP, requests a second, ≥ 0.5 × a bare axum server with a fixed body",
+        Figure::Ratio(Measure::Requests, rest::BARE),
+        Limit::AtLeast(0.5),
     ),
 ];
 

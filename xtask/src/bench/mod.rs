@@ -28,6 +28,7 @@ use measure::Programs;
 use measure::crowd::Crowds;
 use measure::life::Life;
 use measure::logs::Capture;
+use measure::rest::Rest;
 pub(crate) use options::USAGE;
 use options::{Options, Part};
 use progress::Progress;
@@ -74,7 +75,13 @@ fn measured(options: &Options, scratch: &Scratch) -> Result<()> {
 
 /// The release build, where cargo says that it is.
 fn built() -> Result<PathBuf> {
-    let mut build = cargo(&["build", "--release", "--package", "proctor"])?;
+    release(&["--package", "proctor"])
+}
+
+/// A program of ours, built as users get it.
+fn release(which: &[&str]) -> Result<PathBuf> {
+    let mut build = cargo(&["build", "--release"])?;
+    build.args(which);
     build.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
     let messages = output(build)?;
     let executable = messages.lines().rev().find_map(|line| {
@@ -128,6 +135,7 @@ fn measure_all(
     let life = Life { scratch, programs, options };
     let capture = Capture { scratch, programs, plan: &options.plan };
     let crowds = Crowds { scratch, programs, plan: &options.plan };
+    let rest = Rest { scratch, programs, plan: &options.plan };
     let mut broken = Vec::new();
     let takes_part = |adapter: &dyn Adapter| options.parts.iter().any(|&part| adapter.takes(part));
     let contenders: Vec<_> =
@@ -150,6 +158,9 @@ fn measure_all(
             }
             if result.is_ok() && options.wants(Part::Hostile) && adapter.takes(Part::Hostile) {
                 result = crowds.measure(name, adapter.as_ref(), book);
+            }
+            if result.is_ok() && options.wants(Part::Rest) && adapter.takes(Part::Rest) {
+                result = rest.measure(name, adapter.as_ref(), book);
             }
             interrupt::check()?;
             if let Err(why) = result {

@@ -9,7 +9,7 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [--quick] [--only PART] [--peers a,b,c] [--scratch DIR] [--write]
 
   --quick        small numbers, once: does everything work?
-  --only PART    start, crash, memory, idle, logs, cli or hostile; may be given more than once
+  --only PART    start, crash, memory, idle, logs, cli, hostile or rest; may be given more than once
   --peers a,b,c  only these; `none` for Proctor and the bare kernel alone
   --scratch DIR  where peers are installed and everything runs; target/bench-peers if not given
   --write        write the table to docs/benchmarks.md, too";
@@ -23,6 +23,7 @@ pub(crate) enum Part {
     Logs,
     Cli,
     Hostile,
+    Rest,
 }
 
 const PARTS: &[(&str, Part)] = &[
@@ -33,6 +34,7 @@ const PARTS: &[(&str, Part)] = &[
     ("logs", Part::Logs),
     ("cli", Part::Cli),
     ("hostile", Part::Hostile),
+    ("rest", Part::Rest),
 ];
 
 #[derive(Debug, PartialEq, Eq)]

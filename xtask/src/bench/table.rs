@@ -4,6 +4,7 @@ use super::adapter::Adapter;
 use super::book::{Book, Measure, Samples, Unit};
 use super::goals::{GOALS, Verdict};
 use super::measure::cli::MINIMAL;
+use super::measure::rest;
 use super::options::{Options, Part};
 
 /// In which order things are shown.
@@ -101,6 +102,7 @@ fn base(measure: Measure) -> Option<&'static str> {
         Part::Cli => Some(MINIMAL),
         Part::Logs => matches!(measure, Measure::Logs(_)).then_some("bare splice"),
         Part::Memory | Part::Idle | Part::Hostile => None,
+        Part::Rest => Some(rest::BARE),
     }
 }
 
@@ -112,6 +114,7 @@ fn unit(unit: Unit) -> &'static str {
         Unit::MegabytesPerSecond => ", MB/s",
         Unit::Lines => ", lines",
         Unit::Times => ", ×",
+        Unit::PerSecond => ", requests/s",
     }
 }
 

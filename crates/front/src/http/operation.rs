@@ -103,7 +103,9 @@ fn ask_in_query(route: &Route, query: &str, input: &mut Map<String, Value>) -> R
             let message = format!("'{name}' belongs in the body, not in the address");
             return Err(Refusal::bad_input(message));
         }
-        input.insert(name, value);
+        if input.insert(name, value).is_some() {
+            return Err(Refusal::bad_input(format!("'{BACKGROUND}' is in the body already")));
+        }
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ impl Adapter for Kernel {
     }
 
     fn takes(&self, part: Part) -> bool {
-        !matches!(part, Part::Logs | Part::Hostile)
+        !matches!(part, Part::Logs | Part::Hostile | Part::Rest)
     }
 
     fn prepare(&self, _case: &Case) -> Result<()> {

@@ -34,7 +34,7 @@ impl Adapter for Pitchfork {
     }
 
     fn takes(&self, part: Part) -> bool {
-        !matches!(part, Part::Logs | Part::Hostile)
+        !matches!(part, Part::Logs | Part::Hostile | Part::Rest)
     }
 
     /// All services are started with the supervisor, as after a boot.

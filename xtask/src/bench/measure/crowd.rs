@@ -83,7 +83,7 @@ impl Crowds<'_> {
 }
 
 /// The ports it really has.
-fn listening(adapter: &dyn Adapter, case: &Case) -> Result<Vec<(Port, SocketAddr)>> {
+pub(super) fn listening(adapter: &dyn Adapter, case: &Case) -> Result<Vec<(Port, SocketAddr)>> {
     let command = adapter.own_status(case).context("it does not say where it listens")?;
     let mut command = outside(command, case);
     command.stdout(Stdio::piped());

@@ -4,6 +4,7 @@ pub(super) mod cli;
 pub(super) mod crowd;
 pub(super) mod life;
 pub(super) mod logs;
+pub(super) mod rest;
 
 use super::scratch::Scratch;
 use anyhow::Result;

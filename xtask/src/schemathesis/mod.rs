@@ -1,0 +1,142 @@
+//! `cargo xtask schemathesis`: what `/openapi.json` promises, asked of the real server by somebody who tries everything.
+//!
+//! Once as an operator and once as an admin, each with a home of its own. Left out is what would end the server under test, take
+//! its own token away, or never end by itself.
+
+use crate::step::{cargo, output, root, succeed};
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask schemathesis [--examples N] [--built]
+
+  --examples N  of each path, beside those that cover its description; 5 if not given
+  --built       with the binary that tests have run, instead of a build for this";
+
+/// Another version may have other ideas; a new one is tried before it is taken.
+const PACKAGE: &str = "schemathesis==4.32.5";
+
+const EXAMPLES: &str = "5";
+
+/// What must hold for every answer. That good data is taken is not in it: whether a service exists is in no schema.
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,\
+response_schema_conformance,negative_data_rejection,unsupported_method,allow_header_conformance,ignored_auth";
+
+const LEFT_OUT: &str =
+    r"stream$|/daemon/(stop|upgrade)$|/service/down$|/token/revoke$|/tokens/\{name\}";
+
+const CONFIG: &str = "\
+supervisor:
+  services:
+    web: { command: [sh, -c, 'while :; do date; sleep 1; done'] }
+    db: { command: sleep 100000, autostart: false }
+";
+
+pub(crate) fn run(words: &[&str]) -> Result<()> {
+    let (mut examples, mut is_built) = (EXAMPLES, false);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--examples" => {
+                examples = words.next().with_context(|| format!("how many?\n{USAGE}"))?
+            }
+            "--built" => is_built = true,
+            unknown => anyhow::bail!("unknown: {unknown}\n{USAGE}"),
+        }
+    }
+    let program = install()?;
+    // Beside this program, where cargo puts them all.
+    let proctor =
+        std::env::current_exe().context("cannot tell my own path")?.with_file_name("proctor");
+    if !is_built {
+        succeed(cargo(&["build", "--package", "proctor"])?)?;
+    }
+    for role in ["operator", "admin"] {
+        println!("== as {role}");
+        Server::start(&proctor)?.try_everything(&program, role, examples)?;
+    }
+    Ok(())
+}
+
+/// In an environment of its own, below the target folder.
+fn install() -> Result<PathBuf> {
+    let folder = root()?.join("target/tools/schemathesis");
+    let program = folder.join("bin/st");
+    let note = folder.join(PACKAGE);
+    if !note.is_file() {
+        println!("== installing {PACKAGE} below {}", folder.display());
+        let mut venv = Command::new("python3");
+        venv.args(["-m", "venv", "--clear"]).arg(&folder);
+        succeed(venv).context("python3 with venv is needed")?;
+        let mut pip = Command::new(folder.join("bin/pip"));
+        pip.args(["install", "--quiet", "--disable-pip-version-check", PACKAGE]);
+        succeed(pip)?;
+        std::fs::write(&note, "").context("cannot note the installation")?;
+    }
+    Ok(program)
+}
+
+/// A Proctor with a home of its own, ended when this is dropped.
+struct Server {
+    proctor: PathBuf,
+    home: PathBuf,
+}
+
+impl Server {
+    fn start(proctor: &Path) -> Result<Server> {
+        let home =
+            std::env::temp_dir().join(format!("proctor-schemathesis-{}", std::process::id()));
+        std::fs::create_dir_all(&home).context("cannot make a home")?;
+        std::fs::write(home.join("proctor.yaml"), CONFIG)
+            .context("cannot write a configuration")?;
+        let server = Server { proctor: proctor.to_owned(), home };
+        output(server.command(&["up", "-d"]))?;
+        Ok(server)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.proctor);
+        command.arg("--home").arg(&self.home).args(words).current_dir(&self.home);
+        command.env("PROCTOR_HTTP_PORT", "0").env("SUPERVISOR_PORT", "off").stdin(Stdio::null());
+        command
+    }
+
+    fn json(&self, words: &[&str]) -> Result<Value> {
+        let mut command = self.command(&["--json"]);
+        command.args(words);
+        serde_json::from_str(&output(command)?).context("it printed no JSON")
+    }
+
+    fn try_everything(&self, program: &Path, role: &str, examples: &str) -> Result<()> {
+        let before = self.json(&["daemon", "status"])?;
+        let address = before["listening"]["http"].as_str().context("it does not serve HTTP")?;
+        let token = self.json(&["token", "create", "tester", "--role", role])?;
+        let token = token["secret"].as_str().context("no token was shown")?;
+        let mut st = Command::new(program);
+        st.arg("run").arg(format!("http://{address}/openapi.json"));
+        st.args(["--url", &format!("http://{address}"), "--checks", CHECKS]);
+        st.args(["--header", &format!("Authorization: Bearer {token}")]);
+        st.args(["--phases", "examples,coverage,fuzzing", "--max-examples", examples]);
+        st.args(["--exclude-path-regex", LEFT_OUT, "--request-timeout", "20"]);
+        st.args(["--workers", "2", "--warnings", "off", "--continue-on-failure"]);
+        st.env("SCHEMATHESIS_HOOKS", root()?.join("xtask/src/schemathesis/hooks.py"));
+        st.current_dir(&self.home);
+        succeed(st)?;
+        let after = self.json(&["daemon", "status"])?;
+        ensure!(
+            after["daemon"]["pid"] == before["daemon"]["pid"],
+            "it is not the same daemon any more"
+        );
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be gone already, which is what failed then.
+        let _ = self.command(&["down"]).output();
+        let _ = std::fs::remove_dir_all(&self.home);
+    }
+}
