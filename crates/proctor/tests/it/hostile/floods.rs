@@ -98,7 +98,7 @@ fn a_line_without_end_costs_no_memory_and_nobody_waits_for_it() {
     let grown: Vec<u64> = [keeper, daemon]
         .iter()
         .zip(before)
-        .map(|(pid, before)| (Used::by(*pid).memory_peak - before) >> 20)
+        .map(|(pid, before)| Used::by(*pid).memory_peak.saturating_sub(before) >> 20)
         .collect();
     let followed = Used::by(follower.id()).memory_peak >> 20;
     assert!(grown[0] <= 4 && grown[1] <= 64 && followed <= 64, "MiB: {grown:?}, {followed}");
