@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// A body of somebody without a token. They may only look, and what they look for is short.
-const MOST_OF_NAMELESS: usize = 64 << 10;
+pub(super) const MOST_OF_NAMELESS: usize = 64 << 10;
 
 /// Says that what was asked for is not what is.
 const VERDICT: HeaderName = HeaderName::from_static("proctor-verdict");

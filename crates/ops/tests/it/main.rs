@@ -6,3 +6,4 @@ mod golden;
 mod matrix;
 mod played;
 mod table;
+mod underway;

@@ -7,7 +7,7 @@ mod shape;
 
 use super::answer::{JSON, Refusal, answer};
 use super::connection::Visitor;
-use super::operation::visitor;
+use super::operation::{MOST_OF_NAMELESS, visitor};
 use super::{body, caller, query};
 use axum::body::Body;
 use axum::extract::RawPathParams;
@@ -15,7 +15,7 @@ use axum::http::{Request, Response, StatusCode};
 use axum::routing::on;
 use axum::{RequestExt, Router};
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operation::{Caller, Front, Method};
+use proctor_ops::operation::{Caller, Front, Method, Principal};
 use proctor_ops::reply::Reply;
 use proctor_ops::table::{self, Entry};
 use serde_json::{Map, Value, json};
@@ -146,7 +146,10 @@ async fn respond(
         Method::Get | Method::Delete => {
             query::input(&query::Fields::new(), parts.uri.query().unwrap_or_default())?
         }
-        Method::Post => body::object(&visitor.shared, &parts.headers, body, MOST).await?,
+        Method::Post => {
+            let most = most(&caller.principal);
+            body::object(&visitor.shared, &parts.headers, body, most).await?
+        }
     };
     if let Some(name) = name
         && sent.insert("service".into(), json!(name)).is_some()
@@ -164,6 +167,13 @@ async fn respond(
         about_proctor(&visitor, caller, &mut said).await?;
     }
     Ok((if reply.background { StatusCode::ACCEPTED } else { StatusCode::OK }, said.to_string()))
+}
+
+fn most(principal: &Principal) -> usize {
+    match principal {
+        Principal::Anonymous | Principal::Stranger => MOST_OF_NAMELESS,
+        Principal::Local { .. } | Principal::Token { .. } => MOST,
+    }
 }
 
 pub(super) fn entry(op: &str) -> Result<&'static Entry, OpError> {
