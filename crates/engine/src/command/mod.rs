@@ -11,7 +11,7 @@ pub(crate) mod surroundings;
 use crate::error::EngineError;
 use capture::Capture;
 use mark::Mark;
-pub(crate) use mark::{left_behind, sweep};
+pub(crate) use mark::{VARIABLE as MARK_VARIABLE, left_behind, sweep};
 use proctor_core::home::Home;
 use proctor_sys::tree::Tree;
 use proctor_sys::{clock, leash};
