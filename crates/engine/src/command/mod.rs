@@ -220,17 +220,24 @@ impl Drop for Running {
         let Some(mark) = self.mark.take() else { return };
         self.tree.kill();
         // Reaped here; if the daemon is ending, by the keeper, and the file is left to the next daemon.
-        let (child, tree) = (self.child.take(), self.tree.clone());
+        let (child, mut tree) = (self.child.take(), self.tree.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                if let Some(mut child) = child {
-                    let _ = child.wait().await;
+                if let Some(child) = child {
+                    reap(child, &mut tree).await;
                 }
                 if matches!(crate::blocking(move || mark::end(&tree)).await, Ok(0)) {
                     mark.forget();
                 }
             });
         }
+    }
+}
+
+/// From now on its pid may be another's.
+async fn reap(mut child: Child, tree: &mut Tree) {
+    if child.wait().await.is_ok() {
+        tree.reaped_at = Some(clock::ticks_since_boot());
     }
 }
 
