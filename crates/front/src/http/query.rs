@@ -91,7 +91,7 @@ fn type_of<'a>(schema: &'a Value, field: &'a Value) -> &'a str {
         Value::Array(names) => {
             names.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or_default()
         }
-        _ => "",
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => "",
     }
 }
 
