@@ -31,8 +31,9 @@ pub(crate) fn never() -> Answer {
     Box::pin(std::future::pending())
 }
 
-/// The one token that is known: an operator's.
+/// The tokens that are known: an operator's and an admin's.
 pub(crate) const TOKEN: &str = "proctor_test";
+pub(crate) const ADMIN: &str = "proctor_admin";
 
 pub(crate) struct Daemon {
     pub(crate) folder: TempDir,
@@ -65,12 +66,12 @@ impl Dispatch for Scripted {
     }
 
     fn authenticate(&self, _: Caller, presented: &str) -> Result<Principal, OpError> {
+        let token = |id: &str, role| {
+            Ok(Principal::Token { id: TokenId(id.into()), name: "ci".into(), role })
+        };
         match presented {
-            TOKEN => Ok(Principal::Token {
-                id: TokenId("t1".into()),
-                name: "ci".into(),
-                role: Role::Operator,
-            }),
+            TOKEN => token("t1", Role::Operator),
+            ADMIN => token("t2", Role::Admin),
             _ => Err(OpError::new(Code::Unauthenticated, "this token is not valid")),
         }
     }
