@@ -59,7 +59,7 @@ async fn respond(
         return Err(Refusal::bad_input(format!("'{field}' is in the path already")));
     }
     if route.how == How::Stream || (follows(&route.fields) && wants_stream(&parts.headers)) {
-        return stream::begin(route, visitor, &parts.headers, input);
+        return stream::begin(route, visitor, &parts.headers, input).await;
     }
     if route.fields.contains_key(BACKGROUND) && prefers_async(&parts.headers) {
         input.entry(BACKGROUND).or_insert(json!(true));
