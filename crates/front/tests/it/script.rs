@@ -8,7 +8,7 @@ use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Principal, Role, TokenId};
 use proctor_ops::reply::{Form, Reply};
 use proctor_ops::show::Page;
-use proctor_ops::table::find;
+use proctor_ops::table::{Entry, find};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -75,6 +75,12 @@ impl Dispatch for Scripted {
             _ => Err(OpError::new(Code::Unauthenticated, "this token is not valid")),
         }
     }
+
+    fn may_ask(&self, _: &Caller, _: &Entry, _: &Value) -> Result<(), OpError> {
+        Ok(())
+    }
+
+    fn turned_away(&self, _: Caller, _: &'static str, _: &OpError) {}
 }
 
 /// The script's output in the form that was asked for.
