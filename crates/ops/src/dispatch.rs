@@ -79,6 +79,17 @@ async fn asked(
     answer.map_err(|error| quiet(error, &private))
 }
 
+/// Whether this caller may do this at all, before a front reads more of the input than `known`. [`dispatch`] asks again.
+pub fn may_ask(context: &Context, entry: &Entry, known: &Value) -> Result<(), OpError> {
+    let (name, begun) = (entry.meta.name, Instant::now());
+    authorise(context, &entry.meta, entry.meta.role).inspect_err(|error| {
+        let few: Vec<String> = subjects(known).take(FEW_SUBJECTS).collect();
+        refused(context, name, &few, error);
+        context.counters.count(name, Some(error.code), begun.elapsed());
+        tracing::warn!(operation = name, code = error.code.as_str(), "refused");
+    })
+}
+
 /// The input that an operation would work with, as JSON again: for the checks in `decoders`.
 #[doc(hidden)]
 pub fn given(name: &str, input: Value) -> Result<Value, OpError> {
@@ -146,7 +157,7 @@ async fn perform(context: &Context, entry: &'static Entry, work: Work) -> Result
 }
 
 /// Write down that something was not done. Who is refused too often is only counted.
-fn refused(context: &Context, name: &str, subjects: &[String], error: &OpError) {
+pub fn refused(context: &Context, name: &str, subjects: &[String], error: &OpError) {
     let audit = context.engine.audit();
     if context.limits.notes_refusal(&context.caller) {
         audit.refused(Call::new(&context.caller, name, subjects), error.code.as_str());

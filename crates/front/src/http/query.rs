@@ -57,7 +57,7 @@ pub(super) fn input(fields: &Fields, query: &str) -> Result<Map<String, Value>, 
 
 fn one(kind: Option<Kind>, text: String) -> Value {
     match kind {
-        Some(Kind::Bool) if text == "true" || text.is_empty() => Value::Bool(true),
+        Some(Kind::Bool) if text == "true" => Value::Bool(true),
         Some(Kind::Bool) if text == "false" => Value::Bool(false),
         Some(Kind::Number | Kind::List(Item::Number)) => {
             text.parse().map_or(Value::String(text), Value::Number)
@@ -91,7 +91,7 @@ fn type_of<'a>(schema: &'a Value, field: &'a Value) -> &'a str {
         Value::Array(names) => {
             names.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or_default()
         }
-        _ => "",
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => "",
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
                 "names=web&names=a%20b&check=true",
                 json!({ "names": ["web", "a b"], "check": true }),
             ),
-            ("service.status", "check", json!({ "check": true })),
+            ("service.status", "check", json!({ "check": "" })),
             (
                 "service.list",
                 "state=running&no_usage=false",

@@ -1,3 +1,5 @@
+//! Limits with many callers at once.
+
 use super::*;
 use crate::operation::{Front, Role};
 

@@ -116,10 +116,8 @@ async fn ask_all(context: &Context, offered: impl Fn(&str) -> bool) -> Vec<Strin
             let code = code_of(context, &caller, name, input.clone()).await;
             let hidden = caller.front != Front::Local && !offered(name);
             let allowed = !hidden && role.is_some_and(|role| role >= *least);
-            let refusal = match &caller.principal {
-                Principal::Anonymous if !hidden => "unauthenticated",
-                _ => "forbidden",
-            };
+            let nameless = caller.principal == Principal::Anonymous && !hidden;
+            let refusal = if nameless { "unauthenticated" } else { "forbidden" };
             let who = format!("{caller:?} {name} {input}: {code}");
             let denied = code == "forbidden" || code == "unauthenticated";
             assert_eq!(denied, !allowed, "{who}");

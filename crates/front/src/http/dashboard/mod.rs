@@ -7,7 +7,7 @@ mod shape;
 
 use super::answer::{JSON, Refusal, answer};
 use super::connection::Visitor;
-use super::operation::{MOST_OF_NAMELESS, visitor};
+use super::operation::visitor;
 use super::{body, caller, query};
 use axum::body::Body;
 use axum::extract::RawPathParams;
@@ -15,7 +15,7 @@ use axum::http::{Request, Response, StatusCode};
 use axum::routing::on;
 use axum::{RequestExt, Router};
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operation::{Caller, Front, Method, Principal};
+use proctor_ops::operation::{Caller, Front, Method};
 use proctor_ops::reply::Reply;
 use proctor_ops::table::{self, Entry};
 use serde_json::{Map, Value, json};
@@ -142,13 +142,15 @@ async fn respond(
     let (parts, body) = request.into_parts();
     let visitor = visitor(&parts)?;
     let caller = caller::caller(&visitor, &parts.headers, Front::Web)?;
+    let entry = entry(path.op)?;
     let mut sent = match path.method {
         Method::Get | Method::Delete => {
             query::input(&query::Fields::new(), parts.uri.query().unwrap_or_default())?
         }
         Method::Post => {
-            let most = most(&caller.principal);
-            body::object(&visitor.shared, &parts.headers, body, most).await?
+            visitor.may_ask(&caller, entry, &json!({ "service": name }))?;
+            let (shared, who) = (&visitor.shared, &caller.principal);
+            body::object(shared, who, &parts.headers, body, MOST).await?
         }
     };
     if let Some(name) = name
@@ -157,7 +159,6 @@ async fn respond(
         return Err(Refusal::bad_input("'service' is in the path already"));
     }
     let input = Value::Object((path.input)(sent));
-    let entry = entry(path.op)?;
     let reply = visitor.dispatch(caller.clone(), entry, input).await?;
     if path.bare {
         return Ok((StatusCode::OK, reply.text));
@@ -167,13 +168,6 @@ async fn respond(
         about_proctor(&visitor, caller, &mut said).await?;
     }
     Ok((if reply.background { StatusCode::ACCEPTED } else { StatusCode::OK }, said.to_string()))
-}
-
-fn most(principal: &Principal) -> usize {
-    match principal {
-        Principal::Anonymous | Principal::Stranger => MOST_OF_NAMELESS,
-        Principal::Local { .. } | Principal::Token { .. } => MOST,
-    }
 }
 
 pub(super) fn entry(op: &str) -> Result<&'static Entry, OpError> {

@@ -75,20 +75,46 @@ fn requests_that_can_be_read_in_two_ways_are_refused() {
 }
 
 #[test]
+fn a_body_is_not_waited_for_when_its_sender_may_do_nothing_with_it() {
+    let home = two();
+    let viewer = home.json(["token", "create", "eyes"])["secret"].as_str().unwrap().to_owned();
+    for path in
+        ["/api/v1/service/add", "/api/v1/services/web/stop", "/dashboard/api/system/restart"]
+    {
+        for (header, expected) in
+            [(String::new(), 401), (format!("Authorization: Bearer {viewer}\r\n"), 403)]
+        {
+            let mut stream = TcpStream::connect(("127.0.0.1", home.port("http"))).unwrap();
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\n{header}Connection: close\r\n\
+                 Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            let mut answer = Vec::new();
+            drop(stream.read_to_end(&mut answer));
+            assert_eq!(Response::parse(&answer).unwrap().status, expected, "{path}");
+        }
+    }
+    let refused = home.json(["audit", "read", "--target", "web"]);
+    assert_eq!(refused["entries"].as_array().unwrap().len(), 2, "with what the path names");
+}
+
+#[test]
 fn bytes_of_every_length_and_kind_are_survived() {
     let home = two();
     let (port, daemon) = (home.port("http"), home.daemon_pid());
     let request = format!(
         "POST /api/v1/service/list HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
-         Content-Type: application/json\r\nContent-Length: 16\r\nConnection: close\r\n\r\n{{\"no_usage\":true}}",
+         Content-Type: application/json\r\nContent-Length: 17\r\nConnection: close\r\n\r\n{{\"no_usage\":true}}",
         admin(&home)
     );
-    let request = request.replace("16", "17");
     for end in 0..request.len() {
         said(port, &request.as_bytes()[..end]);
     }
-    let whole = Response::parse(&said(port, request.as_bytes()));
-    assert!(whole.is_ok_and(|whole| whole.status == 200), "the whole request is fine");
+    let whole = Response::parse(&exchange(port, request.as_bytes()));
+    let whole = whole.unwrap();
+    assert_eq!(whole.status, 200, "the whole request is fine: {}", whole.text());
     for (at, byte) in (0..request.len())
         .step_by(3)
         .zip([0, 0x0a, 0x0d, 0x20, 0x7f, 0x80, 0xff, b'%'].into_iter().cycle())
