@@ -10,15 +10,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub(crate) const USAGE: &str = "\
-usage: cargo xtask schemathesis [--examples N] [--built]
+usage: cargo xtask schemathesis [--examples N] [--seed S] [--built]
 
   --examples N  of each path, beside those that cover its description; 5 if not given
+  --seed S      other choices than the usual ones
   --built       with the binary that tests have run, instead of a build for this";
 
 /// Another version may have other ideas; a new one is tried before it is taken.
 const PACKAGE: &str = "schemathesis==4.32.5";
 
 const EXAMPLES: &str = "5";
+
+/// The same choices each time, so that a change that fails is the change's fault.
+const SEED: &str = "1";
 
 /// What must hold for every answer. That good data is taken is not in it: whether a service exists is in no schema.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,\
@@ -27,21 +31,25 @@ response_schema_conformance,negative_data_rejection,unsupported_method,allow_hea
 const LEFT_OUT: &str =
     r"stream$|/daemon/(stop|upgrade)$|/service/down$|/token/revoke$|/tokens/\{name\}";
 
+/// Where it listens stands in the file: a request may bring another environment.
 const CONFIG: &str = "\
 supervisor:
+  port: off
+  http: { port: 0 }
   services:
     web: { command: [sh, -c, 'while :; do date; sleep 1; done'] }
     db: { command: sleep 100000, autostart: false }
 ";
 
 pub(crate) fn run(words: &[&str]) -> Result<()> {
-    let (mut examples, mut is_built) = (EXAMPLES, false);
+    let (mut examples, mut seed, mut is_built) = (EXAMPLES, SEED, false);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match *word {
             "--examples" => {
                 examples = words.next().with_context(|| format!("how many?\n{USAGE}"))?
             }
+            "--seed" => seed = words.next().with_context(|| format!("which?\n{USAGE}"))?,
             "--built" => is_built = true,
             unknown => anyhow::bail!("unknown: {unknown}\n{USAGE}"),
         }
@@ -55,7 +63,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     }
     for role in ["operator", "admin"] {
         println!("== as {role}");
-        Server::start(&proctor)?.try_everything(&program, role, examples)?;
+        Server::start(&proctor)?.try_everything(&program, role, (examples, seed))?;
     }
     Ok(())
 }
@@ -99,7 +107,7 @@ impl Server {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.proctor);
         command.arg("--home").arg(&self.home).args(words).current_dir(&self.home);
-        command.env("PROCTOR_HTTP_PORT", "0").env("SUPERVISOR_PORT", "off").stdin(Stdio::null());
+        command.env_remove("PROCTOR_HTTP_PORT").env_remove("SUPERVISOR_PORT").stdin(Stdio::null());
         command
     }
 
@@ -109,7 +117,12 @@ impl Server {
         serde_json::from_str(&output(command)?).context("it printed no JSON")
     }
 
-    fn try_everything(&self, program: &Path, role: &str, examples: &str) -> Result<()> {
+    fn try_everything(
+        &self,
+        program: &Path,
+        role: &str,
+        (examples, seed): (&str, &str),
+    ) -> Result<()> {
         let before = self.json(&["daemon", "status"])?;
         let address = before["listening"]["http"].as_str().context("it does not serve HTTP")?;
         let token = self.json(&["token", "create", "tester", "--role", role])?;
@@ -119,6 +132,7 @@ impl Server {
         st.args(["--url", &format!("http://{address}"), "--checks", CHECKS]);
         st.args(["--header", &format!("Authorization: Bearer {token}")]);
         st.args(["--phases", "examples,coverage,fuzzing", "--max-examples", examples]);
+        st.args(["--seed", seed]);
         st.args(["--exclude-path-regex", LEFT_OUT, "--request-timeout", "20"]);
         st.args(["--workers", "2", "--warnings", "off", "--continue-on-failure"]);
         st.env("SCHEMATHESIS_HOOKS", root()?.join("xtask/src/schemathesis/hooks.py"));

@@ -12,6 +12,7 @@ use crate::error::EngineError;
 use capture::Capture;
 use mark::Mark;
 pub(crate) use mark::{VARIABLE as MARK_VARIABLE, left_behind, sweep};
+use proctor_core::config::secret::shown_text;
 use proctor_core::home::Home;
 use proctor_sys::tree::Tree;
 use proctor_sys::{clock, leash};
@@ -138,7 +139,7 @@ fn start(plan: &CommandPlan, home: &Home, mark: &Mark) -> Result<Child, String> 
 
 fn unstartable(program: &str, folder: &Path, why: &str) -> String {
     match folder.is_dir() {
-        true => format!("'{program}' cannot be run: {why}"),
+        true => format!("'{}' cannot be run: {}", shown_text(program), shown_text(why)),
         false => format!("the working directory {} is not a folder", folder.display()),
     }
 }

@@ -14,7 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operation::{Caller, Effect, Front, Principal};
+use proctor_ops::operation::{Caller, Front, Principal};
 use proctor_ops::reply::{Form, Reply};
 use proctor_ops::table::Entry;
 use serde_json::Value;
@@ -224,29 +224,15 @@ impl Visitor {
         self.shared.dispatch.may_ask(caller, entry, known)
     }
 
-    /// Do an operation. A read ends with its client; a change that was begun is finished. Only now the connection is at
-    /// work: one that is slow to say what it wants may have to go.
+    /// Do an operation. Only now the connection is at work: one that is slow to say what it wants may have to go.
     pub(super) async fn dispatch(
         &self,
         caller: Caller,
         entry: &'static Entry,
         input: Value,
     ) -> Result<Reply, OpError> {
-        let _busy = self.busy();
-        let room = room(&self.shared.requests)?;
-        let call = self.read(caller, entry, input);
-        match entry.meta.effect {
-            Effect::Read => call.await,
-            Effect::Write | Effect::Exec | Effect::Admin => {
-                let finished = tokio::spawn(async move {
-                    let _room = room;
-                    call.await
-                });
-                finished.await.unwrap_or_else(|error| {
-                    Err(OpError::new(Code::Internal, format!("{}: {error}", entry.meta.name)))
-                })
-            }
-        }
+        let (_busy, _room) = (self.busy(), room(&self.shared.requests)?);
+        self.read(caller, entry, input).await
     }
 
     /// One page of a stream, which has its own room.

@@ -57,7 +57,7 @@ pub(super) fn input(fields: &Fields, query: &str) -> Result<Map<String, Value>, 
 
 fn one(kind: Option<Kind>, text: String) -> Value {
     match kind {
-        Some(Kind::Bool) if text == "true" || text.is_empty() => Value::Bool(true),
+        Some(Kind::Bool) if text == "true" => Value::Bool(true),
         Some(Kind::Bool) if text == "false" => Value::Bool(false),
         Some(Kind::Number | Kind::List(Item::Number)) => {
             text.parse().map_or(Value::String(text), Value::Number)
@@ -161,7 +161,7 @@ mod tests {
                 "names=web&names=a%20b&check=true",
                 json!({ "names": ["web", "a b"], "check": true }),
             ),
-            ("service.status", "check", json!({ "check": true })),
+            ("service.status", "check", json!({ "check": "" })),
             (
                 "service.list",
                 "state=running&no_usage=false",

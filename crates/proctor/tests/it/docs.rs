@@ -1,8 +1,8 @@
 //! What the documentation shows is true: its configurations are right, its commands exist.
 
 use crate::control::{Control, admin, listening};
-use crate::support::{service, services};
-use proctor_testkit::Home;
+use crate::support::{service, services, shell};
+use proctor_testkit::{Home, Http};
 use std::path::{Path, PathBuf};
 
 /// One fenced block of a page.
@@ -146,4 +146,68 @@ fn every_session_at_the_control_port_in_the_documentation_goes_like_that() {
             assert!(matches(&shown, &answer), "{}: > {said}\n{answer}\n{shown}", block.place);
         }
     }
+}
+
+/// The words of a line as a shell reads it, without variables.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for letter in line.chars() {
+        match (letter, quote) {
+            ('\'' | '"', None) => quote = Some(letter),
+            (end, Some(begin)) if end == begin => quote = None,
+            (' ', None) => words.push(std::mem::take(&mut word)),
+            (letter, _) => word.push(letter),
+        }
+    }
+    words.push(word);
+    words
+}
+
+/// What a line with `curl` means, done by the tests' own client: its status.
+fn curl(line: &str, client: &Http) -> u16 {
+    let (mut client, mut method, mut body, mut path, mut follow) =
+        (client.clone(), "GET", String::new(), String::new(), false);
+    let all = words(line);
+    let mut words = all.iter().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-N" => follow = true,
+            "-X" => method = words.next().unwrap(),
+            "-H" => {
+                let (name, value) = words.next().unwrap().split_once(": ").unwrap();
+                client = client.header(name, value);
+            }
+            "--json" => {
+                (method, body) = ("POST", words.next().unwrap().clone());
+                client = client.header("Content-Type", "application/json");
+            }
+            url => url.strip_prefix("http://127.0.0.1:3001").unwrap().clone_into(&mut path),
+        }
+    }
+    match follow {
+        true => client.stream(&path).status,
+        false => client.send(method, &path, body.as_bytes()).status,
+    }
+}
+
+#[test]
+fn every_curl_in_the_documentation_works() {
+    let home = listening(&services(&[
+        service("web", &["--lines", "2"], ""),
+        // It does not end of a HUP.
+        shell("db", "trap : HUP; while :; do sleep 0.1; done", ""),
+    ]));
+    let client = Http::at(home.port("http"));
+    let token = admin(&home);
+    let mut tried = 0;
+    for block in blocks("console").into_iter().filter(|block| block.place.starts_with("rest.md")) {
+        for line in block.text.lines().filter_map(|line| line.strip_prefix("$ ")) {
+            if line.starts_with("curl ") {
+                let status = curl(&line.replace("$TOKEN", &token), &client);
+                assert!((200..300).contains(&status), "{}: {line}: {status}", block.place);
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried >= 10, "only {tried} were found");
 }

@@ -2,6 +2,7 @@
 
 use crate::support::{LIMIT, lines, marks, service, services, shell, up, wait_state, web};
 use proctor_testkit::{Home, wait_until};
+use serde_json::Value;
 use std::path::Path;
 
 /// All that a service ever wrote, as it comes back.
@@ -211,30 +212,26 @@ fn times_select_from_several_services_at_once() {
             .collect()
     };
     wait_until("early lines", LIMIT, || all(&[]).len() == 4);
-    // A moment between the two, as the machine that stored the lines tells it.
-    let answer = home.json(["logs", "a", "b"]);
-    let last = answer["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|item| item["at"].as_str().unwrap().to_owned())
-        .max()
-        .unwrap();
+    // A moment between the two, as the machine that stored the lines tells it. Without its end a time sorts as a text,
+    // however many digits it has.
+    let times = |wanted: &str| -> Vec<String> {
+        let answer = home.json(["logs", "a", "b"]);
+        let items = answer["items"].as_array().unwrap().iter();
+        let fits = |item: &&Value| {
+            item["text"].as_str().is_some_and(|text| text.starts_with(wanted)) || wanted.is_empty()
+        };
+        let at = |item: &Value| item["at"].as_str().unwrap().trim_end_matches('Z').to_owned();
+        items.filter(fits).map(at).collect()
+    };
+    let last = times("").into_iter().max().unwrap();
     home.ok(["restart", "a", "b", "--args", "--lines 2 --line-prefix 'late '"]);
     wait_until("late lines", LIMIT, || all(&[]).len() == 8);
-    let marks = home.json(["logs", "a", "b"]);
-    let first_late = marks["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|item| item["text"].as_str().is_some_and(|text| text.starts_with("late")))
-        .map(|item| item["at"].as_str().unwrap().to_owned())
-        .min()
-        .unwrap();
+    let first_late = times("late").into_iter().min().unwrap();
     assert!(last < first_late, "{last} {first_late}");
-    let mut late = all(&["--since", &first_late]);
+    let mut late = all(&["--since", &format!("{first_late}Z")]);
     late.sort();
     assert_eq!(late, ["a late line 1", "a late line 2", "b late line 1", "b late line 2"]);
+    let last = format!("{last}Z");
     let mut early = all(&["--until", &last]);
     early.sort();
     assert_eq!(early, ["a early line 1", "a early line 2", "b early line 1", "b early line 2"]);
