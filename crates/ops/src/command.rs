@@ -185,7 +185,10 @@ pub(crate) fn plan(
     let folder = custom.and_then(|custom| custom.working_dir.as_deref()).unwrap_or("");
     let own = custom.and_then(|custom| custom.env.as_ref()).into_iter().flatten();
     let variables: Vec<_> = env.iter().chain(own).collect();
-    choose_surroundings(context, [("env", !variables.is_empty()), ("working_dir", folder != "")])?;
+    choose_surroundings(
+        context,
+        [("env", !variables.is_empty()), ("working_dir", !folder.is_empty())],
+    )?;
     let mut all = around.env.clone();
     for (name, value) in variables {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {

@@ -3,7 +3,7 @@
 use super::{owner, two};
 use crate::control::admin;
 use crate::support::LIMIT;
-use proctor_testkit::{Home, Response, exchange};
+use proctor_testkit::{Home, Response, exchange, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
@@ -96,8 +96,10 @@ fn a_body_is_not_waited_for_when_its_sender_may_do_nothing_with_it() {
             assert_eq!(Response::parse(&answer).unwrap().status, expected, "{path}");
         }
     }
-    let refused = home.json(["audit", "read", "--target", "web"]);
-    assert_eq!(refused["entries"].as_array().unwrap().len(), 2, "with what the path names");
+    wait_until("two refusals with what the path names", LIMIT, || {
+        let refused = home.json(["audit", "read", "--target", "web"]);
+        refused["entries"].as_array().unwrap().len() == 2
+    });
 }
 
 #[test]
