@@ -14,5 +14,6 @@ pub mod name;
 pub mod record;
 pub mod spec;
 pub mod statefile;
+pub mod text;
 pub mod time;
 pub mod wire;

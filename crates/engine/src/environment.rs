@@ -9,8 +9,9 @@ use proctor_core::spec::EnvId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// Variables of the caller's shell session or of a service's own run; passing them on would be a lie.
-const NOT_INHERITED: [&str; 8] = [
+/// Variables of the caller's shell session or of a service's or command's own run; passing them on would be a lie, and what
+/// carries a command's mark ends with that command.
+const NOT_INHERITED: [&str; 9] = [
     "_",
     "SHLVL",
     "OLDPWD",
@@ -19,6 +20,7 @@ const NOT_INHERITED: [&str; 8] = [
     "PROCTOR_SERVICE",
     "PROCTOR_RUN",
     "PROCTOR_INSTANCE",
+    crate::command::MARK_VARIABLE,
 ];
 
 /// The kernel starts nothing with more than about six megabytes of arguments and environment, and a frame to the
@@ -143,6 +145,7 @@ mod tests {
             ("_", "x"),
             ("SHLVL", "3"),
             ("PROCTOR_RUN", "9"),
+            ("PROCTOR_COMMAND", "1-2-3"),
             ("PROCTOR_TOKEN", "kept"),
             ("", "nameless"),
             ("NUL", "a\0b"),

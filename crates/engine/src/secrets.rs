@@ -58,7 +58,9 @@ pub fn of_request(input: &Value) -> Vec<String> {
     collect(input, false, &mut found);
     found.retain(|secret| secret.len() >= SHORTEST);
     // The longer first: one may be the beginning of another.
-    found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    found.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+    found.dedup();
+    found.truncate(MOST);
     found
 }
 
@@ -126,5 +128,9 @@ mod tests {
             assert!(found.iter().any(|it| it.starts_with(beginning)), "{beginning}: {found:?}");
         }
         assert!(!found.iter().any(|it| it.contains("bin") || it == "web"), "{found:?}");
+        let same = vec!["TOKEN=b-66666666"; 1000];
+        assert_eq!(of_request(&json!({ "env": same })), ["b-66666666"]);
+        let many: Vec<String> = (0..2 * MOST).map(|n| format!("TOKEN=t-{n:08}")).collect();
+        assert_eq!(of_request(&json!({ "env": many })).len(), MOST);
     }
 }

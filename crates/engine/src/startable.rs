@@ -4,6 +4,7 @@
 use crate::definition::Definition;
 use crate::error::EngineError;
 use crate::registry::Registry;
+use proctor_core::config::secret::shown_text;
 use proctor_core::name::ServiceName;
 use proctor_sys::{port, program};
 use std::collections::BTreeSet;
@@ -43,8 +44,8 @@ fn check_one(definition: &Definition, freed: &BTreeSet<u16>) -> Result<(), Engin
     if let Err(missing) = program::resolve(name, folder, definition.variable("PATH")) {
         return Err(EngineError::ProgramMissing {
             service: service.clone(),
-            program: name.to_owned(),
-            searched: missing.to_string(),
+            program: shown_text(name),
+            searched: shown_text(&missing.to_string()),
         });
     }
     match definition.def().port {
@@ -107,6 +108,8 @@ mod tests {
             "fine"
         );
         assert_eq!(check(|def| def.argv = vec!["./tool".into()]), "./tool: there is no /./tool");
+        let secret = check(|def| def.argv = vec!["./a?token=hunter2".into()]);
+        assert_eq!(secret, "./a?token=***: there is no /./a?token=***");
         let gone = format!("{base}/gone");
         assert_eq!(
             check(|def| def.working_dir.clone_from(&gone)),

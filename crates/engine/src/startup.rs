@@ -66,6 +66,9 @@ pub(crate) struct Startup {
     pub(crate) environments: Environments,
 }
 
+const CLOSED: &str = "which configuration was in force is not known, and what it allowed neither: nobody comes in over the network \
+                      until `proctor up` applies one";
+
 type Snapshot = BTreeMap<ServiceName, ServiceState>;
 
 impl Startup {
@@ -116,6 +119,7 @@ impl Startup {
             self.stored.added.insert(name.clone(), lost);
             self.stored.wishes.insert(name.clone(), StoredWish::of(state.wish));
         }
+        self.stored.lost = true;
         let advice = "what the keeper runs is kept; apply the configuration and add services again";
         self.troubles.store = Some(format!("{problem}; {advice}"));
     }
@@ -155,9 +159,14 @@ impl Startup {
         self.current = Some(Arc::new(Current { source, given }));
     }
 
-    /// No configuration, or none that can be read: where to listen is up to the environment.
+    /// No configuration, or none that can be read: where to listen is up to the environment. One that was lost may have closed
+    /// what the defaults open.
     fn listen_without_file(&mut self) {
         if self.listeners.is_some() {
+            return;
+        }
+        if self.stored.lost {
+            self.troubles.listeners = Some(CLOSED.to_owned());
             return;
         }
         let given = self.stored.environment.as_ref().filter(|_| self.current.is_some());
@@ -365,14 +374,34 @@ mod tests {
             assert_eq!(plan.kept.keys().collect::<Vec<_>>(), snapshot.keys().collect::<Vec<_>>());
             assert_eq!(plan.stored.wishes[&name("a")], StoredWish::Up);
             assert_eq!(plan.stored.wishes[&name("b@1")], StoredWish::Down);
-            assert_eq!(plan.troubles.texts().len(), 1 + snapshot.len());
+            assert_eq!(plan.troubles.texts().len(), 2 + snapshot.len());
             // The next daemon reads what this one wrote, and forgets nothing either.
             let again = Startup::plan(Found::Stored(Box::new(plan.stored)), &snapshot);
             assert_eq!((again.removes.len(), again.kept.len()), (0, 3));
-            assert_eq!(again.troubles.texts().len(), snapshot.len());
+            assert_eq!(again.troubles.texts().len(), 1 + snapshot.len());
         }
         let fresh = Startup::plan(Found::Nothing, &Snapshot::new());
         assert_eq!(fresh.troubles.texts(), [""; 0]);
+    }
+
+    #[test]
+    fn a_lost_configuration_opens_nothing_until_one_is_applied() {
+        let shown = |plan: &Startup| {
+            let registry = Registry::new();
+            plan.show(&registry);
+            (registry.guard().security.clone(), Listeners::clone(&registry.listeners().borrow()))
+        };
+        let damaged = Found::Damaged { problem: "x is damaged".into() };
+        let mut plan = Startup::plan(damaged, &Snapshot::new());
+        assert_eq!(shown(&plan), (Security::CLOSED, Listeners::OFF));
+        assert_eq!(plan.troubles.texts()[1], CLOSED);
+        let stored = std::mem::take(&mut plan.stored);
+        let mut next = Startup::plan(Found::Stored(Box::new(stored)), &Snapshot::new());
+        assert_eq!(shown(&next), (Security::CLOSED, Listeners::OFF));
+        assert_eq!(next.troubles.texts(), [CLOSED]);
+        next.stored.set_source(&crate::source::Source::Example);
+        let applied = Startup::plan(Found::Stored(Box::new(next.stored)), &Snapshot::new());
+        assert_ne!(shown(&applied).0, Security::CLOSED);
     }
 
     #[test]

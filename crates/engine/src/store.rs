@@ -33,6 +33,9 @@ pub(crate) struct Stored {
     /// ... or `SUPERVISOR_TARGET_CMD` is.
     #[serde(default)]
     target: bool,
+    /// ... or one that is not known any more, because a file like this one was damaged. What it forbade is not known either.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) lost: bool,
     /// What its files said when it was applied: somebody who edits them changes nothing until they apply them.
     #[serde(default)]
     pub(crate) texts: Texts,
@@ -91,6 +94,7 @@ impl Default for Stored {
             config: None,
             example: false,
             target: false,
+            lost: false,
             texts: Texts::new(),
             environment: None,
             wishes: BTreeMap::new(),
@@ -115,6 +119,7 @@ impl Stored {
         self.config = source.file();
         self.target = *source == Source::Target;
         self.example = *source == Source::Example;
+        self.lost = false;
     }
 
     /// The entry that an added service comes from: its own name, or that of all its instances.

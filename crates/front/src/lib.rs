@@ -14,4 +14,5 @@ mod nearby;
 mod paint;
 #[doc(hidden)]
 pub mod protocol;
+mod room;
 pub mod tcp;

@@ -7,11 +7,11 @@
 use crate::paint::paint;
 use crate::protocol::{self, Cut, Lines, MAX_REQUEST, Request};
 use jiff::tz::TimeZone;
-use proctor_ops::dispatch::dispatch;
+use proctor_ops::dispatch::{dispatch, may_ask, refused};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Context, Effect, Principal};
 use proctor_ops::reply::{Form, Reply};
-use proctor_ops::table;
+use proctor_ops::table::{self, Entry};
 use proctor_sys::memory;
 use serde_json::Value;
 use std::io;
@@ -54,6 +54,12 @@ pub trait Dispatch: Send + Sync + 'static {
 
     /// Whose token this is, presented by `caller`.
     fn authenticate(&self, caller: Caller, presented: &str) -> Result<Principal, OpError>;
+
+    /// Whether `caller` may do this at all. `known` is what is known of the input; all of it is looked at by `dispatch`.
+    fn may_ask(&self, caller: &Caller, entry: &Entry, known: &Value) -> Result<(), OpError>;
+
+    /// Something of `caller` was refused that is not even an operation: `what` names it in the audit.
+    fn turned_away(&self, caller: Caller, what: &'static str, error: &OpError);
 }
 
 impl Dispatch for Context {
@@ -70,6 +76,14 @@ impl Dispatch for Context {
 
     fn authenticate(&self, caller: Caller, presented: &str) -> Result<Principal, OpError> {
         self.called_by(caller).authenticate(presented)
+    }
+
+    fn may_ask(&self, caller: &Caller, entry: &Entry, known: &Value) -> Result<(), OpError> {
+        may_ask(&self.called_by(caller.clone()), entry, known)
+    }
+
+    fn turned_away(&self, caller: Caller, what: &'static str, error: &OpError) {
+        refused(&self.called_by(caller), what, &[], error);
     }
 }
 

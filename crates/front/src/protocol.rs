@@ -88,7 +88,10 @@ pub(crate) fn line(answer: Result<Reply, OpError>, form: Form) -> serde_json::Re
 #[derive(Debug, Default)]
 pub struct Lines {
     buffer: Vec<u8>,
-    /// So far there is no line end.
+    /// What is before it has been taken already. It is moved out of the way rarely: a thousand short lines in one buffer are not
+    /// moved a thousand times.
+    start: usize,
+    /// Up to here there is no line end.
     searched: usize,
 }
 
@@ -104,39 +107,92 @@ pub enum Cut {
 
 impl Lines {
     pub fn push(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
+        self.buffer().extend_from_slice(bytes);
     }
 
     /// Where a reader puts what arrives: behind what is there.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        if self.start > self.buffer.len() / 2 {
+            self.buffer.drain(..self.start);
+            self.searched -= self.start;
+            self.start = 0;
+        }
         &mut self.buffer
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.buffer.len()
+        self.buffer.len() - self.start
     }
 
     /// The first line, if it is at most `longest` bytes long.
     pub fn next(&mut self, longest: usize) -> Cut {
         let end = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
-        let length = end.map_or(self.buffer.len(), |end| self.searched + end);
-        if length > longest {
+        let stop = end.map_or(self.buffer.len(), |end| self.searched + end);
+        if stop - self.start > longest {
             return Cut::TooLong;
         }
-        self.searched = length;
+        self.searched = stop;
         if end.is_none() {
             return Cut::Unfinished;
         }
-        let rest = self.buffer.split_off(length + 1);
-        let mut line = std::mem::replace(&mut self.buffer, rest);
-        line.truncate(length);
-        self.searched = 0;
+        if stop + 1 == self.buffer.len() {
+            let mut line = self.rest();
+            line.pop();
+            return Cut::Line(line);
+        }
+        let line = self.buffer[self.start..stop].to_vec();
+        self.start = stop + 1;
+        self.searched = self.start;
         Cut::Line(line)
     }
 
     /// What came after the last line end.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
-        self.searched = 0;
-        std::mem::take(&mut self.buffer)
+        let Lines { mut buffer, start, .. } = std::mem::take(self);
+        buffer.drain(..start);
+        buffer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_the_same_however_they_arrive() {
+        let text = b"one\n\nthree and more\n4\nrest";
+        for size in 1..text.len() {
+            let (mut lines, mut found) = (Lines::default(), Vec::new());
+            for chunk in text.chunks(size) {
+                lines.push(chunk);
+                while let Cut::Line(line) = lines.next(14) {
+                    found.push(line);
+                }
+            }
+            assert_eq!(found, [&b"one"[..], b"", b"three and more", b"4"], "{size}");
+            assert_eq!((lines.len(), lines.rest()), (4, b"rest".to_vec()), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_not_waited_for() {
+        let mut lines = Lines::default();
+        lines.push(b"ab\nabcd");
+        assert_eq!(lines.next(3), Cut::Line(b"ab".to_vec()));
+        assert_eq!(lines.next(3), Cut::TooLong);
+        assert_eq!(lines.next(4), Cut::Unfinished);
+    }
+
+    #[test]
+    fn what_follows_a_line_stays_where_it_is() {
+        let mut lines = Lines::default();
+        lines.push(&b"\n".repeat(1000));
+        let place = lines.buffer.as_ptr();
+        for _ in 0..999 {
+            assert_eq!(lines.next(10), Cut::Line(Vec::new()));
+            assert_eq!(lines.buffer.as_ptr(), place);
+        }
+        assert_eq!(lines.next(10), Cut::Line(Vec::new()));
+        assert_eq!((lines.len(), lines.buffer.capacity()), (0, 0));
     }
 }

@@ -3,7 +3,11 @@
 use crate::error::{Code, OpError};
 use crate::table::{self, Entry};
 use crate::underway;
+use proctor_core::text::beginning;
 use serde_json::{Map, Value, json};
+
+/// Of a name that is none of ours: to know it again.
+const LONGEST_QUOTED: usize = 100;
 
 /// An object of known fields, of a size that is allowed, and whether it is to be done in the background. Nothing given
 /// stands for "nothing to say".
@@ -25,6 +29,7 @@ pub(crate) fn checked(entry: &Entry, input: Value) -> Result<(Value, bool), OpEr
 fn check_fields(entry: &Entry, object: &Map<String, Value>) -> Result<(), OpError> {
     let known = table::fields(entry);
     let Some(unknown) = object.keys().find(|key| !known.contains(key)) else { return Ok(()) };
+    let unknown = &*beginning(unknown, LONGEST_QUOTED);
     let error = OpError::bad_input(format!("{}: unknown field '{unknown}'", entry.meta.name));
     let nearest = nearest(unknown, known.iter().map(String::as_str));
     Err(match nearest {
@@ -35,6 +40,7 @@ fn check_fields(entry: &Entry, object: &Map<String, Value>) -> Result<(), OpErro
 }
 
 pub(crate) fn unknown(name: &str) -> OpError {
+    let name = &*beginning(name, LONGEST_QUOTED);
     let error = OpError::new(Code::UnknownOperation, format!("no operation '{name}'"));
     match nearest(name, table::TABLE.iter().map(|entry| entry.meta.name)) {
         Some(name) => error.help(format!("did you mean '{name}'?")),
@@ -86,6 +92,7 @@ mod tests {
         let error = refusal("service.start", json!({ "xyz": 1 }));
         assert!(error.help.unwrap().contains("working_dir"), "flattened fields are known, too");
         assert_eq!(refusal("service.stop", json!([1])).code, Code::BadInput);
+        assert_eq!(refusal("service.wait", json!({ "background": true })).code, Code::BadInput);
     }
 
     #[test]
@@ -105,5 +112,20 @@ mod tests {
     fn an_unknown_operation_has_a_suggestion() {
         assert_eq!(unknown("service.strat").help.as_deref(), Some("did you mean 'service.start'?"));
         assert_eq!(unknown("zzz").help, None);
+    }
+
+    #[test]
+    fn a_long_name_is_not_told_back() {
+        let long = "x".repeat(1 << 20);
+        let error = refusal("service.stop", json!({ long.as_str(): 1 }));
+        assert!(format!("{error:?}").len() < 1000 && error.message.contains("xxx…'"));
+        assert!(format!("{:?}", unknown(&long)).len() < 1000);
+        let error = match (table::find("service.stop").unwrap().request)(
+            json!({ "names": 7, "wait": long }),
+        ) {
+            Ok(_) => panic!("it was taken"),
+            Err(error) => error,
+        };
+        assert!(format!("{error:?}").len() < 1000, "{error:?}");
     }
 }

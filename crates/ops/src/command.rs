@@ -182,15 +182,17 @@ pub(crate) fn plan(
         .engine
         .security(|security| permit(&context.caller, &security.execute, &argv, &shown))?;
     let custom = command.custom();
+    let folder = custom.and_then(|custom| custom.working_dir.as_deref()).unwrap_or("");
     let own = custom.and_then(|custom| custom.env.as_ref()).into_iter().flatten();
+    let variables: Vec<_> = env.iter().chain(own).collect();
+    choose_surroundings(context, [("env", !variables.is_empty()), ("working_dir", folder != "")])?;
     let mut all = around.env.clone();
-    for (name, value) in env.iter().chain(own) {
+    for (name, value) in variables {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             return Err(OpError::bad_input(format!("env: '{name}' cannot be a variable")));
         }
         all.push((name.clone(), value.clone()));
     }
-    let folder = custom.and_then(|custom| custom.working_dir.as_deref()).unwrap_or("");
     let working_dir = around.working_dir.join(folder);
     Ok(Planned { shown, plan: CommandPlan { argv, env: all, working_dir, limit } })
 }
@@ -203,12 +205,39 @@ fn permit(
     argv: &[String],
     shown: &str,
 ) -> Result<(), OpError> {
-    let owner = matches!(caller.principal, Principal::Local { .. }) && caller.front == Front::Local;
-    if owner || allowed.iter().any(|prefix| !prefix.is_empty() && argv.starts_with(prefix)) {
+    if is_owner(caller)
+        || allowed.iter().any(|prefix| !prefix.is_empty() && argv.starts_with(prefix))
+    {
         return Ok(());
     }
     Err(OpError::new(Code::Forbidden, format!("'{shown}' may not be run by this front")).help(
         "list its first words in `security.execute.allowed`; on this machine `proctor execute` runs anything",
+    ))
+}
+
+fn is_owner(caller: &Caller) -> bool {
+    matches!(caller.principal, Principal::Local { .. }) && caller.front == Front::Local
+}
+
+/// Refuse what a request says about where or with which variables a command is run, if the caller may not choose that.
+pub(crate) fn choose_surroundings<const N: usize>(
+    context: &Context,
+    given: [(&str, bool); N],
+) -> Result<(), OpError> {
+    let Some((field, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
+    context.engine.security(|security| permit_choice(&context.caller, &security.execute, field))
+}
+
+/// `make test` is another command in another folder or with another PATH: what the list allows is run in the server's own
+/// surroundings. Whoever may use the shell could set all that anyway.
+fn permit_choice(caller: &Caller, allowed: &[Vec<String>], field: &str) -> Result<(), OpError> {
+    let shell = |words: &Vec<String>| *words == ["/bin/sh"] || *words == ["/bin/sh", "-c"];
+    if is_owner(caller) || allowed.iter().any(shell) {
+        return Ok(());
+    }
+    let message = format!("'{field}' of a command may not be chosen by this front");
+    Err(OpError::new(Code::Forbidden, message).help(
+        "leave it out; `service` takes the folder and the variables of a service, and a listed script can set its own",
     ))
 }
 
@@ -349,5 +378,22 @@ mod tests {
         check(&token, &["make test"], "make", false);
         check(&token, &["make"], "/tmp/make", false);
         check(&token, &[""], "make", false);
+    }
+    #[test]
+    fn only_the_owner_and_who_has_the_shell_choose_folder_and_variables() {
+        let check = |caller: &Caller, allowed: &[&str], expected: bool| {
+            let allowed: Vec<_> = allowed.iter().map(|text| split(text).unwrap()).collect();
+            let result = permit_choice(caller, &allowed, "env");
+            assert_eq!(result.is_ok(), expected, "{caller:?} with {allowed:?}");
+        };
+        let over = |principal, front| Caller { principal, front, peer: None };
+        let (id, name, role) = (TokenId("t".into()), "t".into(), Role::Admin);
+        let token = over(Principal::Token { id, name, role }, Front::Rest);
+        check(&Caller::local(0), &[], true);
+        check(&token, &["make test", "/bin/sh -c true", "sh"], false);
+        check(&over(Principal::Anonymous, Front::Tcp), &["make test"], false);
+        check(&over(Principal::Local { uid: 0 }, Front::Tcp), &["make test"], false);
+        check(&token, &["make test", "/bin/sh -c"], true);
+        check(&token, &["/bin/sh"], true);
     }
 }

@@ -14,8 +14,13 @@ use crate::table::{self, Entry};
 use crate::underway::{self, Work};
 use proctor_core::access::{self, Refused};
 use proctor_engine::audit::Call;
+use proctor_engine::secrets::of_request;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Instant;
+
+/// What the audit has of a request that came to nothing: enough to see what it was about.
+const FEW_SUBJECTS: usize = 8;
 
 /// Do one operation for one caller.
 pub async fn dispatch(
@@ -30,15 +35,14 @@ pub async fn dispatch(
         refused(context, name, &[], &error);
         return Err(error);
     };
-    let (subjects, asked) = (subjects(&input), input.clone());
-    let answer = match admit(context, entry, input, form) {
-        Ok(work) => run(context, entry, work, &subjects).await,
+    let answer = match authorise(context, &entry.meta, entry.meta.role) {
+        Ok(()) => asked(context, entry, input, form).await,
         Err(error) => {
+            let subjects: Vec<String> = subjects(&input).take(FEW_SUBJECTS).collect();
             refused(context, entry.meta.name, &subjects, &error);
             Err(error)
         }
     };
-    let answer = answer.map_err(|error| quiet(error, &asked));
     // One in the background is counted when it is over.
     if !answer.as_ref().is_ok_and(|reply| reply.background) {
         let code = answer.as_ref().err().map(|error| error.code);
@@ -56,6 +60,36 @@ pub async fn dispatch(
     answer
 }
 
+/// Somebody asked who may do this kind of thing: before that is known, nothing is made of what they sent.
+async fn asked(
+    context: &Context,
+    entry: &'static Entry,
+    input: Value,
+    form: Form,
+) -> Result<Reply, OpError> {
+    let (subjects, private): (Vec<String>, _) = (subjects(&input).collect(), of_request(&input));
+    let private: Arc<[String]> = private.into();
+    let answer = match admit(context, entry, input, form, &private) {
+        Ok(work) => run(context, entry, work, &subjects).await,
+        Err(error) => {
+            refused(context, entry.meta.name, &subjects, &error);
+            Err(error)
+        }
+    };
+    answer.map_err(|error| quiet(error, &private))
+}
+
+/// Whether this caller may do this at all, before a front reads more of the input than `known`. [`dispatch`] asks again.
+pub fn may_ask(context: &Context, entry: &Entry, known: &Value) -> Result<(), OpError> {
+    let (name, begun) = (entry.meta.name, Instant::now());
+    authorise(context, &entry.meta, entry.meta.role).inspect_err(|error| {
+        let few: Vec<String> = subjects(known).take(FEW_SUBJECTS).collect();
+        refused(context, name, &few, error);
+        context.counters.count(name, Some(error.code), begun.elapsed());
+        tracing::warn!(operation = name, code = error.code.as_str(), "refused");
+    })
+}
+
 /// The input that an operation would work with, as JSON again: for the checks in `decoders`.
 #[doc(hidden)]
 pub fn given(name: &str, input: Value) -> Result<Value, OpError> {
@@ -64,12 +98,18 @@ pub fn given(name: &str, input: Value) -> Result<Value, OpError> {
 }
 
 /// Everything that is asked before anything happens. Read once: what is admitted is what runs.
-fn admit(context: &Context, entry: &Entry, input: Value, form: Form) -> Result<Work, OpError> {
+fn admit(
+    context: &Context,
+    entry: &Entry,
+    input: Value,
+    form: Form,
+    private: &Arc<[String]>,
+) -> Result<Work, OpError> {
     let (input, background) = checked(entry, input)?;
     let request = (entry.request)(input)?;
     authorise(context, &entry.meta, request.role)?;
     let permit = context.limits.admit(&context.caller, entry.meta.effect)?;
-    Ok(Work { request, form, background, permit, noted: None })
+    Ok(Work { request, form, background, permit, noted: None, private: Arc::clone(private) })
 }
 
 async fn run(
@@ -115,7 +155,7 @@ async fn perform(context: &Context, entry: &'static Entry, work: Work) -> Result
 }
 
 /// Write down that something was not done. Who is refused too often is only counted.
-fn refused(context: &Context, name: &str, subjects: &[String], error: &OpError) {
+pub fn refused(context: &Context, name: &str, subjects: &[String], error: &OpError) {
     let audit = context.engine.audit();
     if context.limits.notes_refusal(&context.caller) {
         audit.refused(Call::new(&context.caller, name, subjects), error.code.as_str());
@@ -125,7 +165,7 @@ fn refused(context: &Context, name: &str, subjects: &[String], error: &OpError) 
 }
 
 /// Who may do what: by the caller's role, and over the network only what the configuration offers there.
-fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(), OpError> {
+pub(crate) fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(), OpError> {
     let (name, caller) = (meta.name, &context.caller);
     context.engine.security(|security| {
         let offered = security.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));

@@ -11,7 +11,7 @@ use crate::error::{Code, OpError};
 use crate::operation::{Caller, Effect, Principal, TokenId};
 use serde_json::json;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ const CHANGES: Rate = Rate { each_second: 50.0, burst: 500.0 };
 const GUESSES: Rate = Rate { each_second: 10.0, burst: 20.0 };
 /// Refusals of one caller that are written down one by one: more would bury the rest of the audit.
 const REFUSALS: Rate = Rate { each_second: 10.0, burst: 100.0 };
+/// … of all who have no token, however many addresses they have: at this pace the audit goes back for weeks.
+const REFUSALS_OF_NAMELESS: Rate = Rate { each_second: 1.0, burst: 200.0 };
 
 /// Callers that are remembered. Beyond them, all share one place.
 const MOST_CALLERS: usize = 4096;
@@ -38,11 +40,22 @@ pub struct Limits {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
     local: Load,
     network: Load,
     callers: HashMap<Key, Share>,
+    refusals_of_nameless: Bucket,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            local: Load::default(),
+            network: Load::default(),
+            callers: HashMap::new(),
+            refusals_of_nameless: Bucket::full(REFUSALS_OF_NAMELESS, Instant::now()),
+        }
+    }
 }
 
 /// Operations under way.
@@ -128,8 +141,10 @@ impl Limits {
 
     /// May this address present another token that may be wrong? `Err`: not for so long.
     pub(crate) fn may_guess(&self, caller: &Caller) -> Result<(), Duration> {
-        let state = self.state();
-        let share = state.callers.get(&address(caller));
+        let mut state = self.state();
+        // The same place in which a wrong one is counted.
+        let key = room_for(&mut state.callers, address(caller));
+        let share = state.callers.get(&key);
         share.map_or(Ok(()), |share| share.guesses.look(Instant::now()))
     }
 
@@ -150,8 +165,9 @@ impl Limits {
         let now = Instant::now();
         let mut state = self.state();
         let key = room_for(&mut state.callers, key(caller));
-        let share = share(&mut state.callers, &key, now);
-        share.refusals.take(now).is_ok()
+        let own = share(&mut state.callers, &key, now).refusals.take(now);
+        let nameless = !matches!(caller.principal, Principal::Token { .. });
+        own.is_ok() && (!nameless || state.refusals_of_nameless.take(now).is_ok())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -203,9 +219,11 @@ fn key(caller: &Caller) -> Key {
     }
 }
 
-/// Of IPv6 the network: one machine may have all addresses of it.
+/// Of IPv6 the network: one machine may have all addresses of it. Of this machine one for all: every program here may call
+/// from any of them.
 fn address(caller: &Caller) -> Key {
     match caller.peer.map(|peer| peer.ip().to_canonical()) {
+        Some(ip) if ip.is_loopback() => Key::Address(Ipv4Addr::LOCALHOST.into()),
         Some(IpAddr::V6(ip)) => {
             let [a, b, c, d, ..] = ip.segments();
             Key::Address(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into())

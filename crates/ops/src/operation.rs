@@ -12,6 +12,7 @@ use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_engine::api::Engine;
 use proctor_engine::audit::Call as AuditCall;
+use proctor_engine::secrets::hide;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::PathBuf;
@@ -165,6 +166,11 @@ impl Meta {
         Meta { follows: true, ..self.long() }
     }
 
+    /// May it be asked to go on by itself? A wait that nobody waits for is none, and would hold its place for a day.
+    pub const fn goes_on(&self) -> bool {
+        self.follows && !matches!(self.effect, Effect::Read)
+    }
+
     /// An operation that is also found at a path of its own; `fills` is the field for the parameter in it.
     pub const fn at(self, method: Method, path: &'static str, fills: &'static str) -> Meta {
         Meta { resource: Some(Resource { method, path, fills }), ..self }
@@ -220,7 +226,7 @@ impl Context {
     /// Say what is being done now, to those who follow it.
     pub(crate) fn step(&self, text: impl Into<String>) {
         if let Some(call) = &self.call {
-            call.say(text.into());
+            call.say(&hide(&text.into()));
             self.underway.touch();
         }
     }
@@ -246,7 +252,11 @@ impl Context {
             (None, Ok(())) => {
                 self.limits.guessed_wrong(&self.caller);
                 let code = Code::Unauthenticated;
-                audit.refused(AuditCall::new(&self.caller, "authenticate", &[]), code.as_str());
+                if self.limits.notes_refusal(&self.caller) {
+                    audit.refused(AuditCall::new(&self.caller, "authenticate", &[]), code.as_str());
+                } else {
+                    audit.skipped();
+                }
                 Err(OpError::new(code, "this token is not valid").help(
                     "it may have expired or been revoked; `proctor token list` shows those that exist",
                 ))

@@ -1,15 +1,19 @@
 //! An error as it may be told: what it quotes may be secret.
 
 use crate::error::OpError;
-use proctor_engine::secrets::{hide, hide_these, of_request};
+use proctor_core::text::beginning;
+use proctor_engine::secrets::{hide, hide_these};
 use serde_json::Value;
 
-/// Without what the request had in it that is secret, and what is known to be.
-pub(crate) fn quiet(error: OpError, request: &Value) -> OpError {
-    let private = of_request(request);
+/// A longer text quotes something that is no name of ours. Looked through is twice as much: what is cut may be secret.
+const LONGEST: usize = 8 << 10;
+
+/// Without what the request had in it that is secret, `private`, and what is known to be.
+pub(crate) fn quiet(error: OpError, private: &[String]) -> OpError {
     let shown = |text: &str| -> String {
-        let shown = hide_these(text, private.iter().map(String::as_str));
-        hide(&shown).into_owned()
+        let text = beginning(text, 2 * LONGEST);
+        let shown = hide_these(&text, private.iter().map(String::as_str));
+        beginning(&hide(&shown), LONGEST).into_owned()
     };
     OpError {
         code: error.code,
@@ -33,6 +37,7 @@ fn within(value: Value, shown: &dyn Fn(&str) -> String) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proctor_engine::secrets::of_request;
     use serde_json::json;
 
     #[test]
@@ -41,7 +46,16 @@ mod tests {
             .help("hunter2-hunter2?")
             .details(json!({ "found": ["hunter2-hunter2", 7] }));
         let request = json!({ "env": ["TOKEN=hunter2-hunter2"] });
-        let text = format!("{:?}", quiet(error, &request));
+        let text = format!("{:?}", quiet(error, &of_request(&request)));
         assert!(!text.contains("hunter2") && text.contains("TOKEN=***"), "{text}");
+    }
+
+    #[test]
+    fn an_error_is_no_longer_than_a_person_reads() {
+        let secret = "hunter2-hunter2".to_owned();
+        let text = format!("{}{secret}", "x".repeat(LONGEST - 5)) + &"y".repeat(1 << 20);
+        let error = quiet(OpError::bad_input(text), &[secret]);
+        assert!(error.message.len() < LONGEST + 5, "{}", error.message.len());
+        assert!(!error.message.contains("hunt"), "half of a secret is told");
     }
 }

@@ -1,7 +1,7 @@
 //! What a request is about, for the audit: the names in it, and nothing that may be secret.
 
 use proctor_core::config::secret;
-use proctor_engine::secrets::hide;
+use proctor_core::text::beginning;
 use serde_json::Value;
 
 /// Fields that name what an operation is done to. All others stay out: they may hold an environment or a password.
@@ -27,21 +27,27 @@ const COMMANDS: &[&str] = &["command", "argv"];
 /// Fields that hold several commands.
 const WORKFLOWS: &[&str] = &["pre_commands", "post_commands"];
 
+/// A longer command is not looked into: a shell's script fits, and the audit has the beginning of one only.
+const LONGEST_COMMAND: usize = 64 << 10;
+
+/// Far more of a name than the audit keeps.
+const LONGEST_NAME: usize = 1024;
+
 /// Every text in those fields, in the order of the request.
-pub(crate) fn subjects(input: &Value) -> Vec<String> {
-    let Value::Object(fields) = input else { return Vec::new() };
-    let mut found = Vec::new();
-    for (key, value) in fields {
+pub(crate) fn subjects(input: &Value) -> impl Iterator<Item = String> {
+    let fields = input.as_object().into_iter().flatten();
+    let found = fields.flat_map(|(key, value)| -> Box<dyn Iterator<Item = String>> {
         if NAMES.contains(&key.as_str()) {
-            found.extend(texts(value).map(String::from));
+            Box::new(texts(value).map(|name| beginning(name, LONGEST_NAME).into_owned()))
         } else if COMMANDS.contains(&key.as_str()) {
-            found.push(command(value));
+            Box::new(std::iter::once(command(value)))
         } else if WORKFLOWS.contains(&key.as_str()) {
-            found.extend(value.as_array().into_iter().flatten().map(command));
+            Box::new(value.as_array().into_iter().flatten().map(command))
+        } else {
+            Box::new(std::iter::empty())
         }
-    }
-    found.retain(|text| !text.is_empty());
-    found.iter().map(|text| hide(text).into_owned()).collect()
+    });
+    found.filter(|text| !text.is_empty())
 }
 
 fn texts(value: &Value) -> impl Iterator<Item = &str> {
@@ -51,14 +57,17 @@ fn texts(value: &Value) -> impl Iterator<Item = &str> {
 
 /// A text, a list of words, or an object with `command` and `args`.
 fn command(value: &Value) -> String {
-    match value {
-        Value::String(text) => secret::shown_text(text),
-        Value::Array(_) => secret::shown_words(texts(value)).join(" "),
+    let words: Vec<&str> = match value {
         Value::Object(fields) => {
-            let words = fields.get("command").into_iter().chain(fields.get("args"));
-            secret::shown_words(words.flat_map(texts)).join(" ")
+            fields.get("command").into_iter().chain(fields.get("args")).flat_map(texts).collect()
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+        _ => texts(value).collect(),
+    };
+    let length: usize = words.iter().map(|word| word.len() + 1).sum();
+    match value {
+        _ if length > LONGEST_COMMAND => format!("a command of {length} bytes"),
+        Value::String(text) => secret::shown_text(text),
+        _ => secret::shown_words(words).join(" "),
     }
 }
 
@@ -69,7 +78,9 @@ mod tests {
 
     #[test]
     fn names_are_told_and_secrets_are_not() {
-        let check = |input: Value, expected: &[&str]| assert_eq!(subjects(&input), expected);
+        let check = |input: Value, expected: &[&str]| {
+            assert_eq!(subjects(&input).collect::<Vec<_>>(), expected)
+        };
         let workflow =
             json!({ "service": "web", "pre_commands": ["make", ["x", "--token", "abc"]] });
         check(workflow, &["web", "make", "x --token ***"]);
@@ -87,5 +98,9 @@ mod tests {
         check(json!({ "config": "/srv/proctor.yaml", "token": "abc" }), &["/srv/proctor.yaml"]);
         check(json!([1]), &[]);
         check(json!({ "name": { "a": "b" }, "names": "" }), &[]);
+        let (long, many) = ("x=".repeat(1 << 20), vec!["x="; 1 << 20]);
+        check(json!({ "command": long }), &["a command of 2097153 bytes"]);
+        check(json!({ "argv": many }), &["a command of 3145728 bytes"]);
+        assert!(subjects(&json!({ "name": long })).all(|name| name.len() < 1100));
     }
 }

@@ -1,7 +1,7 @@
 //! The table of operations, and what every front can ask of a line in it without knowing its types.
 
 use crate::error::OpError;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Meta, Operation, Role};
 use crate::operations as op;
 use crate::reply::{Form, Reply};
 use crate::show::{Page, Show};
@@ -9,6 +9,7 @@ use crate::underway::{Begun, FLAG, FLAG_HELP};
 use clap::ArgAction::SetTrue;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proctor_core::home::Home;
+use proctor_core::text::beginning;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -118,7 +119,7 @@ impl Entry {
             },
             input_schema: || {
                 let mut schema = schema_of::<O::Input>();
-                if O::META.follows {
+                if O::META.goes_on() {
                     let flag =
                         json!({ "type": "boolean", "default": false, "description": FLAG_HELP });
                     schema["properties"][FLAG] = flag;
@@ -136,7 +137,7 @@ impl Entry {
                 O::without_daemon(home, &input).map(|output| to_json(&output?))
             },
             show: |output, page| {
-                if let Some(begun) = Begun::of(output).filter(|_| O::META.follows) {
+                if let Some(begun) = Begun::of(output).filter(|_| O::META.goes_on()) {
                     begun.show(page);
                     return Ok(None);
                 }
@@ -180,9 +181,12 @@ impl Entry {
     }
 }
 
-/// On the command line. What `up` and `down` show is made of several answers, and a wait that nobody waits for is none.
+/// Names of fields and kinds of values, a few of them.
+const LONGEST_REASON: usize = 500;
+
+/// On the command line. What `up` and `down` show is made of several answers.
 fn offers_background(meta: &Meta) -> bool {
-    meta.follows && !matches!(meta.effect, Effect::Read) && !matches!(meta.cli, ["up" | "down"])
+    meta.goes_on() && !matches!(meta.cli, ["up" | "down"])
 }
 
 pub fn find(name: &str) -> Option<&'static Entry> {
@@ -215,11 +219,24 @@ fn to_json<T: Serialize>(value: &T) -> Result<Value, OpError> {
 
 fn decode<T: DeserializeOwned>(value: Value) -> Result<T, OpError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let why = error.into_inner();
+        let path = beginning(&error.path().to_string(), LONGEST_REASON).into_owned();
+        let why = reason(&error.into_inner().to_string());
         match path.as_str() {
-            "." => OpError::bad_input(why.to_string()),
+            "." => OpError::bad_input(why),
             path => OpError::bad_input(format!("{path}: {why}")),
         }
     })
+}
+
+/// Why an input was not understood; a long text in it is not told back, and not half of it: it may be secret.
+fn reason(why: &str) -> String {
+    const QUOTES: [char; 3] = ['"', '`', '\''];
+    match (why.find(QUOTES), why.rfind(QUOTES)) {
+        (Some(begin), Some(end)) if begin < end && why.len() > LONGEST_REASON => {
+            let [before, after] =
+                [&why[..=begin], &why[end..]].map(|text| beginning(text, LONGEST_REASON));
+            format!("{before}…{after}")
+        }
+        _ => beginning(why, LONGEST_REASON).into_owned(),
+    }
 }

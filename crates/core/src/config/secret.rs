@@ -119,11 +119,15 @@ fn shown_piece(piece: &str) -> String {
         let (before, value) = (&rest[..at], &rest[at + 1..]);
         let outside = before.trim_end_matches(is_of_name);
         let parameter = outside.ends_with(['?', '&']);
-        let end = value.find(['&', '#']).filter(|_| parameter).unwrap_or(value.len());
-        let secret = looks_secret(&before[outside.len()..]) && end > 0;
+        // Looked for only where it is skipped: once for each byte, however many `=` there are.
+        let end = match looks_secret(&before[outside.len()..]) {
+            true if parameter => value.find(['&', '#']).unwrap_or(value.len()),
+            true => value.len(),
+            false => 0,
+        };
         shown.push_str(&rest[..=at]);
-        shown.push_str(if secret { HIDDEN } else { "" });
-        rest = &value[if secret { end } else { 0 }..];
+        shown.push_str(if end > 0 { HIDDEN } else { "" });
+        rest = &value[end..];
     }
     shown.push_str(rest);
     hide_logins(&shown)
@@ -222,8 +226,10 @@ mod tests {
         for (text, shown) in table {
             assert_eq!(shown_text(text), shown);
         }
-        // Long and full of quotes: neither deep nor slow.
-        let quotes = "'\"".repeat(100_000);
-        assert!(!shown_text(&quotes).contains(HIDDEN));
+        // Long and full of what is looked at: neither deep nor slow.
+        for hostile in ["'\"", "=", "?a=", "?token=", "://", "://a@", ": "] {
+            let text = hostile.repeat(200_000);
+            assert_eq!(shown_text(&text).contains(HIDDEN), hostile == "?token=", "{hostile}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! `…,"prev":"HASH OF THE LINE BEFORE",…,"hash":"SHA-256 OF THIS LINE UP TO HERE"}`: the hash is of the bytes before
 //! `,"hash":`, so that `sha256sum` is enough to check one. ASCII, so that no name can move a cursor or end a line.
 
+use crate::secrets::hide;
 use proctor_core::access::{Caller, Front, Principal, Role};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -18,10 +19,12 @@ pub(crate) const MAX_LINE: usize = 512 << 10;
 const BEFORE_HASH: &str = ",\"hash\":\"";
 const AFTER_HASH: &str = "\"}";
 
-/// A name in the audit is cut after this: names of ours are shorter, and what is longer came to hurt.
-const LONGEST_TEXT: usize = 256;
-/// As many services as one request is expected to name.
-const MOST_TARGETS: usize = 1024;
+/// A name in the audit is cut after this, as it is written: names of ours are shorter, and what is longer came to hurt.
+const LONGEST_TEXT: usize = 512;
+/// All targets of one line, as they are written: as many services as one request is expected to name.
+const LONGEST_TARGETS: usize = 16 << 10;
+/// … of something that was not done: whoever is refused must not fill the files.
+const LONGEST_OF_REFUSED: usize = 1 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Line {
@@ -108,9 +111,10 @@ impl Call {
             front: caller.front,
             peer: caller.peer.map(|peer| peer.to_string()),
             operation: cut(operation),
-            targets: targets.iter().take(MOST_TARGETS).map(|target| cut(target)).collect(),
-            more: targets.len().saturating_sub(MOST_TARGETS),
+            targets: fitting(targets.iter().map(|target| cut(&hide(target))), LONGEST_TARGETS),
+            more: 0,
         };
+        call.more = targets.len() - call.targets.len();
         match &caller.principal {
             Principal::Local { uid } => (call.who, call.uid) = ("local".into(), Some(*uid)),
             Principal::Token { id, name, role } => {
@@ -123,12 +127,47 @@ impl Call {
         }
         call
     }
+
+    /// The same with few targets.
+    pub(super) fn short(mut self) -> Call {
+        let targets = std::mem::take(&mut self.targets);
+        let all = targets.len() + self.more;
+        self.targets = fitting(targets.into_iter(), LONGEST_OF_REFUSED);
+        self.more = all - self.targets.len();
+        self
+    }
+}
+
+/// The first of them that have room in a line.
+fn fitting(targets: impl Iterator<Item = String>, mut room: usize) -> Vec<String> {
+    /// Quotes and a comma.
+    const AROUND: usize = 3;
+    let fits = |target: &String| {
+        let left = room.checked_sub(target.chars().map(written).sum::<usize>() + AROUND);
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    targets.take_while(fits).collect()
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_TEXT) {
+    let mut length = 0;
+    let beyond = |(_, c): &(usize, char)| {
+        length += written(*c);
+        length > LONGEST_TEXT
+    };
+    match text.char_indices().find(beyond) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
+    }
+}
+
+/// At most so many bytes of a line.
+fn written(c: char) -> usize {
+    match c {
+        '"' | '\\' => 2,
+        ' '..='~' => 1,
+        c => "\\u0000".len() * c.len_utf16(),
     }
 }
 
@@ -250,12 +289,19 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_cut_and_counted() {
-        let long = "x".repeat(100_000);
-        let many = vec![long.as_str(); 3000];
-        let call = call(&long, &many);
-        assert_eq!((call.targets.len(), call.more), (1024, 1976));
-        let (text, _) = line(What::Intent(call)).encode();
-        assert!(text.len() < MAX_LINE, "{}", text.len());
+        // As it is written, a character has one byte, or twelve.
+        for (c, kept) in [("x", 31), ("\u{1f41a}", 31), ("\0", 31), ("\\", 31)] {
+            let long = c.repeat(10_000);
+            let many = vec![long.as_str(); 300];
+            let call = call(&long, &many);
+            assert_eq!((call.targets.len(), call.more), (kept, 300 - kept), "{c:?}");
+            let (text, _) = line(What::Intent(call.clone())).encode();
+            assert!(text.len() < 20 << 10, "{c:?}: {}", text.len());
+            let short = call.short();
+            assert_eq!(short.targets.len() + short.more, 300);
+            let (text, _) = line(What::Refused { call: short, code: "forbidden".into() }).encode();
+            assert!(text.len() < 3 << 10, "{c:?}: {}", text.len());
+        }
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Audit {
 
     /// Something was not done.
     pub fn refused(&self, call: Call, code: &str) {
-        self.note(What::Refused { call, code: code.into() });
+        self.note(What::Refused { call: call.short(), code: code.into() });
     }
 
     /// One more of too many.

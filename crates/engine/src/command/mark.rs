@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The variable.
-const VARIABLE: &str = "PROCTOR_COMMAND";
+/// The variable. Services started from inside a command do not inherit it.
+pub(crate) const VARIABLE: &str = "PROCTOR_COMMAND";
 
 /// From one look to the next while killed processes disappear.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);

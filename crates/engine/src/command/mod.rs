@@ -11,7 +11,8 @@ pub(crate) mod surroundings;
 use crate::error::EngineError;
 use capture::Capture;
 use mark::Mark;
-pub(crate) use mark::{left_behind, sweep};
+pub(crate) use mark::{VARIABLE as MARK_VARIABLE, left_behind, sweep};
+use proctor_core::config::secret::shown_text;
 use proctor_core::home::Home;
 use proctor_sys::tree::Tree;
 use proctor_sys::{clock, leash};
@@ -138,7 +139,7 @@ fn start(plan: &CommandPlan, home: &Home, mark: &Mark) -> Result<Child, String> 
 
 fn unstartable(program: &str, folder: &Path, why: &str) -> String {
     match folder.is_dir() {
-        true => format!("'{program}' cannot be run: {why}"),
+        true => format!("'{}' cannot be run: {}", shown_text(program), shown_text(why)),
         false => format!("the working directory {} is not a folder", folder.display()),
     }
 }
@@ -220,17 +221,24 @@ impl Drop for Running {
         let Some(mark) = self.mark.take() else { return };
         self.tree.kill();
         // Reaped here; if the daemon is ending, by the keeper, and the file is left to the next daemon.
-        let (child, tree) = (self.child.take(), self.tree.clone());
+        let (child, mut tree) = (self.child.take(), self.tree.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                if let Some(mut child) = child {
-                    let _ = child.wait().await;
+                if let Some(child) = child {
+                    reap(child, &mut tree).await;
                 }
                 if matches!(crate::blocking(move || mark::end(&tree)).await, Ok(0)) {
                     mark.forget();
                 }
             });
         }
+    }
+}
+
+/// From now on its pid may be another's.
+async fn reap(mut child: Child, tree: &mut Tree) {
+    if child.wait().await.is_ok() {
+        tree.reaped_at = Some(clock::ticks_since_boot());
     }
 }
 

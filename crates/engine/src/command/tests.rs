@@ -149,3 +149,12 @@ async fn what_a_killed_daemon_left_is_ended_by_its_mark() {
     assert!(!lives(orphan));
     assert!(left_behind(&place.commands.home).is_empty());
 }
+
+#[tokio::test]
+async fn what_has_been_reaped_is_known_to_be() {
+    let child = Command::new("/bin/true").spawn().unwrap();
+    let place = place();
+    let mut tree = Mark::new(&place.commands.home).tree(child.id().unwrap());
+    reap(child, &mut tree).await;
+    assert!(tree.reaped_at.is_some_and(|tick| tick <= clock::ticks_since_boot()));
+}

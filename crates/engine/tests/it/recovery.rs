@@ -39,15 +39,15 @@ async fn a_damaged_or_missing_state_keeps_every_service_now_and_at_the_next_star
         if let Some(text) = text {
             place = place.stored(text);
         }
-        check_kept(&place, 5).await;
+        check_kept(&place, 6).await;
         let files: Vec<String> = std::fs::read_dir(place.folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         let aside = files.iter().filter(|file| file.starts_with("services.json.damaged-")).count();
         assert_eq!(aside, usize::from(text.is_some()), "{files:?}");
-        // The second daemon finds what the first has written: the definitions are still lost, and said to be.
-        check_kept(&place, 4).await;
+        // The second daemon finds what the first has written: the definitions and the configuration are still lost, and said to be.
+        check_kept(&place, 5).await;
     }
 }
 

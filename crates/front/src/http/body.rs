@@ -2,11 +2,13 @@
 
 use super::answer::Refusal;
 use super::connection::Shared;
-use axum::body::Body;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use crate::room::{self, Room};
+use axum::body::{Body, HttpBody};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::{Principal, Role};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,34 +16,37 @@ use std::time::Duration;
 /// A body has to be there this long after its head.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
+/// A body of somebody without a token. They may only look, and what they look for is short.
+const MOST_OF_NAMELESS: usize = 64 << 10;
+
+/// A body of who is no admin: no environment comes along with what they may do.
+const MOST_OF_OTHERS: usize = 512 << 10;
+
 /// The object that a body is; nothing at all is an empty one.
 pub(super) async fn object(
     shared: &Shared,
+    principal: &Principal,
     headers: &HeaderMap,
     body: Body,
     most: usize,
 ) -> Result<Map<String, Value>, Refusal> {
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    let length: usize = announced.unwrap_or(most);
-    if length > most {
-        return Err(too_large(most));
-    }
-    let kib = u32::try_from(length.div_ceil(1024)).unwrap_or(u32::MAX);
-    let _room = Arc::clone(&shared.bodies).try_acquire_many_owned(kib).map_err(|_| {
-        OpError::new(Code::Busy, "too much is being sent at once").help("try again in a moment")
-    })?;
-    let collecting = Limited::new(body, most).collect();
-    let bytes = match tokio::time::timeout(BODY_WITHIN, collecting).await {
-        Ok(Ok(collected)) => collected.to_bytes(),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            return Err(too_large(most));
+    let (most, all) = match principal {
+        Principal::Anonymous | Principal::Stranger => {
+            (most.min(MOST_OF_NAMELESS), &shared.nameless_bodies)
         }
-        Ok(Err(error)) => return Err(Refusal::bad_input(format!("the body ended early: {error}"))),
-        Err(_) => {
-            let error = OpError::bad_input("the body did not arrive in time");
-            return Err(Refusal::with(StatusCode::REQUEST_TIMEOUT, error));
+        Principal::Token { role: Role::Viewer | Role::Operator, .. } => {
+            (most.min(MOST_OF_OTHERS), &shared.bodies)
+        }
+        Principal::Local { .. } | Principal::Token { role: Role::Admin, .. } => {
+            (most, &shared.bodies)
         }
     };
+    let mut room = Room::new(Arc::clone(all), 0);
+    let collected = tokio::time::timeout(BODY_WITHIN, collect(body, most, &mut room)).await;
+    let bytes = collected.unwrap_or_else(|_| {
+        let error = OpError::bad_input("the body did not arrive in time");
+        Err(Refusal::with(StatusCode::REQUEST_TIMEOUT, error))
+    })?;
     if bytes.is_empty() {
         return Ok(Map::new());
     }
@@ -57,6 +62,29 @@ pub(super) async fn object(
     }
 }
 
+/// All of it, with room for what has come so far.
+async fn collect(mut body: Body, most: usize, room: &mut Room) -> Result<Vec<u8>, Refusal> {
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_large(most));
+    }
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| Refusal::bad_input(format!("the body ended early: {error}")))?;
+        // What follows a body in pieces is not of interest.
+        let Ok(data) = frame.into_data() else { continue };
+        let length = bytes.len() + data.len();
+        if length > most {
+            return Err(too_large(most));
+        }
+        if !room.hold(length) {
+            return Err(room::none().into());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
+
 fn too_large(most: usize) -> Refusal {
     OpError::new(Code::TooLarge, format!("the body is larger than {most} bytes")).into()
 }
@@ -65,4 +93,65 @@ fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = value.split(';').next().unwrap_or_default().trim();
     kind.eq_ignore_ascii_case("application/json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Bytes;
+    use hyper::body::Frame;
+    use std::convert::Infallible;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+    use tokio::sync::Semaphore;
+
+    /// A body of which these come, and then nothing for ever.
+    struct Idle(Option<&'static str>);
+
+    impl HttpBody for Idle {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match self.0.take() {
+                Some(text) => {
+                    Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(text.as_bytes())))))
+                }
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    #[test]
+    fn who_sends_nothing_takes_no_room() {
+        let all = Arc::new(Semaphore::new(4));
+        let mut context = Context::from_waker(Waker::noop());
+        for (sent, left) in [(None, 4), (Some("{"), 3)] {
+            let mut room = Room::new(Arc::clone(&all), 0);
+            let mut idle = pin!(collect(Body::new(Idle(sent)), 4 << 10, &mut room));
+            assert!(idle.as_mut().poll(&mut context).is_pending());
+            assert_eq!(all.available_permits(), left, "{sent:?}");
+        }
+        assert_eq!(all.available_permits(), 4, "given back with the request");
+    }
+
+    #[tokio::test]
+    async fn a_body_has_its_limit_whether_or_not_it_says_how_long_it_is() {
+        let check = async |size: usize, most: usize, expected: Result<usize, Code>| {
+            let mut room = Room::new(Arc::new(Semaphore::new(4)), 0);
+            let pieces = http_body_util::Full::new(Bytes::from(vec![b' '; size]));
+            let found = collect(Body::new(pieces), most, &mut room).await;
+            let found = found.map(|bytes| bytes.len()).map_err(|refusal| refusal.error.code);
+            assert_eq!(found, expected, "{size} of {most}");
+        };
+        check(4096, 4096, Ok(4096)).await;
+        check(4096, 4095, Err(Code::TooLarge)).await;
+        check(4097, 9000, Err(Code::Busy)).await;
+        let mut room = Room::new(Arc::new(Semaphore::new(4)), 0);
+        let endless = collect(Body::new(Idle(Some("0123"))), 3, &mut room).await;
+        assert_eq!(endless.unwrap_err().error.code, Code::TooLarge);
+    }
 }

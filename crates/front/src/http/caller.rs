@@ -13,17 +13,22 @@ pub(super) fn caller(
     headers: &HeaderMap,
     front: Front,
 ) -> Result<Caller, Refusal> {
-    let principal = match single(headers, &AUTHORIZATION)? {
+    let token = presented(headers)
+        .inspect_err(|refusal| visitor.turned_away("authenticate", front, &refusal.error))?;
+    let principal = match token {
         None => visitor.nameless(),
-        Some(value) => {
-            let token = value.to_str().ok().and_then(bearer).ok_or_else(|| {
-                OpError::new(Code::Unauthenticated, "the Authorization header has no token in it")
-                    .help("send 'Authorization: Bearer TOKEN'")
-            })?;
-            visitor.authenticate(token, front)?
-        }
+        Some(token) => visitor.authenticate(token, front)?,
     };
     Ok(Caller { principal, front, peer: Some(visitor.peer) })
+}
+
+fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let Some(value) = single(headers, &AUTHORIZATION)? else { return Ok(None) };
+    let token = value.to_str().ok().and_then(bearer).ok_or_else(|| {
+        OpError::new(Code::Unauthenticated, "the Authorization header has no token in it")
+            .help("send 'Authorization: Bearer TOKEN'")
+    })?;
+    Ok(Some(token))
 }
 
 fn bearer(value: &str) -> Option<&str> {

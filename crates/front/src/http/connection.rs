@@ -40,8 +40,11 @@ const MOST_AT_ONCE: usize = 192;
 /// Streams at once; each is a long poll that never ends.
 const MOST_STREAMS: usize = 64;
 
-/// KiB of all request bodies together that are held at once.
+/// KiB of all request bodies together that are held at once, of callers with a token.
 const MOST_BODIES: usize = 8 << 10;
+
+/// ... and of those without one, who have their own, so that they keep nobody out.
+const MOST_NAMELESS_BODIES: usize = 2 << 10;
 
 /// What all connections have in common.
 pub(super) struct Shared {
@@ -51,6 +54,7 @@ pub(super) struct Shared {
     requests: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     pub(super) bodies: Arc<Semaphore>,
+    pub(super) nameless_bodies: Arc<Semaphore>,
     /// Of this daemon: generations of another one mean something else.
     pub(super) era: u64,
 }
@@ -84,6 +88,7 @@ impl Shared {
             requests: room(MOST_AT_ONCE),
             streams: room(MOST_STREAMS),
             bodies: room(MOST_BODIES),
+            nameless_bodies: room(MOST_NAMELESS_BODIES),
             era: proctor_sys::clock::now().wall.0.unsigned_abs(),
         }
     }
@@ -153,7 +158,10 @@ async fn respond(
 ) -> Result<Response<Body>, Infallible> {
     let settings = visitor.shared.settings();
     let mut response = match guard::check(&request, &visitor, &settings.http) {
-        Err(refusal) => refusal.answer(),
+        Err(refusal) => {
+            visitor.turned_away("http.request", Front::Rest, &refusal.error);
+            refusal.answer()
+        }
         Ok(guard::Passed::Asks(response)) => response,
         Ok(guard::Passed::Yes(foreign)) => {
             let mut request = request.map(Body::new);
@@ -194,8 +202,26 @@ impl Visitor {
 
     /// Whose token this is.
     pub(super) fn authenticate(&self, presented: &str, front: Front) -> Result<Principal, OpError> {
-        let caller = Caller { principal: Principal::Anonymous, front, peer: Some(self.peer) };
-        self.shared.dispatch.authenticate(caller, presented)
+        self.shared.dispatch.authenticate(self.unknown(front), presented)
+    }
+
+    /// Have it written down that something was refused before it was known who asks for it.
+    pub(super) fn turned_away(&self, what: &'static str, front: Front, error: &OpError) {
+        self.shared.dispatch.turned_away(self.unknown(front), what, error);
+    }
+
+    fn unknown(&self, front: Front) -> Caller {
+        Caller { principal: Principal::Anonymous, front, peer: Some(self.peer) }
+    }
+
+    /// Whether this caller may do this at all: asked before a body is read.
+    pub(super) fn may_ask(
+        &self,
+        caller: &Caller,
+        entry: &Entry,
+        known: &Value,
+    ) -> Result<(), OpError> {
+        self.shared.dispatch.may_ask(caller, entry, known)
     }
 
     /// Do an operation. Only now the connection is at work: one that is slow to say what it wants may have to go.

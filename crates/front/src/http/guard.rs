@@ -106,8 +106,7 @@ fn is_ours(host: &str, visitor: &Visitor, http: &Http) -> bool {
     let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
     match address {
         Some(address) => {
-            address.is_loopback()
-                || address == visitor.local.ip()
+            is_address_of_ours(address, visitor.local.ip())
                 || http.allowed_hosts.iter().any(|one| one == host)
         }
         None => {
@@ -115,6 +114,12 @@ fn is_ours(host: &str, visitor: &Visitor, http: &Http) -> bool {
             host.eq_ignore_ascii_case("localhost") || http.allowed_hosts.iter().any(same)
         }
     }
+}
+
+/// A listener on `::` has clients by IPv4, too, and calls them and itself `::ffff:…`.
+fn is_address_of_ours(address: IpAddr, local: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address.is_loopback() || address == local.to_canonical()
 }
 
 /// The origin of the page that sends this, if it is another than ours and allowed.
@@ -190,5 +195,24 @@ pub(super) fn single<'a>(
     match values.next() {
         None => Ok(first),
         Some(_) => Err(Refusal::bad_input(format!("the header '{name}' is there twice"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_address_of_ours;
+
+    #[test]
+    fn an_address_is_ours_however_it_is_written() {
+        let check = |host: &str, local: &str, expected: bool| {
+            let ours = is_address_of_ours(host.parse().unwrap(), local.parse().unwrap());
+            assert_eq!(ours, expected, "{host} at {local}");
+        };
+        check("10.0.0.7", "10.0.0.7", true);
+        check("10.0.0.7", "::ffff:10.0.0.7", true);
+        check("::ffff:10.0.0.7", "10.0.0.7", true);
+        check("::ffff:127.0.0.1", "::1", true);
+        check("10.0.0.7", "::ffff:10.0.0.8", false);
+        check("fd00::7", "::ffff:10.0.0.7", false);
     }
 }

@@ -12,13 +12,10 @@ use axum::http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operation::{Front, Method, Principal};
+use proctor_ops::operation::{Front, Method};
 use proctor_ops::reply::Reply;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-
-/// A body of somebody without a token. They may only look, and what they look for is short.
-const MOST_OF_NAMELESS: usize = 64 << 10;
 
 /// Says that what was asked for is not what is.
 const VERDICT: HeaderName = HeaderName::from_static("proctor-verdict");
@@ -47,8 +44,12 @@ async fn respond(
     let mut input = match route.method {
         Method::Get | Method::Delete => query::input(&route.fields, query)?,
         Method::Post => {
-            let most = most(route, &caller.principal);
-            let mut input = body::object(&visitor.shared, &parts.headers, body, most).await?;
+            let known = named.iter().map(|(field, value)| ((*field).to_owned(), value.clone()));
+            visitor.may_ask(&caller, route.entry, &known.collect())?;
+            // Escapes make a text longer than what it says.
+            let most = route.entry.meta.max_input * 2;
+            let (shared, who) = (&visitor.shared, &caller.principal);
+            let mut input = body::object(shared, who, &parts.headers, body, most).await?;
             ask_in_query(route, query, &mut input)?;
             input
         }
@@ -59,7 +60,7 @@ async fn respond(
         return Err(Refusal::bad_input(format!("'{field}' is in the path already")));
     }
     if route.how == How::Stream || (follows(&route.fields) && wants_stream(&parts.headers)) {
-        return stream::begin(route, visitor, &parts.headers, input);
+        return stream::begin(route, visitor, &parts.headers, input).await;
     }
     if route.fields.contains_key(BACKGROUND) && prefers_async(&parts.headers) {
         input.entry(BACKGROUND).or_insert(json!(true));
@@ -86,14 +87,6 @@ async fn parameter(
 pub(super) fn visitor(parts: &Parts) -> Result<Arc<Visitor>, Refusal> {
     let visitor = parts.extensions.get::<Arc<Visitor>>().cloned();
     visitor.ok_or_else(|| OpError::new(Code::Internal, "a request without a connection").into())
-}
-
-/// Escapes make a text longer than what it says.
-fn most(route: &Route, principal: &Principal) -> usize {
-    match principal {
-        Principal::Anonymous | Principal::Stranger => MOST_OF_NAMELESS,
-        Principal::Local { .. } | Principal::Token { .. } => route.entry.meta.max_input * 2,
-    }
 }
 
 /// A POST has its input in its body; only how it is to be answered may stand in the address.

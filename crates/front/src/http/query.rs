@@ -86,9 +86,13 @@ fn kind(schema: &Value, name: &str) -> Option<Kind> {
 /// The type beside `null`.
 fn type_of<'a>(schema: &'a Value, field: &'a Value) -> &'a str {
     let field = resolved(schema, field);
-    let one = std::slice::from_ref(&field["type"]);
-    let types = field["type"].as_array().map_or(one, Vec::as_slice);
-    types.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or_default()
+    match &field["type"] {
+        Value::String(name) => name,
+        Value::Array(names) => {
+            names.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or_default()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => "",
+    }
 }
 
 /// The field itself, behind a reference or a choice between it and `null`.

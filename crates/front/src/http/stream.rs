@@ -17,7 +17,7 @@ use proctor_ops::reply::Reply;
 use serde_json::{Map, Value, json};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -30,7 +30,14 @@ const KEEP_ALIVE: f64 = 15.0;
 /// After a page that was refused for lack of room.
 const LATER: Duration = Duration::from_secs(1);
 
-type Next = Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>;
+type Next = Pin<Box<dyn Future<Output = Said> + Send>>;
+
+/// What goes out.
+enum Said {
+    Page(Bytes),
+    /// An error; after it there is nothing.
+    LastWords(Bytes),
+}
 
 /// The body of an answer that goes on until somebody leaves.
 struct Pages {
@@ -47,10 +54,11 @@ struct Source {
     visitor: Arc<Visitor>,
     /// Who asks is looked at for each page: a token may have been revoked.
     headers: HeaderMap,
-    input: std::sync::Mutex<Map<String, Value>>,
+    input: Mutex<Map<String, Value>>,
 }
 
-pub(super) fn begin(
+/// The first page is read before anything is answered: who is refused gets a status that says so.
+pub(super) async fn begin(
     route: &'static Route,
     visitor: Arc<Visitor>,
     headers: &HeaderMap,
@@ -61,12 +69,14 @@ pub(super) fn begin(
     if let Some(id) = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()) {
         input.insert("cursor".into(), json!(id));
     }
-    input.insert("wait".into(), json!(KEEP_ALIVE));
+    input.insert("wait".into(), json!(0));
     let leaver = Arc::clone(&visitor);
     let leaving = Box::pin(async move { leaver.leave().await });
-    let input = std::sync::Mutex::new(input);
+    let input = Mutex::new(input);
     let source = Arc::new(Source { route, visitor, headers: headers.clone(), input });
-    let next = Some(next(&source));
+    let first = source.event(&source.page().await?);
+    source.lock().insert("wait".into(), json!(KEEP_ALIVE));
+    let next: Option<Next> = Some(Box::pin(std::future::ready(Said::Page(first))));
     let pages = Pages { next, source, leaving, _room: room, _busy: busy };
     let kind = HeaderValue::from_static("text/event-stream");
     Ok(answer(StatusCode::OK, kind, Body::new(pages)))
@@ -84,34 +94,40 @@ impl HttpBody for Pages {
             return Poll::Ready(None);
         }
         let Some(waiting) = self.next.as_mut() else { return Poll::Ready(None) };
-        let Poll::Ready(page) = waiting.as_mut().poll(context) else { return Poll::Pending };
-        let Some(page) = page else { return Poll::Ready(None) };
-        self.next = Some(next(&self.source));
-        Poll::Ready(Some(Ok(Frame::data(page))))
+        let Poll::Ready(said) = waiting.as_mut().poll(context) else { return Poll::Pending };
+        let (text, after) = match said {
+            Said::Page(text) => (text, Some(next(&self.source))),
+            Said::LastWords(text) => (text, None),
+        };
+        self.next = after;
+        Poll::Ready(Some(Ok(Frame::data(text))))
     }
 }
 
-/// The next event; `None` when there will be none.
 fn next(source: &Arc<Source>) -> Next {
     let source = Arc::clone(source);
     Box::pin(async move {
         loop {
             match source.page().await {
-                Ok(reply) => return Some(source.event(&reply)),
+                Ok(reply) => return Said::Page(source.event(&reply)),
                 Err(error) if matches!(error.code, Code::Busy | Code::RateLimited) => {
                     tokio::time::sleep(LATER).await;
                 }
-                Err(error) => return source.last_words(&error),
+                Err(error) => return last_words(&error),
             }
         }
     })
 }
 
 impl Source {
+    fn lock(&self) -> MutexGuard<'_, Map<String, Value>> {
+        self.input.lock().expect("nothing panics in between")
+    }
+
     async fn page(&self) -> Result<Reply, OpError> {
         let caller = caller::caller(&self.visitor, &self.headers, Front::Rest)
             .map_err(|refusal| refusal.error)?;
-        let input = self.input.lock().expect("nothing panics in between").clone();
+        let input = self.lock().clone();
         self.visitor.read(caller, self.route.entry, Value::Object(input)).await
     }
 
@@ -123,22 +139,16 @@ impl Source {
         let nothing = page["missed"] != json!(true)
             && page.as_object().is_some_and(|page| page.values().any(empty));
         let Some(cursor) = page["cursor"].as_str() else { return Bytes::from_static(b"\n") };
-        self.input
-            .lock()
-            .expect("nothing panics in between")
-            .insert("cursor".into(), json!(cursor));
+        self.lock().insert("cursor".into(), json!(cursor));
         if nothing {
             return Bytes::from_static(b": nothing new\n\n");
         }
         let noun = self.route.entry.meta.name.split('.').next().unwrap_or_default();
         format!("event: {noun}\nid: {cursor}\ndata: {}\n\n", reply.text).into()
     }
+}
 
-    /// An error is said once; after it there is nothing.
-    fn last_words(&self, error: &OpError) -> Option<Bytes> {
-        let mut input = self.input.lock().expect("nothing panics in between");
-        let said = input.insert("over".into(), json!(true)).is_some();
-        let text = serde_json::to_string(error).unwrap_or_default();
-        (!said).then(|| format!("event: error\ndata: {text}\n\n").into())
-    }
+fn last_words(error: &OpError) -> Said {
+    let text = serde_json::to_string(error).unwrap_or_default();
+    Said::LastWords(format!("event: error\ndata: {text}\n\n").into())
 }

@@ -154,7 +154,11 @@ where
     loop {
         tokio::select! {
             accepted = one(listener, seats) => match accepted {
-                Ok(Some(guest)) => drop(tasks.spawn(connection(guest))),
+                Ok(Some(guest)) => {
+                    tasks.spawn(connection(guest));
+                    // A crowd that comes at once is let in one by one, and whoever is inside is served in between.
+                    tokio::task::yield_now().await;
+                }
                 // Everybody here is at work; the newcomer sees its connection closed.
                 Ok(None) => tracing::debug!("no room for a connection"),
                 Err(error) => {

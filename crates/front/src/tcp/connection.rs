@@ -10,8 +10,9 @@ use super::said::{Call, Manner, Said, understand};
 use crate::listen::{Guest, Leave, Seat};
 use crate::local::Dispatch;
 use crate::nearby;
+use crate::room::{self, Room};
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operation::{Caller, Effect, Front, Principal};
+use proctor_ops::operation::{Caller, Effect, Front, Principal, Role};
 use proctor_ops::table;
 use std::io;
 use std::net::SocketAddr;
@@ -19,13 +20,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::WriteHalf;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-/// Longest line of who has not said who they are. A list of a thousand services fits; all connections together take 8 MiB.
+/// Longest line of most. A list of a thousand services fits; all connections together take 8 MiB.
 const SHORT_LINE: usize = 16 << 10;
 
-/// Longest line of who has: an environment fits, as on the unix socket.
+/// Longest line of an admin: an environment fits, as on the unix socket. Nobody else may do what takes one.
 const LONG_LINE: usize = 4 << 20;
+
+/// KiB of all longer lines together that are held at once.
+const MOST_LONG: usize = 8 << 10;
 
 /// A connection that nobody may use is closed after this long.
 const STRANGER_TIME: Duration = Duration::from_secs(60);
@@ -39,15 +44,27 @@ const WRITE_TIME: Duration = Duration::from_secs(30);
 /// Refusals for want of a token, or a right one, before the connection is closed.
 const MOST_REFUSALS: u32 = 8;
 
+/// Room for the long lines of all connections.
+pub(super) fn room() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(MOST_LONG))
+}
+
 /// Serve one connection to its end.
-pub(super) async fn serve(guest: Guest, dispatch: Arc<dyn Dispatch>) {
+pub(super) async fn serve(guest: Guest, dispatch: Arc<dyn Dispatch>, room: Arc<Semaphore>) {
     let Guest { mut stream, peer, local, mut seat } = guest;
     // Answers are written whole; waiting for more to say only delays them.
     stream.set_nodelay(true).ok();
     let (read, mut write) = stream.split();
-    let mut incoming = Incoming::new(read, local, peer);
-    let session =
-        Session { dispatch, ours: local, theirs: peer, token: None, nearby: None, refusals: 0 };
+    let mut incoming = Incoming::new(read, (local, peer), Room::new(room, SHORT_LINE));
+    let session = Session {
+        dispatch,
+        ours: local,
+        theirs: peer,
+        token: None,
+        admin: false,
+        nearby: None,
+        refusals: 0,
+    };
     // The client is gone, speaks something else, or does not read: there is nobody to tell.
     let _ = session.lines(&mut incoming, &mut write, &mut seat).await;
     // What it still sends is not for us; what we said is on its way.
@@ -60,6 +77,8 @@ struct Session {
     theirs: SocketAddr,
     /// The token that was presented. It is asked about again for every command: it may be taken back meanwhile.
     token: Option<String>,
+    /// It was an admin's.
+    admin: bool,
     /// Who it is without one, once that was asked of the kernel.
     nearby: Option<Principal>,
     refusals: u32,
@@ -122,7 +141,7 @@ impl Session {
     }
 
     fn longest(&self) -> usize {
-        if self.token.is_some() { LONG_LINE } else { SHORT_LINE }
+        if self.admin { LONG_LINE } else { SHORT_LINE }
     }
 
     async fn next(&mut self, line: Line, incoming: &mut Incoming<'_>) -> Next {
@@ -130,6 +149,7 @@ impl Session {
             Line::Whole(line) => line,
             Line::End | Line::Late => return Next::Close,
             Line::TooLong => return Next::Last(Manner::Json, self.too_long()),
+            Line::NoRoom => return Next::Last(Manner::Json, room::none()),
         };
         let (manner, said) = match hear(&line) {
             Ok(Heard::Text(text)) => understand(&text),
@@ -152,15 +172,16 @@ impl Session {
     fn too_long(&self) -> OpError {
         let longest = self.longest();
         let error = OpError::new(Code::TooLarge, format!("a line is at most {longest} bytes"));
-        match self.token {
-            Some(_) => error,
-            None => error.help("after `auth TOKEN` or {\"Auth\":{\"token\":…}} it may be longer"),
+        match self.admin {
+            true => error,
+            false => error.help("after `auth TOKEN` of an admin it may be longer"),
         }
     }
 
     fn authenticate(&mut self, token: &str) -> Result<Answer, OpError> {
         let principal = self.presented(token)?;
         self.token = Some(token.to_owned());
+        self.admin = matches!(principal, Principal::Token { role: Role::Admin, .. });
         Ok(Answer::Known(principal))
     }
 

@@ -2,6 +2,7 @@
 
 use super::heard::is_tls;
 use crate::protocol::{Cut, Lines};
+use crate::room::Room;
 use proctor_sys::peer;
 use std::io;
 use std::net::SocketAddr;
@@ -21,6 +22,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 pub(super) enum Line {
     Whole(Vec<u8>),
     TooLong,
+    /// Others have sent so much that it cannot be held.
+    NoRoom,
     /// Nobody will say any more.
     End,
     /// It took too long.
@@ -32,22 +35,45 @@ pub(super) struct Incoming<'a> {
     ours: SocketAddr,
     theirs: SocketAddr,
     lines: Lines,
+    room: Room,
+    /// Length of the line that was taken last.
+    taken: usize,
     /// Nothing has come yet.
     fresh: bool,
     ended: bool,
 }
 
 impl<'a> Incoming<'a> {
-    pub(super) fn new(stream: ReadHalf<'a>, ours: SocketAddr, theirs: SocketAddr) -> Incoming<'a> {
-        Incoming { stream, ours, theirs, lines: Lines::default(), fresh: true, ended: false }
+    pub(super) fn new(
+        stream: ReadHalf<'a>,
+        (ours, theirs): (SocketAddr, SocketAddr),
+        room: Room,
+    ) -> Incoming<'a> {
+        Incoming {
+            stream,
+            ours,
+            theirs,
+            lines: Lines::default(),
+            room,
+            taken: 0,
+            fresh: true,
+            ended: false,
+        }
     }
 
     /// One line of at most `longest` bytes without its end, begun before `begin`. An unfinished last line counts as one.
     pub(super) async fn line(&mut self, longest: usize, begin: Instant) -> io::Result<Line> {
         let mut deadline = begin;
         loop {
+            // Nobody wants the next one before the last one has been dealt with.
+            if !self.room.hold(self.lines.len()) {
+                return Ok(Line::NoRoom);
+            }
             match self.lines.next(longest) {
-                Cut::Line(line) => return Ok(Line::Whole(line)),
+                Cut::Line(line) => {
+                    self.taken = line.len();
+                    return Ok(Line::Whole(line));
+                }
                 Cut::TooLong => return Ok(Line::TooLong),
                 Cut::Unfinished => {}
             }
@@ -73,7 +99,7 @@ impl<'a> Incoming<'a> {
     pub(super) async fn vanished(&mut self, longest: usize) {
         while !self.ended {
             match self.more().await {
-                Ok(true) if self.lines.len() <= longest => {}
+                Ok(true) if self.lines.len() <= longest && self.holds_more() => {}
                 // It is told when its turn comes.
                 Ok(true) => std::future::pending().await,
                 Ok(false) => {}
@@ -83,6 +109,11 @@ impl<'a> Incoming<'a> {
         while !peer::is_gone(self.ours, self.theirs) {
             sleep(ASK_AGAIN).await;
         }
+    }
+
+    /// Beside what is being dealt with.
+    fn holds_more(&mut self) -> bool {
+        self.room.hold(self.taken + self.lines.len())
     }
 
     /// Wait for more bytes; false at the end.

@@ -178,10 +178,9 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, op: &str, input: Value) {
-        match understand(text).unwrap() {
-            Said::Call(call) => assert_eq!((call.op.as_str(), call.input), (op, input), "{text}"),
-            other => panic!("{text}: {other:?}"),
-        }
+        let said = understand(text).unwrap();
+        let Said::Call(call) = said else { panic!("{text}: {said:?}") };
+        assert_eq!((call.op.as_str(), call.input), (op, input), "{text}");
     }
 
     #[test]

@@ -19,5 +19,7 @@ use std::sync::Arc;
 
 /// Serve the control port wherever the configuration wants it, until the future is dropped.
 pub async fn serve(listener: Listener<impl Fn(State)>, dispatch: Arc<dyn Dispatch>) -> Infallible {
-    listen::serve(listener, |guest| connection::serve(guest, Arc::clone(&dispatch))).await
+    let room = connection::room();
+    let connection = |guest| connection::serve(guest, Arc::clone(&dispatch), Arc::clone(&room));
+    listen::serve(listener, connection).await
 }

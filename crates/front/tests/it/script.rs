@@ -8,7 +8,7 @@ use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Principal, Role, TokenId};
 use proctor_ops::reply::{Form, Reply};
 use proctor_ops::show::Page;
-use proctor_ops::table::find;
+use proctor_ops::table::{Entry, find};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,8 +31,9 @@ pub(crate) fn never() -> Answer {
     Box::pin(std::future::pending())
 }
 
-/// The one token that is known: an operator's.
+/// The tokens that are known: an operator's and an admin's.
 pub(crate) const TOKEN: &str = "proctor_test";
+pub(crate) const ADMIN: &str = "proctor_admin";
 
 pub(crate) struct Daemon {
     pub(crate) folder: TempDir,
@@ -65,15 +66,21 @@ impl Dispatch for Scripted {
     }
 
     fn authenticate(&self, _: Caller, presented: &str) -> Result<Principal, OpError> {
+        let token = |id: &str, role| {
+            Ok(Principal::Token { id: TokenId(id.into()), name: "ci".into(), role })
+        };
         match presented {
-            TOKEN => Ok(Principal::Token {
-                id: TokenId("t1".into()),
-                name: "ci".into(),
-                role: Role::Operator,
-            }),
+            TOKEN => token("t1", Role::Operator),
+            ADMIN => token("t2", Role::Admin),
             _ => Err(OpError::new(Code::Unauthenticated, "this token is not valid")),
         }
     }
+
+    fn may_ask(&self, _: &Caller, _: &Entry, _: &Value) -> Result<(), OpError> {
+        Ok(())
+    }
+
+    fn turned_away(&self, _: Caller, _: &'static str, _: &OpError) {}
 }
 
 /// The script's output in the form that was asked for.

@@ -1,6 +1,6 @@
 //! The control port: commands in, answers out, and what becomes of clients that misbehave.
 
-use crate::script::{Daemon, TOKEN, never, now, report, service};
+use crate::script::{ADMIN, Daemon, TOKEN, never, now, report, service};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Front, Principal};
 use serde_json::{Value, json};
@@ -263,7 +263,7 @@ fn a_browser_and_an_encrypted_hello_are_closed_and_nothing_they_say_is_done() {
 }
 
 #[test]
-fn a_line_may_be_longer_once_it_is_known_who_says_it() {
+fn the_line_of_an_admin_may_be_longer() {
     let daemon = echo();
     let long = json!({ "op": "a", "input": { "x": "y".repeat(20_000) } }).to_string();
     let mut stranger = Client::connect(&daemon);
@@ -272,14 +272,42 @@ fn a_line_may_be_longer_once_it_is_known_who_says_it() {
     assert_eq!(refused["data"]["code"], "too_large", "{refused}");
     assert!(refused["data"]["help"].as_str().unwrap().contains("auth"), "{refused}");
     stranger.closed();
+    let mut operator = Client::connect(&daemon);
+    operator.say(format!("auth {TOKEN}"));
+    operator.text();
+    operator.say(&long);
+    assert_eq!(operator.json()["data"]["code"], "too_large");
     let mut known = Client::connect(&daemon);
-    known.say(format!("auth {TOKEN}"));
+    known.say(format!("auth {ADMIN}"));
     known.text();
     known.say(&long);
     assert_eq!(known.json()["success"], true);
     // The server stops reading: whether all of it went out is its buffer's business.
     drop(known.stream.write_all(&vec![b'x'; 5 << 20]));
     assert!(known.closed().contains("too_large"));
+}
+
+#[test]
+fn long_lines_have_room_for_all_together() {
+    let daemon = echo();
+    let long = [vec![b'x'; 3 << 20], b"\n".to_vec()].concat();
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::connect(&daemon)).collect();
+    for client in &mut clients {
+        client.say(format!("auth {ADMIN}"));
+        client.text();
+        drop(client.stream.write_all(&long[..long.len() - 1]));
+    }
+    // Who is let go does not take the rest of it.
+    clients.iter_mut().for_each(|client| drop(client.stream.write_all(b"\n")));
+    let answers: Vec<String> = clients.iter_mut().map(Client::line).collect();
+    let busy = answers.iter().filter(|answer| answer.contains("\"busy\"")).count();
+    assert!((1..=2).contains(&busy), "{answers:?}");
+    drop(clients);
+    let mut next = Client::connect(&daemon);
+    next.say(format!("auth {ADMIN}"));
+    next.text();
+    next.say(json!({ "op": "a", "input": { "x": "y".repeat(3 << 20) } }).to_string());
+    assert_eq!(next.json()["success"], true, "room is given back");
 }
 
 /// Tells when it is dropped.

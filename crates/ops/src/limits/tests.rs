@@ -86,3 +86,44 @@ fn what_is_remembered_of_callers_has_a_bound() {
     let known = limits.state().callers.len();
     assert!(known <= MOST_CALLERS + 1, "{known}");
 }
+
+#[test]
+fn refusals_of_many_addresses_are_not_written_down_one_by_one() {
+    let limits = Limits::default();
+    let written = |count, token: Option<&str>| {
+        let caller = |n: u32| network(&format!("10.0.{}.{}:1", n / 256, n % 256), token);
+        (0..count).filter(|n| limits.notes_refusal(&caller(*n))).count()
+    };
+    let nameless = written(2000, None);
+    assert!((200..500).contains(&nameless), "{nameless} of 2000 were written");
+    assert_eq!(written(50, Some("a")), 50, "those of a token have a share of their own");
+    assert!(limits.notes_refusal(&Caller::local(7)));
+}
+
+#[test]
+fn all_addresses_of_this_machine_are_one_caller() {
+    let limits = Arc::new(Limits::default());
+    for n in 0..30 {
+        limits.guessed_wrong(&network(&format!("127.0.0.{n}:1"), None));
+    }
+    for peer in ["127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.9]:1"] {
+        assert!(limits.may_guess(&network(peer, None)).is_err(), "{peer}");
+    }
+    let reads =
+        |n: u32| limits.admit(&network(&format!("127.0.1.{}:1", n % 256), None), Effect::Read);
+    let held: Vec<Permit> = (0..MOST_READS).filter_map(|n| reads(n).ok()).collect();
+    assert_eq!(held.len(), READS_OF_ONE as usize);
+}
+
+#[test]
+fn wrong_tokens_of_more_addresses_than_are_remembered_are_limited_too() {
+    let limits = Limits::default();
+    let (now, load) = (Instant::now(), Load { reads: 1, changes: 0 });
+    let busy = (0..MOST_CALLERS).map(|n| (Key::Token(TokenId(n.to_string())), load));
+    let shares = busy.map(|(key, load)| (key, Share { load, ..Share::new(now) }));
+    limits.state().callers.extend(shares);
+    for n in 0..30 {
+        limits.guessed_wrong(&network(&format!("10.0.0.{n}:1"), None));
+    }
+    assert!(limits.may_guess(&network("10.0.1.1:1", None)).is_err());
+}

@@ -1,6 +1,6 @@
 //! `command.execute`: run one command to its end and answer with what came of it.
 
-use crate::command::{Command, CommandResult, Custom, Kind, plan};
+use crate::command::{Command, CommandResult, Custom, Kind, choose_surroundings, plan};
 use crate::error::{Code, OpError};
 use crate::input::{Caller, seconds_of};
 use crate::operation::{Context, Effect, Meta, Operation};
@@ -102,6 +102,12 @@ fn around(
     service: Option<&str>,
     input: &Input,
 ) -> Result<Surroundings, OpError> {
+    let given = [
+        ("environment", input.caller.environment.is_some()),
+        ("base_dir", input.caller.base_dir.is_some()),
+        ("working_dir", input.working_dir.is_some()),
+    ];
+    choose_surroundings(context, given)?;
     let service = service.map(|name| one(context, name)).transpose()?;
     let base = input.caller.base_dir.as_ref().map(PathBuf::from);
     let mut around =

@@ -1,6 +1,7 @@
 //! `operation.cancel`: end an operation where it is.
 
 use super::operation_status::OperationStatus;
+use crate::dispatch::authorise;
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
@@ -49,6 +50,8 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let call = context.underway.find(&input.operation)?;
+        // To end something takes what it takes to begin it.
+        authorise(context, call.meta, call.role)?;
         let under_way = !call.is_over();
         call.cancel();
         let over = context.underway.changed(|| call.is_over());

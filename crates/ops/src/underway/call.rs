@@ -3,6 +3,7 @@
 use crate::error::{Code, OpError};
 use crate::operation::{Caller, Meta, Role};
 use crate::reply::Reply;
+use proctor_core::text::beginning;
 use proctor_core::time::Wall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ use tokio::sync::Notify;
 
 /// Steps kept of one operation; the oldest go first.
 const MOST_STEPS: usize = 64;
+
+/// Of a step or a message this many characters: a command line that a person wrote.
+const LONGEST_STEP: usize = 4 << 10;
 
 /// A longer answer is not kept: whoever wants it waits for it.
 const LONGEST_ANSWER: usize = 512 << 10;
@@ -108,9 +112,13 @@ impl Call {
     }
 
     /// Say what is being done.
-    pub(crate) fn say(&self, text: String) {
-        let at = proctor_sys::clock::now().wall;
+    pub(crate) fn say(&self, text: &str) {
+        let (at, text) =
+            (proctor_sys::clock::now().wall, beginning(text, LONGEST_STEP).into_owned());
         let mut progress = self.lock();
+        if progress.end.is_some() {
+            return;
+        }
         progress.steps.push_back(Step { at, text });
         if progress.steps.len() > MOST_STEPS {
             progress.steps.pop_front();
@@ -146,7 +154,8 @@ impl Call {
             Err(error) => {
                 let cancelled = error.code == Code::Cancelled;
                 let outcome = if cancelled { Outcome::Cancelled } else { Outcome::Failed };
-                Ended { at, outcome, error: Some(error.clone()), verdict: None, answer: None }
+                let error = Some(kept(error));
+                Ended { at, outcome, error, verdict: None, answer: None }
             }
         };
         self.lock().end = Some(end);
@@ -161,12 +170,34 @@ impl Call {
         })
     }
 
-    pub(crate) fn answer_bytes(&self) -> usize {
+    /// What is kept of it, once it is over.
+    pub(crate) fn bytes(&self) -> usize {
         let progress = self.lock();
-        progress.end.as_ref().and_then(|end| end.answer.as_ref()).map_or(0, |answer| answer.len())
+        let steps: usize = progress.steps.iter().map(|step| step.text.len()).sum();
+        let end = progress.end.as_ref();
+        let answer = end.and_then(|end| end.answer.as_ref()).map_or(0, |answer| answer.len());
+        steps + answer + end.and_then(|end| end.error.as_ref()).map_or(0, error_bytes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().expect("nothing panics while it holds the progress")
     }
+}
+
+/// An error without details that are longer than an answer may be.
+fn kept(error: &OpError) -> OpError {
+    let mut error = error.clone();
+    if error_bytes(&error) > LONGEST_ANSWER {
+        error.details = None;
+    }
+    OpError {
+        message: beginning(&error.message, LONGEST_STEP).into_owned(),
+        help: error.help.as_deref().map(|help| beginning(help, LONGEST_STEP).into_owned()),
+        ..error
+    }
+}
+
+fn error_bytes(error: &OpError) -> usize {
+    let details = error.details.as_ref().map_or(0, |details| details.to_string().len());
+    error.message.len() + error.help.as_ref().map_or(0, String::len) + details
 }

@@ -13,6 +13,7 @@ use crate::error::{Code, OpError};
 use crate::limits::Permit;
 use crate::noted::Noted;
 use crate::operation::{Context, Effect, Meta};
+use crate::quiet::quiet;
 use crate::reply::{Form, Reply};
 use crate::table::Request;
 use proctor_core::time::Wall;
@@ -39,7 +40,7 @@ const MOST_OVER: usize = 256;
 /// ... for this long: whoever wanted to know has asked.
 const OLDEST_MICROS: i64 = 3600 * 1_000_000;
 
-/// ... and this much of what they answered.
+/// ... and this much of what they said and answered.
 const MOST_ANSWERS: usize = 2 << 20;
 
 /// The answer to an operation in the background.
@@ -89,11 +90,13 @@ pub(crate) struct Work {
     pub(crate) permit: Permit,
     /// What the audit has of it.
     pub(crate) noted: Option<Noted>,
+    /// What the request had in it that must not be told.
+    pub(crate) private: Arc<[String]>,
 }
 
 /// Take the flag off an input, if this operation has it.
 pub(crate) fn take_flag(meta: &Meta, input: &mut Map<String, Value>) -> Result<bool, OpError> {
-    if !meta.follows {
+    if !meta.goes_on() {
         return Ok(false);
     }
     match input.shift_remove(FLAG) {
@@ -171,7 +174,7 @@ impl Underway {
         let mut state = self.state();
         state.running.retain(|running| !Arc::ptr_eq(running, call));
         if keep {
-            state.answers += call.answer_bytes();
+            state.answers += call.bytes();
             state.over.push_back(Arc::clone(call));
         }
         state.forget_old(proctor_sys::clock::now().wall);
@@ -188,7 +191,7 @@ impl State {
             if !old && self.over.len() <= MOST_OVER && self.answers <= MOST_ANSWERS {
                 return;
             }
-            self.answers -= oldest.answer_bytes();
+            self.answers -= oldest.bytes();
             self.over.pop_front();
         }
     }
@@ -222,7 +225,7 @@ impl Seen {
     }
 
     async fn run(self, context: Context, work: Work) -> Result<Reply, OpError> {
-        let Work { request, form, permit, noted, .. } = work;
+        let Work { request, form, permit, noted, private, .. } = work;
         let meta = self.call.meta;
         let answer = tokio::select! {
             biased;
@@ -236,6 +239,8 @@ impl Seen {
             noted.end(&context, &answer).await;
         }
         drop(permit);
+        // It is kept for others to see.
+        let answer = answer.map_err(|error| quiet(error, &private));
         self.call.end(&answer, self.background);
         answer
     }

@@ -152,6 +152,10 @@ fn command_lines_become_inputs() {
         &["web", "HUP", "--tree"],
         r#"{"name":"web","signal":"HUP","tree":true}"#,
     );
+}
+
+#[test]
+fn command_lines_that_define_become_inputs() {
     check("service.remove", &["web", "--purge"], r#"{"names":["web"],"purge":true}"#);
     check(
         "service.add",

@@ -215,6 +215,36 @@ fn a_command_is_run_if_the_server_says_so_and_answered_in_its_exact_shape() {
 }
 
 #[test]
+fn where_and_with_which_variables_a_listed_command_runs_is_not_for_the_caller_to_say() {
+    let home = permissive("[echo]");
+    let mut control = Control::known(&home, &admin(&home));
+    let echo = |field: &str, value: Value| {
+        let mut command = json!({ "command_type": "binary", "command": "echo", "args": ["said"] });
+        command[field] = value;
+        command
+    };
+    let run = |command: Value| json!({ "ExecuteCommand": { "command": command } });
+    let operation = |field: &str, value: Value| json!({ "op": "command.execute", "input": { "argv": ["echo", "said"], field: value } });
+    let workflow = json!({ "CustomRestart": {
+        "service": "web", "pre_commands": ["echo said"], "env_vars": { "PATH": "/tmp" },
+    }});
+    for request in [
+        run(echo("env", json!({ "PATH": "/tmp" }))),
+        run(echo("working_dir", json!("/tmp"))),
+        operation("env", json!(["PATH=/tmp"])),
+        operation("working_dir", json!("/tmp")),
+        operation("base_dir", json!("/tmp")),
+        operation("environment", json!({ "PATH": "/tmp" })),
+        workflow,
+    ] {
+        let refused = control.ask(&request);
+        assert_eq!(refused["data"]["code"], "forbidden", "{request}: {refused}");
+    }
+    let good = control.ask(&run(echo("env", json!({}))));
+    assert_eq!(good["data"]["stdout"], "said\n", "{good}");
+}
+
+#[test]
 fn a_workflow_is_answered_in_its_exact_shape() {
     let home = permissive(r#"["/bin/sh -c"]"#);
     let mut control = Control::known(&home, &admin(&home));

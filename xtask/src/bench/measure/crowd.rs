@@ -27,8 +27,11 @@ use std::time::Duration;
 /// From one byte of a slow client to its next.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// Connections that are made again in one round.
-const AGAIN: usize = 500;
+/// A round is gone through in so many steps, so that the crowd does not come in one heap.
+const STEPS: usize = 50;
+
+/// Connections that are made again in one step: 500 a second.
+const AGAIN: usize = 10;
 
 pub(crate) struct Crowds<'a> {
     pub(crate) scratch: &'a Scratch,
@@ -152,23 +155,32 @@ fn keep(
     over: &AtomicBool,
     held: &AtomicUsize,
 ) {
+    let step = crowd.len().div_ceil(STEPS);
     while !over.load(Ordering::Relaxed) {
-        let mut left = AGAIN;
         let mut open = 0;
-        for member in &mut crowd {
-            if member.go_on(manner) {
-                open += 1;
-            } else if left > 0 {
-                left -= 1;
-                // One that cannot be had now is tried in the next round.
-                if let Ok(new) = Member::connect(address, manner) {
-                    *member = new;
-                }
-            }
+        for members in crowd.chunks_mut(step) {
+            open += go_on(members, address, manner);
+            std::thread::park_timeout(ROUND / STEPS as u32);
         }
         held.store(open, Ordering::Relaxed);
-        std::thread::park_timeout(ROUND);
     }
+}
+
+/// Returns how many of them were still connected.
+fn go_on(members: &mut [Member], address: SocketAddr, manner: Manner) -> usize {
+    let (mut left, mut open) = (AGAIN, 0);
+    for member in members {
+        if member.go_on(manner) {
+            open += 1;
+        } else if left > 0 {
+            left -= 1;
+            // One that cannot be had now is tried in the next round.
+            if let Ok(new) = Member::connect(address, manner) {
+                *member = new;
+            }
+        }
+    }
+    open
 }
 
 struct Member {

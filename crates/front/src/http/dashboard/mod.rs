@@ -142,11 +142,16 @@ async fn respond(
     let (parts, body) = request.into_parts();
     let visitor = visitor(&parts)?;
     let caller = caller::caller(&visitor, &parts.headers, Front::Web)?;
+    let entry = entry(path.op)?;
     let mut sent = match path.method {
         Method::Get | Method::Delete => {
             query::input(&query::Fields::new(), parts.uri.query().unwrap_or_default())?
         }
-        Method::Post => body::object(&visitor.shared, &parts.headers, body, MOST).await?,
+        Method::Post => {
+            visitor.may_ask(&caller, entry, &json!({ "service": name }))?;
+            let (shared, who) = (&visitor.shared, &caller.principal);
+            body::object(shared, who, &parts.headers, body, MOST).await?
+        }
     };
     if let Some(name) = name
         && sent.insert("service".into(), json!(name)).is_some()
@@ -154,7 +159,6 @@ async fn respond(
         return Err(Refusal::bad_input("'service' is in the path already"));
     }
     let input = Value::Object((path.input)(sent));
-    let entry = entry(path.op)?;
     let reply = visitor.dispatch(caller.clone(), entry, input).await?;
     if path.bare {
         return Ok((StatusCode::OK, reply.text));

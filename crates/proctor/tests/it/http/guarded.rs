@@ -49,6 +49,29 @@ fn a_name_that_is_not_ours_is_refused_on_every_route() {
 }
 
 #[test]
+fn what_is_turned_away_at_the_door_is_in_the_audit() {
+    let home = two();
+    let client = owner(&home);
+    for (header, value, operation, code) in [
+        ("Host", "evil.example", "http.request", "forbidden"),
+        ("Origin", "https://evil.example", "http.request", "forbidden"),
+        ("Sec-Fetch-Site", "cross-site", "http.request", "forbidden"),
+        ("Authorization", "Basic abc", "authenticate", "unauthenticated"),
+    ] {
+        let response = client.header(header, value).get("/api/v1/services");
+        assert!(matches!(response.status, 401 | 403), "{header}: {}", response.status);
+        let read = home.json(["audit", "read", "-n", "1"]);
+        let last = &read["entries"][0];
+        assert_eq!(
+            (&last["operation"], &last["code"]),
+            (&operation.into(), &code.into()),
+            "{header}: {read}"
+        );
+        assert_eq!((&last["who"], &last["front"]), (&"anonymous".into(), &"rest".into()), "{read}");
+    }
+}
+
+#[test]
 fn a_page_of_another_origin_is_refused_on_every_route() {
     let home = two();
     let port = home.port("http");

@@ -75,6 +75,32 @@ fn requests_that_can_be_read_in_two_ways_are_refused() {
 }
 
 #[test]
+fn a_body_is_not_waited_for_when_its_sender_may_do_nothing_with_it() {
+    let home = two();
+    let viewer = home.json(["token", "create", "eyes"])["secret"].as_str().unwrap().to_owned();
+    for path in
+        ["/api/v1/service/add", "/api/v1/services/web/stop", "/dashboard/api/system/restart"]
+    {
+        for (header, expected) in
+            [(String::new(), 401), (format!("Authorization: Bearer {viewer}\r\n"), 403)]
+        {
+            let mut stream = TcpStream::connect(("127.0.0.1", home.port("http"))).unwrap();
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nHost: localhost\r\n{header}Connection: close\r\n\
+                 Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            let mut answer = Vec::new();
+            drop(stream.read_to_end(&mut answer));
+            assert_eq!(Response::parse(&answer).unwrap().status, expected, "{path}");
+        }
+    }
+    let refused = home.json(["audit", "read", "--target", "web"]);
+    assert_eq!(refused["entries"].as_array().unwrap().len(), 2, "with what the path names");
+}
+
+#[test]
 fn bytes_of_every_length_and_kind_are_survived() {
     let home = two();
     let (port, daemon) = (home.port("http"), home.daemon_pid());

@@ -104,15 +104,17 @@ fn a_stream_ends_with_the_token_that_opened_it() {
     let last = std::iter::from_fn(|| stream.event()).last().unwrap();
     assert_eq!(field(&last, "event"), "error", "{last:?}");
     assert!(field(&last, "data").contains("unauthenticated"), "{last:?}");
+    let refused = home.json(["audit", "read", "--code", "unauthenticated"]);
+    assert_eq!(refused["entries"].as_array().unwrap().len(), 1, "said once: {refused}");
 }
 
 #[test]
-fn a_stream_of_something_unknown_says_so_and_ends() {
+fn a_stream_that_is_refused_never_begins() {
     let home = two();
-    let mut stream = nobody(&home).stream("/api/v1/services/nope/logs/stream");
-    let event = stream.event().unwrap();
-    assert!(field(&event, "data").contains("unknown_service"), "{event:?}");
-    assert_eq!(stream.event(), None);
+    let unknown = nobody(&home).get("/api/v1/services/nope/logs/stream");
+    assert_eq!((unknown.status, &unknown.json()["code"]), (404, &"unknown_service".into()));
+    let barred = nobody(&home).token("proctor_wrong").get("/api/v1/services/web/logs/stream");
+    assert_eq!((barred.status, &barred.json()["code"]), (401, &"unauthenticated".into()));
 }
 
 #[test]

@@ -1,0 +1,67 @@
+//! Room for what clients have sent and nobody has dealt with yet: so many KiB for all of them together.
+//!
+//! It is taken as bytes arrive, not when they are announced: a client that announces much and sends nothing takes nothing.
+
+use proctor_ops::error::{Code, OpError};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+const KIB: usize = 1024;
+
+/// What one client holds of it.
+pub(crate) struct Room {
+    all: Arc<Semaphore>,
+    held: Option<OwnedSemaphorePermit>,
+    /// This much takes no room.
+    free: usize,
+}
+
+impl Room {
+    pub(crate) fn new(all: Arc<Semaphore>, free: usize) -> Room {
+        Room { all, held: None, free }
+    }
+
+    /// Hold room for this many bytes and no more; false if there is none.
+    pub(crate) fn hold(&mut self, bytes: usize) -> bool {
+        let wanted = if bytes > self.free { bytes.div_ceil(KIB) } else { 0 };
+        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        if wanted <= held {
+            drop(self.held.as_mut().and_then(|held_now| held_now.split(held - wanted)));
+            return true;
+        }
+        let Ok(missing) = u32::try_from(wanted - held) else { return false };
+        let Ok(more) = Arc::clone(&self.all).try_acquire_many_owned(missing) else { return false };
+        match &mut self.held {
+            Some(held) => held.merge(more),
+            None => self.held = Some(more),
+        }
+        true
+    }
+}
+
+/// What somebody is told for whom there is none.
+pub(crate) fn none() -> OpError {
+    OpError::new(Code::Busy, "too much is being sent at once").help("try again in a moment")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_held_for_what_is_there_and_given_back() {
+        let all = Arc::new(Semaphore::new(8));
+        let mut first = Room::new(Arc::clone(&all), KIB);
+        let mut second = Room::new(Arc::clone(&all), KIB);
+        for (bytes, left) in [(0, 8), (KIB, 8), (KIB + 1, 6), (6 * KIB, 2), (3 * KIB, 5)] {
+            assert!(first.hold(bytes));
+            assert_eq!(all.available_permits(), left, "{bytes}");
+        }
+        assert!(second.hold(5 * KIB));
+        assert!(!first.hold(3 * KIB + 1) && !second.hold(9 * KIB));
+        assert_eq!(all.available_permits(), 0, "what was held is held");
+        assert!(second.hold(0));
+        drop(first);
+        assert_eq!(all.available_permits(), 8);
+    }
+}
