@@ -67,8 +67,8 @@ pub(super) fn check<B>(
 /// Let the page of another origin see the answer.
 pub(super) fn allow(foreign: Option<HeaderValue>, response: &mut Response<Body>) {
     let headers = response.headers_mut();
-    headers.append(VARY, HeaderValue::from_static("origin"));
     if let Some(origin) = foreign {
+        headers.append(VARY, HeaderValue::from_static("origin"));
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     }
