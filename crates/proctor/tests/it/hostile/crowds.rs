@@ -10,8 +10,8 @@ use std::net::TcpStream;
 /// Connections that a port may keep, those it has told to go, and a few descriptors of other work.
 const MOST_KEPT: u64 = 512 + 64 + 8;
 
-/// Of the daemon, for all that it keeps of such a crowd: a few KiB for each connection.
-const MOST_MEMORY: u64 = 16 << 20;
+/// Of the daemon, for all that it keeps of such a crowd: 32 KiB for each connection, and what the allocator adds.
+const MOST_MEMORY: u64 = 24 << 20;
 
 /// A single crowd for all the ports; `CROWD` makes it larger.
 fn crowd() -> usize {
