@@ -153,7 +153,9 @@ fn dependencies(package: &str, needed: &[&str]) -> Result<Vec<String>> {
     let mut depends = Command::new("apt-cache");
     depends.args(["depends", "--important", package]);
     let listed = output(depends)?;
-    let names = listed.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    // A bar before it says that the next would do as well.
+    let bare = |line| str::trim(line).trim_start_matches('|');
+    let names = listed.lines().map(bare).filter_map(|line| line.strip_prefix("Depends: "));
     let wanted = names.filter(|name| needed.iter().any(|start| name.starts_with(start)));
     Ok(wanted.map(str::to_owned).collect())
 }

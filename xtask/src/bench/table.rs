@@ -47,7 +47,7 @@ fn introduction(options: &Options, facts: &[(&'static str, String)]) -> String {
     format!(
         "# Benchmarks\n\nWritten by `cargo xtask bench --write`: everything in one run on one machine ({}). \
          The ratios are what to look at; times depend on the machine. Each figure was taken {repeats} \
-         (of peers, all but log capture once); the median is compared.\n\n{quick}",
+         (of peers once); the median is compared.\n\n{quick}",
         facts.join(", ")
     )
 }
