@@ -1,8 +1,10 @@
 //! Fifty secrets, planted wherever secrets are: none is seen in what Proctor says, writes down or logs.
 
 use crate::support::{LIMIT, wait_state};
-use proctor_testkit::{Home, finish, victim};
+use proctor_testkit::{Home, Http, finish, victim};
 use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 /// Everything that was said, and every secret there is.
@@ -98,7 +100,8 @@ fn files(home: &Path) -> String {
 
 #[test]
 fn fifty_planted_secrets_are_seen_nowhere() {
-    let scene = Scene { home: Home::new(), planted: RefCell::default(), said: RefCell::default() };
+    let scene =
+        Scene { home: Home::listening(), planted: RefCell::default(), said: RefCell::default() };
     let environment = environment(&scene);
     let dotenv = format!("DOTENV_TOKEN={}\n", scene.secret("dotenv"));
     scene.home.write(".env", &dotenv);
@@ -130,10 +133,11 @@ fn fifty_planted_secrets_are_seen_nowhere() {
         &["token", "list"],
         &["token", "path"],
         &["logs", "web"],
-        &["down"],
     ] {
         run(words);
     }
+    over_the_network(&scene, first.trim_end());
+    run(&["down"]);
     let planted = scene.planted.take();
     assert!(planted.len() >= 50, "only {} were planted", planted.len());
     let (said, files) = (scene.said.take(), files(scene.home.path()));
@@ -145,6 +149,37 @@ fn fifty_planted_secrets_are_seen_nowhere() {
         [("said", &said), ("written", &files)].into_iter().flat_map(seen).collect();
     assert!(seen.is_empty(), "seen:\n{}", seen.join("\n"));
     assert!(said.contains("***") && files.contains("service.up"), "the test looks at nothing");
+}
+
+/// What the ports say, to somebody without a token and to an admin.
+fn over_the_network(scene: &Scene, token: &str) {
+    let nameless = Http::at(scene.home.port("http"));
+    let say = |text: &[u8]| scene.said.borrow_mut().push_str(&String::from_utf8_lossy(text));
+    for client in [nameless.clone(), nameless.token(token)] {
+        for path in [
+            "/api/v1/services",
+            "/api/v1/services/web",
+            "/api/v1/operations",
+            "/api/v1/config",
+            "/api/v1/tokens",
+            "/api/v1/audit",
+            "/metrics",
+            "/health",
+            "/dashboard/api/system/status",
+            "/dashboard/api/logs",
+        ] {
+            say(&client.get(path).body);
+        }
+    }
+    let mut stream = TcpStream::connect(("127.0.0.1", scene.home.port("tcp"))).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let asked = format!(
+        "status\n\"Status\"\nauth {token}\nstatus web\nconfig\n{{\"op\":\"config.show\"}}\naudit read -n 1000\n\"Status\"\nquit\n"
+    );
+    stream.write_all(asked.as_bytes()).unwrap();
+    let mut answers = Vec::new();
+    stream.read_to_end(&mut answers).unwrap();
+    say(&answers);
 }
 
 /// Services and commands that are given by requests.
