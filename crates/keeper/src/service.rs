@@ -10,7 +10,7 @@ use proctor_core::wire::{PhaseView, RunView, ServiceState};
 use proctor_sys::process::Process;
 use proctor_sys::spawn::Spawned;
 use proctor_sys::tree::Tree;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -209,7 +209,7 @@ impl Run {
 pub(crate) struct Services {
     /// Boxed: the nodes of a tree are half empty.
     slots: BTreeMap<u32, Box<Service>>,
-    names: HashMap<ServiceName, u32>,
+    names: BTreeMap<ServiceName, u32>,
     /// Numbers are not used again: an event on its way for a forgotten service must not meet a new one.
     next: u32,
     /// Those of the service that was defined last.

@@ -10,7 +10,7 @@ use proctor_core::name::RunId;
 use proctor_core::spec::LogSpec;
 use proctor_core::time::Mono;
 use proctor_sys::poll::{Interest, Poller, Ready};
-use proctor_sys::{clock, socket};
+use proctor_sys::{clock, memory, socket};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -233,11 +233,18 @@ impl Worker {
 
     /// Nothing else is to be done: mark the starts of some services that have not written anything yet.
     fn mark_some(&mut self, most: u32) {
+        /// So many at once took memory that is not needed again soon.
+        const MANY: usize = 256;
         for _ in 0..most {
-            let Some(slot) = self.unmarked.pop_front() else { return };
+            let Some(slot) = self.unmarked.pop_front() else { break };
             if let Some(lane) = self.lanes.get_mut(&slot) {
                 lane.mark_start_and_close();
             }
+        }
+        if self.unmarked.is_empty() && self.unmarked.capacity() >= MANY {
+            self.unmarked = VecDeque::new();
+            memory::give_back();
+            memory::let_go_of_code();
         }
     }
 
