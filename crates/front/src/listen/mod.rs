@@ -1,7 +1,7 @@
 //! A listener on the network: bound where the configuration says, moved when it says something else, tried again while
 //! somebody else has the port. What is spoken on a connection is the business of `http` and `tcp`.
 //!
-//! Connections are bounded by [`seats`]: a newcomer takes the place of whoever has been idle longest, so that clients which
+//! Connections are bounded by `seats`: a newcomer takes the place of whoever has been idle longest, so that clients which
 //! connect and say nothing keep nobody out.
 
 mod seats;

@@ -42,7 +42,7 @@ pub struct Call {
 pub enum Shape {
     /// That of the operation.
     AsItIs,
-    /// One service of [`crate::legacy`], or a map of them.
+    /// One service of `crate::legacy`, or a map of them.
     Status(Asked),
     /// `{"healthy":…}`: that something is not well is an answer, and no failure to answer.
     Health,

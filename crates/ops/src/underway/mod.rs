@@ -1,6 +1,6 @@
 //! Operations that take a while: each has an id, says how far it has got, and can be cancelled.
 //!
-//! `dispatch` runs every such operation through [`Underway::follow`], whoever asked and whether or not they wait. With
+//! `dispatch` runs every such operation through `Underway::follow`, whoever asked and whether or not they wait. With
 //! `background` in its input an operation is answered at once with its id and goes on by itself. To cancel one is to drop its
 //! work where it waits: what the keeper was told by then stays told, and a command that it runs is killed.
 //! What is over is kept for a while, bounded in number, age and size.
