@@ -31,9 +31,9 @@ const FOLDER: &str = "target/llvm-cov-target";
 pub(crate) fn run() -> Result<()> {
     let root = root()?;
     install_llvm_tools()?;
-    let folder = root.join(FOLDER);
-    let cover =
-        |args: &[&str]| Ok::<_, Error>(prepared(tool::subcommand("llvm-cov", args)?, &folder));
+    let (folder, host) = (root.join(FOLDER), host()?);
+    let prepared = |command| prepared(command, &folder, &host);
+    let cover = |args: &[&str]| Ok::<_, Error>(prepared(tool::subcommand("llvm-cov", args)?));
     let counting = environment(&output(cover(&["show-env"])?)?);
     let counted = |mut command: Command| {
         command.envs(counting.clone());
@@ -41,7 +41,7 @@ pub(crate) fn run() -> Result<()> {
     };
     // Old counts, and old programs: their lines are those of files that have changed since.
     succeed(counted(cover(&["clean", "--workspace"])?))?;
-    let tests = prepared(cargo(&["test", "--workspace", "--no-fail-fast"])?, &folder);
+    let tests = prepared(cargo(&["test", "--workspace", "--no-fail-fast"])?);
     let tested = succeed(counted(tests));
     for package in std::fs::read_dir(root.join("crates"))?.flatten() {
         sweep(&package.path())?;
@@ -51,12 +51,22 @@ pub(crate) fn run() -> Result<()> {
     report(&root, &Counts::parse(&lines)?)
 }
 
-fn prepared(mut command: Command, folder: &Path) -> Command {
+/// What this machine is called. `cargo llvm-cov` does not know the word of our configuration that means it.
+fn host() -> Result<String> {
+    let mut rustc = Command::new("rustc");
+    rustc.arg("-vV");
+    let said = output(rustc)?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not say what machine this is")?.to_owned())
+}
+
+fn prepared(mut command: Command, folder: &Path, host: &str) -> Command {
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     command
         .env("RUSTFLAGS", format!("{flags} {MOVABLE_COUNTERS}"))
         .env("LLVM_PROFILE_FILE_NAME", PROFILE)
-        .env("CARGO_TARGET_DIR", folder);
+        .env("CARGO_TARGET_DIR", folder)
+        .env("CARGO_BUILD_TARGET", host);
     command
 }
 
