@@ -1,4 +1,5 @@
-//! The way into every operation: decode → authorise → limit → audit → run → encode. Every front takes it.
+//! The way into every operation: find → authorise → decode → authorise by what was decoded → limit → audit → run → encode.
+//! Every front takes it.
 //!
 //! What changes the world is written into the audit before it begins and after it ended, and is finished even if who asked
 //! for it goes away: half of it would be worse than one nobody hears about.

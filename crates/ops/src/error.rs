@@ -83,16 +83,28 @@ pub struct Row {
     pub exit: u8,
     /// The status of an HTTP answer.
     pub http: u16,
+    /// The JSON-RPC error that MCP has for it; `None`: a tool's result with `isError`, which the assistant reads.
+    pub rpc: Option<i32>,
     pub meaning: &'static str,
 }
 
 const fn row(code: Code, name: &'static str, exit: u8, http: u16, meaning: &'static str) -> Row {
-    Row { code, name, exit, http, meaning }
+    Row { code, name, exit, http, rpc: None, meaning }
 }
+
+impl Row {
+    const fn rpc(self, number: i32) -> Row {
+        Row { rpc: Some(number), ..self }
+    }
+}
+
+/// What JSON-RPC calls an error of the server itself, and MCP a tool that does not exist.
+const INTERNAL: i32 = -32603;
+const UNKNOWN_TOOL: i32 = -32602;
 
 pub const TABLE: &[Row] = &[
     row(Code::Failed, "failed", 1, 422, "it could not be done; the message says why"),
-    row(Code::Internal, "internal", 1, 500, "a mistake in Proctor itself"),
+    row(Code::Internal, "internal", 1, 500, "a mistake in Proctor itself").rpc(INTERNAL),
     row(Code::Forbidden, "forbidden", 1, 403, "this caller may not do that"),
     row(
         Code::Unauthenticated,
@@ -112,7 +124,8 @@ pub const TABLE: &[Row] = &[
     row(Code::BadInput, "bad_input", 2, 400, "the request itself is wrong"),
     row(Code::TooLarge, "too_large", 2, 413, "the request is too large"),
     row(Code::InvalidMode, "invalid_mode", 2, 400, "there is no such runtime mode"),
-    row(Code::UnknownOperation, "unknown_operation", 2, 404, "there is no such operation"),
+    row(Code::UnknownOperation, "unknown_operation", 2, 404, "there is no such operation")
+        .rpc(UNKNOWN_TOOL),
     row(Code::UnknownService, "unknown_service", 3, 404, "no service or group has that name"),
     row(Code::NotFound, "not_found", 3, 404, "no such thing; the message says what"),
     row(Code::NotRunning, "not_running", 4, 409, "the service does not run"),
@@ -142,13 +155,15 @@ pub const TABLE: &[Row] = &[
 /// The table as a page of the documentation.
 pub fn reference() -> String {
     let mut text = String::from(
-        "# Errors\n\nMade by `cargo xtask gen`. Every front answers with the code, in JSON as `code`; a command exits with the number, \
-         HTTP has the status.\n\n| code | exit | HTTP | meaning |\n|---|---|---|---|\n",
+        "# Errors\n\nMade by `cargo xtask gen`. Every front answers with the code, in JSON as `code` (over TCP in `data`); a command \
+         exits with the number, HTTP has the status, MCP the JSON-RPC error or a tool's result with `isError`.\n\n\
+         | code | exit | HTTP | MCP | meaning |\n|---|---|---|---|---|\n",
     );
     for row in TABLE {
+        let Row { name, exit, http, rpc, meaning, .. } = row;
+        let mcp = rpc.map_or_else(|| "`isError`".to_owned(), |number| number.to_string());
         // Writing to a String cannot fail.
-        let _ =
-            writeln!(text, "| `{}` | {} | {} | {} |", row.name, row.exit, row.http, row.meaning);
+        let _ = writeln!(text, "| `{name}` | {exit} | {http} | {mcp} | {meaning} |");
     }
     text
 }

@@ -87,6 +87,20 @@ impl Patience {
     }
 }
 
+/// Whether CPU and memory of services are looked at.
+#[derive(Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Measured {
+    /// CPU and memory also of more than 100 services
+    #[arg(long, conflicts_with = "no_usage")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub usage: bool,
+    /// Leave out CPU and memory, which cost a look at every process
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_usage: bool,
+}
+
 /// A wait that somebody asked for, within what is allowed.
 pub(crate) fn seconds_of(field: &str, seconds: f64) -> Result<Duration, OpError> {
     Duration::try_from_secs_f64(seconds).ok().filter(|wait| *wait <= LONGEST_WAIT).ok_or_else(

@@ -1,14 +1,11 @@
 //! The socket: requests in, answers out, and what becomes of clients that misbehave.
 
-use crate::script::{Daemon, now};
+use crate::script::{Daemon, holding, now};
 use proctor_ops::error::{Code, OpError};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
-use tokio::sync::Notify;
 
 /// Only a failing test waits this long.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -101,39 +98,9 @@ fn a_client_that_said_its_last_word_still_gets_the_answer() {
     assert_eq!(answer(&mut reader)["ok"]["op"], "service.list");
 }
 
-/// Tells when it is dropped.
-struct Told(Sender<&'static str>, &'static str);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        // A test that has ended does not listen any more.
-        let _ = self.0.send(self.1);
-    }
-}
-
 #[test]
 fn a_client_that_vanishes_ends_its_long_poll_but_not_a_change() {
-    let (sender, told) = channel();
-    let release = Arc::new(Notify::new());
-    let held = release.clone();
-    let daemon = Daemon::new(move |op, _| {
-        let (sender, held) = (sender.clone(), held.clone());
-        match op {
-            "log.read" => Box::pin(async move {
-                let _dropped = Told(sender.clone(), "poll ended");
-                sender.send("poll begun").unwrap();
-                std::future::pending().await
-            }),
-            "service.list" => now(Ok(json!({}))),
-            _ => Box::pin(async move {
-                let _dropped = Told(sender.clone(), "change dropped");
-                sender.send("change begun").unwrap();
-                held.notified().await;
-                sender.send("change done").unwrap();
-                Ok(json!({}))
-            }),
-        }
-    });
+    let (daemon, told, release) = holding();
     // Also if it had said already what it wanted to know next.
     for requests in [1, 2, 1000] {
         let (mut stream, reader) = connect(&daemon);

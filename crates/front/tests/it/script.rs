@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc::{self, Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send>>;
 type Script = Box<dyn Fn(&str, &Value) -> Answer + Send + Sync>;
@@ -205,4 +206,41 @@ pub(crate) fn line(service: &str, stream: &str, text: &str) -> Value {
     json!({
         "service": service, "at": "2026-03-01T14:05:03Z", "stream": stream, "run": "5f0", "kind": "line", "text": text,
     })
+}
+
+/// Tells when it is dropped.
+struct Told(Sender<&'static str>, &'static str);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        // A test that has ended does not listen any more.
+        let _ = self.0.send(self.1);
+    }
+}
+
+/// A daemon that never answers `log.read`, lists at once, and holds every other request until it is released. It tells what
+/// becomes of them.
+pub(crate) fn holding() -> (Daemon, Receiver<&'static str>, Arc<Notify>) {
+    let (sender, told) = channel();
+    let release = Arc::new(Notify::new());
+    let held = release.clone();
+    let daemon = Daemon::new(move |op, _| {
+        let (sender, held) = (sender.clone(), held.clone());
+        match op {
+            "log.read" => Box::pin(async move {
+                let _dropped = Told(sender.clone(), "poll ended");
+                sender.send("poll begun").unwrap();
+                std::future::pending().await
+            }),
+            "service.list" => now(Ok(json!({}))),
+            _ => Box::pin(async move {
+                let _dropped = Told(sender.clone(), "change dropped");
+                sender.send("change begun").unwrap();
+                held.notified().await;
+                sender.send("change done").unwrap();
+                Ok(json!({}))
+            }),
+        }
+    });
+    (daemon, told, release)
 }

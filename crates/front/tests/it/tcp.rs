@@ -1,15 +1,12 @@
 //! The control port: commands in, answers out, and what becomes of clients that misbehave.
 
-use crate::script::{ADMIN, Daemon, TOKEN, never, now, report, service};
+use crate::script::{ADMIN, Daemon, TOKEN, holding, never, now, report, service};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Front, Principal};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
-use tokio::sync::Notify;
 
 /// Only a failing test waits this long.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -310,39 +307,9 @@ fn long_lines_have_room_for_all_together() {
     assert_eq!(next.json()["success"], true, "room is given back");
 }
 
-/// Tells when it is dropped.
-struct Told(Sender<&'static str>, &'static str);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        // A test that has ended does not listen any more.
-        let _ = self.0.send(self.1);
-    }
-}
-
 #[test]
 fn a_client_that_vanishes_ends_its_long_poll_but_not_a_change() {
-    let (sender, told) = channel();
-    let release = Arc::new(Notify::new());
-    let held = release.clone();
-    let daemon = Daemon::new(move |op, _| {
-        let (sender, held) = (sender.clone(), held.clone());
-        match op {
-            "log.read" => Box::pin(async move {
-                let _dropped = Told(sender.clone(), "poll ended");
-                sender.send("poll begun").unwrap();
-                std::future::pending().await
-            }),
-            "service.list" => now(Ok(json!({}))),
-            _ => Box::pin(async move {
-                let _dropped = Told(sender.clone(), "change dropped");
-                sender.send("change begun").unwrap();
-                held.notified().await;
-                sender.send("change done").unwrap();
-                Ok(json!({}))
-            }),
-        }
-    });
+    let (daemon, told, release) = holding();
     for requests in [1, 2, 500] {
         let mut client = Client::connect(&daemon);
         client.say("{\"op\":\"log.read\"}\n".repeat(requests).trim_end());

@@ -1,6 +1,7 @@
 //! `service.list`: every service in one line each.
 
 use crate::error::OpError;
+use crate::input::Measured;
 use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::operations::status::{Measure, measure, say_unmeasured, statuses};
 use crate::show::{Page, Show};
@@ -22,14 +23,9 @@ pub struct Input {
     #[arg(long, value_name = "STATE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<State>,
-    /// CPU and memory also of more than 100 services
-    #[arg(long, conflicts_with = "no_usage")]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub usage: bool,
-    /// Leave out CPU and memory, which cost a look at every process
-    #[arg(long)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub no_usage: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub measured: Measured,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +56,7 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let names = names(context, &input.group)?;
-        let measure = measure(input.usage, input.no_usage, names.len());
+        let measure = measure(&input.measured, names.len());
         let generation = context.engine.read(|view| view.generation);
         let mut services = statuses(context, &names, measure == Measure::All).await;
         services.retain(|service| input.state.is_empty() || input.state.contains(&service.state));

@@ -4,6 +4,7 @@ use super::health::ServiceHealth;
 use super::status::{Measure, measure, statuses};
 use crate::counters::{CLASSES, Count};
 use crate::error::OpError;
+use crate::input::Measured;
 use crate::moment::{bytes, seconds_between, span};
 use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
@@ -19,14 +20,9 @@ pub struct Metrics;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// CPU and memory also of more than 100 services
-    #[arg(long, conflicts_with = "no_usage")]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub usage: bool,
-    /// Leave out CPU and memory, which cost a look at every process
-    #[arg(long)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub no_usage: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub measured: Measured,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -117,7 +113,7 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let names: Vec<ServiceName> =
             context.engine.read(|view| view.services.keys().cloned().collect());
-        let measured = measure(input.usage, input.no_usage, names.len()) == Measure::All;
+        let measured = measure(&input.measured, names.len()) == Measure::All;
         let services = statuses(context, &names, measured).await;
         let services = services.iter().map(|one| (one.name.clone(), ServiceMetrics::of(one)));
         Ok(Output {

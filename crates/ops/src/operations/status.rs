@@ -1,6 +1,7 @@
 //! `service.status`: all that is known of services.
 
 use crate::error::{Code, OpError};
+use crate::input::Measured;
 use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show};
 use crate::status::{ServiceStatus, State, detail, overview};
@@ -22,14 +23,9 @@ pub struct Input {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub check: bool,
-    /// CPU and memory also of more than 100 services
-    #[arg(long, conflicts_with = "no_usage")]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub usage: bool,
-    /// Leave out CPU and memory, which cost a look at every process
-    #[arg(long)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub no_usage: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub measured: Measured,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -65,7 +61,7 @@ Examples:
             input.names.is_empty() && context.engine.read(|view| view.services.is_empty());
         let names = if nothing_yet { Vec::new() } else { context.engine.select(words)? };
         let generation = context.engine.read(|view| view.generation);
-        let measure = measure(input.usage, input.no_usage, names.len());
+        let measure = measure(&input.measured, names.len());
         let services = statuses(context, &names, measure == Measure::All).await;
         let good = input.check.then(|| services.iter().all(is_good));
         Ok(Output { generation, good, services, unmeasured: measure == Measure::TooMany })
@@ -89,8 +85,8 @@ pub(crate) enum Measure {
     TooMany,
 }
 
-pub(crate) fn measure(usage: bool, no_usage: bool, services: usize) -> Measure {
-    match (no_usage, usage) {
+pub(crate) fn measure(asked: &Measured, services: usize) -> Measure {
+    match (asked.no_usage, asked.usage) {
         (true, _) => Measure::None,
         (false, false) if services > MEASURED_UNASKED => Measure::TooMany,
         (false, _) => Measure::All,
@@ -155,7 +151,7 @@ mod tests {
             (true, true, 1000, Measure::None),
         ] {
             assert_eq!(
-                measure(usage, no_usage, services),
+                measure(&Measured { usage, no_usage }, services),
                 expected,
                 "{usage} {no_usage} {services}"
             );
