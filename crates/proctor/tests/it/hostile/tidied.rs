@@ -128,7 +128,8 @@ fn a_second_keeper_does_not_get_in_although_the_first_cannot_see_that_its_folder
     remove(&home.path().join("run"));
     let (_, said) = home.fail(["daemon", "start"]);
     assert!(said.contains(&format!("another keeper (pid {keeper})")), "{said}");
-    for pid in [keeper, daemon] {
+    // The keeper last: it ends this daemon as soon as it sees what happened.
+    for pid in [daemon, keeper] {
         proctor_testkit::signal(pid, rustix::process::Signal::CONT);
     }
     wait_until("it answers", LIMIT, || home.run(["list"]).status.success());
