@@ -1,8 +1,8 @@
 //! The command line: the first front. One command for each operation of the table, and a few that are
 //! made of several (`up` in the foreground, `logs -f`, `run`).
 //!
-//! It starts in about a millisecond: no runtime, no patterns compiled, and the arguments of a command are built only
-//! when that command is called.
+//! It starts in less than a millisecond: no runtime, no patterns compiled, the arguments of a command are built only when that
+//! command is called, and not even then if it is as plain as most are (`plain`).
 
 mod caller;
 mod daemon;
@@ -10,6 +10,7 @@ mod events;
 mod interrupt;
 mod logs;
 mod operate;
+mod plain;
 mod progress;
 mod reference;
 mod run;
@@ -78,6 +79,9 @@ pub(crate) type Ended = Result<u8, Failure>;
 /// Run the command that this process was called with.
 pub fn main(launch: &dyn Launch) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = plain::answered(&words) {
+        return code;
+    }
     let matches = match tree::parse(&words) {
         Ok(matches) => matches,
         Err(error) => return misused(&error, words.iter().any(|word| word == "--json")),
@@ -101,7 +105,7 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &dyn Launch) -> Ended 
     if word == "completions" {
         return tree::completions(arguments, terminal);
     }
-    let mut session = Session::new(home(matches)?, launch, terminal);
+    let mut session = Session::new(home(matches.get_one::<PathBuf>("home"))?, launch, terminal);
     match (word, arguments.subcommand()) {
         ("up", _) => up::up(&mut session, arguments),
         ("events", _) => events::events(&mut session, arguments),
@@ -125,9 +129,9 @@ fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) 
 }
 
 /// `--home`, `PROCTOR_HOME`, or where this user's Proctor lives.
-fn home(matches: &ArgMatches) -> Result<Home, OpError> {
-    let given = matches.get_one::<PathBuf>("home").cloned();
+fn home(given: Option<&PathBuf>) -> Result<Home, OpError> {
     let explicit = given
+        .cloned()
         .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
     let explicit =
         explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
