@@ -27,3 +27,4 @@ pub mod status;
 mod subject;
 pub mod table;
 pub mod underway;
+mod waiting;
