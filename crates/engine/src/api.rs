@@ -86,6 +86,8 @@ pub struct ServiceView {
     pub working_dir: String,
     pub autostart: bool,
     pub port: Option<u16>,
+    /// `http://host:port` of its health check.
+    pub origin: Option<String>,
     /// Meant when no service is named.
     pub primary: bool,
     /// `None` until the keeper has confirmed the definition.
@@ -111,7 +113,7 @@ pub enum Health {
 }
 
 /// Of the whole tree of a service.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
     /// Of one core; since the last look, or since the run began if nobody looked before.
     pub cpu_percent: f64,
@@ -119,6 +121,8 @@ pub struct Usage {
     /// Proportional set size where it can be read, else resident set size.
     pub memory_bytes: u64,
     pub processes: u32,
+    /// The TCP ports that it listens on; `None`: nobody asked.
+    pub ports: Option<Vec<u16>>,
 }
 
 /// A port that a service should listen on.
@@ -363,9 +367,9 @@ impl Engine {
         self.inner.link.ask(Ask::Signal(name.clone(), signal, whom)).await
     }
 
-    /// CPU and memory of the trees of these services, sampled now.
-    pub async fn usage(&self, names: &[ServiceName]) -> BTreeMap<ServiceName, Usage> {
-        self.inner.meter.usage(&self.inner.registry, names).await
+    /// CPU and memory of the trees of these services, sampled now; with `ports`, where they listen, too.
+    pub async fn usage(&self, names: &[ServiceName], ports: bool) -> BTreeMap<ServiceName, Usage> {
+        self.inner.meter.usage(&self.inner.registry, names, ports).await
     }
 
     /// How it is about each of these ports of services, now. A service without a run listens nowhere.

@@ -213,11 +213,19 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
         working_dir: def.working_dir.clone(),
         autostart: def.autostart,
         port: def.port,
+        origin: def.health.as_ref().map(|health| origin(&health.url).to_owned()),
         primary: def.primary,
         state,
         health: checked.then(|| health.unwrap_or(Health::Unknown)),
         stale: false,
     }
+}
+
+/// `http://host:port` of a URL.
+fn origin(url: &str) -> &str {
+    let from = url.find("://").map_or(0, |at| at + 3);
+    let end = url[from..].find(['/', '?', '#']).map_or(url.len(), |at| from + at);
+    &url[..end]
 }
 
 /// A service of which only the keeper knows something.
@@ -231,6 +239,7 @@ pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
         working_dir: String::new(),
         autostart: false,
         port: None,
+        origin: None,
         primary: false,
         state: None,
         health: None,

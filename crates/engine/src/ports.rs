@@ -9,10 +9,19 @@ use proctor_core::wire::RunView;
 use proctor_sys::port::{self, Listening};
 use proctor_sys::tree::Census;
 use std::cell::LazyCell;
+use std::collections::BTreeSet;
+
+/// The ports that the processes of a run listen on.
+pub(crate) fn of(run: &RunView, members: &[u32], listening: &Listening) -> Vec<u16> {
+    let elsewhere = listening.elsewhere(run.pid);
+    let there = elsewhere.as_ref().unwrap_or(listening);
+    let ports: BTreeSet<u16> = members.iter().flat_map(|pid| there.ports(*pid)).collect();
+    ports.into_iter().collect()
+}
 
 /// How it is about one port of one run. That nobody listens on it is found without looking at processes.
 pub(crate) fn look(run: &RunView, port: u16, listening: &Listening) -> PortSeen {
-    let elsewhere = Listening::elsewhere(run.pid);
+    let elsewhere = listening.elsewhere(run.pid);
     let there = elsewhere.as_ref().unwrap_or(listening);
     if !there.on(port) {
         return PortSeen::Closed;
@@ -47,6 +56,8 @@ mod tests {
         let now = Listening::now();
         assert_eq!(look(&run(me), port, &now), PortSeen::Open);
         assert_eq!(look(&run(me), 0, &now), PortSeen::Closed);
+        assert!(of(&run(me), &[me, u32::MAX], &now).contains(&port));
+        assert_eq!(of(&run(me), &[u32::MAX], &now), [0; 0]);
         let by = match look(&run(u32::MAX), port, &now) {
             PortSeen::Taken { by } => by.unwrap(),
             seen @ (PortSeen::Open | PortSeen::Closed) => panic!("{seen:?}"),

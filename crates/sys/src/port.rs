@@ -3,7 +3,7 @@
 //! Asking means binding for a moment without listening, so nobody can connect to the question. The answer is about
 //! now: whether the service gets the port is decided when it binds.
 
-use crate::proc;
+use crate::{proc, sockdiag};
 use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 use std::collections::{BTreeSet, HashMap};
@@ -12,6 +12,7 @@ use std::fs;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 /// The addresses a development server binds; any of them in use means that starting it would fail.
 const ADDRESSES: [IpAddr; 3] = [
@@ -51,6 +52,8 @@ pub fn holder(port: u16) -> Option<String> {
 
 /// Every TCP socket that listens at one moment, for finding those of many processes.
 pub struct Listening {
+    /// The network it is about.
+    network: Option<PathBuf>,
     /// Inode → port.
     sockets: HashMap<u64, u16>,
 }
@@ -58,20 +61,24 @@ pub struct Listening {
 impl Listening {
     /// Of our own network.
     pub fn now() -> Listening {
-        Listening::read("/proc/net")
+        let network = network("self");
+        match sockdiag::listening() {
+            Some(sockets) => Listening { network, sockets: sockets.into_iter().collect() },
+            None => Listening::read("/proc/net", network),
+        }
     }
 
-    /// Of the network that a process is in, if that is another one.
-    pub fn elsewhere(pid: u32) -> Option<Listening> {
-        let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
-        let theirs = network(&pid.to_string())?;
-        (theirs != network("self")?).then(|| Listening::read(&format!("/proc/{pid}/net")))
+    /// Of the network that a process is in, if that is another one than this is about.
+    pub fn elsewhere(&self, pid: u32) -> Option<Listening> {
+        let theirs = network(&pid.to_string());
+        let another = theirs.is_some() && self.network.is_some() && theirs != self.network;
+        another.then(|| Listening::read(&format!("/proc/{pid}/net"), theirs))
     }
 
-    fn read(folder: &str) -> Listening {
+    fn read(folder: &str, network: Option<PathBuf>) -> Listening {
         let tables = ["tcp", "tcp6"].map(|table| fs::read(format!("{folder}/{table}")));
         let sockets = tables.iter().flatten().flat_map(|table| listeners(table)).collect();
-        Listening { sockets }
+        Listening { network, sockets }
     }
 
     /// Does anybody listen on this port?
@@ -103,6 +110,11 @@ impl Listening {
         }
         found
     }
+}
+
+/// What the kernel calls the network that a process is in.
+fn network(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/net")).ok()
 }
 
 fn in_use(address: SocketAddr) -> bool {
@@ -179,9 +191,18 @@ mod tests {
     }
 
     #[test]
+    fn the_list_of_the_kernel_says_the_same() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let listed = Listening::read("/proc/net", None);
+        assert!(listed.has(std::process::id(), port));
+    }
+
+    #[test]
     fn the_network_of_this_process_is_no_other() {
-        assert!(Listening::elsewhere(std::process::id()).is_none());
-        assert!(Listening::elsewhere(u32::MAX).is_none());
+        let here = Listening::now();
+        assert!(here.elsewhere(std::process::id()).is_none());
+        assert!(here.elsewhere(u32::MAX).is_none());
     }
 
     #[test]

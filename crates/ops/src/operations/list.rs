@@ -26,6 +26,10 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub measured: Measured,
+    /// The TCP ports that they listen on, also of more than 4 services
+    #[arg(long, conflicts_with = "no_usage")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ports: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,9 +60,9 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let names = names(context, &input.group)?;
-        let measure = measure(&input.measured, names.len());
+        let measure = measure(&input.measured, input.ports, names.len());
         let generation = context.engine.read(|view| view.generation);
-        let mut services = statuses(context, &names, measure == Measure::All).await;
+        let mut services = statuses(context, &names, measure).await;
         services.retain(|service| input.state.is_empty() || input.state.contains(&service.state));
         Ok(Output { generation, services, unmeasured: measure == Measure::TooMany })
     }

@@ -26,6 +26,10 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub measured: Measured,
+    /// The TCP ports that they listen on, also of more than 4 services
+    #[arg(long, conflicts_with = "no_usage")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ports: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,8 +65,8 @@ Examples:
             input.names.is_empty() && context.engine.read(|view| view.services.is_empty());
         let names = if nothing_yet { Vec::new() } else { context.engine.select(words)? };
         let generation = context.engine.read(|view| view.generation);
-        let measure = measure(&input.measured, names.len());
-        let services = statuses(context, &names, measure == Measure::All).await;
+        let measure = measure(&input.measured, input.ports, names.len());
+        let services = statuses(context, &names, measure).await;
         let good = input.check.then(|| services.iter().all(is_good));
         Ok(Output { generation, good, services, unmeasured: measure == Measure::TooMany })
     }
@@ -76,20 +80,26 @@ fn is_good(service: &ServiceStatus) -> bool {
 /// Each costs a look at its processes, and that of a thousand takes far longer than all the rest of an answer.
 const MEASURED_UNASKED: usize = 100;
 
-/// Which services are measured.
+/// Each costs a look at the open files of all its processes.
+const PORTS_UNASKED: usize = 4;
+
+/// What is measured of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
-    All,
+    Usage,
+    UsageAndPorts,
     None,
     /// None, though nobody said so: there are too many of them.
     TooMany,
 }
 
-pub(crate) fn measure(asked: &Measured, services: usize) -> Measure {
-    match (asked.no_usage, asked.usage) {
-        (true, _) => Measure::None,
-        (false, false) if services > MEASURED_UNASKED => Measure::TooMany,
-        (false, _) => Measure::All,
+pub(crate) fn measure(asked: &Measured, ports: bool, services: usize) -> Measure {
+    match (asked.no_usage, asked.usage, ports) {
+        (true, _, _) => Measure::None,
+        (false, _, true) => Measure::UsageAndPorts,
+        (false, false, false) if services > MEASURED_UNASKED => Measure::TooMany,
+        (false, _, false) if services > PORTS_UNASKED => Measure::Usage,
+        (false, _, false) => Measure::UsageAndPorts,
     }
 }
 
@@ -102,9 +112,13 @@ pub(crate) fn say_unmeasured(page: &mut Page) {
 pub(crate) async fn statuses(
     context: &Context,
     names: &[ServiceName],
-    usage: bool,
+    measure: Measure,
 ) -> Vec<ServiceStatus> {
-    let usage = if usage { context.engine.usage(names).await } else { BTreeMap::new() };
+    let usage = match measure {
+        Measure::Usage => context.engine.usage(names, false).await,
+        Measure::UsageAndPorts => context.engine.usage(names, true).await,
+        Measure::None | Measure::TooMany => BTreeMap::new(),
+    };
     let now = proctor_sys::clock::now();
     let mut services = Vec::with_capacity(names.len());
     context.engine.read(|view| {
@@ -143,18 +157,18 @@ mod tests {
 
     #[test]
     fn many_services_are_measured_only_if_somebody_asks() {
-        for (usage, no_usage, services, expected) in [
-            (false, false, 100, Measure::All),
-            (false, false, 101, Measure::TooMany),
-            (true, false, 1000, Measure::All),
-            (false, true, 1, Measure::None),
-            (true, true, 1000, Measure::None),
+        for (usage, no_usage, ports, services, expected) in [
+            (false, false, false, 4, Measure::UsageAndPorts),
+            (false, false, false, 5, Measure::Usage),
+            (false, false, false, 100, Measure::Usage),
+            (false, false, false, 101, Measure::TooMany),
+            (true, false, false, 1000, Measure::Usage),
+            (false, false, true, 1000, Measure::UsageAndPorts),
+            (false, true, false, 1, Measure::None),
+            (true, true, true, 1000, Measure::None),
         ] {
-            assert_eq!(
-                measure(&Measured { usage, no_usage }, services),
-                expected,
-                "{usage} {no_usage} {services}"
-            );
+            let asked = Measured { usage, no_usage };
+            assert_eq!(measure(&asked, ports, services), expected, "{asked:?} {services}");
         }
     }
 }

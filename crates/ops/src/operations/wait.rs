@@ -1,6 +1,6 @@
 //! `service.wait`: wait until services are where they should be; a long poll that other fronts make progress from.
 
-use super::status::statuses;
+use super::status::{Measure, statuses};
 use super::stop::named;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
@@ -21,8 +21,8 @@ const USUAL_WAIT: Duration = Duration::from_secs(60);
 /// Last lines of a service that did not get there, or whose end was waited for.
 const USUAL_LINES: usize = 10;
 
-/// Of more services the lines are not what anybody reads.
-const LINES_OF: usize = 5;
+/// Of more services lines and ports are not what anybody reads.
+const FEW: usize = 5;
 
 pub struct Wait;
 
@@ -117,7 +117,7 @@ Examples:
             Some(pattern) => waiting.lines(pattern, input.cursor.as_deref()).await?,
             None => waiting.states(input.generation).await,
         };
-        let mut services = statuses(context, &names, false).await;
+        let mut services = statuses(context, &names, measured(until, names.len())).await;
         let told = input.generation.is_none();
         let missing = if told { waited.sentences(&names, &services) } else { Vec::new() };
         if told {
@@ -126,6 +126,21 @@ Examples:
         }
         let Waited { reached, hopeless, generation, found, .. } = waited;
         Ok(Output { reached, hopeless, generation, missing, found, services })
+    }
+}
+
+/// Whoever waits for a few services to be there wants to know where that is.
+fn measured(until: Until, services: usize) -> Measure {
+    match until {
+        Until::Ready | Until::Port if services <= FEW => Measure::UsageAndPorts,
+        Until::Ready
+        | Until::Port
+        | Until::Running
+        | Until::Stopped
+        | Until::Settled
+        | Until::Healthy
+        | Until::Exit
+        | Until::Log => Measure::None,
     }
 }
 
@@ -162,7 +177,7 @@ async fn tell(
     count: usize,
 ) {
     let asked = |at: &usize| waited.lacks(*at) || until == Until::Exit;
-    let asked = (0..names.len()).filter(asked).take(if count > 0 { LINES_OF } else { 0 });
+    let asked = (0..names.len()).filter(asked).take(if count > 0 { FEW } else { 0 });
     for name in asked.map(|at| &names[at]) {
         let run = context.engine.read(|view| {
             let state = view.services.get(name)?.state.as_ref()?;

@@ -53,6 +53,7 @@ fn status(of: ServiceState) -> ServiceStatus {
         working_dir: "/".into(),
         autostart: true,
         port: None,
+        origin: None,
         primary: false,
         state: Some(of),
         health: None,

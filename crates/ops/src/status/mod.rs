@@ -2,10 +2,12 @@
 //!
 //! Made from the engine's view and a reading of the clock by [`ServiceStatus::of`]; shown by `show`.
 
+mod address;
 pub(crate) mod output;
 mod show;
 
 use crate::moment::{rfc3339, seconds_between, span};
+use address::url;
 use proctor_core::config::signal;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
 use proctor_core::time::{Mono, Now};
@@ -46,7 +48,14 @@ pub struct ServiceStatus {
     /// Of all its processes
     pub memory_bytes: Option<u64>,
     pub processes: Option<u32>,
+    /// The one it is configured to listen on
     pub port: Option<u16>,
+    /// The TCP ports that its processes listen on, seen now; none where CPU and memory are not measured
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
+    /// Where it is to be found, if one of those ports is clearly the one
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// Secrets are masked
     pub command: String,
     pub working_dir: String,
@@ -196,6 +205,8 @@ impl ServiceStatus {
             memory_bytes: usage.map(|u| u.memory_bytes),
             processes: usage.map(|u| u.processes),
             port: view.port,
+            url: usage.and_then(|u| url(view.origin.as_deref(), view.port, u.ports.as_deref()?)),
+            ports: usage.and_then(|u| u.ports.clone()).unwrap_or_default(),
             command: view.command.clone(),
             working_dir: view.working_dir.clone(),
             description: view.description.clone(),

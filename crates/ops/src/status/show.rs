@@ -13,6 +13,9 @@ pub(crate) fn style_of(state: State) -> Style {
     }
 }
 
+/// In a row of a table; more are shown of one service alone.
+const MANY_PORTS: usize = 3;
+
 const COLUMNS: [Column; 10] = [
     Column::new("NAME", Fit::Keep),
     Column::new("STATE", Fit::Keep),
@@ -56,10 +59,18 @@ fn row(service: &ServiceStatus) -> [Span; COLUMNS.len()] {
         plain(Some(service.restarts).filter(|n| *n > 0).map(|n| n.to_string())),
         plain(service.cpu_percent.map(|percent| format!("{percent:.1}%"))),
         plain(service.memory_bytes.map(bytes)),
-        plain(service.port.map(|port| port.to_string())),
+        plain(port_text(service)),
         service.health.as_ref().map_or_else(|| plain(None), health_cell),
         Span::new(Style::Dim, &service.command),
     ]
+}
+
+/// Where it listens, or else where it is to.
+fn port_text(service: &ServiceStatus) -> Option<String> {
+    let ports: Vec<String> = service.ports.iter().take(MANY_PORTS).map(u16::to_string).collect();
+    let more = if service.ports.len() > MANY_PORTS { ",…" } else { "" };
+    let seen = Some(ports.join(",") + more).filter(|text| !text.is_empty());
+    seen.or(service.port.map(|port| port.to_string()))
 }
 
 /// One that was stopped and one that came to its end are told apart.
@@ -139,6 +150,9 @@ pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
     fact("memory", service.memory_bytes.map(bytes));
     fact("processes", service.processes.map(|n| n.to_string()));
     fact("port", service.port.map(|port| port.to_string()));
+    let ports: Vec<String> = service.ports.iter().map(u16::to_string).collect();
+    fact("listens on", Some(ports.join(", ")));
+    fact("url", service.url.clone());
     fact("groups", Some(service.groups.join(", ")));
     fact("command", Some(service.command.clone()));
     fact("folder", Some(service.working_dir.clone()));

@@ -32,6 +32,7 @@ fn service(phase: PhaseView, last: Option<u64>) -> ServiceView {
         working_dir: "/".into(),
         autostart: true,
         port: None,
+        origin: None,
         primary: false,
         state: Some(state),
         health: None,

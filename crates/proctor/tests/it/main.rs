@@ -27,6 +27,7 @@ mod nothing_changes;
 mod operations;
 mod origins;
 mod parity;
+mod ports;
 mod process;
 mod proctor_itself;
 mod requests;
