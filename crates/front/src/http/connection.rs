@@ -211,7 +211,7 @@ impl Visitor {
     }
 
     fn unknown(&self, front: Front) -> Caller {
-        Caller { principal: Principal::Anonymous, front, peer: Some(self.peer) }
+        Caller::remote(Principal::Anonymous, front, self.peer)
     }
 
     /// Whether this caller may do this at all: asked before a body is read.
