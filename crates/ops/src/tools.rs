@@ -449,8 +449,10 @@ mod tests {
     #[test]
     fn what_a_tool_says_of_fields_is_true() {
         for tool in TOOLS {
-            let fields = |schema: Value| schema["properties"].as_object().cloned().unwrap_or_default();
-            let (input, output) = (fields(tool.entry().input_schema()), fields(tool.entry().output_schema()));
+            let fields =
+                |schema: Value| schema["properties"].as_object().cloned().unwrap_or_default();
+            let (input, output) =
+                (fields(tool.entry().input_schema()), fields(tool.entry().output_schema()));
             let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap();
             let named = usual.keys().map(String::as_str).chain(tool.hides.iter().copied());
             for field in named {
@@ -465,7 +467,10 @@ mod tests {
 
     #[test]
     fn toolsets_are_named() {
-        assert_eq!(Toolset::list("logs, processes,logs"), Ok(vec![Toolset::Processes, Toolset::Logs]));
+        assert_eq!(
+            Toolset::list("logs, processes,logs"),
+            Ok(vec![Toolset::Processes, Toolset::Logs])
+        );
         assert_eq!(Toolset::list("all").unwrap(), Toolset::ALL);
         assert_eq!(Toolset::list(""), Ok(vec![]));
         assert!(Toolset::list("log").unwrap_err().contains("processes, logs, files, git, system"));
