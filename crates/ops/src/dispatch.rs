@@ -172,7 +172,7 @@ pub(crate) fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(
     let (name, caller) = (meta.name, &context.caller);
     context.engine.security(|security| {
         let offered = security.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
-        if caller.front.is_network() && !offered {
+        if caller.is_network() && !offered {
             let message = format!("{name} is not offered over the network");
             return Err(OpError::new(Code::Forbidden, message)
                 .help("`security.allowed_commands` in the configuration lists what is"));

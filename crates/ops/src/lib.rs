@@ -25,4 +25,5 @@ pub mod show;
 pub mod status;
 mod subject;
 pub mod table;
+pub mod tools;
 pub mod underway;

@@ -7,7 +7,7 @@ use crate::error::{Code, OpError};
 use crate::limits::{Limits, limited};
 use crate::show::Show;
 use crate::underway::{Call, Underway};
-pub use proctor_core::access::{Caller, Front, Principal, Role, TokenId};
+pub use proctor_core::access::{Caller, ClientName, Front, Principal, Role, TokenId};
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_engine::api::Engine;

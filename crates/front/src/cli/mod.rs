@@ -9,6 +9,7 @@ mod daemon;
 mod events;
 mod interrupt;
 mod logs;
+mod mcp;
 mod operate;
 mod progress;
 mod reference;
@@ -18,6 +19,8 @@ mod terminal;
 mod tree;
 mod up;
 
+use crate::client::Client;
+pub(crate) use caller::fill as fill_caller;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 use proctor_core::config::listen::Port;
@@ -28,12 +31,13 @@ pub use reference::reference;
 use session::Session;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use terminal::Terminal;
 
 /// How Proctor itself is started; `main` knows.
-pub trait Launch {
+pub trait Launch: Sync {
     /// Start it, and return the keeper's pid when it answers. In the foreground: become it, and return when it ended.
     fn launch(&self, home: &Home, how: &Launching) -> Result<u32, String>;
 }
@@ -76,7 +80,7 @@ impl From<io::Error> for Failure {
 pub(crate) type Ended = Result<u8, Failure>;
 
 /// Run the command that this process was called with.
-pub fn main(launch: &dyn Launch) -> ExitCode {
+pub fn main(launch: &'static dyn Launch) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let matches = match tree::parse(&words) {
         Ok(matches) => matches,
@@ -94,12 +98,15 @@ pub fn main(launch: &dyn Launch) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn run(matches: &ArgMatches, terminal: &Terminal, launch: &dyn Launch) -> Ended {
+fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -> Ended {
     let Some((word, arguments)) = matches.subcommand() else {
         return Err(OpError::bad_input("which command?").into());
     };
     if word == "completions" {
         return tree::completions(arguments, terminal);
+    }
+    if word == "mcp" {
+        return mcp::mcp(home(matches)?, launch, arguments);
     }
     let mut session = Session::new(home(matches)?, launch, terminal);
     match (word, arguments.subcommand()) {
@@ -115,6 +122,16 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &dyn Launch) -> Ended 
         (word, Some((second, arguments))) => operation(&mut session, &[word, second], arguments),
         (word, None) => operation(&mut session, &[word], arguments),
     }
+}
+
+/// A connection to the daemon of a home, which is started if none runs. Says nothing: nobody reads it.
+pub(crate) fn reach(home: Home, launch: &dyn Launch) -> Result<UnixStream, OpError> {
+    let terminal = Terminal::silent();
+    let client = Session::new(home, launch, &terminal).take(true);
+    client.map(Client::into_stream).map_err(|failure| match failure {
+        Failure::Op(error) => error,
+        Failure::Pipe => OpError::new(Code::Unavailable, "cannot reach Proctor"),
+    })
 }
 
 fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) -> Ended {

@@ -19,7 +19,7 @@ pub(super) fn caller(
         None => visitor.nameless(),
         Some(token) => visitor.authenticate(token, front)?,
     };
-    Ok(Caller { principal, front, peer: Some(visitor.peer) })
+    Ok(Caller::remote(principal, front, visitor.peer))
 }
 
 fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {

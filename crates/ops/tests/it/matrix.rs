@@ -4,7 +4,9 @@
 use crate::played::Place;
 use proctor_ops::dispatch::dispatch;
 use proctor_ops::error::Code;
-use proctor_ops::operation::{Caller, Context, Effect, Front, Principal, Role, TokenId};
+use proctor_ops::operation::{
+    Caller, ClientName, Context, Effect, Front, Principal, Role, TokenId,
+};
 use proctor_ops::reply::Form;
 use proctor_ops::table::{TABLE, find};
 use serde_json::{Value, json};
@@ -66,12 +68,12 @@ fn the_matrix_asks_for_every_operation() {
 
 /// Who may call, and up to what.
 fn callers() -> Vec<(Caller, Option<Role>)> {
-    let mut callers = vec![(Caller::local(0), Some(Role::Admin))];
+    let assistant = Caller::local(0).through(Front::Mcp, ClientName::parse("assistant"));
+    let mut callers = vec![(Caller::local(0), Some(Role::Admin)), (assistant, Some(Role::Admin))];
     let network = Front::ALL.into_iter().filter(|front| *front != Front::Local);
     for (number, front) in network.enumerate() {
         let mut add = |principal, peer: String, role| {
-            let peer = Some(peer.parse().unwrap());
-            callers.push((Caller { principal, front, peer }, role));
+            callers.push((Caller::remote(principal, front, peer.parse().unwrap()), role));
         };
         for role in Role::ALL {
             let id = TokenId(format!("{front:?}-{role}"));
@@ -114,7 +116,7 @@ async fn ask_all(context: &Context, offered: impl Fn(&str) -> bool) -> Vec<Strin
         for (least, name, input) in REQUESTS {
             let input: Value = serde_json::from_str(input).unwrap();
             let code = code_of(context, &caller, name, input.clone()).await;
-            let hidden = caller.front != Front::Local && !offered(name);
+            let hidden = caller.peer.is_some() && !offered(name);
             let allowed = !hidden && role.is_some_and(|role| role >= *least);
             let nameless = caller.principal == Principal::Anonymous && !hidden;
             let refusal = if nameless { "unauthenticated" } else { "forbidden" };
@@ -207,8 +209,8 @@ fn without_anonymous_reading_a_token_is_needed_for_everything() {
             let up = json!({ "config": file, "environment": {}, "base_dir": "/" });
             assert_eq!(code_of(&context, &Caller::local(0), "service.up", up).await, "ok");
             for (peer, near) in [("127.0.0.1:1", true), ("10.0.0.1:1", false)] {
-                let (principal, peer) = (Principal::Anonymous, Some(peer.parse().unwrap()));
-                let caller = Caller { principal, front: Front::Tcp, peer };
+                let peer = peer.parse().unwrap();
+                let caller = Caller::remote(Principal::Anonymous, Front::Tcp, peer);
                 for (name, allowed) in ["service.list", "token.list"].into_iter().zip(allowed) {
                     let code = code_of(&context, &caller, name, json!({})).await;
                     let expected = if allowed && near { "ok" } else { "unauthenticated" };

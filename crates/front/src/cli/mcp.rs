@@ -1,0 +1,33 @@
+//! `proctor mcp`: the server for one conversation with an assistant.
+
+use super::{Ended, Launch};
+use crate::mcp::stdio;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use proctor_core::home::Home;
+use proctor_ops::error::OpError;
+use proctor_ops::tools::Toolset;
+
+#[derive(Args)]
+struct Options {
+    /// Which tools to offer: processes, logs, files, git, system, or all
+    #[arg(long, value_name = "SETS", value_parser = Toolset::list)]
+    toolsets: Option<Vec<Toolset>>,
+}
+
+pub(crate) fn command() -> Command {
+    Command::new("mcp")
+        .about("Serve the Model Context Protocol on stdin and stdout, for one conversation with an assistant")
+        .after_help(
+            "Clients start this by themselves; it starts Proctor when it is needed, and ends with its input.\n\n\
+             Examples:\n  proctor mcp\n  proctor mcp --toolsets processes,logs",
+        )
+        .defer(Options::augment_args)
+}
+
+pub(crate) fn mcp(home: Home, launch: &'static dyn Launch, arguments: &ArgMatches) -> Ended {
+    let options = Options::from_arg_matches(arguments)
+        .map_err(|error| OpError::bad_input(error.to_string()))?;
+    let sets = options.toolsets.unwrap_or_else(|| Toolset::USUAL.to_vec());
+    stdio::serve(home, launch, sets)?;
+    Ok(0)
+}

@@ -1,0 +1,110 @@
+//! MCP over HTTP, at `/mcp`: the SDK's transport behind the same guard, tokens and limits as all of HTTP.
+
+use super::assistant::{Assistant, House};
+use super::door::Direct;
+use super::sessions::{Sessions, Store};
+use super::tasks::Tasks;
+use crate::local::Dispatch;
+use axum::body::{Body, Bytes};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Method, Request, Response};
+use http_body_util::Full;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::{Caller, Principal};
+use proctor_ops::tools::Toolset;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+
+/// Largest message: what the largest input of an operation takes, escaped.
+pub(crate) const LARGEST: usize = 8 << 20;
+
+/// Sessions in memory at once; each costs some 20 KiB.
+const MOST_SESSIONS: usize = 256;
+
+/// A session in memory that nobody uses is let go; kept in its file, it comes back when it is used again.
+const IDLE: Duration = Duration::from_secs(10 * 60);
+
+/// The endpoint.
+pub(crate) struct Endpoint {
+    service: StreamableHttpService<Assistant, LocalSessionManager>,
+    manager: Arc<LocalSessionManager>,
+    sessions: Arc<Sessions>,
+}
+
+impl Endpoint {
+    /// `folder`: where sessions are kept from one daemon to the next.
+    pub(crate) fn new(dispatch: Arc<dyn Dispatch>, folder: Option<PathBuf>) -> Endpoint {
+        let sessions = Arc::new(Sessions::new(folder));
+        let mut manager = LocalSessionManager::default();
+        manager.session_config.keep_alive = Some(IDLE);
+        let manager = Arc::new(manager);
+        let sets = Toolset::USUAL.to_vec();
+        let house = Arc::new(House {
+            door: Box::new(Direct(dispatch)),
+            sets,
+            here: false,
+            tasks: Tasks::default(),
+        });
+        // Host and Origin were looked at before anything gets here.
+        let mut config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_max_request_body_bytes(LARGEST);
+        config.session_store = Some(Arc::new(Store(Arc::clone(&sessions))));
+        let factory = move || Ok(Assistant::new(Arc::clone(&house)));
+        let service = StreamableHttpService::new(factory, Arc::clone(&manager), config);
+        Endpoint { service, manager, sessions }
+    }
+
+    /// Does this request want to be answered for as long as somebody listens?
+    pub(crate) fn listens(parts: &Parts) -> bool {
+        let method = parts.headers.get(METHOD);
+        parts.method == Method::GET || method.is_some_and(|method| method == "subscriptions/listen")
+    }
+
+    /// Answer a request of somebody who was let in.
+    pub(crate) async fn serve(
+        &self,
+        caller: Caller,
+        mut parts: Parts,
+        body: Vec<u8>,
+    ) -> Result<Response<Body>, OpError> {
+        let session = session(&parts.headers);
+        match &session {
+            Some(id) if !self.sessions.is_of(id, &caller.principal) => {
+                return Err(OpError::new(Code::NotFound, "there is no such session")
+                    .help("begin again with 'initialize'"));
+            }
+            Some(_) => {}
+            None => self.room().await?,
+        }
+        let principal: Principal = caller.principal.clone();
+        parts.extensions.insert(caller);
+        let request = Request::from_parts(parts, Full::new(Bytes::from(body)));
+        let response = self.service.handle(request).await;
+        if session.is_none()
+            && let Some(id) = self::session(response.headers())
+        {
+            self.sessions.begun(&id, &principal);
+        }
+        Ok(response.map(Body::new))
+    }
+
+    async fn room(&self) -> Result<(), OpError> {
+        if self.manager.sessions.read().await.len() < MOST_SESSIONS {
+            return Ok(());
+        }
+        let error = OpError::new(Code::Busy, "too many sessions at once");
+        Err(error.help("end one of them with DELETE, or try again in a few minutes"))
+    }
+}
+
+fn session(headers: &HeaderMap) -> Option<String> {
+    headers.get(SESSION).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned)
+}
