@@ -26,11 +26,8 @@ usage: cargo xtask mcp [--built] [PART…]
 
 type Part = (&'static str, fn(&Tried) -> Result<()>);
 
-const PARTS: &[Part] = &[
-    ("conformance", conformance::run),
-    ("inspector", inspector::run),
-    ("clients", clients::run),
-];
+const PARTS: &[Part] =
+    &[("conformance", conformance::run), ("inspector", inspector::run), ("clients", clients::run)];
 
 /// What is tried, and with what.
 struct Tried {

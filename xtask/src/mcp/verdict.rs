@@ -83,7 +83,8 @@ pub(super) fn judge(results: &Path, expected: Expected) -> Result<usize> {
         }
     }
     ensure!(scenarios > 0 || left_out > 0, "it has run nothing");
-    let counts: Vec<String> = counts.iter().map(|(words, count)| format!("{count} {words}")).collect();
+    let counts: Vec<String> =
+        counts.iter().map(|(words, count)| format!("{count} {words}")).collect();
     println!("   {scenarios} scenarios ({left_out} need fixtures): {}", counts.join(", "));
     Ok(wrong)
 }
@@ -156,7 +157,13 @@ mod tests {
     use serde_json::json;
 
     #[track_caller]
-    fn check(scenario: &str, id: &str, status: &str, as_users_get_it: Verdict, with_fixtures: Verdict) {
+    fn check(
+        scenario: &str,
+        id: &str,
+        status: &str,
+        as_users_get_it: Verdict,
+        with_fixtures: Verdict,
+    ) {
         let check = json!({"id": id, "status": status});
         assert_eq!(verdict(scenario, &check, Expected::AsUsersGetIt), as_users_get_it, "{check}");
         assert_eq!(verdict(scenario, &check, Expected::WithFixtures), with_fixtures, "{check}");

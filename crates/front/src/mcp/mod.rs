@@ -12,6 +12,8 @@ mod answer;
 mod assistant;
 mod call;
 mod door;
+#[cfg(feature = "fixtures")]
+mod fixture;
 pub(crate) mod http;
 mod lines;
 mod prompts;
