@@ -92,7 +92,30 @@ pub struct Tool {
     pub usual: &'static str,
     /// Fields of the output that the readable text has already, and that are long.
     pub spoken: &'static [&'static str],
+    /// Fields of what it lists that are left out here; `get_process_status` has them.
+    pub leaves_out: &'static [&'static str],
+    /// Fields of the input that may be many things and are asked for as one text.
+    pub texts: &'static [&'static str],
 }
+
+/// Of a service, where several are told in brief.
+const DETAILS: &[&str] = &[
+    "run",
+    "started",
+    "since",
+    "wish",
+    "groups",
+    "added",
+    "primary",
+    "command",
+    "working_dir",
+    "description",
+    "cpu_percent",
+    "memory_bytes",
+    "processes",
+    "at",
+    "signal",
+];
 
 impl Tool {
     const fn new(
@@ -113,6 +136,8 @@ impl Tool {
             hides: &[],
             usual: "{}",
             spoken: &[],
+            leaves_out: &[],
+            texts: &[],
         }
     }
 
@@ -136,6 +161,14 @@ impl Tool {
         Tool { spoken, ..self }
     }
 
+    const fn in_brief(self) -> Tool {
+        Tool { leaves_out: DETAILS, ..self }
+    }
+
+    const fn asking_text(self, texts: &'static [&'static str]) -> Tool {
+        Tool { texts, ..self }
+    }
+
     /// The operation behind it.
     pub fn entry(&self) -> &'static Entry {
         table::find(self.operation).expect("a test sees to it that every tool has its operation")
@@ -155,7 +188,8 @@ pub static TOOLS: &[Tool] = &[
         "List processes",
         "All supervised processes in brief: state, pid, port, URL, restarts, health. Begin here.",
     )
-    .hiding(&["usage", "no_usage"]),
+    .hiding(&["usage", "no_usage"])
+    .in_brief(),
     Tool::new(
         "service.status",
         "get_process_status",
@@ -172,7 +206,8 @@ pub static TOOLS: &[Tool] = &[
         "Start processes by 'names', or define and start a new one by 'name' and 'command' (dev servers, watchers, jobs). It keeps running after this call and this conversation, is restarted when it crashes, and its output is kept. Returns as soon as it runs; then use wait_for_process.",
     )
     .settles()
-    .hiding(&["argv"]),
+    .hiding(&["argv", "no_wait"])
+    .in_brief(),
     Tool::new(
         "service.wait",
         "wait_for_process",
@@ -180,7 +215,8 @@ pub static TOOLS: &[Tool] = &[
         "Wait for processes",
         "Wait until processes are ready, healthy, stopped …: instead of sleeping and asking again. Returns at once when it cannot happen any more. At most 50 seconds a call; 'reached': false means call again or look why.",
     )
-    .hiding(&["generation"]),
+    .hiding(&["generation"])
+    .in_brief(),
     Tool::new(
         "service.stop",
         "stop_process",
@@ -189,7 +225,8 @@ pub static TOOLS: &[Tool] = &[
         "Stop processes and everything they started; returns when nothing of them is left, so ports are free again.",
     )
     .destroys()
-    .settles(),
+    .settles()
+    .in_brief(),
     Tool::new(
         "service.restart",
         "restart_process",
@@ -197,7 +234,8 @@ pub static TOOLS: &[Tool] = &[
         "Restart processes",
         "Stop processes and start them again with their present settings, or with other arguments from now on.",
     )
-    .destroys(),
+    .destroys()
+    .in_brief(),
     Tool::new(
         "service.remove",
         "remove_process",
@@ -222,15 +260,19 @@ pub static TOOLS: &[Tool] = &[
         "Run a command",
         "Run a command to its end and return exit code and output: builds, tests, migrations. Not for servers: use start_process. Takes longer than 45 seconds? Then the reply has an operation to follow with get_operation.",
     )
-    .destroys(),
+    .destroys()
+    .hiding(&["argv"])
+    .asking_text(&["command"])
+    .speaking(&["stdout", "stderr"]),
     Tool::new(
         "service.custom_restart",
         "restart_with_steps",
-        Toolset::Processes,
+        Toolset::System,
         "Restart with steps",
         "Restart one process with commands before and after it (build, migrate, check). A failed step before it skips the restart.",
     )
-    .destroys(),
+    .destroys()
+    .in_brief(),
     Tool::new(
         "service.up",
         "apply_config",
@@ -239,7 +281,8 @@ pub static TOOLS: &[Tool] = &[
         "Run what proctor.yaml says: define its services, start those that are to run.",
     )
     .destroys()
-    .settles(),
+    .settles()
+    .in_brief(),
     Tool::new(
         "config.show",
         "get_config",
@@ -454,7 +497,10 @@ mod tests {
             let (input, output) =
                 (fields(tool.entry().input_schema()), fields(tool.entry().output_schema()));
             let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap();
-            let named = usual.keys().map(String::as_str).chain(tool.hides.iter().copied());
+            let named = usual
+                .keys()
+                .map(String::as_str)
+                .chain(tool.hides.iter().chain(tool.texts).copied());
             for field in named {
                 assert!(input.contains_key(field), "{}: no field {field}", tool.name);
             }

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use proctor_core::text::beginning;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::show::{Page, unpainted};
-use proctor_ops::tools::Tool;
+use proctor_ops::tools::{TOOLS, Tool};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, MetaObject};
 use serde_json::{Map, Value, json};
 
@@ -53,10 +53,16 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
     let mut page = Page::new(TimeZone::system);
     let verdict = tool.entry().show(&output, &mut page).unwrap_or(Some(Code::Internal));
     let mut text = page.render(None, unpainted);
+    if tool.spoken.is_empty() {
+        text = in_tools(&text);
+    }
     if let Value::Object(fields) = &output {
         text += &onwards(fields);
     }
     without_nulls(&mut output);
+    for listed in output.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
+        in_brief(listed, tool.leaves_out);
+    }
     if let (Value::Object(fields), Telling::InText) = (&mut output, telling) {
         for spoken in tool.spoken {
             fields.shift_remove(*spoken);
@@ -107,7 +113,7 @@ pub(super) fn failed(error: OpError) -> Result<CallToolResult, ErrorData> {
     }
     let mut text = format!("{} ({})\n", error.message, error.code.as_str());
     if let Some(help) = &error.help {
-        text += &format!("remedy: {help}\n");
+        text += &format!("remedy: {}\n", in_tools(help));
     }
     let mut result = CallToolResult::error(vec![ContentBlock::text(shortened(&text))]);
     // Not as structured content: clients compare that with the schema of a good answer.
@@ -145,6 +151,53 @@ fn without_nulls(value: &mut Value) {
         Value::Array(values) => values.iter_mut().for_each(without_nulls),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// What is listed, without the fields that are left out, and without what is only said not to be so.
+fn in_brief(listed: &mut Value, leaves_out: &[&str]) {
+    let Value::Array(values) = listed else { return };
+    for fields in values.iter_mut().filter_map(Value::as_object_mut) {
+        let inner = |value: &mut Value| {
+            if let Value::Object(fields) = value {
+                fields.retain(|name, _| !leaves_out.contains(&name.as_str()));
+            }
+        };
+        fields.values_mut().for_each(inner);
+        fields.retain(|name, value| {
+            let nothing =
+                *value == Value::Bool(false) || value.as_array().is_some_and(Vec::is_empty);
+            !leaves_out.contains(&name.as_str()) && !nothing
+        });
+    }
+}
+
+/// `proctor list` as an assistant says it: list_processes.
+fn in_tools(text: &str) -> String {
+    let mut said = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, quoted)) = rest.split_once('`')
+        && let Some((command, after)) = quoted.split_once('`')
+    {
+        said += before;
+        match tool_of(command) {
+            Some(tool) => said += tool,
+            None => said += &format!("`{command}`"),
+        }
+        rest = after;
+    }
+    said + rest
+}
+
+fn tool_of(command: &str) -> Option<&'static str> {
+    let mut words = command.split_whitespace();
+    let (program, words) = (words.next()?, words.collect::<Vec<_>>());
+    let called = |tool: &&Tool| {
+        let meta = &tool.entry().meta;
+        let alias =
+            meta.cli.len() == 1 && words.first().is_some_and(|word| meta.aliases.contains(word));
+        !meta.cli.is_empty() && (words.starts_with(meta.cli) || alias)
+    };
+    (program == "proctor").then(|| TOOLS.iter().find(called)).flatten().map(|tool| tool.name)
 }
 
 /// Make it fit by leaving out the end of its longest list; says what was left out.
@@ -228,6 +281,16 @@ mod tests {
         let mut output = json!({ "a": null, "b": [{ "c": null, "d": 1 }] });
         without_nulls(&mut output);
         assert_eq!(output, json!({ "b": [{ "d": 1 }] }));
+    }
+
+    #[test]
+    fn commands_are_said_as_tools() {
+        let check = |text, expected: &str| assert_eq!(in_tools(text), expected);
+        check("`proctor list` shows all", "list_processes shows all");
+        check("`proctor daemon status` tells", "get_daemon_status tells");
+        check("use `proctor nothing` or `x`", "use `proctor nothing` or `x`");
+        check("`proctor start web` or `proctor up`", "start_process or apply_config");
+        check("a ` b", "a ` b");
     }
 
     #[test]

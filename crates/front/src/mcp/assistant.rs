@@ -128,7 +128,9 @@ pub(super) fn refusal(error: OpError) -> ErrorData {
 fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
     let mut input = given.unwrap_or_default();
     let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
-    for (field, value) in usual {
+    // Who says where to begin does not mean the end.
+    let begins = ["cursor", "since"].iter().any(|field| input.contains_key(*field));
+    for (field, value) in usual.into_iter().filter(|(field, _)| field != "tail" || !begins) {
         input.entry(field).or_insert(value);
     }
     input

@@ -42,9 +42,17 @@ fn input(tool: &Described) -> JsonObject {
     brief(&mut schema, true);
     let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
     let mut schema = object(schema);
+    // Of the struct that happens to be flattened into it.
+    schema.shift_remove("description");
     if let Some(Value::Object(fields)) = schema.get_mut("properties") {
         for hidden in tool.hides.iter().chain(&OURS) {
             fields.shift_remove(*hidden);
+        }
+        for text in tool.texts {
+            if let Some(Value::Object(field)) = fields.get_mut(*text) {
+                field.shift_remove("$ref");
+                field.insert("type".into(), json!("string"));
+            }
         }
         for (name, value) in usual {
             if let Some(Value::Object(field)) = fields.get_mut(&name) {
@@ -60,13 +68,25 @@ fn output(tool: &Described) -> JsonObject {
     brief(&mut schema, false);
     let mut schema = object(schema);
     // What takes too long is answered with a handle, what is too long is cut: then something is missing.
-    schema.shift_remove("required");
+    without_required(&mut schema, tool.leaves_out);
     if tool.entry().meta.goes_on()
         && let Some(Value::Object(fields)) = schema.get_mut("properties")
     {
         fields.insert("operation".into(), json!({ "type": "string" }));
     }
     without_unused(schema)
+}
+
+/// Nothing has to be there, and what is left out is not described.
+fn without_required(schema: &mut JsonObject, leaves_out: &[&str]) {
+    schema.shift_remove("required");
+    let Some(Value::Object(definitions)) = schema.get_mut(DEFINITIONS) else { return };
+    for definition in definitions.values_mut().filter_map(Value::as_object_mut) {
+        definition.shift_remove("required");
+        if let Some(Value::Object(fields)) = definition.get_mut("properties") {
+            fields.retain(|name, _| !leaves_out.contains(&name.as_str()));
+        }
+    }
 }
 
 fn object(schema: Value) -> JsonObject {
@@ -106,6 +126,9 @@ fn shorten(fields: &mut JsonObject, described: bool) {
         fields.shift_remove("default");
         fields.shift_remove("minimum");
         fields.shift_remove("maximum");
+    }
+    if fields.get("minimum") == Some(&json!(0)) {
+        fields.shift_remove("minimum");
     }
     if fields.get("default").is_some_and(is_nothing) {
         fields.shift_remove("default");
@@ -167,24 +190,53 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Without definitions that nothing refers to any more.
-fn without_unused(mut schema: JsonObject) -> JsonObject {
-    let Some(Value::Object(mut definitions)) = schema.shift_remove(DEFINITIONS) else {
-        return schema;
+/// Definitions that are referred to once stand where they are meant, and those that are not are gone.
+fn without_unused(schema: JsonObject) -> JsonObject {
+    let mut schema = Value::Object(schema);
+    let Some(Value::Object(mut definitions)) =
+        schema.as_object_mut().and_then(|fields| fields.shift_remove(DEFINITIONS))
+    else {
+        return object(schema);
     };
+    // Each round takes one away, or is the last.
     loop {
-        let text = Value::Object(schema.clone()).to_string()
-            + &Value::Object(definitions.clone()).to_string();
-        let before = definitions.len();
-        definitions.retain(|name, _| text.contains(&format!("\"#/{DEFINITIONS}/{name}\"")));
-        if definitions.len() == before {
-            break;
-        }
+        let text = schema.to_string() + &Value::Object(definitions.clone()).to_string();
+        let uses = |name: &str| text.matches(&format!("\"#/{DEFINITIONS}/{name}\"")).count();
+        let once = definitions.iter().find(|(name, is)| {
+            let enumerates = is.get("enum").is_some() || is.get("items").is_some();
+            uses(name) == 0 || uses(name) == 1 || (enumerates && is.to_string().len() < 60)
+        });
+        let Some(name) = once.map(|(name, _)| name.clone()) else { break };
+        let Some(meant) = definitions.shift_remove(&name) else { break };
+        let reference = format!("#/{DEFINITIONS}/{name}");
+        put(&mut schema, &reference, &meant);
+        definitions.values_mut().for_each(|definition| put(definition, &reference, &meant));
     }
+    let mut schema = object(schema);
     if !definitions.is_empty() {
         schema.insert(DEFINITIONS.into(), Value::Object(definitions));
     }
     schema
+}
+
+/// Put what is meant where something refers to it. What the place says of itself counts.
+fn put(schema: &mut Value, reference: &str, meant: &Value) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.get("$ref").is_some_and(|it| it == reference) {
+                fields.shift_remove("$ref");
+                let said = fields.shift_remove("description");
+                for (key, value) in meant.as_object().cloned().unwrap_or_default() {
+                    fields.entry(key).or_insert(value);
+                }
+                fields.extend(said.map(|said| ("description".to_owned(), said)));
+                return;
+            }
+            fields.values_mut().for_each(|value| put(value, reference, meant));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| put(value, reference, meant)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 #[cfg(test)]
