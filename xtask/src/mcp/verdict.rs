@@ -25,6 +25,7 @@ impl Expected {
 /// Scenarios that ask only for what every server has.
 const GENERIC: &[&str] = &[
     "caching",
+    "completion-complete",
     "dns-rebinding-protection",
     "http-header-validation",
     "input-required-result-unsupported-methods",

@@ -16,6 +16,7 @@ mod door;
 mod fixture;
 pub(crate) mod http;
 mod lines;
+mod messages;
 mod prompts;
 mod remote;
 mod resources;
