@@ -14,7 +14,7 @@ const ERAS: [&str; 2] = ["legacy", "modern"];
 const CONFIG: &str = "\
 supervisor:
   port: off
-  http: off
+  http: { port: off }
   services:
     web: { command: [sleep, '100000'] }
     other: { command: [sleep, '100000'] }
@@ -116,8 +116,9 @@ impl Inspector {
         let mut command: Command = tried.installed.node(&self.script);
         command.arg("--config").arg(&self.config).args(["--server", "proctor"]);
         command.args(["--format", "json", "--protocol-era", era]).args(words);
-        // It keeps things of its own at home.
-        command.env("HOME", &self.served.home).stdin(Stdio::null());
+        // It keeps things of its own at home, and would tell that it finds no place for secrets.
+        command.env("HOME", &self.served.home).env("MCP_INSPECTOR_SECRET_STORE", "memory");
+        command.stdin(Stdio::null());
         let output = command.output().context("cannot run the Inspector")?;
         let (said, warned) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
