@@ -162,7 +162,11 @@ impl Call {
             if self.progress.is_some() {
                 input["seen"] = json!(seen);
             }
-            let status = self.ask("operation.status", input).await?;
+            let status = match self.ask("operation.status", input).await {
+                // It ended with the daemon that did it.
+                Err(error) if error.code == Code::NotFound => return Err(lost(operation)),
+                status => status?,
+            };
             if status["state"] != "running" {
                 return ended(operation, status);
             }
