@@ -119,7 +119,7 @@ async function begin() {
   for (const tool of ["start_process", "wait_for_process", "stop_process", "get_process_logs"]) {
     assert(names.includes(tool), `${tool} is not among ${names}`);
   }
-  const command = [told.victim, "--every", "20", "--lines", "1000000"];
+  const command = `${told.victim} --every 20 --lines 1000000`;
   await call("start_process", { name, command });
   const waited = await call("wait_for_process", { names: [name], until: "running", timeout: 20 });
   assert(waited.reached);

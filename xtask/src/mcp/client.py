@@ -128,7 +128,7 @@ async def begin(conversation):
     assert {"start_process", "wait_for_process", "stop_process", "get_process_logs"} <= tools, tools
     if not MODERN:
         assert "start_process" in client.instructions
-    command = [TOLD["victim"], "--every", "20", "--lines", "1000000"]
+    command = f"{TOLD['victim']} --every 20 --lines 1000000"
     await conversation.call("start_process", name=NAME, command=command)
     answer, _ = await conversation.call("wait_for_process", names=[NAME], until="running", timeout=20)
     assert answer["reached"], answer

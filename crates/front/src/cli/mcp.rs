@@ -7,12 +7,16 @@ use proctor_core::home::Home;
 use proctor_ops::error::OpError;
 use proctor_ops::tools::Toolset;
 use std::str::FromStr;
+use std::time::Duration;
 
 #[derive(Args)]
 struct Options {
     /// Which tools to offer: processes, logs, files, git, system, or all
     #[arg(long, value_name = "SETS")]
     toolsets: Option<Sets>,
+    /// Seconds that a call takes at most (50), for clients that give up earlier or wait longer
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    patience: Option<u64>,
 }
 
 /// Several in one word.
@@ -41,7 +45,7 @@ pub(crate) fn mcp(home: Home, launch: &'static dyn Launch, arguments: &ArgMatche
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let sets = options.toolsets.map_or_else(|| Toolset::USUAL.to_vec(), |sets| sets.0);
-    stdio::serve(home, launch, sets)?;
+    stdio::serve(home, launch, sets, options.patience.map(Duration::from_secs))?;
     Ok(0)
 }
 

@@ -1,7 +1,7 @@
 //! The handler: what an assistant asks for, passed on to tools, resources and prompts.
 
 use super::answer::{self, Telling};
-use super::call::{self, Call, PATIENCE, Progress};
+use super::call::{self, Call, Progress};
 use super::door::{Door, Speaker};
 use super::tasks::Tasks;
 use super::watch::Watches;
@@ -45,6 +45,8 @@ pub(super) struct House {
     pub(super) sets: Vec<Toolset>,
     /// We are on the machine and in the folder of who asks.
     pub(super) here: bool,
+    /// Longest that a call takes.
+    pub(super) patience: Duration,
     pub(super) tasks: Tasks,
 }
 
@@ -188,7 +190,7 @@ impl ServerHandler for Assistant {
             speaker: speaker.clone(),
             input: input(tool, request.arguments),
             progress: progress.map(|token| Progress { peer: context.peer.clone(), token, said: 0 }),
-            patience: (!task).then_some(PATIENCE),
+            patience: (!task).then_some(self.house.patience),
             told_to_stop: Box::pin(async move { ct.cancelled_owned().await }),
         };
         if !task {

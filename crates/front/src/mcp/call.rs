@@ -124,7 +124,14 @@ impl Call {
     async fn follow(mut self) -> Result<Outcome, OpError> {
         let mut input = std::mem::take(&mut self.input);
         input.insert("background".into(), json!(true));
-        let begun = self.ask(self.tool.operation, Value::Object(input)).await?;
+        let input = Value::Object(input);
+        let begun = match self.ask(self.tool.operation, input.clone()).await {
+            // Done twice it is what it is done once: the daemon that comes next is asked again.
+            Err(error) if error.code == Code::ConnectionLost && self.tool.idempotent => {
+                self.ask(self.tool.operation, input).await?
+            }
+            begun => begun?,
+        };
         let Some(operation) = begun["operation"].as_str().map(ToOwned::to_owned) else {
             return Ok(Outcome::Done(begun));
         };
@@ -155,7 +162,11 @@ impl Call {
             if self.progress.is_some() {
                 input["seen"] = json!(seen);
             }
-            let status = self.ask("operation.status", input).await?;
+            let status = match self.ask("operation.status", input).await {
+                // It ended with the daemon that did it.
+                Err(error) if error.code == Code::NotFound => return Err(lost(operation)),
+                status => status?,
+            };
             if status["state"] != "running" {
                 return ended(operation, status);
             }

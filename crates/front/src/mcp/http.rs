@@ -1,6 +1,7 @@
 //! MCP over HTTP, at `/mcp`: the SDK's transport behind the same guard, tokens and limits as all of HTTP.
 
 use super::assistant::{Assistant, House};
+use super::call::PATIENCE;
 use super::door::Direct;
 use super::sessions::{Sessions, Store};
 use super::tasks::Tasks;
@@ -53,6 +54,7 @@ impl Endpoint {
             door: Box::new(Direct(dispatch)),
             sets,
             here: false,
+            patience: PATIENCE,
             tasks: Tasks::default(),
         });
         // Host and Origin were looked at before anything gets here.

@@ -1,6 +1,7 @@
 //! `proctor mcp`: one conversation over stdin and stdout, with the one shared daemon behind it. Ends when its input ends.
 
 use super::assistant::{Assistant, House};
+use super::call::PATIENCE;
 use super::lines::Lines;
 use super::remote::Remote;
 use super::tasks::Tasks;
@@ -11,18 +12,26 @@ use proctor_ops::tools::Toolset;
 use rmcp::service::{ServerInitializeError, serve_server};
 use rmcp::transport::io::stdio_pipes;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Serve until the other side has said all it has to say.
 pub(crate) fn serve(
     home: Home,
     launch: &'static dyn Launch,
     sets: Vec<Toolset>,
+    patience: Option<Duration>,
 ) -> Result<(), OpError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| OpError::new(Code::Failed, format!("cannot begin: {error}")))?;
     let door = Box::new(Remote::new(home, launch));
-    let house = House { door, sets, here: true, tasks: Tasks::default() };
+    let house = House {
+        door,
+        sets,
+        here: true,
+        patience: patience.unwrap_or(PATIENCE),
+        tasks: Tasks::default(),
+    };
     let served = runtime.block_on(conversation(Assistant::new(Arc::new(house))));
     // A read of stdin that still blocks must not keep us here.
     runtime.shutdown_background();

@@ -21,6 +21,7 @@ mod http;
 mod learned;
 mod lifecycle;
 mod logs;
+mod mcp;
 mod news;
 mod nothing_changes;
 mod operations;
