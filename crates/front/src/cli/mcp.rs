@@ -8,11 +8,19 @@ use proctor_ops::error::OpError;
 use proctor_ops::tools::Toolset;
 use std::time::Duration;
 
+/// Several in one argument.
+#[derive(Debug, Clone)]
+struct Sets(Vec<Toolset>);
+
+fn sets(text: &str) -> Result<Sets, String> {
+    Toolset::list(text).map(Sets)
+}
+
 #[derive(Args)]
 struct Options {
     /// Which tools to offer: processes, logs, files, git, system, or all
-    #[arg(long, value_name = "SETS", value_parser = Toolset::list)]
-    toolsets: Option<Vec<Toolset>>,
+    #[arg(long, value_name = "SETS", value_parser = sets)]
+    toolsets: Option<Sets>,
     /// Seconds that a call takes at most (50), for clients that give up earlier or wait longer
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
     patience: Option<u64>,
@@ -31,7 +39,7 @@ pub(crate) fn command() -> Command {
 pub(crate) fn mcp(home: Home, launch: &'static dyn Launch, arguments: &ArgMatches) -> Ended {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
-    let sets = options.toolsets.unwrap_or_else(|| Toolset::USUAL.to_vec());
+    let sets = options.toolsets.map_or_else(|| Toolset::USUAL.to_vec(), |Sets(sets)| sets);
     stdio::serve(home, launch, sets, options.patience.map(Duration::from_secs))?;
     Ok(0)
 }
