@@ -11,14 +11,16 @@ use proctor_core::access::ClientName;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::Caller;
 use proctor_ops::tools::{self, Tool, Toolset};
+#[expect(deprecated, reason = "clients of the handshake era still use logging")]
+use rmcp::model::SetLevelRequestParams;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
     CompleteRequestParams, CompleteResult, CreateTaskResult, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
-    UpdateTaskParams,
+    ServerConfig, SetLevelRequestMethod, SubscribeRequestParams, SubscriptionFilter,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ServerHandler, model::Tool as Listed};
@@ -139,6 +141,7 @@ fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
 }
 
 impl ServerHandler for Assistant {
+    #[expect(deprecated, reason = "clients of the handshake era still use logging")]
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -147,6 +150,7 @@ impl ServerHandler for Assistant {
             .enable_resources_list_changed()
             .enable_prompts()
             .enable_completions()
+            .enable_logging()
             .enable_tasks()
             .build();
         let version = env!("CARGO_PKG_VERSION");
@@ -296,6 +300,21 @@ impl ServerHandler for Assistant {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         super::watch::listen(self, context).await;
+        Ok(())
+    }
+
+    #[expect(deprecated, reason = "clients of the handshake era still use it")]
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // The SDK lets it through in the era that has no conversation in which a level could hold.
+        if context.protocol_version().is_some_and(|version| !version.has_initialize()) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        let speaker = speaker(&context);
+        self.watches.tell(self.house.clone(), context.peer, speaker, request.level);
         Ok(())
     }
 

@@ -10,12 +10,16 @@ use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, Request, Response};
 use http_body_util::Full;
+use http_body_util::combinators::BoxBody;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Principal};
 use proctor_ops::tools::Toolset;
+use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use std::convert::Infallible;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +37,7 @@ const IDLE: Duration = Duration::from_secs(10 * 60);
 
 /// The endpoint.
 pub(crate) struct Endpoint {
-    service: StreamableHttpService<Assistant, LocalSessionManager>,
+    transport: Transport,
     manager: Arc<LocalSessionManager>,
     sessions: Arc<Sessions>,
 }
@@ -59,9 +63,15 @@ impl Endpoint {
             .disable_allowed_origins()
             .with_max_request_body_bytes(LARGEST);
         config.session_store = Some(Arc::new(Store(Arc::clone(&sessions))));
-        let factory = move || Ok(Assistant::new(Arc::clone(&house)));
-        let service = StreamableHttpService::new(factory, Arc::clone(&manager), config);
-        Endpoint { service, manager, sessions }
+        let assistant = move || Assistant::new(Arc::clone(&house));
+        #[cfg(feature = "fixtures")]
+        if super::fixture::are_wanted() {
+            let around = super::fixture::around(assistant, Arc::clone(&manager));
+            let transport = transport(around, Arc::clone(&manager), config);
+            return Endpoint { transport, manager, sessions };
+        }
+        let transport = transport(assistant, Arc::clone(&manager), config);
+        Endpoint { transport, manager, sessions }
     }
 
     /// Does this request want to be answered for as long as somebody listens?
@@ -89,7 +99,7 @@ impl Endpoint {
         let principal: Principal = caller.principal.clone();
         parts.extensions.insert(caller);
         let request = Request::from_parts(parts, Full::new(Bytes::from(body)));
-        let response = self.service.handle(request).await;
+        let response = (self.transport)(request).await;
         if session.is_none()
             && let Some(id) = self::session(response.headers())
         {
@@ -105,6 +115,22 @@ impl Endpoint {
         let error = OpError::new(Code::Busy, "too many sessions at once");
         Err(error.help("end one of them with DELETE, or try again in a few minutes"))
     }
+}
+
+/// The SDK's part, whatever it serves.
+type Transport = Box<dyn Fn(Request<Full<Bytes>>) -> Answered + Send + Sync>;
+type Answered = Pin<Box<dyn Future<Output = Response<BoxBody<Bytes, Infallible>>> + Send>>;
+
+fn transport<Server: ServerHandler>(
+    server: impl Fn() -> Server + Send + Sync + 'static,
+    manager: Arc<LocalSessionManager>,
+    config: StreamableHttpServerConfig,
+) -> Transport {
+    let service = Arc::new(StreamableHttpService::new(move || Ok(server()), manager, config));
+    Box::new(move |request| {
+        let service = Arc::clone(&service);
+        Box::pin(async move { service.handle(request).await })
+    })
 }
 
 fn session(headers: &HeaderMap) -> Option<String> {

@@ -12,8 +12,11 @@ mod answer;
 mod assistant;
 mod call;
 mod door;
+#[cfg(feature = "fixtures")]
+mod fixture;
 pub(crate) mod http;
 mod lines;
+mod messages;
 mod prompts;
 mod remote;
 mod resources;

@@ -2,9 +2,11 @@
 
 use super::assistant::{Assistant, House, speaker};
 use super::door::{Speaker, entry};
+use super::messages;
 use super::resources::Place;
 use proctor_ops::error::{Code, OpError};
-use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam};
+#[expect(deprecated, reason = "clients of the handshake era still use it")]
+use rmcp::model::{ErrorData, LoggingLevel, ResourceUpdatedNotificationParam};
 use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSink};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -23,6 +25,9 @@ const POLL: f64 = 45.0;
 
 /// After an error that passes.
 const LATER: Duration = Duration::from_secs(2);
+
+/// Among the resources, for what is none: the messages.
+const MESSAGES: &str = "";
 
 /// What a client of the handshake era follows; ends with the conversation.
 #[derive(Default)]
@@ -59,6 +64,21 @@ impl Watches {
         });
         watched.insert(uri, task.abort_handle());
         Ok(())
+    }
+
+    /// Tell what happens as messages from this level on, and from no other any more.
+    #[expect(deprecated, reason = "clients of the handshake era still use it")]
+    pub(super) fn tell(
+        &self,
+        house: Arc<House>,
+        peer: Peer<RoleServer>,
+        speaker: Speaker,
+        least: LoggingLevel,
+    ) {
+        let task = tokio::spawn(messages::tell(house, speaker, peer, least));
+        if let Some(before) = self.watched().insert(MESSAGES.into(), task.abort_handle()) {
+            before.abort();
+        }
     }
 
     pub(super) fn end(&self, uri: &str) {
@@ -123,19 +143,19 @@ async fn list_changes(house: Arc<House>, speaker: Speaker, sink: SubscriptionSin
 }
 
 /// Where the reading of a resource's changes has got to.
-struct News {
+pub(super) struct News {
     place: Place,
     cursor: Option<String>,
-    events: Vec<Value>,
+    pub(super) events: Vec<Value>,
 }
 
 impl News {
-    fn of(place: Place) -> News {
+    pub(super) fn of(place: Place) -> News {
         News { place, cursor: None, events: Vec::new() }
     }
 
     /// Wait until there is something new; false if there never will be.
-    async fn next(&mut self, house: &House, speaker: &Speaker) -> bool {
+    pub(super) async fn next(&mut self, house: &House, speaker: &Speaker) -> bool {
         loop {
             match self.look(house, speaker).await {
                 Ok(true) => return true,

@@ -1,0 +1,200 @@
+"""One conversation of the official Python client with Proctor: start a service, watch it, wait for it, kill the daemon in the
+middle and go on, stop it. What to speak to comes as JSON in the first argument; any surprise ends it with a traceback."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import anyio
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+TOLD = json.loads(sys.argv[1])
+NAME = "ticker"
+LOGS = f"proctor://services/{NAME}/logs"
+STATUS = f"proctor://services/{NAME}/status"
+
+# Generous: machines are noisy, and only a failing conversation waits this long.
+LIMIT = 30
+
+MODES = {"legacy": "legacy", "modern": "2026-07-28"}
+OVER_STDIO = TOLD["transport"] == "stdio"
+MODERN = TOLD["era"] == "modern"
+
+# What it uses in the older revision is deprecated, as it should be.
+warnings.filterwarnings("ignore")
+
+
+def server():
+    if OVER_STDIO:
+        return StdioServerParameters(command=TOLD["proctor"], args=["--home", TOLD["home"], "mcp"])
+    client = create_mcp_http_client(headers={"Authorization": f"Bearer {TOLD['token']}"})
+    return streamable_http_client(TOLD["url"], http_client=client)
+
+
+def command_line(*words):
+    command = [TOLD["proctor"], "--home", TOLD["home"], "--json", *words]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def is_alive(pid):
+    return os.path.exists(f"/proc/{pid}")
+
+
+class Watched:
+    """What the server told of resources that changed."""
+
+    def __init__(self):
+        self.uris = []
+
+    async def heard(self, message):
+        if getattr(message, "method", None) == "notifications/resources/updated":
+            self.uris.append(str(message.params.uri))
+
+    async def wait(self, uri):
+        before = self.uris.count(uri)
+        with anyio.fail_after(LIMIT):
+            while self.uris.count(uri) == before:
+                await anyio.sleep(0.02)
+
+
+class Conversation:
+    def __init__(self, client, watched):
+        self.client, self.watched = client, watched
+        self.lines, self.cursor = [], None
+
+    async def call(self, tool, **arguments):
+        result = await self.client.call_tool(tool, arguments)
+        text = "".join(part.text for part in result.content if part.type == "text")
+        assert not result.is_error, f"{tool}: {text}"
+        assert text, f"{tool} said nothing to read"
+        return result.structured_content, text
+
+    async def service(self):
+        answer, _ = await self.call("get_process_status", names=[NAME])
+        (service,) = answer["services"]
+        return service
+
+    async def read_on(self):
+        """Only what is new, until there is something."""
+        arguments = {"tail": 1000} if self.cursor is None else {"cursor": self.cursor, "wait": 20}
+        answer, text = await self.call("get_process_logs", services=[NAME], **arguments)
+        self.lines += [int(number) for number in re.findall(r"\bline (\d+)$", text, re.MULTILINE)]
+        self.cursor = answer["cursor"]
+
+    async def until_it_answers(self, ask):
+        """Over HTTP whoever asks while there is no daemon is refused."""
+        give_up = time.monotonic() + LIMIT
+        while True:
+            try:
+                return await ask()
+            except Exception:
+                if OVER_STDIO or time.monotonic() > give_up:
+                    raise
+                await anyio.sleep(0.1)
+
+    @contextlib.asynccontextmanager
+    async def watching(self):
+        """Told of each change of the log, in the manner of the era."""
+        if not MODERN:
+            await self.client.subscribe_resource(LOGS)
+            yield
+            await self.client.unsubscribe_resource(LOGS)
+            return
+        async with self.client.listen(resource_subscriptions=[LOGS]) as subscription:
+            async with anyio.create_task_group() as group:
+
+                async def hear():
+                    async for event in subscription:
+                        self.watched.uris.append(event.uri)
+
+                group.start_soon(hear)
+                yield
+                group.cancel_scope.cancel()
+
+
+async def begin(conversation):
+    client = conversation.client
+    expected = "2026-07-28" if MODERN else "2025-11-25"
+    assert client.protocol_version == expected, client.protocol_version
+    tools = {tool.name for tool in (await client.list_tools()).tools}
+    assert {"start_process", "wait_for_process", "stop_process", "get_process_logs"} <= tools, tools
+    if not MODERN:
+        assert "start_process" in client.instructions
+    command = [TOLD["victim"], "--every", "20", "--lines", "1000000"]
+    await conversation.call("start_process", name=NAME, command=command)
+    answer, _ = await conversation.call("wait_for_process", names=[NAME], until="running", timeout=20)
+    assert answer["reached"], answer
+    service = await conversation.service()
+    assert service["state"] == "running" and is_alive(service["pid"]), service
+    return service["pid"]
+
+
+async def watch(conversation):
+    async with conversation.watching():
+        await conversation.watched.wait(LOGS)
+    for _ in range(3):
+        await conversation.read_on()
+    read = await conversation.client.read_resource(STATUS)
+    assert f'"{NAME}"' in read.contents[0].text, read
+
+
+async def survive(conversation, pid):
+    """The daemon is killed while somebody waits for what does not happen."""
+    daemon = command_line("daemon", "status")["daemon"]["pid"]
+
+    async def wait_in_vain():
+        arguments = {"names": [NAME], "until": "stopped", "timeout": 3}
+        try:
+            answer, _ = await conversation.call("wait_for_process", **arguments)
+        except Exception:
+            # Over HTTP the answer went with the daemon.
+            assert not OVER_STDIO
+            return
+        assert not answer["reached"], answer
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait_in_vain)
+            await anyio.sleep(0.3)
+            os.kill(daemon, signal.SIGKILL)
+    service = await conversation.until_it_answers(conversation.service)
+    assert service["pid"] == pid and service["restarts"] == 0, service
+    assert command_line("daemon", "status")["daemon"]["pid"] != daemon
+    for _ in range(3):
+        await conversation.read_on()
+    first, last = conversation.lines[0], conversation.lines[-1]
+    assert conversation.lines == list(range(first, last + 1)), "lines are missing or doubled"
+    async with conversation.watching():
+        await conversation.watched.wait(LOGS)
+
+
+async def end(conversation, pid):
+    await conversation.call("stop_process", names=[NAME])
+    assert not is_alive(pid), "it says it is stopped and it runs"
+    answer, _ = await conversation.call("wait_for_process", names=[NAME], until="stopped", timeout=20)
+    assert answer["reached"], answer
+    await conversation.call("remove_process", names=[NAME])
+    answer, _ = await conversation.call("list_processes")
+    assert answer["services"] == [], answer
+
+
+async def main():
+    watched = Watched()
+    mode = MODES[TOLD["era"]]
+    async with Client(server(), mode=mode, message_handler=watched.heard) as client:
+        conversation = Conversation(client, watched)
+        pid = await begin(conversation)
+        await watch(conversation)
+        await survive(conversation, pid)
+        await end(conversation, pid)
+
+
+anyio.run(main)
