@@ -7,6 +7,7 @@
 mod caller;
 mod daemon;
 mod events;
+mod install;
 mod interrupt;
 mod logs;
 mod operate;
@@ -98,8 +99,12 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &dyn Launch) -> Ended 
     let Some((word, arguments)) = matches.subcommand() else {
         return Err(OpError::bad_input("which command?").into());
     };
-    if word == "completions" {
-        return tree::completions(arguments, terminal);
+    match (word, arguments.subcommand()) {
+        ("completions", _) => return tree::completions(arguments, terminal),
+        ("mcp", Some(("install", arguments))) => {
+            return install::install(matches, arguments, terminal);
+        }
+        _ => {}
     }
     let mut session = Session::new(home(matches)?, launch, terminal);
     match (word, arguments.subcommand()) {
@@ -126,13 +131,7 @@ fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) 
 
 /// `--home`, `PROCTOR_HOME`, or where this user's Proctor lives.
 fn home(matches: &ArgMatches) -> Result<Home, OpError> {
-    let given = matches.get_one::<PathBuf>("home").cloned();
-    let explicit = given
-        .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
-    let explicit =
-        explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
-            OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))
-        })?;
+    let explicit = explicit_home(matches)?;
     let uid = rustix::process::geteuid().as_raw();
     let home =
         Home::locate(explicit.as_deref(), uid, &|name| std::env::var_os(name).map(PathBuf::from))
@@ -147,6 +146,16 @@ fn home(matches: &ArgMatches) -> Result<Home, OpError> {
         }
     }
     Ok(home)
+}
+
+/// The folder that `--home` or `PROCTOR_HOME` names.
+fn explicit_home(matches: &ArgMatches) -> Result<Option<PathBuf>, OpError> {
+    let given = matches.get_one::<PathBuf>("home").cloned();
+    let explicit = given
+        .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
+    explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
+        OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))
+    })
 }
 
 /// Help is an answer, everything else that clap has to say is a mistake in the command line.

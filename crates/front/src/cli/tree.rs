@@ -1,7 +1,7 @@
 //! The tree of commands: the table's operations, and what only a command line has.
 
 use super::terminal::Terminal;
-use super::{Ended, logs, run};
+use super::{Ended, install, logs, run};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, ValueHint, value_parser};
 use clap_complete::Shell;
 use proctor_core::config::listen::Port;
@@ -56,7 +56,7 @@ pub(crate) fn command() -> Command {
         }
     }
     let nouns = NOUNS.iter().map(|(noun, about, example)| group(noun, about, example));
-    root.subcommands(nouns).subcommand(run::command()).subcommand(shells())
+    root.subcommands(nouns).subcommand(run::command()).subcommand(mcp()).subcommand(shells())
 }
 
 fn group(noun: &'static str, about: &'static str, example: &'static str) -> Command {
@@ -174,6 +174,15 @@ fn start() -> Command {
         .about("Start Proctor and bring back the services that are wished up")
         .after_help("Examples:\n  proctor daemon start\n  proctor --home /srv/app daemon start --foreground --config /srv/app/proctor.yaml")
         .defer(Start::augment_args)
+}
+
+fn mcp() -> Command {
+    Command::new("mcp")
+        .about("Proctor for assistants: set up their clients")
+        .after_help("Example:\n  proctor mcp install claude-code")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(install::command())
 }
 
 fn shells() -> Command {
