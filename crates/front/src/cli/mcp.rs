@@ -1,6 +1,6 @@
 //! `proctor mcp`: the server for one conversation with an assistant.
 
-use super::{Ended, Launch};
+use super::{Ended, Launch, install};
 use crate::mcp::stdio;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proctor_core::home::Home;
@@ -31,9 +31,9 @@ pub(crate) fn command() -> Command {
         .about("Serve the Model Context Protocol on stdin and stdout, for one conversation with an assistant")
         .after_help(
             "Clients start this by themselves; it starts Proctor when it is needed, and ends with its input.\n\n\
-             Examples:\n  proctor mcp\n  proctor mcp --toolsets processes,logs",
+             Examples:\n  proctor mcp\n  proctor mcp --toolsets processes,logs\n  proctor mcp install claude-code",
         )
-        .defer(Options::augment_args)
+        .defer(|command| Options::augment_args(command).subcommand(install::command()))
 }
 
 pub(crate) fn mcp(home: Home, launch: &'static dyn Launch, arguments: &ArgMatches) -> Ended {

@@ -18,6 +18,7 @@ mod health;
 mod homes;
 mod hostile;
 mod http;
+mod install;
 mod learned;
 mod lifecycle;
 mod logs;
