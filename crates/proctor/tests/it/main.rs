@@ -5,6 +5,7 @@
 mod added;
 mod answers;
 mod audit;
+mod budgets;
 mod commands;
 mod config;
 mod control;
