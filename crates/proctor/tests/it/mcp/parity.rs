@@ -77,7 +77,9 @@ fn is_within(part: &Value, whole: &Value) -> bool {
 fn with_usual(tool: &Tool, input: &Value) -> Value {
     let mut input = input.clone();
     let usual: Value = serde_json::from_str(tool.usual).unwrap();
-    for (field, value) in usual.as_object().unwrap() {
+    let begins = ["cursor", "since"].iter().any(|field| input.get(field).is_some());
+    let usual = usual.as_object().unwrap().iter();
+    for (field, value) in usual.filter(|(field, _)| *field != "tail" || !begins) {
         input.as_object_mut().unwrap().entry(field).or_insert(value.clone());
     }
     input
