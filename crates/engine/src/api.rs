@@ -7,6 +7,7 @@ use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
 pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
 use crate::link::{Ask, Link};
+pub use crate::logs::query::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
 use crate::settings::Settings;
@@ -19,8 +20,7 @@ use proctor_core::config::listen::Listeners;
 use proctor_core::config::security::Security;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
-use proctor_core::logindex::{ExitMark, Stream};
-use proctor_core::name::{RunId, ServiceName};
+use proctor_core::name::ServiceName;
 use proctor_core::time::Wall;
 use proctor_core::wire::{ServiceState, Tracking, Whom};
 use std::collections::BTreeMap;
@@ -165,52 +165,6 @@ pub struct RestartWith {
     pub args: Option<Vec<String>>,
     /// Laid over the variables of the service, in this run and in no other.
     pub env: Vec<(String, String)>,
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct LogQuery {
-    /// Folders below `logs/`; a removed service's logs may still be read.
-    pub services: Vec<ServiceName>,
-    /// Where an earlier page ended; everything else below narrows what comes after it.
-    pub cursor: Option<String>,
-    /// Without a cursor: begin this many matching lines before the end. `None`: from the oldest line.
-    pub tail: Option<usize>,
-    pub since: Option<Wall>,
-    pub until: Option<Wall>,
-    pub stream: Option<Stream>,
-    pub grep: Option<String>,
-    /// Stop after about this many bytes of line content.
-    pub max_bytes: usize,
-}
-
-#[derive(Debug, Clone)]
-pub struct LogPage {
-    pub items: Vec<LogItem>,
-    /// Pass it back to go on from here.
-    pub cursor: String,
-    /// More is there already.
-    pub more: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogItem {
-    pub service: ServiceName,
-    pub stream: Stream,
-    pub wall: Wall,
-    pub run: RunId,
-    pub what: LogWhat,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LogWhat {
-    /// Without its line end. `cut`: a piece of a line longer than a page; the rest follows.
-    Line {
-        bytes: Vec<u8>,
-        cut: bool,
-    },
-    Started,
-    Exited(ExitMark),
-    Dropped(u32),
 }
 
 /// How long a removed service may take to end before its logs are deleted.

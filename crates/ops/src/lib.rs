@@ -11,6 +11,7 @@ pub mod dispatch;
 pub mod error;
 pub mod input;
 pub mod limits;
+pub mod lines;
 mod mode;
 pub mod moment;
 mod noted;

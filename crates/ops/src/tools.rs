@@ -313,11 +313,11 @@ pub static TOOLS: &[Tool] = &[
         "get_process_logs",
         Toolset::Logs,
         "Read logs",
-        "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'grep' filters by regular expression, 'since' by time. 'wait' waits for new lines, at most 50 seconds a call.",
+        "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'wait' waits for new lines, at most 50 seconds a call.",
     )
-    .usually(r#"{"tail":100}"#)
-    .hiding(&["raw"])
-    .speaking(&["items"]),
+    .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
+    .hiding(&["raw", "text", "max_line"])
+    .speaking(&["items", "text"]),
     Tool::new(
         "event.read",
         "get_events",

@@ -4,7 +4,7 @@ use crate::Home;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// No answer may take longer.
@@ -91,10 +91,7 @@ impl Conversation {
 
     /// The next message, if one comes in time.
     pub fn heard(&mut self, within: Duration) -> Option<Value> {
-        match self.lines.recv_timeout(within) {
-            Ok(message) => Some(message),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.lines.recv_timeout(within).ok()
     }
 
     /// Send a request; [`Conversation::answer`] takes what comes back.

@@ -7,6 +7,7 @@
 mod caller;
 mod daemon;
 mod events;
+mod install;
 mod interrupt;
 mod logs;
 mod mcp;
@@ -102,11 +103,13 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -
     let Some((word, arguments)) = matches.subcommand() else {
         return Err(OpError::bad_input("which command?").into());
     };
-    if word == "completions" {
-        return tree::completions(arguments, terminal);
-    }
-    if word == "mcp" {
-        return mcp::mcp(home(matches)?, launch, arguments);
+    match (word, arguments.subcommand()) {
+        ("completions", _) => return tree::completions(arguments, terminal),
+        ("mcp", Some(("install", arguments))) => {
+            return install::install(matches, arguments, terminal);
+        }
+        ("mcp", _) => return mcp::mcp(home(matches)?, launch, arguments),
+        _ => {}
     }
     let mut session = Session::new(home(matches)?, launch, terminal);
     match (word, arguments.subcommand()) {
@@ -143,13 +146,7 @@ fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) 
 
 /// `--home`, `PROCTOR_HOME`, or where this user's Proctor lives.
 fn home(matches: &ArgMatches) -> Result<Home, OpError> {
-    let given = matches.get_one::<PathBuf>("home").cloned();
-    let explicit = given
-        .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
-    let explicit =
-        explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
-            OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))
-        })?;
+    let explicit = explicit_home(matches)?;
     let uid = rustix::process::geteuid().as_raw();
     let home =
         Home::locate(explicit.as_deref(), uid, &|name| std::env::var_os(name).map(PathBuf::from))
@@ -164,6 +161,16 @@ fn home(matches: &ArgMatches) -> Result<Home, OpError> {
         }
     }
     Ok(home)
+}
+
+/// The folder that `--home` or `PROCTOR_HOME` names.
+fn explicit_home(matches: &ArgMatches) -> Result<Option<PathBuf>, OpError> {
+    let given = matches.get_one::<PathBuf>("home").cloned();
+    let explicit = given
+        .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
+    explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
+        OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))
+    })
 }
 
 /// Help is an answer, everything else that clap has to say is a mistake in the command line.

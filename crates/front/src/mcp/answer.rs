@@ -88,7 +88,7 @@ fn onwards(fields: &Map<String, Value>) -> String {
     let yes = |field: &str| fields.get(field) == Some(&Value::Bool(true));
     match (text("cursor"), text("next")) {
         (Some(cursor), _) if yes("truncated") => {
-            format!("truncated; continue with cursor: {cursor}\n")
+            format!("older lines are truncated; cursor: {cursor}\n")
         }
         (Some(cursor), _) if yes("more") => {
             format!("more is there; continue with cursor: {cursor}\n")

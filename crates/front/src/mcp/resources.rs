@@ -22,6 +22,9 @@ const PAGE: usize = 100;
 /// Lines of output that a resource has; `get_process_logs` reads more.
 const LINES: usize = 200;
 
+/// ... and bytes of them.
+const MOST: usize = 16_000;
+
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 
@@ -157,7 +160,7 @@ pub(super) async fn output(
 ) -> Result<String, OpError> {
     // A service that has written nothing yet is one that is known.
     assistant.ask(speaker, "service.status", json!({ "names": [name], "no_usage": true })).await?;
-    let input = json!({ "services": [name], "tail": LINES });
+    let input = json!({ "services": [name], "tail": LINES, "fold": true, "max_bytes": MOST });
     shown(&assistant.ask(speaker, "log.read", input).await?, "log.read")
 }
 

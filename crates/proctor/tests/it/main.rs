@@ -5,6 +5,7 @@
 mod added;
 mod answers;
 mod audit;
+mod budgets;
 mod commands;
 mod config;
 mod control;
@@ -18,6 +19,7 @@ mod health;
 mod homes;
 mod hostile;
 mod http;
+mod install;
 mod learned;
 mod lifecycle;
 mod logs;

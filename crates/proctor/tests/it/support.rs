@@ -1,7 +1,9 @@
 //! What the end-to-end tests share: a configuration around the victim, and questions about services.
 
 use proctor_testkit::{Home, kill9, victim, wait_until};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Generous: machines are noisy, and only a failing test waits this long.
@@ -97,4 +99,15 @@ pub(crate) fn replace_keeper(home: &Home) {
     let old = home.keeper_pid();
     kill9(old);
     wait_until("a new keeper", LIMIT, || home.living_keeper().is_some_and(|now| now != old));
+}
+
+/// The answer to one request over a connection of its own.
+#[track_caller]
+pub(crate) fn ask(home: &Home, op: &str, input: &Value) -> Value {
+    let mut stream = UnixStream::connect(home.path().join("run/proctor.sock")).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    writeln!(stream, "{}", json!({ "op": op, "input": input })).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|why| panic!("{op} {input}: {why}: {line}"))
 }

@@ -145,7 +145,7 @@ fn only_what_was_named_is_stopped() {
     let home = up(&web(&[], ""));
     let mut conversation = Conversation::begin(&home, "claude-code");
     conversation.ok("start_process", json!({ "name": "web2", "command": command("") }));
-    let stranger = std::process::Command::new(victim()).spawn().unwrap();
+    let mut stranger = std::process::Command::new(victim()).spawn().unwrap();
     let (web, other) = (pid(&home, "web"), pid(&home, "web2"));
     conversation.ok("stop_process", json!({ "names": ["web2"] }));
     assert!(alive(web) && !alive(other) && alive(stranger.id()));
@@ -153,6 +153,7 @@ fn only_what_was_named_is_stopped() {
     assert!(told.is_error && told.text.contains("remedy: list_processes"), "{}", told.text);
     assert!(alive(stranger.id()));
     kill9(stranger.id());
+    stranger.wait().unwrap();
 }
 
 #[test]

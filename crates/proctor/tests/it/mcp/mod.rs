@@ -1,3 +1,4 @@
 //! Assistants: what their users complain about elsewhere, each with a test that it is not so here.
 
 mod everyday;
+mod parity;
