@@ -2,3 +2,4 @@
 
 mod everyday;
 mod parity;
+mod pipes;
