@@ -3,3 +3,4 @@
 mod everyday;
 mod parity;
 mod pipes;
+mod web;
