@@ -14,12 +14,12 @@ const OLD: &str = "2025-11-25";
 /// Deeper than anybody means.
 const DEEP: usize = 200_000;
 
-fn home() -> Home {
+pub(super) fn home() -> Home {
     listening(&services(&[service("web", &["--lines", "3"], "")]))
 }
 
 /// A client that takes what this has to give.
-fn client(home: &Home) -> Http {
+pub(super) fn client(home: &Home) -> Http {
     Http::at(home.port("http"))
         .token(&admin(home))
         .header("Accept", "application/json, text/event-stream")
@@ -40,7 +40,7 @@ fn new(client: &Http, method: &str, mut params: Value) -> Response {
 
 /// A session of the older era: the client that sends it along.
 #[track_caller]
-fn session(client: &Http) -> Http {
+pub(super) fn session(client: &Http) -> Http {
     let hello = json!({ "protocolVersion": OLD, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
     let response = client.post(
         "/mcp",
@@ -54,7 +54,7 @@ fn session(client: &Http) -> Http {
     client
 }
 
-fn list(client: &Http) -> Response {
+pub(super) fn list(client: &Http) -> Response {
     client.post("/mcp", &json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/list" }))
 }
 
