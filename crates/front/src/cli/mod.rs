@@ -105,8 +105,9 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -
     };
     match (word, arguments.subcommand()) {
         ("completions", _) => return tree::completions(arguments, terminal),
-        ("mcp", Some(("install", arguments))) => {
-            return install::install(matches, arguments, terminal);
+        ("mcp", Some(("install", inner))) => {
+            mcp::alone(arguments)?;
+            return install::install(matches, inner, terminal);
         }
         ("mcp", _) => return mcp::mcp(home(matches)?, launch, arguments),
         _ => {}
