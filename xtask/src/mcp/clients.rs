@@ -17,6 +17,14 @@ const CLIENTS: &[(&str, &str, &[&str])] = &[
     ("client.mjs", "2", &["legacy", "modern"]),
 ];
 
+const CONFIG: &str = "\
+supervisor:
+  port: off
+  http: { port: PORT }
+  services:
+    idle: { command: 'true', autostart: false }
+";
+
 const TRANSPORTS: [&str; 2] = ["stdio", "http"];
 
 pub(super) fn run(tried: &Tried) -> Result<()> {
@@ -41,7 +49,7 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
 fn converse(tried: &Tried, script: &str, sdk: &str, era: &str, transport: &str) -> Result<()> {
     // A daemon that comes after one that was killed must be found at the same place.
     let port = free_port()?;
-    let config = format!("supervisor:\n  port: off\n  http: {{ port: {port} }}\n");
+    let config = CONFIG.replace("PORT", &port.to_string());
     let served = Served::start(&tried.proctor, "clients", &config, &[])?;
     let told = json!({
         "sdk": sdk,

@@ -20,23 +20,22 @@ supervisor:
     other: { command: [sleep, '100000'] }
 ";
 
-/// Every tool with an input that does something, in an order in which each is possible. `$operation` is the last operation
-/// that was begun; the last ones end what is tried.
+/// Every tool with an input that does something, in an order in which each is possible. `$operation` is one that
+/// is under way; the last ones end what is tried.
 const CALLS: &[(&str, &str)] = &[
     ("list_processes", "{}"),
     ("get_process_status", r#"{"names": ["web"]}"#),
     ("wait_for_process", r#"{"names": ["web"], "timeout": 20}"#),
     ("start_process", r#"{"name": "job", "command": "sleep 100000"}"#),
     ("restart_process", r#"{"names": ["job"]}"#),
-    ("signal_process", r#"{"names": ["job"], "signal": "CONT"}"#),
+    ("signal_process", r#"{"name": "job", "signal": "CONT"}"#),
     ("stop_process", r#"{"names": ["job"]}"#),
     ("remove_process", r#"{"names": ["job"]}"#),
     ("add_process", r#"{"name": "added", "command": "sleep 100000"}"#),
-    ("run_command", r#"{"command": ["echo", "hello"], "background": true}"#),
-    ("get_operation", r#"{"id": "$operation"}"#),
-    ("run_command", r#"{"command": ["sleep", "100"], "background": true}"#),
+    ("run_command", r#"{"command": "echo hello"}"#),
     ("list_operations", "{}"),
-    ("cancel_operation", r#"{"id": "$operation"}"#),
+    ("get_operation", r#"{"operation": "$operation", "wait": 0}"#),
+    ("cancel_operation", r#"{"operation": "$operation"}"#),
     ("restart_with_steps", r#"{"service": "web", "pre_commands": ["true"]}"#),
     ("apply_config", "{}"),
     ("reload_config", "{}"),
@@ -95,17 +94,15 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
 
 impl Inspector {
     fn call_all(&self, tried: &Tried) -> Result<()> {
-        let mut operation = String::new();
+        let begun = self.served.json(&["execute", "--background", "--", "sleep", "1000"])?;
+        let operation = begun["operation"].as_str().context("no operation was begun")?;
         for (index, (tool, input)) in CALLS.iter().enumerate() {
-            let input = input.replace("$operation", &operation);
+            let input = input.replace("$operation", operation);
             let words = ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", &input];
             let answer = self.ask(tried, ERAS[index % ERAS.len()], &words)?;
             let answer = &answer["result"];
             let has_text = answer["content"].as_array().is_some_and(|content| !content.is_empty());
             ensure!(has_text && answer["structuredContent"].is_object(), "{tool}: {answer:#}");
-            if let Some(id) = answer["structuredContent"]["operation"].as_str() {
-                operation = id.to_owned();
-            }
         }
         println!("-- {} calls, none of them an error", CALLS.len());
         Ok(())
@@ -116,8 +113,9 @@ impl Inspector {
         let mut command: Command = tried.installed.node(&self.script);
         command.arg("--config").arg(&self.config).args(["--server", "proctor"]);
         command.args(["--format", "json", "--protocol-era", era]).args(words);
-        // It keeps things of its own at home, and would tell that it finds no place for secrets.
-        command.env("HOME", &self.served.home).env("MCP_INSPECTOR_SECRET_STORE", "memory");
+        // It keeps things of its own at home, and would tell that it has no safe place for secrets.
+        command.env("HOME", &self.served.home).env("MCP_INSPECTOR_SECRET_STORE", "file");
+        command.env("MCP_INSPECTOR_SECRET_KEY", "0123456789abcdef0123456789abcdef");
         command.stdin(Stdio::null());
         let output = command.output().context("cannot run the Inspector")?;
         let (said, warned) =

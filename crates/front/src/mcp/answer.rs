@@ -224,7 +224,7 @@ fn fit(output: &mut Value, most: usize) -> Option<String> {
             (name, Value::String(text)) => {
                 let text_said =
                     format!("truncated: '{name}' has {} bytes; ask for less at once", text.len());
-                *text = beginning(text, most / 2).into_owned();
+                *text = beginning(text, text.len() / 2).into_owned();
                 fields.insert("truncated".into(), Value::Bool(true));
                 said = Some(text_said);
             }
@@ -263,7 +263,7 @@ mod tests {
         assert!(said.starts_with(&format!("truncated: {kept} of 1000 services")), "{said}");
         assert!(kept > 50 && length(&output) <= 10_000 && output["truncated"] == true);
         for mut output in [
-            json!({ "a": "x".repeat(50_000) }),
+            json!({ "a": "x".repeat(50_000), "b": "x".repeat(5000), "c": "x".repeat(5000) }),
             json!({ "a": { "b": "x".repeat(50_000) } }),
             json!([["x".repeat(9)]]),
         ] {

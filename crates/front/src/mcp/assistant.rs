@@ -240,7 +240,12 @@ impl ServerHandler for Assistant {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let after = request.and_then(|request| request.cursor);
-        resources::list(self, &speaker(&context), after.as_deref()).await
+        let speaker = speaker(&context);
+        let result = resources::list(self, &speaker, after.as_deref()).await?;
+        if context.protocol_version().is_some_and(|version| version.has_initialize()) {
+            self.watches.follow_list(self.house.clone(), context.peer, speaker);
+        }
+        Ok(result)
     }
 
     async fn list_resource_templates(

@@ -8,13 +8,14 @@ use super::tasks::Tasks;
 use crate::local::Dispatch;
 use axum::body::{Body, Bytes};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, Request, Response};
+use axum::http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Principal};
 use proctor_ops::tools::Toolset;
 use rmcp::ServerHandler;
+use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use std::convert::Infallible;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST: HeaderName = HeaderName::from_static("last-event-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 /// Largest message: what the largest input of an operation takes, escaped.
@@ -93,19 +95,39 @@ impl Endpoint {
                 return Err(OpError::new(Code::NotFound, "there is no such session")
                     .help("begin again with 'initialize'"));
             }
-            Some(_) => {}
+            Some(id) => self.resumable(id, &parts.headers).await?,
             None => self.room().await?,
         }
         let principal: Principal = caller.principal.clone();
         parts.extensions.insert(caller);
         let request = Request::from_parts(parts, Full::new(Bytes::from(body)));
-        let response = (self.transport)(request).await;
+        let ends = *request.method() == Method::DELETE;
+        let mut response = (self.transport)(request).await;
+        if ends && response.status() == StatusCode::ACCEPTED {
+            // It has ended; some clients take a promise for a failure.
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
         if session.is_none()
             && let Some(id) = self::session(response.headers())
         {
             self.sessions.begun(&id, &principal);
         }
         Ok(response.map(Body::new))
+    }
+
+    /// Refuse who wants the rest of an answer that is gone: with its daemon, or because it came too late. The SDK would say
+    /// that there is no more of it, and some clients then ask again for ever. In a session that began at another daemon,
+    /// the same number is another request by now.
+    async fn resumable(&self, session: &str, headers: &HeaderMap) -> Result<(), OpError> {
+        let last = headers.get(LAST).and_then(|value| value.to_str().ok());
+        // The number of an event; of an answer to a request, with the request's number behind it.
+        let Some(last) = last.filter(|last| last.contains('/')) else { return Ok(()) };
+        let resumed = self.manager.resume(&session.into(), last.to_owned()).await;
+        if self.sessions.began_here(session) && resumed.is_ok() {
+            return Ok(());
+        }
+        let error = OpError::new(Code::ConnectionLost, "the rest of this answer is lost");
+        Err(error.help("ask again; the session goes on"))
     }
 
     async fn room(&self) -> Result<(), OpError> {

@@ -12,6 +12,7 @@ use proctor_ops::table::Entry;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,7 +20,10 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 /// Connections that are kept for the next call. More are open only while more calls are under way.
-const MOST_IDLE: usize = 4;
+const MOST_IDLE: usize = 2;
+
+/// ... for this long: a conversation that pauses takes no place from others.
+const KEPT_FOR: Duration = Duration::from_secs(20);
 
 /// Beyond an operation's own deadline: its answer is the one that should be seen.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -34,6 +38,10 @@ struct Shared {
     home: Home,
     launch: &'static dyn Launch,
     idle: Mutex<Vec<Connection>>,
+    /// How many there were; tells whether there was one lately.
+    calls: AtomicU64,
+    /// Somebody sees to it that idle connections are closed.
+    tidying: AtomicBool,
     /// Held by who looks for the daemon or starts it: the others find it then.
     reaching: tokio::sync::Mutex<()>,
 }
@@ -45,8 +53,14 @@ struct Connection {
 
 impl Remote {
     pub(super) fn new(home: Home, launch: &'static dyn Launch) -> Remote {
-        let (idle, reaching) = (Mutex::default(), tokio::sync::Mutex::default());
-        Remote(Arc::new(Shared { home, launch, idle, reaching }))
+        Remote(Arc::new(Shared {
+            home,
+            launch,
+            idle: Mutex::default(),
+            calls: AtomicU64::new(0),
+            tidying: AtomicBool::new(false),
+            reaching: tokio::sync::Mutex::default(),
+        }))
     }
 }
 
@@ -54,7 +68,28 @@ impl Door for Remote {
     fn call(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer {
         let client = speaker.client.clone().map(String::from);
         let (shared, voice) = (Arc::clone(&self.0), Voice { front: Claim::Mcp, client });
-        Box::pin(async move { shared.call(&voice, entry, &input).await })
+        Box::pin(async move {
+            let answer = shared.call(&voice, entry, &input).await;
+            shared.calls.fetch_add(1, Ordering::Relaxed);
+            if !shared.tidying.swap(true, Ordering::Relaxed) {
+                tokio::spawn(tidy(Arc::clone(&shared)));
+            }
+            answer
+        })
+    }
+}
+
+/// Close what is idle when nothing was asked for a while.
+async fn tidy(shared: Arc<Shared>) {
+    loop {
+        let before = shared.calls.load(Ordering::Relaxed);
+        tokio::time::sleep(KEPT_FOR).await;
+        if shared.calls.load(Ordering::Relaxed) == before {
+            // Before the look: a call that comes now begins anew.
+            shared.tidying.store(false, Ordering::Relaxed);
+            shared.idle.lock().expect("nothing panics in between").clear();
+            return;
+        }
     }
 }
 

@@ -60,6 +60,11 @@ impl Sessions {
         known.or_else(|| self.read(id).map(|kept| kept.owner)).is_some_and(|whose| whose == owner)
     }
 
+    /// Whether it began at this daemon, not at one before.
+    pub(super) fn began_here(&self, id: &str) -> bool {
+        self.owners().contains_key(id)
+    }
+
     /// A session begins: it belongs to who began it.
     pub(super) fn begun(&self, id: &str, principal: &Principal) {
         let owner = owner(principal);

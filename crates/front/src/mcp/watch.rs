@@ -26,8 +26,9 @@ const POLL: f64 = 45.0;
 /// After an error that passes.
 const LATER: Duration = Duration::from_secs(2);
 
-/// Among the resources, for what is none: the messages.
+/// Among the resources, for what is none: the messages, and the list itself.
 const MESSAGES: &str = "";
+const LIST: &str = "list";
 
 /// What a client of the handshake era follows; ends with the conversation.
 #[derive(Default)]
@@ -81,6 +82,24 @@ impl Watches {
         }
     }
 
+    /// Tell when the list of resources changes, to a client that has read it.
+    pub(super) fn follow_list(&self, house: Arc<House>, peer: Peer<RoleServer>, speaker: Speaker) {
+        let mut watched = self.watched();
+        if watched.get(LIST).is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let task = tokio::spawn(async move {
+            let mut news = News::of(Place::All);
+            while news.next_list(&house, &speaker).await {
+                if peer.notify_resource_list_changed().await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        watched.insert(LIST.into(), task.abort_handle());
+    }
+
     pub(super) fn end(&self, uri: &str) {
         if let Some(task) = self.watched().remove(uri) {
             task.abort();
@@ -129,16 +148,11 @@ pub(super) async fn listen(assistant: &Assistant, context: SubscriptionContext) 
 /// Tell when a service is there that was not, or is not any more.
 async fn list_changes(house: Arc<House>, speaker: Speaker, sink: SubscriptionSink) {
     let mut news = News::of(Place::All);
-    while news.next(&house, &speaker).await {
-        let kinds = ["defined", "removed", "configured"];
-        let listed =
-            news.events.iter().any(|event| kinds.iter().any(|kind| event["kind"] == *kind));
-        if listed && sink.notify_resource_list_changed().await.is_err() {
+    while news.next_list(&house, &speaker).await {
+        if sink.notify_resource_list_changed().await.is_err() {
             return;
         }
-        if listed {
-            tokio::time::sleep(PAUSE).await;
-        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -164,6 +178,19 @@ impl News {
                 Err(_) => return false,
             }
         }
+    }
+
+    /// Wait until a service is there that was not, or is not any more.
+    async fn next_list(&mut self, house: &House, speaker: &Speaker) -> bool {
+        let kinds = ["defined", "removed", "configured"];
+        while self.next(house, speaker).await {
+            let changes = |event: &Value| kinds.iter().any(|kind| event["kind"] == *kind);
+            // None: what happened in between is not known.
+            if self.events.is_empty() || self.events.iter().any(changes) {
+                return true;
+            }
+        }
+        false
     }
 
     async fn look(&mut self, house: &House, speaker: &Speaker) -> Result<bool, OpError> {

@@ -236,6 +236,10 @@ fn a_change_of_a_resource_is_told() {
     let text = read["contents"][0]["text"].as_str().unwrap();
     assert_eq!(serde_json::from_str::<Value>(text).unwrap()["services"][0]["name"], "web");
     conversation.ask("resources/unsubscribe", json!({ "uri": "proctor://services/web/status" }));
+    home.ok(["start", "--name", "other", "--", victim().to_str().unwrap()]);
+    let changed = "notifications/resources/list_changed";
+    let told = (0..20).filter_map(|_| conversation.heard(LIMIT)).any(|it| it["method"] == changed);
+    assert!(told, "a service more is a resource more");
 }
 
 #[test]
