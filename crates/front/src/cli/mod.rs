@@ -25,6 +25,8 @@ use crate::client::Client;
 pub(crate) use caller::fill as fill_caller;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
+#[doc(hidden)]
+pub use install::rewritten;
 use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};

@@ -17,7 +17,7 @@ mod golden;
 use super::Ended;
 use super::mcp::Sets;
 use super::terminal::Terminal;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use client::{Client, Scope, Settings, TOKEN, Way};
 use fault::Fault;
 use place::Place;
@@ -298,6 +298,18 @@ impl Task {
             "name": self.name,
         })
     }
+}
+
+/// What becomes of a file of the client with this number: with Proctor in it, and without. `None`: it is left as it is. For those who try
+/// what nobody would write.
+#[doc(hidden)]
+pub fn rewritten(client: usize, text: &str) -> [Option<String>; 2] {
+    let clients = Client::value_variants();
+    let client = clients[client % clients.len()];
+    let way = Way::Stdio { command: "proctor".to_owned(), args: vec!["mcp".to_owned()] };
+    let put =
+        client.settings(&way).and_then(|ours| change::put(client, text, "proctor", &ours).ok());
+    [put, change::remove(client, text, "proctor").ok()]
 }
 
 /// A folder that lists servers for this client is a project that wants them there.
