@@ -3,7 +3,7 @@
 //!
 //! Every operation has exactly one line here (a test sees to it). Input, output and what is checked are the operation's own.
 
-use crate::operation::Effect;
+use crate::operation::{Context, Effect};
 use crate::table::{self, Entry};
 use std::fmt;
 use std::str::FromStr;
@@ -72,6 +72,12 @@ impl fmt::Display for Toolset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// What the configuration in force offers to who asks for nothing in particular.
+pub fn offered(context: &Context) -> Vec<Toolset> {
+    let names = context.engine.security(|security| security.mcp.toolsets.clone());
+    names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 /// An operation as a tool.
@@ -206,6 +212,14 @@ pub static TOOLS: &[Tool] = &[
         "Stop and forget processes that were added at run time (not those of proctor.yaml). Their logs stay readable.",
     )
     .destroys()
+    .settles(),
+    Tool::new(
+        "service.lease",
+        "renew_lease",
+        Toolset::Processes,
+        "Renew a lease",
+        "How long a process that was started with 'lease' stays without use. Using it renews the lease, too; 'none' keeps it for good.",
+    )
     .settles(),
     Tool::new(
         "service.signal",
@@ -449,8 +463,10 @@ mod tests {
     #[test]
     fn what_a_tool_says_of_fields_is_true() {
         for tool in TOOLS {
-            let fields = |schema: Value| schema["properties"].as_object().cloned().unwrap_or_default();
-            let (input, output) = (fields(tool.entry().input_schema()), fields(tool.entry().output_schema()));
+            let fields =
+                |schema: Value| schema["properties"].as_object().cloned().unwrap_or_default();
+            let (input, output) =
+                (fields(tool.entry().input_schema()), fields(tool.entry().output_schema()));
             let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap();
             let named = usual.keys().map(String::as_str).chain(tool.hides.iter().copied());
             for field in named {
@@ -465,7 +481,10 @@ mod tests {
 
     #[test]
     fn toolsets_are_named() {
-        assert_eq!(Toolset::list("logs, processes,logs"), Ok(vec![Toolset::Processes, Toolset::Logs]));
+        assert_eq!(
+            Toolset::list("logs, processes,logs"),
+            Ok(vec![Toolset::Processes, Toolset::Logs])
+        );
         assert_eq!(Toolset::list("all").unwrap(), Toolset::ALL);
         assert_eq!(Toolset::list(""), Ok(vec![]));
         assert!(Toolset::list("log").unwrap_err().contains("processes, logs, files, git, system"));

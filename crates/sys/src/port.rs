@@ -5,6 +5,7 @@
 
 use crate::proc;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -25,8 +26,21 @@ pub fn is_free(port: u16) -> bool {
     ADDRESSES.into_iter().all(|address| !in_use(SocketAddr::new(address, port)))
 }
 
-/// Who listens on `port`, as `node (pid 4711)`, where we are allowed to see it.
-pub fn holder(port: u16) -> Option<String> {
+/// A process that listens, shown as `node (pid 4711)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    pub process: String,
+    pub pid: u32,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.process, self.pid)
+    }
+}
+
+/// Who listens on `port`, where we are allowed to see it.
+pub fn holder(port: u16) -> Option<Holder> {
     let inodes: Vec<u64> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .filter_map(|table| fs::read_to_string(table).ok())
@@ -36,7 +50,7 @@ pub fn holder(port: u16) -> Option<String> {
         return None;
     }
     let pid = proc::pids().into_iter().find(|pid| holds(*pid, &inodes))?;
-    Some(format!("{} (pid {pid})", proc::name(pid)?))
+    Some(Holder { process: proc::name(pid)?, pid })
 }
 
 fn in_use(address: SocketAddr) -> bool {
@@ -83,7 +97,7 @@ mod tests {
         };
         let port = listener.local_addr().unwrap().port();
         assert!(!is_free(port), "{address} listens on {port}");
-        let holder = holder(port).unwrap();
+        let holder = holder(port).unwrap().to_string();
         assert!(holder.ends_with(&format!("(pid {})", std::process::id())), "{holder}");
     }
 

@@ -4,7 +4,7 @@
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
 use crate::moment::{self, rfc3339};
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::harmless::{Colours, harmless_line};
 use crate::show::{Page, Show, Style};
 use base64::Engine as _;
@@ -144,6 +144,10 @@ Examples:
             "services",
         )
     };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.services)
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.wait.map_or(Ok(Duration::ZERO), |seconds| seconds_of("wait", seconds))?;

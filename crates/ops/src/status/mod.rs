@@ -58,6 +58,12 @@ pub struct ServiceStatus {
     pub primary: bool,
     /// Its settings changed since it was started; a restart applies them
     pub stale: bool,
+    /// The program that started it; a person did if there is none
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// It is stopped and removed after so long without use by its owner
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_seconds_left: Option<u64>,
 }
 
 /// What people see of a phase.
@@ -199,6 +205,8 @@ impl ServiceStatus {
             added: view.added,
             primary: view.primary,
             stale: view.stale,
+            owner: view.owner().map(ToString::to_string),
+            lease_seconds_left: view.lease_seconds_left(now.mono),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! What the end-to-end tests share: a configuration around the victim, and questions about services.
 
 use proctor_testkit::{Home, kill9, victim, wait_until};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Generous: machines are noisy, and only a failing test waits this long.
@@ -65,6 +67,44 @@ pub(crate) fn lines(home: &Home, name: &str, more: &[&str]) -> Vec<String> {
         .filter(|item| item["kind"] == "line")
         .map(|item| item["text"].as_str().unwrap().to_owned())
         .collect()
+}
+
+/// Ask an operation at the unix socket, as the assistant of this name if there is one: what it answers, or its error.
+#[track_caller]
+pub(crate) fn ask(
+    home: &Home,
+    client: Option<&str>,
+    op: &str,
+    input: Value,
+) -> Result<Value, Value> {
+    let mut request = json!({ "op": op, "input": input });
+    if let Some(client) = client {
+        request["as"] = json!({ "front": "mcp", "client": client });
+    }
+    let mut stream = UnixStream::connect(home.path().join("run/proctor.sock")).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    writeln!(stream, "{request}").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    let mut answer: Value =
+        serde_json::from_str(&line).unwrap_or_else(|why| panic!("{why}: {line}"));
+    let good = answer.get("ok").is_some();
+    let told = answer[if good { "ok" } else { "error" }].take();
+    if good { Ok(told) } else { Err(told) }
+}
+
+/// What `start` is given for the victim under this name, and more of its input.
+pub(crate) fn start_of(home: &Home, name: &str, args: &[&str], more: Value) -> Value {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut argv = vec![victim().display().to_string()];
+    argv.extend(args.iter().map(|arg| (*arg).to_owned()));
+    let mut input = json!({
+        "name": name, "argv": argv, "base_dir": home.path(), "environment": { "PATH": path },
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        input[key] = value.clone();
+    }
+    input
 }
 
 /// A `proctor.yaml` of these services, each made by [`service`] or [`shell`].
