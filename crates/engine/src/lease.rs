@@ -92,6 +92,8 @@ impl Owner {
             let names: Vec<ServiceName> = names.collect();
             if let Err(error) = self.remove(names, Removal::LeaseOver).await {
                 tracing::error!(service = %key, %error, "its lease is over, and it cannot be removed");
+            }
+            if self.tenures.contains_key(&key) {
                 self.end_again = Some(Instant::now() + TRY_AGAIN);
             }
         }
