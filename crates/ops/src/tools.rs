@@ -316,7 +316,7 @@ pub static TOOLS: &[Tool] = &[
         "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'wait' waits for new lines, at most 50 seconds a call.",
     )
     .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
-    .hiding(&["raw", "text", "max_line"])
+    .hiding(&["raw", "text", "max_line", "until", "invert"])
     .speaking(&["items", "text"]),
     Tool::new(
         "event.read",
