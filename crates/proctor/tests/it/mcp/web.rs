@@ -180,6 +180,34 @@ fn a_session_goes_on_at_the_next_daemon_but_not_the_answers_of_the_last() {
     assert_eq!(lost.send("GET", "/mcp", b"").status, 502, "the number is another request's now");
 }
 
+#[test]
+fn what_a_session_follows_it_follows_at_the_next_daemon() {
+    let home = home();
+    let before = session(&client(&home));
+    let uri = "proctor://services/web/status";
+    for (method, params) in [
+        ("resources/subscribe", json!({ "uri": uri })),
+        ("logging/setLevel", json!({ "level": "info" })),
+    ] {
+        let asked = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        assert!(answer(&before.post("/mcp", &asked))["error"].is_null());
+    }
+    let daemon = home.daemon_pid();
+    kill9(daemon);
+    wait_until("another daemon is there", LIMIT, || home.daemon_pid() != daemon);
+    let mine = before.moved_to(home.port("http"));
+    // All that a client does whose stream was cut.
+    let mut stream = mine.header("Accept", "text/event-stream").stream("/mcp");
+    assert_eq!(stream.status, 200);
+    home.ok(["restart", "web"]);
+    let mut missing = vec!["notifications/resources/updated", "notifications/message"];
+    wait_until("news of both kinds", LIMIT, || {
+        let event = stream.event().unwrap();
+        missing.retain(|news| !event.iter().any(|(_, value)| value.contains(news)));
+        missing.is_empty()
+    });
+}
+
 /// How many calls are under way.
 fn running(home: &Home) -> usize {
     let list = home.json(["operation", "list"]);
