@@ -47,7 +47,7 @@ fn output(service: &ServiceStatus, page: &mut Page) {
     }
 }
 
-fn row(service: &ServiceStatus) -> [Span; COLUMNS.len()] {
+fn row(service: &ServiceStatus) -> [Span<'_>; COLUMNS.len()] {
     let plain = |text: Option<String>| Span::new(Style::Plain, text.unwrap_or_default());
     [
         Span::new(Style::Name, &service.name),
@@ -65,12 +65,12 @@ fn row(service: &ServiceStatus) -> [Span; COLUMNS.len()] {
 }
 
 /// One that was stopped and one that came to its end are told apart.
-fn state_text(service: &ServiceStatus) -> String {
+fn state_text(service: &ServiceStatus) -> &'static str {
     let done = service.state == State::Stopped && service.why.is_some();
-    format!("{}{}", service.state.as_str(), if done { ", done" } else { "" })
+    if done { "stopped, done" } else { service.state.as_str() }
 }
 
-fn health_cell(health: &HealthStatus) -> Span {
+fn health_cell(health: &HealthStatus) -> Span<'static> {
     match health.state {
         HealthState::Unknown => Span::new(Style::Dim, "unknown"),
         HealthState::Healthy => Span::new(Style::Good, "healthy"),
@@ -163,7 +163,7 @@ pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
 }
 
 fn heading(service: &ServiceStatus, page: &mut Page) {
-    let since = service.since.as_ref().map(|since| page.moment(since));
+    let since = service.since.map(|since| page.moment(&since.to_string()));
     let line = page.line();
     line.name(&service.name).plain(" is ").add(style_of(service.state), service.state.as_str());
     if let Some(since) = since {
