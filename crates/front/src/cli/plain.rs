@@ -129,7 +129,7 @@ mod tests {
         let Request { op, input, page, .. } =
             Request::parse(request.trim_end().as_bytes()).unwrap().owned();
         assert_eq!(op, found.entry.meta.name, "{line}");
-        assert_eq!(input, found.entry.input(arguments).unwrap(), "{line}");
+        assert_eq!(*input, found.entry.input(arguments).unwrap(), "{line}");
         assert_eq!(page, Some(look), "{line}");
     }
 
