@@ -3,7 +3,7 @@
 //!
 //! Every operation has exactly one line here (a test sees to it). Input, output and what is checked are the operation's own.
 
-use crate::operation::Effect;
+use crate::operation::{Context, Effect};
 use crate::table::{self, Entry};
 use std::fmt;
 use std::str::FromStr;
@@ -72,6 +72,12 @@ impl fmt::Display for Toolset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// What the configuration in force offers to who asks for nothing in particular.
+pub fn offered(context: &Context) -> Vec<Toolset> {
+    let names = context.engine.security(|security| security.mcp.toolsets.clone());
+    names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 /// An operation as a tool.
@@ -244,6 +250,14 @@ pub static TOOLS: &[Tool] = &[
         "Stop and forget processes that were added at run time (not those of proctor.yaml). Their logs stay readable.",
     )
     .destroys()
+    .settles(),
+    Tool::new(
+        "service.lease",
+        "renew_lease",
+        Toolset::Processes,
+        "Renew a lease",
+        "How long a process that was started with 'lease' stays without use. Using it renews the lease, too; 'none' keeps it for good.",
+    )
     .settles(),
     Tool::new(
         "service.signal",

@@ -25,6 +25,7 @@ use crate::client::Client;
 pub(crate) use caller::fill as fill_caller;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
+pub use install::reference as clients;
 #[doc(hidden)]
 pub use install::rewritten;
 use proctor_core::config::listen::Port;

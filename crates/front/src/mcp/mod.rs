@@ -18,6 +18,7 @@ pub(crate) mod http;
 mod lines;
 mod messages;
 mod prompts;
+mod reference;
 mod remote;
 mod resources;
 mod schema;
@@ -26,4 +27,5 @@ pub(crate) mod stdio;
 mod tasks;
 mod watch;
 
+pub use reference::reference;
 pub use schema::tools;

@@ -62,6 +62,12 @@ pub struct ServiceStatus {
     /// The last lines that its run wrote, where they were asked for or say why
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
+    /// The program that started it; a person did if there is none
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// It is stopped and removed after so long without use by its owner
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_seconds_left: Option<u64>,
 }
 
 /// What people see of a phase.
@@ -204,6 +210,8 @@ impl ServiceStatus {
             primary: view.primary,
             stale: view.stale,
             output: Vec::new(),
+            owner: view.owner().map(ToString::to_string),
+            lease_seconds_left: view.lease_seconds_left(now.mono),
         }
     }
 }

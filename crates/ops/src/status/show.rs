@@ -13,7 +13,7 @@ pub(crate) fn style_of(state: State) -> Style {
     }
 }
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 11] = [
     Column::new("NAME", Fit::Keep),
     Column::new("STATE", Fit::Keep),
     Column::number("PID", Fit::Drop(1)),
@@ -23,6 +23,7 @@ const COLUMNS: [Column; 10] = [
     Column::number("MEMORY", Fit::Drop(4)),
     Column::number("PORT", Fit::Drop(6)),
     Column::new("HEALTH", Fit::Drop(5)),
+    Column::new("OWNER", Fit::Drop(3)),
     Column::new("COMMAND", Fit::Shrink(12)),
 ];
 
@@ -58,6 +59,7 @@ fn row(service: &ServiceStatus) -> [Span; COLUMNS.len()] {
         plain(service.memory_bytes.map(bytes)),
         plain(service.port.map(|port| port.to_string())),
         service.health.as_ref().map_or_else(|| plain(None), health_cell),
+        plain(service.owner.clone()),
         Span::new(Style::Dim, &service.command),
     ]
 }
@@ -146,6 +148,9 @@ pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
         "from",
         Some(if service.added { "added at run time" } else { "the configuration" }.into()),
     );
+    fact("owner", service.owner.clone());
+    let lease = service.lease_seconds_left;
+    fact("lease", lease.map(|left| format!("{} left, then it is removed", span(left as f64))));
     fact("note", service.stale.then(|| "its settings changed: a restart applies them".into()));
     if let Some(exit) = &service.last_exit {
         let at = page.moment(&exit.at);

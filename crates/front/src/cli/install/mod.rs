@@ -9,6 +9,7 @@ mod fault;
 mod jsonc;
 mod place;
 mod program;
+mod reference;
 mod toml;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ use fault::Fault;
 use place::Place;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::tools::LONGEST_NAME as LONGEST_TOOL;
+pub use reference::reference;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

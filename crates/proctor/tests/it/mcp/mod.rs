@@ -2,6 +2,7 @@
 
 mod crowds;
 mod everyday;
+mod page;
 mod parity;
 mod pipes;
 mod web;
