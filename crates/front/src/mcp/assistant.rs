@@ -2,7 +2,7 @@
 
 use super::answer::{self, Telling};
 use super::call::{self, Call, Progress};
-use super::door::{Door, Speaker};
+use super::door::{Door, Presented, Speaker};
 use super::http::SESSION;
 use super::sessions::{Followed, Sessions};
 use super::tasks::Tasks;
@@ -143,7 +143,8 @@ pub(super) fn speaker(context: &RequestContext<RoleServer>) -> Speaker {
         let front = caller.front;
         caller.through(front, client.clone())
     });
-    Speaker { caller, client }
+    let token = parts.and_then(|parts| parts.extensions.get::<Presented>()).cloned();
+    Speaker { caller, client, token }
 }
 
 /// An error of something that is no tool.

@@ -11,7 +11,7 @@
 mod answer;
 mod assistant;
 mod call;
-mod door;
+pub(crate) mod door;
 #[cfg(feature = "fixtures")]
 mod fixture;
 pub(crate) mod http;

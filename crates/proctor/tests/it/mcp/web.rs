@@ -3,7 +3,7 @@
 
 use crate::control::{admin, listening};
 use crate::support::{LIMIT, service, services};
-use proctor_testkit::{Home, Http, Response, kill9, wait_for, wait_until};
+use proctor_testkit::{Event, Home, Http, Response, kill9, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -206,6 +206,31 @@ fn what_a_session_follows_it_follows_at_the_next_daemon() {
         missing.retain(|news| !event.iter().any(|(_, value)| value.contains(news)));
         missing.is_empty()
     });
+}
+
+#[test]
+fn a_token_that_was_revoked_hears_nothing_more() {
+    let home = home();
+    let secret = home.json(["token", "create", "eyes"])["secret"].clone();
+    let bearer = format!("Bearer {}", secret.as_str().unwrap());
+    let uri = "proctor://services/web/status";
+    let follow = |client: &Http| {
+        let client = session(client);
+        let asked = json!({ "jsonrpc": "2.0", "id": 7, "method": "resources/subscribe", "params": { "uri": uri } });
+        assert!(answer(&client.post("/mcp", &asked))["error"].is_null());
+        client.header("Accept", "text/event-stream").stream("/mcp")
+    };
+    let mut revoked = follow(&client(&home).header("Authorization", &bearer));
+    let mut other = follow(&client(&home));
+    home.ok(["token", "revoke", "eyes"]);
+    home.ok(["restart", "web"]);
+    let is_news = |event: &Event| event.iter().any(|(_, value)| value.contains(uri));
+    wait_for("news for who may hear it", LIMIT, || other.event().filter(is_news));
+    // It ends, and all that was said is there.
+    kill9(home.daemon_pid());
+    while let Some(event) = revoked.event() {
+        assert!(!is_news(&event), "{event:?}");
+    }
 }
 
 /// How many calls are under way.
