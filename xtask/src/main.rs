@@ -1,6 +1,6 @@
 //! `cargo xtask …`: what a contributor and CI run. Checks, generated files, measurements.
 //!
-//! Nothing here is part of what users get; it may call `cargo` and `git`, `coverage` also `rustup`, `schemathesis` Python, and
+//! Nothing here is part of what users get; it may call `cargo` and `git`, `coverage` also `rustup`, `schemathesis` and `mcp` Python, and
 //! `bench` alone other supervisors and their installers.
 
 #![expect(
@@ -14,7 +14,9 @@ mod check;
 mod coverage;
 mod fuzz;
 mod generate;
+mod mcp;
 mod schemathesis;
+mod served;
 mod step;
 mod tidy;
 mod tool;
@@ -34,6 +36,8 @@ usage: cargo xtask COMMAND
   fuzz [--seconds N] [TARGET…]
                       every decoder under a fuzzer; see `fuzz --help`
   bench [--quick]     measure a release build beside other supervisors and the bare kernel; see `bench --help`
+  mcp [--built] [PART…]
+                      the official conformance suites, Inspector and clients against the MCP front; see `mcp --help`
   schemathesis [--built]
                       ask the real server everything that its OpenAPI description allows, and more; see `schemathesis --help`
   torture [--rounds N]
@@ -70,6 +74,11 @@ fn perform(words: &[&str]) -> Result<()> {
             Ok(())
         }
         ["bench", options @ ..] => bench::run(options),
+        ["mcp", "--help"] => {
+            println!("{}", mcp::USAGE);
+            Ok(())
+        }
+        ["mcp", options @ ..] => mcp::run(options),
         ["schemathesis", "--help"] => {
             println!("{}", schemathesis::USAGE);
             Ok(())

@@ -8,13 +8,14 @@ use crate::error::EngineError;
 pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
 pub use crate::lease::LeaseChange;
 use crate::link::{Ask, Link};
+pub use crate::logs::query::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
 pub use crate::tenure::{Tenure, Use};
 use crate::tokens::Tokens;
 use crate::usage::Meter;
-pub use crate::view::{Health, KeeperView, ServiceView, Usage, View};
-use crate::{apply, logs, select, source, startable, upgrade};
+pub use crate::view::{Health, KeeperView, PortSeen, ServiceView, Usage, View};
+use crate::{apply, logs, ports, select, source, startable, upgrade};
 use proctor_core::access::{ClientName, Principal};
 use proctor_core::config::Setting;
 use proctor_core::config::listen::Listeners;
@@ -22,10 +23,10 @@ use proctor_core::config::security::Security;
 use proctor_core::hands::Hands;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
-use proctor_core::logindex::{ExitMark, Stream};
-use proctor_core::name::{RunId, ServiceName};
-use proctor_core::time::{Millis, Wall};
-use proctor_core::wire::Whom;
+use proctor_core::name::ServiceName;
+use proctor_core::time::Millis;
+use proctor_core::wire::{RunView, Whom};
+use proctor_sys::port::Listening;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -106,52 +107,6 @@ pub struct RestartWith {
     pub args: Option<Vec<String>>,
     /// Laid over the variables of the service, in this run and in no other.
     pub env: Vec<(String, String)>,
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct LogQuery {
-    /// Folders below `logs/`; a removed service's logs may still be read.
-    pub services: Vec<ServiceName>,
-    /// Where an earlier page ended; everything else below narrows what comes after it.
-    pub cursor: Option<String>,
-    /// Without a cursor: begin this many matching lines before the end. `None`: from the oldest line.
-    pub tail: Option<usize>,
-    pub since: Option<Wall>,
-    pub until: Option<Wall>,
-    pub stream: Option<Stream>,
-    pub grep: Option<String>,
-    /// Stop after about this many bytes of line content.
-    pub max_bytes: usize,
-}
-
-#[derive(Debug, Clone)]
-pub struct LogPage {
-    pub items: Vec<LogItem>,
-    /// Pass it back to go on from here.
-    pub cursor: String,
-    /// More is there already.
-    pub more: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogItem {
-    pub service: ServiceName,
-    pub stream: Stream,
-    pub wall: Wall,
-    pub run: RunId,
-    pub what: LogWhat,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LogWhat {
-    /// Without its line end. `cut`: a piece of a line longer than a page; the rest follows.
-    Line {
-        bytes: Vec<u8>,
-        cut: bool,
-    },
-    Started,
-    Exited(ExitMark),
-    Dropped(u32),
 }
 
 /// How long a removed service may take to end before its logs are deleted.
@@ -367,9 +322,28 @@ impl Engine {
         self.inner.meter.usage(&self.inner.registry, names).await
     }
 
+    /// How it is about each of these ports of services, now. A service without a run listens nowhere.
+    pub async fn look_at_ports(&self, ports: &[(ServiceName, u16)]) -> Vec<PortSeen> {
+        let run = |name: &ServiceName| self.inner.registry.runs(std::slice::from_ref(name)).pop();
+        let asked: Vec<_> = ports.iter().map(|(name, port)| (run(name), *port)).collect();
+        let look = move || {
+            let listening = Listening::now();
+            let one = |(run, port): (Option<(ServiceName, RunView)>, u16)| {
+                run.map_or(PortSeen::Closed, |(_, run)| ports::look(&run, port, &listening))
+            };
+            asked.into_iter().map(one).collect()
+        };
+        crate::blocking(look).await.unwrap_or_default()
+    }
+
     pub async fn read_logs(&self, query: LogQuery) -> Result<LogPage, EngineError> {
         let folder = self.inner.home.logs();
         crate::blocking(move || logs::read(&folder, &query)).await?
+    }
+
+    /// The cursor of a page, for one of the services on it.
+    pub fn cursor_for(&self, cursor: &str, service: &ServiceName) -> Result<String, EngineError> {
+        logs::cursor_for(cursor, service)
     }
 
     /// Wait until one of these logs may have more than `cursor` has seen.

@@ -19,6 +19,7 @@ mod lease;
 mod link;
 mod logs;
 mod owner;
+mod ports;
 mod probe;
 mod probes;
 mod registry;

@@ -87,6 +87,11 @@ impl Client {
         Client { voice, ..self }
     }
 
+    /// The connection alone.
+    pub(crate) fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
     /// Ask, and wait for the answer at most `limit`.
     pub(crate) fn call(
         &mut self,

@@ -98,7 +98,30 @@ pub struct Tool {
     pub usual: &'static str,
     /// Fields of the output that the readable text has already, and that are long.
     pub spoken: &'static [&'static str],
+    /// Fields of what it lists that are left out here; `get_process_status` has them.
+    pub leaves_out: &'static [&'static str],
+    /// Fields of the input that may be many things and are asked for as one text.
+    pub texts: &'static [&'static str],
 }
+
+/// Of a service, where several are told in brief.
+const DETAILS: &[&str] = &[
+    "run",
+    "started",
+    "since",
+    "wish",
+    "groups",
+    "added",
+    "primary",
+    "command",
+    "working_dir",
+    "description",
+    "cpu_percent",
+    "memory_bytes",
+    "processes",
+    "at",
+    "signal",
+];
 
 impl Tool {
     const fn new(
@@ -119,6 +142,8 @@ impl Tool {
             hides: &[],
             usual: "{}",
             spoken: &[],
+            leaves_out: &[],
+            texts: &[],
         }
     }
 
@@ -142,6 +167,14 @@ impl Tool {
         Tool { spoken, ..self }
     }
 
+    const fn in_brief(self) -> Tool {
+        Tool { leaves_out: DETAILS, ..self }
+    }
+
+    const fn asking_text(self, texts: &'static [&'static str]) -> Tool {
+        Tool { texts, ..self }
+    }
+
     /// The operation behind it.
     pub fn entry(&self) -> &'static Entry {
         table::find(self.operation).expect("a test sees to it that every tool has its operation")
@@ -161,7 +194,8 @@ pub static TOOLS: &[Tool] = &[
         "List processes",
         "All supervised processes in brief: state, pid, port, URL, restarts, health. Begin here.",
     )
-    .hiding(&["usage", "no_usage"]),
+    .hiding(&["usage", "no_usage"])
+    .in_brief(),
     Tool::new(
         "service.status",
         "get_process_status",
@@ -178,15 +212,17 @@ pub static TOOLS: &[Tool] = &[
         "Start processes by 'names', or define and start a new one by 'name' and 'command' (dev servers, watchers, jobs). It keeps running after this call and this conversation, is restarted when it crashes, and its output is kept. Returns as soon as it runs; then use wait_for_process.",
     )
     .settles()
-    .hiding(&["argv"]),
+    .hiding(&["argv", "no_wait"])
+    .in_brief(),
     Tool::new(
         "service.wait",
         "wait_for_process",
         Toolset::Processes,
         "Wait for processes",
-        "Wait until processes are ready, healthy, stopped …: instead of sleeping and asking again. Returns at once when it cannot happen any more. At most 50 seconds a call; 'reached': false means call again or look why.",
+        "Wait instead of sleeping and asking again: until processes are 'ready', have exited, a log line matches, a port opens. Returns at once when it cannot happen any more, and says what is missing, with the last lines. At most 50 seconds a call; then call again.",
     )
-    .hiding(&["generation"]),
+    .hiding(&["generation"])
+    .in_brief(),
     Tool::new(
         "service.stop",
         "stop_process",
@@ -195,7 +231,8 @@ pub static TOOLS: &[Tool] = &[
         "Stop processes and everything they started; returns when nothing of them is left, so ports are free again.",
     )
     .destroys()
-    .settles(),
+    .settles()
+    .in_brief(),
     Tool::new(
         "service.restart",
         "restart_process",
@@ -203,7 +240,8 @@ pub static TOOLS: &[Tool] = &[
         "Restart processes",
         "Stop processes and start them again with their present settings, or with other arguments from now on.",
     )
-    .destroys(),
+    .destroys()
+    .in_brief(),
     Tool::new(
         "service.remove",
         "remove_process",
@@ -236,15 +274,19 @@ pub static TOOLS: &[Tool] = &[
         "Run a command",
         "Run a command to its end and return exit code and output: builds, tests, migrations. Not for servers: use start_process. Takes longer than 45 seconds? Then the reply has an operation to follow with get_operation.",
     )
-    .destroys(),
+    .destroys()
+    .hiding(&["argv"])
+    .asking_text(&["command"])
+    .speaking(&["stdout", "stderr"]),
     Tool::new(
         "service.custom_restart",
         "restart_with_steps",
-        Toolset::Processes,
+        Toolset::System,
         "Restart with steps",
         "Restart one process with commands before and after it (build, migrate, check). A failed step before it skips the restart.",
     )
-    .destroys(),
+    .destroys()
+    .in_brief(),
     Tool::new(
         "service.up",
         "apply_config",
@@ -253,7 +295,8 @@ pub static TOOLS: &[Tool] = &[
         "Run what proctor.yaml says: define its services, start those that are to run.",
     )
     .destroys()
-    .settles(),
+    .settles()
+    .in_brief(),
     Tool::new(
         "config.show",
         "get_config",
@@ -284,11 +327,11 @@ pub static TOOLS: &[Tool] = &[
         "get_process_logs",
         Toolset::Logs,
         "Read logs",
-        "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'grep' filters by regular expression, 'since' by time. 'wait' waits for new lines, at most 50 seconds a call.",
+        "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'wait' waits for new lines, at most 50 seconds a call.",
     )
-    .usually(r#"{"tail":100}"#)
-    .hiding(&["raw"])
-    .speaking(&["items"]),
+    .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
+    .hiding(&["raw", "text", "max_line", "until", "invert"])
+    .speaking(&["items", "text"]),
     Tool::new(
         "event.read",
         "get_events",
@@ -433,60 +476,4 @@ pub fn find(name: &str) -> Option<&'static Tool> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Map, Value};
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn every_operation_is_one_tool_and_every_tool_an_operation() {
-        let of = |entry: &Entry| TOOLS.iter().filter(|t| t.operation == entry.meta.name).count();
-        for entry in table::TABLE {
-            assert_eq!(of(entry), 1, "{}", entry.meta.name);
-        }
-        assert_eq!(TOOLS.len(), table::TABLE.len());
-        let names: BTreeSet<&str> = TOOLS.iter().map(|tool| tool.name).collect();
-        assert_eq!(names.len(), TOOLS.len(), "a name is there twice");
-    }
-
-    #[test]
-    fn names_are_what_every_client_takes() {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        for Tool { name, title, about, .. } in TOOLS {
-            assert!(name.len() <= LONGEST_NAME && name.chars().all(plain), "{name}");
-            assert!(!title.is_empty() && about.ends_with('.'), "{name}");
-        }
-        let usual = TOOLS.iter().filter(|tool| Toolset::USUAL.contains(&tool.set));
-        assert!(usual.count() <= 40);
-    }
-
-    #[test]
-    fn what_a_tool_says_of_fields_is_true() {
-        for tool in TOOLS {
-            let fields =
-                |schema: Value| schema["properties"].as_object().cloned().unwrap_or_default();
-            let (input, output) =
-                (fields(tool.entry().input_schema()), fields(tool.entry().output_schema()));
-            let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap();
-            let named = usual.keys().map(String::as_str).chain(tool.hides.iter().copied());
-            for field in named {
-                assert!(input.contains_key(field), "{}: no field {field}", tool.name);
-            }
-            for field in tool.spoken {
-                assert!(output.contains_key(*field), "{}: no field {field}", tool.name);
-            }
-            assert!(!(tool.is_read_only() && tool.destructive), "{}", tool.name);
-        }
-    }
-
-    #[test]
-    fn toolsets_are_named() {
-        assert_eq!(
-            Toolset::list("logs, processes,logs"),
-            Ok(vec![Toolset::Processes, Toolset::Logs])
-        );
-        assert_eq!(Toolset::list("all").unwrap(), Toolset::ALL);
-        assert_eq!(Toolset::list(""), Ok(vec![]));
-        assert!(Toolset::list("log").unwrap_err().contains("processes, logs, files, git, system"));
-    }
-}
+mod tests;

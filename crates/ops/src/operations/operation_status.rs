@@ -10,7 +10,7 @@ use crate::show::{Page, Show, Style};
 use crate::underway::{Call, Outcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub struct Status;
 
@@ -49,6 +49,7 @@ pub struct OperationStatus {
     pub steps: Vec<StepStatus>,
     /// What it answered, if it ran in the background and this caller could have asked for it
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub result: Option<Value>,
     /// Why it failed
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,7 @@
 //!
 //! Made from the engine's view and a reading of the clock by [`ServiceStatus::of`]; shown by `show`.
 
+pub(crate) mod output;
 mod show;
 
 use crate::moment::{rfc3339, seconds_between, span};
@@ -64,6 +65,9 @@ pub struct ServiceStatus {
     /// It is stopped and removed after so long without use by its owner
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_seconds_left: Option<u64>,
+    /// The last lines that its run wrote, where they were asked for or say why
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
 }
 
 /// What people see of a phase.
@@ -207,6 +211,7 @@ impl ServiceStatus {
             stale: view.stale,
             owner: view.owner().map(ToString::to_string),
             lease_seconds_left: view.lease_seconds_left(now.mono),
+            output: Vec::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Services that are started for a while: they end when their time is over, whatever was dead at that moment, and not before.
 
-use crate::support::{LIMIT, ask, lines, pid, service, services, start_of, status, up};
+use crate::support::{LIMIT, ask_as, lines, pid, service, services, start_of, status, up};
 use crate::survival::kill_proctor;
 use proctor_testkit::{Home, alive, kill9, wait_until};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn running() -> Home {
 #[track_caller]
 fn leased(home: &Home, name: &str, lease: &str) -> u32 {
     let start = start_of(home, name, &["--lines", "1"], json!({ "lease": lease }));
-    ask(home, A, "service.start", start).unwrap();
+    ask_as(home, A, "service.start", start).unwrap();
     pid(home, name)
 }
 
@@ -58,7 +58,7 @@ fn when_its_time_is_over_a_service_is_stopped_and_removed() {
     check_ended(&home, "web", process);
     let many = json!({ "lease": "1s", "instances": 2, "start": true, "groups": ["crowd"] });
     let start = start_of(&home, "many", &["--lines", "1"], many);
-    ask(&home, A, "service.add", start).unwrap();
+    ask_as(&home, A, "service.add", start).unwrap();
     wait_until("all instances are gone", LIMIT, || !is_there(&home, "many@2"));
     assert!(!is_there(&home, "many@1"));
     // A person's, too; nobody but `proctor lease` renews that.
@@ -117,13 +117,13 @@ fn its_owner_renews_it_by_using_it_and_nobody_else_does() {
     ] {
         wait_until("some of it is over", LIMIT, || left(&home, "web") < 3599);
         home.ok(["logs", "web"]);
-        ask(&home, Some("assistant-b"), op, input.clone()).unwrap();
-        ask(&home, A, "service.list", json!({})).unwrap();
+        ask_as(&home, Some("assistant-b"), op, input.clone()).unwrap();
+        ask_as(&home, A, "service.list", json!({})).unwrap();
         assert!(left(&home, "web") < 3599, "{op} of somebody else renewed it");
-        ask(&home, A, op, input).unwrap();
+        ask_as(&home, A, op, input).unwrap();
         assert!(left(&home, "web") >= 3599, "{op} did not renew it");
     }
-    let reads = (0..100).map(|_| ask(&home, A, "service.status", json!({ "names": ["web"] })));
+    let reads = (0..100).map(|_| ask_as(&home, A, "service.status", json!({ "names": ["web"] })));
     assert!(reads.into_iter().all(|answer| answer.is_ok()));
     assert_eq!(file(), written, "no reading is written down");
     home.ok(["restart", "web"]);
@@ -137,7 +137,7 @@ fn what_is_renewed_far_enough_is_written_down() {
     let ends = || stored(&home)["added"]["web"]["lease"]["ends"].as_u64().unwrap();
     let first = ends();
     wait_until("more than a tenth was renewed", LIMIT, || {
-        ask(&home, A, "service.status", json!({ "names": ["web"] })).unwrap();
+        ask_as(&home, A, "service.status", json!({ "names": ["web"] })).unwrap();
         ends() > first
     });
     assert!(ends() - first > 1_000_000, "less than a tenth was written down");
@@ -151,7 +151,7 @@ fn nothing_ends_while_its_owner_waits_for_it() {
     let home = running();
     let process = leased(&home, "web", "1s");
     let wait = json!({ "names": ["web"], "until": "stopped", "timeout": 3 });
-    let waited = ask(&home, A, "service.wait", wait);
+    let waited = ask_as(&home, A, "service.wait", wait);
     assert!(waited.is_ok() && alive(process), "{waited:?}");
     check_ended(&home, "web", process);
 }
@@ -160,7 +160,7 @@ fn nothing_ends_while_its_owner_waits_for_it() {
 fn a_lease_is_set_renewed_and_taken_away() {
     let home = up(&services(&[service("filed", &[], "")]));
     leased(&home, "web", "1h");
-    let lease = |input: Value| ask(&home, A, "service.lease", input);
+    let lease = |input: Value| ask_as(&home, A, "service.lease", input);
     let set = lease(json!({ "name": "web", "lease": "2h" })).unwrap();
     let expected = json!({ "name": "web", "owner": "assistant-a", "lease_seconds_left": 7200 });
     assert_eq!(set["services"][0], expected);
@@ -182,9 +182,9 @@ fn a_lease_is_set_renewed_and_taken_away() {
     assert_eq!((left(&home, "web"), pid(&home, "web")), (1800, process));
     // Replaced by its owner without a word about it, it keeps its lease; by somebody else it has none.
     let start = |more| start_of(&home, "web", &["--lines", "2"], more);
-    ask(&home, A, "service.start", start(json!({ "replace": true }))).unwrap();
+    ask_as(&home, A, "service.start", start(json!({ "replace": true }))).unwrap();
     assert!(left(&home, "web") >= 1799);
-    ask(&home, None, "service.start", start(json!({ "replace": true }))).unwrap();
+    ask_as(&home, None, "service.start", start(json!({ "replace": true }))).unwrap();
     assert_eq!(status(&home, "web").get("lease_seconds_left"), None);
     assert_eq!(status(&home, "web").get("owner"), None);
 }

@@ -1,7 +1,7 @@
 //! Whose process is this: services that assistants start are theirs, are found again by the next conversation, and what an
 //! assistant must not touch it does not touch.
 
-use crate::support::{LIMIT, ask, lines, pid, service, services, start_of, status, up};
+use crate::support::{LIMIT, ask_as, lines, pid, service, services, start_of, status, up};
 use crate::survival::kill_proctor;
 use proctor_testkit::{Home, alive, kill9, wait_until};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn running() -> Home {
 
 #[track_caller]
 fn names(home: &Home, client: Option<&str>, input: Value) -> Vec<String> {
-    let list = ask(home, client, "service.list", input).unwrap();
+    let list = ask_as(home, client, "service.list", input).unwrap();
     let all = list["services"].as_array().unwrap().iter();
     all.map(|service| service["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -25,9 +25,9 @@ fn names(home: &Home, client: Option<&str>, input: Value) -> Vec<String> {
 #[test]
 fn what_an_assistant_started_is_its_own_whatever_dies() {
     let home = running();
-    ask(&home, A, "service.start", start_of(&home, "web", &[], json!({}))).unwrap();
-    ask(&home, B, "service.start", start_of(&home, "docs", &[], json!({}))).unwrap();
-    ask(&home, None, "service.start", start_of(&home, "job", &[], json!({}))).unwrap();
+    ask_as(&home, A, "service.start", start_of(&home, "web", &[], json!({}))).unwrap();
+    ask_as(&home, B, "service.start", start_of(&home, "docs", &[], json!({}))).unwrap();
+    ask_as(&home, None, "service.start", start_of(&home, "job", &[], json!({}))).unwrap();
     let before = pid(&home, "web");
     let check = || {
         assert_eq!(status(&home, "web")["owner"], "assistant-a");
@@ -50,7 +50,7 @@ fn what_an_assistant_started_is_its_own_whatever_dies() {
     check();
     assert!(home.ok(["list"]).contains("OWNER"));
     assert!(home.ok(["status", "web"]).contains("assistant-a"));
-    let both = ask(&home, A, "service.list", json!({ "mine": true, "owner": "x" })).unwrap_err();
+    let both = ask_as(&home, A, "service.list", json!({ "mine": true, "owner": "x" })).unwrap_err();
     assert_eq!(both["code"], "bad_input");
 }
 
@@ -58,17 +58,17 @@ fn what_an_assistant_started_is_its_own_whatever_dies() {
 fn an_assistant_that_comes_back_is_told_that_it_runs() {
     let home = running();
     let start = |args: &[&str], more: Value| start_of(&home, "web", args, more);
-    let first = ask(&home, A, "service.start", start(&["--lines", "1"], json!({}))).unwrap();
+    let first = ask_as(&home, A, "service.start", start(&["--lines", "1"], json!({}))).unwrap();
     assert_eq!(first["services"][0]["result"], "started");
     let before = pid(&home, "web");
     // Another shell, the same definition.
     let again = start(&["--lines", "1"], json!({ "environment": { "OTHER": "1" } }));
-    let second = ask(&home, A, "service.start", again.clone()).unwrap();
+    let second = ask_as(&home, A, "service.start", again.clone()).unwrap();
     assert_eq!(second["services"][0]["result"], "already_running", "{second:#}");
     assert_eq!((pid(&home, "web"), lines(&home, "web", &[]).len()), (before, 1));
 
     let refused = |client, input: &Value, words: &str| {
-        let error = ask(&home, client, "service.start", input.clone()).unwrap_err();
+        let error = ask_as(&home, client, "service.start", input.clone()).unwrap_err();
         assert_eq!(error["code"], "already_exists", "{error}");
         let said = format!("{} {}", error["message"], error["help"]);
         assert!(said.contains(words) && said.contains("replace: true"), "{said}");
@@ -80,13 +80,13 @@ fn an_assistant_that_comes_back_is_told_that_it_runs() {
     refused(None, &again, "assistant-a started it");
     assert_eq!(pid(&home, "web"), before);
 
-    ask(&home, A, "service.stop", json!({ "names": ["web"] })).unwrap();
+    ask_as(&home, A, "service.stop", json!({ "names": ["web"] })).unwrap();
     assert!(!alive(before));
-    let third = ask(&home, A, "service.start", again).unwrap();
+    let third = ask_as(&home, A, "service.start", again).unwrap();
     assert_eq!(third["services"][0]["result"], "started");
     let mut replace = other;
     replace["replace"] = true.into();
-    ask(&home, B, "service.start", replace).unwrap();
+    ask_as(&home, B, "service.start", replace).unwrap();
     assert_eq!(status(&home, "web")["owner"], "assistant-b", "whoever defines it anew has it");
     // The same for people, who have no name here.
     home.ok(["start", "--name", "job", "--", "/bin/sleep", "1000"]);
@@ -104,11 +104,11 @@ fn an_assistant_touches_only_what_it_may_and_the_audit_names_it() {
     let db = service("db", &[], "assistants: view");
     let text = services(&[service("web", &[], ""), db]);
     let home = up(&text.replace("supervisor:\n", "supervisor:\n  mcp: { control: own }\n"));
-    ask(&home, A, "service.start", start_of(&home, "mine", &[], json!({}))).unwrap();
+    ask_as(&home, A, "service.start", start_of(&home, "mine", &[], json!({}))).unwrap();
     let pids = || ["web", "db", "mine"].map(|name| pid(&home, name));
     let before = pids();
     let refused = |client, op: &str, input: Value, words: &str| {
-        let error = ask(&home, client, op, input).unwrap_err();
+        let error = ask_as(&home, client, op, input).unwrap_err();
         assert_eq!(error["code"], "forbidden", "{op}: {error}");
         assert!(error["message"].as_str().unwrap().contains(words), "{op}: {error}");
     };
@@ -122,8 +122,8 @@ fn an_assistant_touches_only_what_it_may_and_the_audit_names_it() {
     let config = home.write("proctor.yaml", &services(&[service("web", &[], "")]));
     refused(A, "service.up", json!({ "config": config }), "`supervisor.mcp`");
     assert_eq!(pids(), before);
-    ask(&home, A, "service.restart", json!({ "names": ["mine"] })).unwrap();
-    ask(&home, A, "service.status", json!({ "names": ["db"] })).unwrap();
+    ask_as(&home, A, "service.restart", json!({ "names": ["mine"] })).unwrap();
+    ask_as(&home, A, "service.status", json!({ "names": ["db"] })).unwrap();
     assert_ne!(pid(&home, "mine"), before[2]);
     home.ok(["stop", "db"]);
 
@@ -146,16 +146,16 @@ fn an_assistant_touches_only_what_it_may_and_the_audit_names_it() {
 fn assistants_do_no_more_than_their_role_and_people_what_they_like() {
     let text = services(&[service("web", &[], "")]);
     let home = up(&text.replace("supervisor:\n", "supervisor:\n  mcp: { role: operator }\n"));
-    ask(&home, A, "service.restart", json!({ "names": ["web"] })).unwrap();
+    ask_as(&home, A, "service.restart", json!({ "names": ["web"] })).unwrap();
     for (op, input) in [
         ("service.start", start_of(&home, "new", &[], json!({}))),
         ("command.execute", json!({ "command": "true" })),
         ("token.list", json!({})),
     ] {
-        let error = ask(&home, A, op, input.clone()).unwrap_err();
+        let error = ask_as(&home, A, op, input.clone()).unwrap_err();
         assert_eq!(error["code"], "forbidden", "{op}: {error}");
         assert!(error["message"].as_str().unwrap().contains("`supervisor.mcp.role`"), "{error}");
-        ask(&home, None, op, input).unwrap();
+        ask_as(&home, None, op, input).unwrap();
     }
 }
 
@@ -163,12 +163,12 @@ fn assistants_do_no_more_than_their_role_and_people_what_they_like() {
 fn a_taken_port_is_named_with_who_holds_it_before_anything_starts() {
     let home = running();
     let start = start_of(&home, "web", &["--http", "0"], json!({}));
-    ask(&home, A, "service.start", start).unwrap();
+    ask_as(&home, A, "service.start", start).unwrap();
     wait_until("it listens", LIMIT, || !lines(&home, "web", &[]).is_empty());
     let line = lines(&home, "web", &[]).remove(0);
     let port: u16 = line.strip_prefix("http ").unwrap().parse().unwrap();
     let more = json!({ "port": port, "health_check_url": format!("http://127.0.0.1:{port}/") });
-    let error = ask(&home, A, "service.start", start_of(&home, "second", &[], more.clone()));
+    let error = ask_as(&home, A, "service.start", start_of(&home, "second", &[], more.clone()));
     let error = error.unwrap_err();
     let holder = pid(&home, "web");
     assert_eq!(error["code"], "port_in_use", "{error}");
@@ -179,10 +179,10 @@ fn a_taken_port_is_named_with_who_holds_it_before_anything_starts() {
     assert_eq!(error["details"], details);
     assert_eq!(names(&home, None, json!({})), ["web"], "nothing was changed");
 
-    ask(&home, A, "service.stop", json!({ "names": ["web"] })).unwrap();
+    ask_as(&home, A, "service.stop", json!({ "names": ["web"] })).unwrap();
     let port = port.to_string();
     let started = start_of(&home, "second", &["--print-env", "--http", &port], more);
-    ask(&home, A, "service.start", started).unwrap();
+    ask_as(&home, A, "service.start", started).unwrap();
     let variable = format!("env PORT={port}");
     wait_until("it got its port", LIMIT, || lines(&home, "second", &[]).contains(&variable));
     wait_until("it is healthy", LIMIT, || status(&home, "second")["health"]["state"] == "healthy");

@@ -1,0 +1,372 @@
+//! The handler: what an assistant asks for, passed on to tools, resources and prompts.
+
+use super::answer::{self, Telling};
+use super::call::{self, Call, Progress};
+use super::door::{Door, Speaker};
+use super::tasks::Tasks;
+use super::watch::Watches;
+use super::{prompts, resources, schema};
+use axum::http::request::Parts;
+use proctor_core::access::ClientName;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::Caller;
+use proctor_ops::tools::{self, Tool, Toolset};
+#[expect(deprecated, reason = "clients of the handshake era still use logging")]
+use rmcp::model::SetLevelRequestParams;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
+    CompleteRequestParams, CompleteResult, CreateTaskResult, ErrorCode, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, SetLevelRequestMethod, SubscribeRequestParams, SubscriptionFilter,
+    UnsubscribeRequestParams, UpdateTaskParams,
+};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
+use rmcp::{ServerHandler, model::Tool as Listed};
+use serde_json::{Map, Value};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Under 2,000 characters; read by every assistant before it has asked for anything.
+pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
+
+/// Lists of tools and prompts are the same until Proctor is replaced by another.
+const LISTS_KEEP: u64 = 300_000;
+
+/// A client that follows tasks gets a handle for what is not done by then.
+const TASK_AFTER: Duration = Duration::from_secs(5);
+
+/// What all conversations with one door have in common.
+pub(super) struct House {
+    pub(super) door: Box<dyn Door>,
+    /// What is offered to who does not say what it wants.
+    pub(super) sets: Vec<Toolset>,
+    /// We are on the machine and in the folder of who asks.
+    pub(super) here: bool,
+    /// Longest that a call takes.
+    pub(super) patience: Duration,
+    pub(super) tasks: Tasks,
+}
+
+/// One conversation.
+#[derive(Clone)]
+pub(super) struct Assistant {
+    pub(super) house: Arc<House>,
+    watches: Arc<Watches>,
+}
+
+impl Assistant {
+    pub(super) fn new(house: Arc<House>) -> Assistant {
+        Assistant { house, watches: Arc::default() }
+    }
+
+    /// Ask an operation on behalf of who speaks.
+    pub(super) async fn ask(
+        &self,
+        speaker: &Speaker,
+        operation: &str,
+        input: Value,
+    ) -> Result<Value, OpError> {
+        self.house.door.call(speaker, super::door::entry(operation)?, input).await
+    }
+
+    /// The sets that this request's address names, or the usual ones.
+    fn sets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
+        let parts = context.extensions.get::<Parts>();
+        let query = parts.and_then(|parts| parts.uri.query()).unwrap_or_default();
+        let named = query.split('&').find_map(|pair| pair.strip_prefix("toolsets="));
+        match named {
+            None => Ok(self.house.sets.clone()),
+            Some(names) => Toolset::list(&names.replace("%2C", ","))
+                .map_err(|why| ErrorData::invalid_params(why, None)),
+        }
+    }
+
+    fn tool(
+        &self,
+        name: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<&'static Tool, ErrorData> {
+        let tool = tools::find(name);
+        match tool {
+            Some(tool) if self.sets(context)?.contains(&tool.set) => Ok(tool),
+            Some(tool) => Err(ErrorData::invalid_params(
+                format!(
+                    "'{name}' belongs to the toolset '{}', which is not offered here",
+                    tool.set
+                ),
+                None,
+            )),
+            None => Err(ErrorData::invalid_params(format!("there is no tool '{name}'"), None)),
+        }
+    }
+}
+
+pub(super) fn speaker(context: &RequestContext<RoleServer>) -> Speaker {
+    let client = context.client_info().and_then(|info| ClientName::parse(&info.name));
+    let parts = context.extensions.get::<Parts>();
+    let caller = parts.and_then(|parts| parts.extensions.get::<Caller>()).cloned();
+    let caller = caller.map(|caller| {
+        let front = caller.front;
+        caller.through(front, client.clone())
+    });
+    Speaker { caller, client }
+}
+
+/// An error of something that is no tool.
+pub(super) fn refusal(error: OpError) -> ErrorData {
+    let OpError { code, message, help, .. } = error;
+    let message = help.map_or(message.clone(), |help| format!("{message}; {help}"));
+    if matches!(code, Code::UnknownService | Code::NotFound) {
+        return ErrorData::resource_not_found(message, None);
+    }
+    let number = match code == Code::BadInput {
+        true => ErrorCode::INVALID_PARAMS,
+        false => code.rpc().map_or(ErrorCode::INTERNAL_ERROR, ErrorCode),
+    };
+    ErrorData::new(number, message, None)
+}
+
+fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
+    let mut input = given.unwrap_or_default();
+    let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
+    // Who says where to begin does not mean the end.
+    let begins = ["cursor", "since"].iter().any(|field| input.contains_key(*field));
+    for (field, value) in usual.into_iter().filter(|(field, _)| field != "tail" || !begins) {
+        input.entry(field).or_insert(value);
+    }
+    input
+}
+
+impl ServerHandler for Assistant {
+    #[expect(deprecated, reason = "clients of the handshake era still use logging")]
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_resources_list_changed()
+            .enable_prompts()
+            .enable_completions()
+            .enable_logging()
+            .enable_tasks()
+            .build();
+        let version = env!("CARGO_PKG_VERSION");
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("proctor", version).with_title("Proctor"))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = schema::tools(&self.sets(&context)?);
+        Ok(ListToolsResult::with_all_items(tools).with_ttl_ms(LISTS_KEEP))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Listed> {
+        schema::tool(name)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let tool = self.tool(&request.name, &context)?;
+        let speaker = speaker(&context);
+        let telling = Telling::to(speaker.client.as_ref().map(ClientName::as_str));
+        let follows_tasks = context.client_capabilities().is_some_and(|can| can.supports_tasks());
+        let task = follows_tasks && call::is_slow(tool) && !self.house.tasks.is_full();
+        let progress = context.meta.get_progress_token();
+        let ct = context.ct.clone();
+        let call = Call {
+            house: Arc::clone(&self.house),
+            tool,
+            speaker: speaker.clone(),
+            input: input(tool, request.arguments),
+            progress: progress.map(|token| Progress { peer: context.peer.clone(), token, said: 0 }),
+            patience: (!task).then_some(self.house.patience),
+            told_to_stop: Box::pin(async move { ct.cancelled_owned().await }),
+        };
+        if !task {
+            return answered(tool, call, telling).await.map(Into::into);
+        }
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let call = Call { told_to_stop: Box::pin(async move { drop(stopped.await) }), ..call };
+        let mut work: Pin<Box<dyn Future<Output = _> + Send>> =
+            Box::pin(answered(tool, call, telling));
+        tokio::select! {
+            biased;
+            result = &mut work => return result.map(Into::into),
+            () = tokio::time::sleep(TASK_AFTER) => {}
+        }
+        let task = self.house.tasks.begin(&speaker, tool.title, work, stop);
+        Ok(CreateTaskResult::new(task).into())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.house.tasks.get(&speaker(&context), &request.task_id)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // No task of ours asks for anything: that it is there is all there is to say.
+        self.house.tasks.get(&speaker(&context), &request.task_id).map(drop)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.house.tasks.cancel(&speaker(&context), &request.task_id)
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let after = request.and_then(|request| request.cursor);
+        let speaker = speaker(&context);
+        let result = resources::list(self, &speaker, after.as_deref()).await?;
+        if context.protocol_version().is_some_and(|version| version.has_initialize()) {
+            self.watches.follow_list(self.house.clone(), context.peer, speaker);
+        }
+        Ok(result)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates().with_ttl_ms(LISTS_KEEP))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        resources::read(self, &speaker(&context), &request.uri).await.map(Into::into)
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list()).with_ttl_ms(LISTS_KEEP))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        prompts::get(self, &speaker(&context), &request.name, &arguments).await.map(Into::into)
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        resources::complete(self, &speaker(&context), &request).await
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let uris = requested.resource_subscriptions.iter().flatten();
+        let known: Vec<String> =
+            uris.filter(|uri| resources::Place::parse(uri).is_some()).cloned().collect();
+        let mut accepted = SubscriptionFilter::builder().resource_subscriptions(known);
+        if requested.resources_list_changed == Some(true) {
+            accepted = accepted.resources_list_changed();
+        }
+        Some(accepted.build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        super::watch::listen(self, context).await;
+        Ok(())
+    }
+
+    #[expect(deprecated, reason = "clients of the handshake era still use it")]
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // The SDK lets it through in the era that has no conversation in which a level could hold.
+        if context.protocol_version().is_some_and(|version| !version.has_initialize()) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        let speaker = speaker(&context);
+        self.watches.tell(self.house.clone(), context.peer, speaker, request.level);
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let place = resources::Place::parse(&request.uri)
+            .ok_or_else(|| resources::unknown(&request.uri))?;
+        let speaker = speaker(&context);
+        self.watches.begin(self.house.clone(), context.peer, speaker, place)
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watches.end(&request.uri);
+        Ok(())
+    }
+}
+
+/// The result of a call, whatever came of it.
+async fn answered(
+    tool: &'static Tool,
+    call: Call,
+    telling: Telling,
+) -> Result<CallToolResult, ErrorData> {
+    match call.run().await {
+        Ok(outcome) => Ok(answer::answer(tool, outcome, telling)),
+        Err(error) => answer::failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_are_short_and_name_tools_that_exist() {
+        assert!(INSTRUCTIONS.chars().count() < 2000, "{}", INSTRUCTIONS.chars().count());
+        for word in INSTRUCTIONS.split(|c: char| !(c.is_ascii_lowercase() || c == '_')) {
+            if word.contains('_') && tools::find(word).is_none() {
+                panic!("there is no tool '{word}'");
+            }
+        }
+    }
+}
