@@ -14,7 +14,7 @@ use crate::registry::Registry;
 pub use crate::tenure::{Tenure, Use};
 use crate::tokens::Tokens;
 use crate::usage::Meter;
-pub use crate::view::{Health, KeeperView, ServiceView, Usage, View};
+pub use crate::view::{Health, KeeperView, PortSeen, ServiceView, Usage, View};
 use crate::{apply, logs, ports, select, source, startable, upgrade};
 use proctor_core::access::{ClientName, Principal};
 use proctor_core::config::Setting;
@@ -52,17 +52,6 @@ struct Inner {
     commands: Commands,
     tokens: Arc<Tokens>,
     audit: Audit,
-}
-
-/// A port that a service should listen on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PortSeen {
-    Open,
-    Closed,
-    /// Somebody else listens there: `node (pid 4711)`, if that may be known.
-    Taken {
-        by: Option<String>,
-    },
 }
 
 /// A configuration to apply.

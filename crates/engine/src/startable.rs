@@ -4,12 +4,12 @@
 use crate::definition::Definition;
 use crate::error::{EngineError, PortHolder};
 use crate::registry::Registry;
+use crate::usage::members;
 use proctor_core::config::secret::shown_text;
 use proctor_core::name::ServiceName;
-use proctor_core::wire::RunView;
 use proctor_sys::port::Holder;
 use proctor_sys::tree::Census;
-use proctor_sys::{cgroup, port, program};
+use proctor_sys::{port, program};
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -72,12 +72,9 @@ fn check_one(
 /// A process, and which of our services it belongs to.
 fn with_service(registry: &Registry, Holder { process, pid }: Holder) -> PortHolder {
     let names: Vec<ServiceName> = registry.read(|view| view.services.keys().cloned().collect());
-    let census = LazyCell::new(Census::take);
-    let has = |run: &RunView| match &run.cgroup {
-        Some(folder) => cgroup::members(Path::new(folder)).contains(&pid),
-        None => census.members(run.pid).contains(&pid),
-    };
-    let service = registry.runs(&names).into_iter().find(|(_, run)| has(run));
+    let census: LazyCell<Census> = LazyCell::new(Census::take);
+    let mut runs = registry.runs(&names).into_iter();
+    let service = runs.find(|(_, run)| members(run, &census).contains(&pid));
     PortHolder { process, pid, service: service.map(|(name, _)| name) }
 }
 
@@ -91,7 +88,7 @@ mod tests {
     use proctor_core::lifecycle::Wish;
     use proctor_core::name::RunId;
     use proctor_core::time::Wall;
-    use proctor_core::wire::{PhaseView, ServiceState};
+    use proctor_core::wire::{PhaseView, RunView, ServiceState};
     use std::net::TcpListener;
     use std::os::unix::fs::PermissionsExt;
 

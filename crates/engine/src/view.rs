@@ -98,3 +98,14 @@ pub struct Usage {
     pub memory_bytes: u64,
     pub processes: u32,
 }
+
+/// A port that a service should listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortSeen {
+    Open,
+    Closed,
+    /// Somebody else listens there: `node (pid 4711)`, if that may be known.
+    Taken {
+        by: Option<String>,
+    },
+}

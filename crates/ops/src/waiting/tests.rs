@@ -34,11 +34,11 @@ fn service(phase: PhaseView, last: Option<u64>) -> ServiceView {
         autostart: true,
         port: None,
         primary: false,
+        assistants: Assistants::default(),
+        tenure: None,
         state: Some(state),
         health: None,
         stale: false,
-        assistants: Assistants::default(),
-        tenure: None,
     }
 }
 

@@ -69,24 +69,6 @@ pub(crate) fn lines(home: &Home, name: &str, more: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Ask an operation at the unix socket, as the assistant of this name if there is one: what it answers, or its error.
-#[track_caller]
-pub(crate) fn ask_as(
-    home: &Home,
-    client: Option<&str>,
-    op: &str,
-    input: Value,
-) -> Result<Value, Value> {
-    let mut request = json!({ "op": op, "input": input });
-    if let Some(client) = client {
-        request["as"] = json!({ "front": "mcp", "client": client });
-    }
-    let mut answer = exchange(home, &request);
-    let good = answer.get("ok").is_some();
-    let told = answer[if good { "ok" } else { "error" }].take();
-    if good { Ok(told) } else { Err(told) }
-}
-
 /// What `start` is given for the victim under this name, and more of its input.
 pub(crate) fn start_of(home: &Home, name: &str, args: &[&str], more: Value) -> Value {
     let path = std::env::var("PATH").unwrap_or_default();
@@ -136,11 +118,29 @@ pub(crate) fn replace_keeper(home: &Home) {
 /// The answer to one request over a connection of its own.
 #[track_caller]
 pub(crate) fn ask(home: &Home, op: &str, input: &Value) -> Value {
-    exchange(home, &json!({ "op": op, "input": input }))
+    answer(home, &json!({ "op": op, "input": input }))
+}
+
+/// The same as the assistant of this name, if there is one: what it answers, or its error.
+#[track_caller]
+pub(crate) fn ask_as(
+    home: &Home,
+    client: Option<&str>,
+    op: &str,
+    input: Value,
+) -> Result<Value, Value> {
+    let mut request = json!({ "op": op, "input": input });
+    if let Some(client) = client {
+        request["as"] = json!({ "front": "mcp", "client": client });
+    }
+    let mut answer = answer(home, &request);
+    let good = answer.get("ok").is_some();
+    let told = answer[if good { "ok" } else { "error" }].take();
+    if good { Ok(told) } else { Err(told) }
 }
 
 #[track_caller]
-fn exchange(home: &Home, request: &Value) -> Value {
+fn answer(home: &Home, request: &Value) -> Value {
     let mut stream = UnixStream::connect(home.path().join("run/proctor.sock")).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     writeln!(stream, "{request}").unwrap();
