@@ -26,7 +26,8 @@ const CALLS: &[(&str, &str)] = &[
     ("list_processes", "{}"),
     ("get_process_status", r#"{"names": ["web"]}"#),
     ("wait_for_process", r#"{"names": ["web"], "timeout": 20}"#),
-    ("start_process", r#"{"name": "job", "command": "sleep 100000"}"#),
+    ("start_process", r#"{"name": "job", "command": "sleep 100000", "lease": "1h"}"#),
+    ("renew_lease", r#"{"name": "job"}"#),
     ("restart_process", r#"{"names": ["job"]}"#),
     ("signal_process", r#"{"name": "job", "signal": "CONT"}"#),
     ("stop_process", r#"{"names": ["job"]}"#),
@@ -124,5 +125,22 @@ impl Inspector {
             bail!("{era} {}: {}\n{said}\n{warned}", words.join(" "), output.status);
         }
         serde_json::from_str(&said).with_context(|| format!("not JSON: {said}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proctor_ops::tools::TOOLS;
+
+    #[test]
+    fn every_tool_is_called() {
+        for tool in TOOLS {
+            assert!(CALLS.iter().any(|(name, _)| *name == tool.name), "{} is not", tool.name);
+        }
+        for (name, input) in CALLS {
+            assert!(TOOLS.iter().any(|tool| tool.name == *name), "there is no {name}");
+            assert!(serde_json::from_str::<Value>(input).unwrap().is_object(), "{name}: {input}");
+        }
     }
 }
