@@ -95,7 +95,8 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
 
 impl Inspector {
     fn call_all(&self, tried: &Tried) -> Result<()> {
-        let begun = self.served.json(&["execute", "--background", "--", "sleep", "1000"])?;
+        let words = ["execute", "--background", "--timeout", "1000", "--", "sleep", "1000"];
+        let begun = self.served.json(&words)?;
         let operation = begun["operation"].as_str().context("no operation was begun")?;
         for (index, (tool, input)) in CALLS.iter().enumerate() {
             let input = input.replace("$operation", operation);
