@@ -7,6 +7,7 @@ use crate::link::News;
 use crate::secrets;
 use crate::source::Current;
 use proctor_core::config::redact;
+use proctor_core::hands::Assistants;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::{PhaseView, ServiceState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,6 +215,8 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
         autostart: def.autostart,
         port: def.port,
         primary: def.primary,
+        assistants: def.assistants,
+        tenure: definition.tenure().cloned(),
         state,
         health: checked.then(|| health.unwrap_or(Health::Unknown)),
         stale: false,
@@ -232,6 +235,8 @@ pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
         autostart: false,
         port: None,
         primary: false,
+        assistants: Assistants::default(),
+        tenure: None,
         state: None,
         health: None,
         stale: false,

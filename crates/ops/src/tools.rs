@@ -3,7 +3,7 @@
 //!
 //! Every operation has exactly one line here (a test sees to it). Input, output and what is checked are the operation's own.
 
-use crate::operation::Effect;
+use crate::operation::{Context, Effect};
 use crate::table::{self, Entry};
 use std::fmt;
 use std::str::FromStr;
@@ -72,6 +72,12 @@ impl fmt::Display for Toolset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// What the configuration in force offers to who asks for nothing in particular.
+pub fn offered(context: &Context) -> Vec<Toolset> {
+    let names = context.engine.security(|security| security.mcp.toolsets.clone());
+    names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 /// An operation as a tool.
@@ -213,7 +219,7 @@ pub static TOOLS: &[Tool] = &[
         "wait_for_process",
         Toolset::Processes,
         "Wait for processes",
-        "Wait until processes are ready, healthy, stopped …: instead of sleeping and asking again. Returns at once when it cannot happen any more. At most 50 seconds a call; 'reached': false means call again or look why.",
+        "Wait instead of sleeping and asking again: until processes are 'ready', have exited, a log line matches, a port opens. Returns at once when it cannot happen any more, and says what is missing, with the last lines. At most 50 seconds a call; then call again.",
     )
     .hiding(&["generation"])
     .in_brief(),
@@ -244,6 +250,14 @@ pub static TOOLS: &[Tool] = &[
         "Stop and forget processes that were added at run time (not those of proctor.yaml). Their logs stay readable.",
     )
     .destroys()
+    .settles(),
+    Tool::new(
+        "service.lease",
+        "renew_lease",
+        Toolset::Processes,
+        "Renew a lease",
+        "How long a process that was started with 'lease' stays without use. Using it renews the lease, too; 'none' keeps it for good.",
+    )
     .settles(),
     Tool::new(
         "service.signal",
@@ -316,7 +330,7 @@ pub static TOOLS: &[Tool] = &[
         "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'wait' waits for new lines, at most 50 seconds a call.",
     )
     .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
-    .hiding(&["raw", "text", "max_line"])
+    .hiding(&["raw", "text", "max_line", "until", "invert"])
     .speaking(&["items", "text"]),
     Tool::new(
         "event.read",

@@ -1,7 +1,6 @@
 //! Which Proctor a command means: the one that was named, or the user's own, wherever that runs.
 
 use super::session::has_runs;
-use clap::ArgMatches;
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_sys::file::{Lock, read_small};
@@ -11,15 +10,20 @@ use std::path::{Path, PathBuf};
 const LONGEST: u64 = 4096;
 
 /// `--home`, `PROCTOR_HOME`, or where this user's Proctor lives.
-pub(crate) fn home(matches: &ArgMatches) -> Result<Home, OpError> {
-    let explicit = explicit(matches)?;
+pub(crate) fn home(given: Option<&PathBuf>) -> Result<Home, OpError> {
+    let home = usual(given)?;
+    Ok(if explicit(given)?.is_some() { home } else { where_it_runs(home) })
+}
+
+/// The same without a look at what runs where.
+pub(crate) fn usual(given: Option<&PathBuf>) -> Result<Home, OpError> {
+    let explicit = explicit(given)?;
     let uid = rustix::process::geteuid().as_raw();
     let home =
         Home::locate(explicit.as_deref(), uid, &|name| std::env::var_os(name).map(PathBuf::from))
             .ok_or_else(|| {
             OpError::bad_input("no home for Proctor").help("set HOME, or give --home DIR")
         })?;
-    let home = if explicit.is_some() { home } else { where_it_runs(home) };
     // The path is handed on as text. A near miss would be another folder.
     for path in [&home.state, &home.runtime] {
         if path.to_str().is_none() {
@@ -31,9 +35,9 @@ pub(crate) fn home(matches: &ArgMatches) -> Result<Home, OpError> {
 }
 
 /// The folder that `--home` or `PROCTOR_HOME` names.
-pub(crate) fn explicit(matches: &ArgMatches) -> Result<Option<PathBuf>, OpError> {
-    let given = matches.get_one::<PathBuf>("home").cloned();
+pub(crate) fn explicit(given: Option<&PathBuf>) -> Result<Option<PathBuf>, OpError> {
     let explicit = given
+        .cloned()
         .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
     explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
         OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))

@@ -1,8 +1,8 @@
 //! The command line: the first front. One command for each operation of the table, and a few that are
 //! made of several (`up` in the foreground, `logs -f`, `run`).
 //!
-//! It starts in about a millisecond: no runtime, no patterns compiled, and the arguments of a command are built only
-//! when that command is called.
+//! It starts in less than a millisecond: no runtime, no patterns compiled, the arguments of a command are built only when that
+//! command is called, and not even then if it is as plain as most are (`plain`).
 
 mod caller;
 mod daemon;
@@ -13,6 +13,7 @@ mod interrupt;
 mod logs;
 mod mcp;
 mod operate;
+mod plain;
 mod progress;
 mod reference;
 mod run;
@@ -87,6 +88,9 @@ pub(crate) type Ended = Result<u8, Failure>;
 /// Run the command that this process was called with.
 pub fn main(launch: &'static dyn Launch) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = plain::answered(&words) {
+        return code;
+    }
     let matches = match tree::parse(&words) {
         Ok(matches) => matches,
         Err(error) => return misused(&error, words.iter().any(|word| word == "--json")),
@@ -113,10 +117,10 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -
             mcp::alone(arguments)?;
             return install::install(matches, inner, terminal);
         }
-        ("mcp", _) => return mcp::mcp(home::home(matches)?, launch, arguments),
+        ("mcp", _) => return mcp::mcp(home::home(matches.get_one("home"))?, launch, arguments),
         _ => {}
     }
-    let mut session = Session::new(home::home(matches)?, launch, terminal);
+    let mut session = Session::new(home::home(matches.get_one("home"))?, launch, terminal);
     match (word, arguments.subcommand()) {
         ("up", _) => up::up(&mut session, arguments),
         ("events", _) => events::events(&mut session, arguments),

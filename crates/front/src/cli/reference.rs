@@ -50,7 +50,7 @@ mod tests {
             "\n## proctor mcp install\n",
             "Usage: proctor start [OPTIONS] [NAME]...",
             "--restart-policy <POLICY>",
-            "  proctor wait web --until healthy",
+            "  proctor wait web --until ready",
         ] {
             assert!(text.contains(expected), "{expected} is missing:\n{text}");
         }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Beyond an operation's own deadline: its answer is the one that should be seen.
-const MARGIN: Duration = Duration::from_secs(10);
+pub(crate) const MARGIN: Duration = Duration::from_secs(10);
 
 /// A keeper that died is replaced within tens of milliseconds. Who comes in between is not told that none runs.
 const TAKEOVER: Duration = Duration::from_millis(500);

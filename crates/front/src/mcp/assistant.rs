@@ -2,7 +2,9 @@
 
 use super::answer::{self, Telling};
 use super::call::{self, Call, Progress};
-use super::door::{Door, Speaker};
+use super::door::{Door, Presented, Speaker};
+use super::http::SESSION;
+use super::sessions::{Followed, Sessions};
 use super::tasks::Tasks;
 use super::watch::Watches;
 use super::{prompts, resources, schema};
@@ -17,12 +19,13 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
     CompleteRequestParams, CompleteResult, CreateTaskResult, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, SetLevelRequestMethod, SubscribeRequestParams, SubscriptionFilter,
-    UnsubscribeRequestParams, UpdateTaskParams,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
+    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
+use rmcp::transport::streamable_http_server::session::SessionRestoreMarker;
 use rmcp::{ServerHandler, model::Tool as Listed};
 use serde_json::{Map, Value};
 use std::pin::Pin;
@@ -48,6 +51,8 @@ pub(super) struct House {
     /// Longest that a call takes.
     pub(super) patience: Duration,
     pub(super) tasks: Tasks,
+    /// What sessions follow, beyond our own end; `None`: a conversation of its own process.
+    pub(super) sessions: Option<Arc<Sessions>>,
 }
 
 /// One conversation.
@@ -70,6 +75,32 @@ impl Assistant {
         input: Value,
     ) -> Result<Value, OpError> {
         self.house.door.call(speaker, super::door::entry(operation)?, input).await
+    }
+
+    /// Remember what the session of a request follows from now on.
+    fn follow(&self, context: &RequestContext<RoleServer>, change: impl FnOnce(&mut Followed)) {
+        let parts = context.extensions.get::<Parts>();
+        let session = parts.and_then(|parts| parts.headers.get(SESSION)?.to_str().ok());
+        if let (Some(sessions), Some(session)) = (&self.house.sessions, session) {
+            sessions.follow(session, change);
+        }
+    }
+
+    /// Follow again what a session followed at the daemon before.
+    fn resume(&self, session: &str, context: &RequestContext<RoleServer>) {
+        let Some(sessions) = &self.house.sessions else { return };
+        let Followed { uris, list, level } = sessions.followed(session);
+        let (speaker, peer) = (speaker(context), &context.peer);
+        for place in uris.iter().filter_map(|uri| resources::Place::parse(uri)) {
+            // There were not more than there may be.
+            let _ = self.watches.begin(self.house.clone(), peer.clone(), speaker.clone(), place);
+        }
+        if list {
+            self.watches.follow_list(self.house.clone(), peer.clone(), speaker.clone());
+        }
+        if let Some(level) = level {
+            self.watches.tell(self.house.clone(), peer.clone(), speaker, level);
+        }
     }
 
     /// The sets that this request's address names, or the usual ones.
@@ -112,7 +143,8 @@ pub(super) fn speaker(context: &RequestContext<RoleServer>) -> Speaker {
         let front = caller.front;
         caller.through(front, client.clone())
     });
-    Speaker { caller, client }
+    let token = parts.and_then(|parts| parts.extensions.get::<Presented>()).cloned();
+    Speaker { caller, client, token }
 }
 
 /// An error of something that is no tool.
@@ -157,6 +189,18 @@ impl ServerHandler for Assistant {
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("proctor", version).with_title("Proctor"))
             .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        if let Some(SessionRestoreMarker { id, .. }) = context.extensions.get() {
+            self.resume(id, &context);
+        }
+        self.negotiate_initialize(&request)
     }
 
     async fn list_tools(
@@ -243,6 +287,7 @@ impl ServerHandler for Assistant {
         let speaker = speaker(&context);
         let result = resources::list(self, &speaker, after.as_deref()).await?;
         if context.protocol_version().is_some_and(|version| version.has_initialize()) {
+            self.follow(&context, |followed| followed.list = true);
             self.watches.follow_list(self.house.clone(), context.peer, speaker);
         }
         Ok(result)
@@ -318,6 +363,7 @@ impl ServerHandler for Assistant {
         if context.protocol_version().is_some_and(|version| !version.has_initialize()) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
+        self.follow(&context, |followed| followed.level = Some(request.level));
         let speaker = speaker(&context);
         self.watches.tell(self.house.clone(), context.peer, speaker, request.level);
         Ok(())
@@ -331,15 +377,18 @@ impl ServerHandler for Assistant {
         let place = resources::Place::parse(&request.uri)
             .ok_or_else(|| resources::unknown(&request.uri))?;
         let speaker = speaker(&context);
-        self.watches.begin(self.house.clone(), context.peer, speaker, place)
+        self.watches.begin(self.house.clone(), context.peer.clone(), speaker, place)?;
+        self.follow(&context, |followed| _ = followed.uris.insert(request.uri));
+        Ok(())
     }
 
     async fn unsubscribe(
         &self,
         request: UnsubscribeRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         self.watches.end(&request.uri);
+        self.follow(&context, |followed| _ = followed.uris.remove(&request.uri));
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST: HeaderName = HeaderName::from_static("last-event-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
@@ -62,6 +62,7 @@ impl Endpoint {
             here: false,
             patience: PATIENCE,
             tasks: Tasks::default(),
+            sessions: Some(Arc::clone(&sessions)),
         });
         // Host and Origin were looked at before anything gets here.
         let mut config = StreamableHttpServerConfig::default()

@@ -134,10 +134,9 @@ impl Shared {
         match answer {
             protocol::Answer::Ok(value) => Ok(value),
             protocol::Answer::Error(error) => Err(CallError::Refused(error)),
-            protocol::Answer::Page(_) => Err(CallError::Refused(OpError::new(
-                Code::Internal,
-                "a page that nobody asked for",
-            ))),
+            protocol::Answer::Page(_) | protocol::Answer::Follows(_) => Err(CallError::Refused(
+                OpError::new(Code::Internal, "a page that nobody asked for"),
+            )),
         }
     }
 

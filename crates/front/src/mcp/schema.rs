@@ -126,6 +126,8 @@ fn shorten(fields: &mut JsonObject, described: bool) {
         fields.shift_remove("default");
         fields.shift_remove("minimum");
         fields.shift_remove("maximum");
+        // A name for a state is read, not chosen.
+        fields.shift_remove("enum");
     }
     if fields.get("minimum") == Some(&json!(0)) {
         fields.shift_remove("minimum");
@@ -143,8 +145,11 @@ fn shorten(fields: &mut JsonObject, described: bool) {
     for word in ["anyOf", "oneOf"] {
         let Some(Value::Array(choices)) = fields.get_mut(word) else { continue };
         choices.retain(|choice| choice != &json!({ "type": "null" }));
-        if let Some(values) = values(choices, described) {
+        if let Some(mut values) = values(choices, described) {
             fields.shift_remove(word);
+            if !described {
+                values.shift_remove("enum");
+            }
             fields.extend(values);
         } else if let [Value::Object(only)] = choices.as_slice() {
             let only = only.clone();
@@ -203,8 +208,8 @@ fn without_unused(schema: JsonObject) -> JsonObject {
         let text = schema.to_string() + &Value::Object(definitions.clone()).to_string();
         let uses = |name: &str| text.matches(&format!("\"#/{DEFINITIONS}/{name}\"")).count();
         let once = definitions.iter().find(|(name, is)| {
-            let enumerates = is.get("enum").is_some() || is.get("items").is_some();
-            uses(name) == 0 || uses(name) == 1 || (enumerates && is.to_string().len() < 60)
+            let short = is.get("properties").is_none() && is.to_string().len() < 60;
+            uses(name) <= 1 || short
         });
         let Some(name) = once.map(|(name, _)| name.clone()) else { break };
         let Some(meant) = definitions.shift_remove(&name) else { break };

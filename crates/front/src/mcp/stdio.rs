@@ -32,6 +32,7 @@ pub(crate) fn serve(
         here: true,
         patience: patience.unwrap_or(PATIENCE),
         tasks: Tasks::default(),
+        sessions: None,
     };
     let served = runtime.block_on(conversation(Assistant::new(Arc::new(house))));
     // A read of stdin that still blocks must not keep us here.

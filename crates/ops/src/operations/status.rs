@@ -2,7 +2,7 @@
 
 use crate::error::{Code, OpError};
 use crate::input::Measured;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show};
 use crate::status::{ServiceStatus, State, detail, overview};
 use proctor_core::name::ServiceName;
@@ -53,6 +53,10 @@ Examples:
   proctor status web --check && echo web is up",
         ..Meta::of("service.status", Effect::Read).at(Method::Get, "/services/{name}", "names")
     };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.names)
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let everything = ["all".to_owned()];

@@ -2,6 +2,7 @@
 
 use super::judge::Before;
 use super::*;
+use proctor_core::hands::Assistants;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
 use proctor_core::name::RunId;
 use proctor_core::time::{Mono, Now, Wall};
@@ -36,6 +37,8 @@ fn service(phase: PhaseView, last: Option<u64>) -> ServiceView {
         state: Some(state),
         health: None,
         stale: false,
+        assistants: Assistants::default(),
+        tenure: None,
     }
 }
 

@@ -231,7 +231,7 @@ impl Task {
         let (command, note) = program::command(self.scope)?;
         self.notes.extend(note);
         let mut args = vec!["mcp".to_owned()];
-        if let Some(home) = super::home::explicit(matches)? {
+        if let Some(home) = super::home::explicit(matches.get_one("home"))? {
             let home = home.to_str().map(str::to_owned).ok_or_else(|| {
                 OpError::bad_input(format!("{} is not UTF-8 text", home.display()))
             })?;

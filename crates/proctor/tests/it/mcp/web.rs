@@ -3,7 +3,7 @@
 
 use crate::control::{admin, listening};
 use crate::support::{LIMIT, service, services};
-use proctor_testkit::{Home, Http, Response, kill9, wait_for, wait_until};
+use proctor_testkit::{Event, Home, Http, Response, kill9, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -178,6 +178,59 @@ fn a_session_goes_on_at_the_next_daemon_but_not_the_answers_of_the_last() {
     assert_eq!(refused.status, 502, "{refused:?}");
     assert_eq!(list(&mine).status, 200);
     assert_eq!(lost.send("GET", "/mcp", b"").status, 502, "the number is another request's now");
+}
+
+#[test]
+fn what_a_session_follows_it_follows_at_the_next_daemon() {
+    let home = home();
+    let before = session(&client(&home));
+    let uri = "proctor://services/web/status";
+    for (method, params) in [
+        ("resources/subscribe", json!({ "uri": uri })),
+        ("logging/setLevel", json!({ "level": "info" })),
+    ] {
+        let asked = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        assert!(answer(&before.post("/mcp", &asked))["error"].is_null());
+    }
+    let daemon = home.daemon_pid();
+    kill9(daemon);
+    wait_until("another daemon is there", LIMIT, || home.daemon_pid() != daemon);
+    let mine = before.moved_to(home.port("http"));
+    // All that a client does whose stream was cut.
+    let mut stream = mine.header("Accept", "text/event-stream").stream("/mcp");
+    assert_eq!(stream.status, 200);
+    home.ok(["restart", "web"]);
+    let mut missing = vec!["notifications/resources/updated", "notifications/message"];
+    wait_until("news of both kinds", LIMIT, || {
+        let event = stream.event().unwrap();
+        missing.retain(|news| !event.iter().any(|(_, value)| value.contains(news)));
+        missing.is_empty()
+    });
+}
+
+#[test]
+fn a_token_that_was_revoked_hears_nothing_more() {
+    let home = home();
+    let secret = home.json(["token", "create", "eyes"])["secret"].clone();
+    let bearer = format!("Bearer {}", secret.as_str().unwrap());
+    let uri = "proctor://services/web/status";
+    let follow = |client: &Http| {
+        let client = session(client);
+        let asked = json!({ "jsonrpc": "2.0", "id": 7, "method": "resources/subscribe", "params": { "uri": uri } });
+        assert!(answer(&client.post("/mcp", &asked))["error"].is_null());
+        client.header("Accept", "text/event-stream").stream("/mcp")
+    };
+    let mut revoked = follow(&client(&home).header("Authorization", &bearer));
+    let mut other = follow(&client(&home));
+    home.ok(["token", "revoke", "eyes"]);
+    home.ok(["restart", "web"]);
+    let is_news = |event: &Event| event.iter().any(|(_, value)| value.contains(uri));
+    wait_for("news for who may hear it", LIMIT, || other.event().filter(is_news));
+    // It ends, and all that was said is there.
+    kill9(home.daemon_pid());
+    while let Some(event) = revoked.event() {
+        assert!(!is_news(&event), "{event:?}");
+    }
 }
 
 /// How many calls are under way.
