@@ -237,6 +237,7 @@ fn over_http_the_secret_stays_in_the_environment() {
     let output = home.run(["mcp", "install", "claude-code", "--http"]);
     let notes = String::from_utf8(output.stderr).unwrap();
     assert!(notes.contains("needs PROCTOR_TOKEN in its environment"), "{notes}");
+    assert!(notes.contains("--home and PROCTOR_HOME have no say"), "{notes}");
     let entry = document(&home, ".claude.json")["mcpServers"]["proctor"].clone();
     assert_eq!(
         entry,

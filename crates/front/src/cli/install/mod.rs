@@ -220,6 +220,11 @@ impl Task {
                 "{} needs {TOKEN} in its environment: the secret that `{role}` shows",
                 self.client.title()
             ));
+            if super::home::explicit(matches)?.is_some() {
+                self.notes.push(format!(
+                    "the Proctor at {url} is meant; --home and PROCTOR_HOME have no say"
+                ));
+            }
             let sets = sets.map_or_else(String::new, |sets| format!("?toolsets={sets}"));
             return Ok(Way::Http { url: format!("{url}{sets}") });
         }
