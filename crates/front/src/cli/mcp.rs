@@ -20,7 +20,7 @@ impl Sets {
 
 #[derive(Args)]
 struct Options {
-    /// Which tools to offer: processes, logs, files, git, system, or all
+    /// Which tools to offer: processes, logs, files, git, system, or all; as the configuration says if not given
     #[arg(long, value_name = "SETS", value_parser = Sets::parse)]
     toolsets: Option<Sets>,
     /// Seconds that a call takes at most (50), for clients that give up earlier or wait longer
@@ -50,7 +50,7 @@ pub(crate) fn alone(arguments: &ArgMatches) -> Result<(), OpError> {
 pub(crate) fn mcp(home: Home, launch: &'static dyn Launch, arguments: &ArgMatches) -> Ended {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
-    let sets = options.toolsets.map_or_else(|| Toolset::USUAL.to_vec(), |Sets(sets)| sets);
+    let sets = options.toolsets.map(|Sets(sets)| sets);
     stdio::serve(home, launch, sets, options.patience.map(Duration::from_secs))?;
     Ok(0)
 }

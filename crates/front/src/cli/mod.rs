@@ -136,10 +136,14 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -
     }
 }
 
-/// A connection to the daemon of a home, which is started if none runs. Says nothing: nobody reads it.
-pub(crate) fn reach(home: Home, launch: &dyn Launch) -> Result<UnixStream, OpError> {
+/// A connection to the daemon of a home, which is started if none runs and `launches`. Says nothing: nobody reads it.
+pub(crate) fn reach(
+    home: Home,
+    launch: &dyn Launch,
+    launches: bool,
+) -> Result<UnixStream, OpError> {
     let terminal = Terminal::silent();
-    let client = Session::new(home, launch, &terminal).take(true);
+    let client = Session::new(home, launch, &terminal).take(launches);
     client.map(Client::into_stream).map_err(|failure| match failure {
         Failure::Op(error) => error,
         Failure::Pipe => OpError::new(Code::Unavailable, "cannot reach Proctor"),

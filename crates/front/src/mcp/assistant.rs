@@ -27,10 +27,10 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use rmcp::transport::streamable_http_server::session::SessionRestoreMarker;
 use rmcp::{ServerHandler, model::Tool as Listed};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// Under 2,000 characters; read by every assistant before it has asked for anything.
 pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
@@ -38,14 +38,22 @@ pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
 /// Lists of tools and prompts are the same until Proctor is replaced by another.
 const LISTS_KEEP: u64 = 300_000;
 
+/// The configuration is looked at again after this long.
+const SETS_KEEP: Duration = Duration::from_secs(10);
+
 /// A client that follows tasks gets a handle for what is not done by then.
 const TASK_AFTER: Duration = Duration::from_secs(5);
+
+/// When it was looked at, and what was there.
+type Known = Option<(Instant, Vec<Toolset>)>;
 
 /// What all conversations with one door have in common.
 pub(super) struct House {
     pub(super) door: Box<dyn Door>,
-    /// What is offered to who does not say what it wants.
-    pub(super) sets: Vec<Toolset>,
+    /// What is offered to who does not say what it wants; `None`: what the configuration says.
+    pub(super) sets: Option<Vec<Toolset>>,
+    /// What the configuration said when it was last looked at.
+    pub(super) configured: Mutex<Known>,
     /// We are on the machine and in the folder of who asks.
     pub(super) here: bool,
     /// Longest that a call takes.
@@ -103,35 +111,57 @@ impl Assistant {
         }
     }
 
-    /// The sets that this request's address names, or the usual ones.
-    fn sets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
+    /// The sets that this request's address names, those that we were started with, or those of the configuration.
+    async fn sets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
         let parts = context.extensions.get::<Parts>();
         let query = parts.and_then(|parts| parts.uri.query()).unwrap_or_default();
         let named = query.split('&').find_map(|pair| pair.strip_prefix("toolsets="));
-        match named {
-            None => Ok(self.house.sets.clone()),
-            Some(names) => Toolset::list(&names.replace("%2C", ","))
+        match (named, &self.house.sets) {
+            (Some(names), _) => Toolset::list(&names.replace("%2C", ","))
                 .map_err(|why| ErrorData::invalid_params(why, None)),
+            (None, Some(sets)) => Ok(sets.clone()),
+            (None, None) => Ok(self.house.configured(&speaker(context)).await),
         }
     }
 
-    fn tool(
+    async fn tool(
         &self,
         name: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<&'static Tool, ErrorData> {
-        let tool = tools::find(name);
-        match tool {
-            Some(tool) if self.sets(context)?.contains(&tool.set) => Ok(tool),
-            Some(tool) => Err(ErrorData::invalid_params(
-                format!(
-                    "'{name}' belongs to the toolset '{}', which is not offered here",
-                    tool.set
-                ),
-                None,
+        let wrong = |message: String| Err(ErrorData::invalid_params(message, None));
+        match tools::find(name) {
+            Some(tool) if self.sets(context).await?.contains(&tool.set) => Ok(tool),
+            Some(tool) => wrong(format!(
+                "'{name}' belongs to the toolset '{}', which is not offered here",
+                tool.set
             )),
-            None => Err(ErrorData::invalid_params(format!("there is no tool '{name}'"), None)),
+            None => wrong(format!("there is no tool '{name}'")),
         }
+    }
+}
+
+impl House {
+    /// What the configuration offers; where nothing runs there is none.
+    async fn configured(&self, speaker: &Speaker) -> Vec<Toolset> {
+        if let Some((at, sets)) = self.known().clone()
+            && at.elapsed() < SETS_KEEP
+        {
+            return sets;
+        }
+        let usual = || Toolset::USUAL.to_vec();
+        let Ok(entry) = super::door::entry("daemon.status") else { return usual() };
+        let Ok(status) = self.door.glance(speaker, entry, json!({})).await else { return usual() };
+        let names = status["toolsets"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let named = names.iter().filter_map(|name| name.as_str()?.parse().ok());
+        let sets: Vec<Toolset> = named.collect();
+        let sets = if sets.is_empty() { usual() } else { sets };
+        *self.known() = Some((Instant::now(), sets.clone()));
+        sets
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.configured.lock().expect("nothing panics in between")
     }
 }
 
@@ -208,7 +238,7 @@ impl ServerHandler for Assistant {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = schema::tools(&self.sets(&context)?);
+        let tools = schema::tools(&self.sets(&context).await?);
         Ok(ListToolsResult::with_all_items(tools).with_ttl_ms(LISTS_KEEP))
     }
 
@@ -221,7 +251,7 @@ impl ServerHandler for Assistant {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let tool = self.tool(&request.name, &context)?;
+        let tool = self.tool(&request.name, &context).await?;
         let speaker = speaker(&context);
         let telling = Telling::to(speaker.client.as_ref().map(ClientName::as_str));
         let follows_tasks = context.client_capabilities().is_some_and(|can| can.supports_tasks());

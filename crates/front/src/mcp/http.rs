@@ -15,7 +15,6 @@ use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Principal};
-use proctor_ops::tools::Toolset;
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -23,7 +22,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -55,10 +54,10 @@ impl Endpoint {
         let mut manager = LocalSessionManager::default();
         manager.session_config.keep_alive = Some(IDLE);
         let manager = Arc::new(manager);
-        let sets = Toolset::USUAL.to_vec();
         let house = Arc::new(House {
             door: Box::new(Direct(dispatch)),
-            sets,
+            sets: None,
+            configured: Mutex::default(),
             here: false,
             patience: PATIENCE,
             tasks: Tasks::default(),

@@ -12,14 +12,14 @@ use proctor_ops::tools::Toolset;
 use rmcp::service::{ServerInitializeError, serve_server};
 use rmcp::transport::io::stdio_pipes;
 use rustix::fs::OFlags;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Serve until the other side has said all it has to say.
 pub(crate) fn serve(
     home: Home,
     launch: &'static dyn Launch,
-    sets: Vec<Toolset>,
+    sets: Option<Vec<Toolset>>,
     patience: Option<Duration>,
 ) -> Result<(), OpError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -29,6 +29,7 @@ pub(crate) fn serve(
     let house = House {
         door,
         sets,
+        configured: Mutex::default(),
         here: true,
         patience: patience.unwrap_or(PATIENCE),
         tasks: Tasks::default(),

@@ -220,7 +220,7 @@ impl Task {
                 "{} needs {TOKEN} in its environment: the secret that `{role}` shows",
                 self.client.title()
             ));
-            if super::home::explicit(matches)?.is_some() {
+            if super::home::explicit(matches.get_one("home"))?.is_some() {
                 self.notes.push(format!(
                     "the Proctor at {url} is meant; --home and PROCTOR_HOME have no say"
                 ));
