@@ -174,7 +174,7 @@ pub struct Definition {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
-    /// Stop and remove it after this long without use: 30m, 2h. Who started it renews this by using it
+    /// Stop and remove it after this long without use by who started it: 30m, 2h
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,

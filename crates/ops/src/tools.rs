@@ -194,7 +194,7 @@ pub static TOOLS: &[Tool] = &[
         "List processes",
         "All supervised processes in brief: state, pid, port, URL, restarts, health. Begin here.",
     )
-    .hiding(&["usage", "no_usage"])
+    .hiding(&["usage", "no_usage", "owner"])
     .in_brief(),
     Tool::new(
         "service.status",
@@ -256,7 +256,7 @@ pub static TOOLS: &[Tool] = &[
         "renew_lease",
         Toolset::Processes,
         "Renew a lease",
-        "How long a process that was started with 'lease' stays without use. Using it renews the lease, too; 'none' keeps it for good.",
+        "How long a process stays that was started with 'lease'; using it renews that, too. 'none' keeps it for good.",
     )
     .settles(),
     Tool::new(

@@ -16,7 +16,7 @@ pub struct Input {
     /// A service, all instances of one, or a group
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// How long it stays from now on without use: 30m, 2h; as long as it was given before if not given
+    /// How long it stays without use: 30m, 2h; as long as before if not given
     #[arg(value_name = "TIME", conflicts_with = "none")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
@@ -35,10 +35,10 @@ pub struct Output {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Leased {
     pub name: String,
-    /// The program that started it; a person did if there is none
+    /// The program that started it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// It is stopped and removed after so long without use by its owner; it stays if there is none
+    /// Until it is removed if its owner does not use it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_seconds_left: Option<u64>,
 }

@@ -23,11 +23,11 @@ pub struct Input {
     #[arg(long, value_name = "STATE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<State>,
-    /// Only services that this program started
+    /// Only what this program started
     #[arg(long, value_name = "NAME", conflicts_with = "mine")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Only services that the calling program started; for a person: that no program started
+    /// Only what the calling program started; for a person: what no program did
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mine: bool,

@@ -62,10 +62,10 @@ pub struct ServiceStatus {
     /// The last lines that its run wrote, where they were asked for or say why
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
-    /// The program that started it; a person did if there is none
+    /// The program that started it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// It is stopped and removed after so long without use by its owner
+    /// Until it is removed if its owner does not use it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_seconds_left: Option<u64>,
 }
