@@ -262,7 +262,7 @@ pub static TOOLS: &[Tool] = &[
     Tool::new(
         "service.signal",
         "signal_process",
-        Toolset::Processes,
+        Toolset::System,
         "Signal a process",
         "Send a signal such as HUP or USR1. To end a process use stop_process.",
     )
@@ -343,7 +343,7 @@ pub static TOOLS: &[Tool] = &[
     Tool::new(
         "daemon.health",
         "check_health",
-        Toolset::Processes,
+        Toolset::System,
         "Check health",
         "Whether all processes that should run are well, and what is wrong with those that are not.",
     ),

@@ -9,6 +9,9 @@ use std::sync::{Arc, LazyLock};
 /// Fields that a front on the caller's machine fills in, or that this front makes use of itself.
 const OURS: [&str; 3] = ["environment", "base_dir", "background"];
 
+/// The tool whose answer says what a process looks like in brief.
+const LISTING: &str = "list_processes";
+
 /// Where schemas are defined that others refer to.
 const DEFINITIONS: &str = "$defs";
 
@@ -69,6 +72,13 @@ fn output(tool: &Described) -> JsonObject {
     let mut schema = object(schema);
     // What takes too long is answered with a handle, what is too long is cut: then something is missing.
     without_required(&mut schema, tool.leaves_out);
+    if !tool.leaves_out.is_empty()
+        && tool.name != LISTING
+        && let Some(services) = schema.get_mut("properties").and_then(|all| all.get_mut("services"))
+    {
+        let about = format!("as {LISTING} has them");
+        *services = json!({ "type": "array", "items": { "type": "object" }, "description": about });
+    }
     if tool.entry().meta.goes_on()
         && let Some(Value::Object(fields)) = schema.get_mut("properties")
     {
