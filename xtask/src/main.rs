@@ -15,6 +15,7 @@ mod coverage;
 mod fuzz;
 mod generate;
 mod mcp;
+mod node;
 mod schemathesis;
 mod served;
 mod step;
