@@ -13,7 +13,7 @@ use crate::registry::Registry;
 use crate::settings::Settings;
 use crate::tokens::Tokens;
 use crate::usage::Meter;
-use crate::{apply, logs, select, source, startable, upgrade};
+use crate::{apply, logs, ports, select, source, startable, upgrade};
 use proctor_core::access::Principal;
 use proctor_core::config::Setting;
 use proctor_core::config::listen::Listeners;
@@ -22,7 +22,8 @@ use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_core::time::Wall;
-use proctor_core::wire::{ServiceState, Tracking, Whom};
+use proctor_core::wire::{RunView, ServiceState, Tracking, Whom};
+use proctor_sys::port::Listening;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -118,6 +119,17 @@ pub struct Usage {
     /// Proportional set size where it can be read, else resident set size.
     pub memory_bytes: u64,
     pub processes: u32,
+}
+
+/// A port that a service should listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortSeen {
+    Open,
+    Closed,
+    /// Somebody else listens there: `node (pid 4711)`, if that may be known.
+    Taken {
+        by: Option<String>,
+    },
 }
 
 /// A configuration to apply.
@@ -356,9 +368,28 @@ impl Engine {
         self.inner.meter.usage(&self.inner.registry, names).await
     }
 
+    /// How it is about each of these ports of services, now. A service without a run listens nowhere.
+    pub async fn look_at_ports(&self, ports: &[(ServiceName, u16)]) -> Vec<PortSeen> {
+        let run = |name: &ServiceName| self.inner.registry.runs(std::slice::from_ref(name)).pop();
+        let asked: Vec<_> = ports.iter().map(|(name, port)| (run(name), *port)).collect();
+        let look = move || {
+            let listening = Listening::now();
+            let one = |(run, port): (Option<(ServiceName, RunView)>, u16)| {
+                run.map_or(PortSeen::Closed, |(_, run)| ports::look(&run, port, &listening))
+            };
+            asked.into_iter().map(one).collect()
+        };
+        crate::blocking(look).await.unwrap_or_default()
+    }
+
     pub async fn read_logs(&self, query: LogQuery) -> Result<LogPage, EngineError> {
         let folder = self.inner.home.logs();
         crate::blocking(move || logs::read(&folder, &query)).await?
+    }
+
+    /// The cursor of a page, for one of the services on it.
+    pub fn cursor_for(&self, cursor: &str, service: &ServiceName) -> Result<String, EngineError> {
+        logs::cursor_for(cursor, service)
     }
 
     /// Wait until one of these logs may have more than `cursor` has seen.

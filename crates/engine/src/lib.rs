@@ -18,6 +18,7 @@ mod events;
 mod link;
 mod logs;
 mod owner;
+mod ports;
 mod probe;
 mod probes;
 mod registry;

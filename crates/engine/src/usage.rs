@@ -110,13 +110,9 @@ fn age(started: Wall, now: Wall) -> f64 {
 /// `None` if nothing of the run is left. The census is taken when a run without a cgroup needs it, once for all of them.
 fn read(run: &RunView, census: &LazyCell<Census>) -> Option<Reading> {
     let cgroup = run.cgroup.as_deref().map(Path::new);
-    let members = match cgroup {
-        Some(folder) => cgroup::members(folder),
-        None => census.members(run.pid),
-    };
     let mut ticks = 0;
     let mut reading = Reading { cpu_seconds: 0.0, memory_bytes: 0, processes: 0 };
-    for pid in members {
+    for pid in members(run, census) {
         let Some(stat) = proc::stat(pid) else { continue };
         ticks += stat.user_ticks + stat.system_ticks;
         reading.memory_bytes += proc::pss_bytes(pid).or_else(|| resident_bytes(pid)).unwrap_or(0);
@@ -125,6 +121,14 @@ fn read(run: &RunView, census: &LazyCell<Census>) -> Option<Reading> {
     let summed = ticks as f64 / proc::ticks_per_second() as f64;
     reading.cpu_seconds = cgroup.and_then(cgroup_seconds).unwrap_or(summed);
     (reading.processes > 0).then_some(reading)
+}
+
+/// The processes of a run, as far as they can be found.
+pub(crate) fn members(run: &RunView, census: &LazyCell<Census>) -> Vec<u32> {
+    match run.cgroup.as_deref() {
+        Some(folder) => cgroup::members(Path::new(folder)),
+        None => census.members(run.pid),
+    }
 }
 
 /// Readable where the proportional set size is not; in bytes, because pages have many sizes.

@@ -28,3 +28,4 @@ mod subject;
 pub mod table;
 pub mod tools;
 pub mod underway;
+mod waiting;

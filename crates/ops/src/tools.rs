@@ -213,7 +213,7 @@ pub static TOOLS: &[Tool] = &[
         "wait_for_process",
         Toolset::Processes,
         "Wait for processes",
-        "Wait until processes are ready, healthy, stopped …: instead of sleeping and asking again. Returns at once when it cannot happen any more. At most 50 seconds a call; 'reached': false means call again or look why.",
+        "Wait instead of sleeping and asking again: until processes are 'ready', have exited, a log line matches, a port opens. Returns at once when it cannot happen any more, and says what is missing, with the last lines. At most 50 seconds a call; then call again.",
     )
     .hiding(&["generation"])
     .in_brief(),

@@ -10,16 +10,18 @@ use std::time::Duration;
 
 /// Several in one argument.
 #[derive(Debug, Clone)]
-struct Sets(Vec<Toolset>);
+pub(crate) struct Sets(pub(crate) Vec<Toolset>);
 
-fn sets(text: &str) -> Result<Sets, String> {
-    Toolset::list(text).map(Sets)
+impl Sets {
+    pub(crate) fn parse(text: &str) -> Result<Sets, String> {
+        Toolset::list(text).map(Sets)
+    }
 }
 
 #[derive(Args)]
 struct Options {
     /// Which tools to offer: processes, logs, files, git, system, or all
-    #[arg(long, value_name = "SETS", value_parser = sets)]
+    #[arg(long, value_name = "SETS", value_parser = Sets::parse)]
     toolsets: Option<Sets>,
     /// Seconds that a call takes at most (50), for clients that give up earlier or wait longer
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
@@ -34,6 +36,15 @@ pub(crate) fn command() -> Command {
              Examples:\n  proctor mcp\n  proctor mcp --toolsets processes,logs\n  proctor mcp install claude-code",
         )
         .defer(|command| Options::augment_args(command).subcommand(install::command()))
+}
+
+/// An option of the server before the name of another command would be lost. (clap's own check for that refuses the options of
+/// every command as well.)
+pub(crate) fn alone(arguments: &ArgMatches) -> Result<(), OpError> {
+    match ["toolsets", "patience"].into_iter().find(|name| arguments.contains_id(name)) {
+        Some(name) => Err(OpError::bad_input(format!("--{name} does not belong before 'install'"))),
+        None => Ok(()),
+    }
 }
 
 pub(crate) fn mcp(home: Home, launch: &'static dyn Launch, arguments: &ArgMatches) -> Ended {

@@ -7,6 +7,7 @@
 mod caller;
 mod daemon;
 mod events;
+mod home;
 mod install;
 mod interrupt;
 mod logs;
@@ -24,6 +25,8 @@ use crate::client::Client;
 pub(crate) use caller::fill as fill_caller;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
+#[doc(hidden)]
+pub use install::rewritten;
 use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
@@ -105,13 +108,14 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -
     };
     match (word, arguments.subcommand()) {
         ("completions", _) => return tree::completions(arguments, terminal),
-        ("mcp", Some(("install", arguments))) => {
-            return install::install(matches, arguments, terminal);
+        ("mcp", Some(("install", inner))) => {
+            mcp::alone(arguments)?;
+            return install::install(matches, inner, terminal);
         }
-        ("mcp", _) => return mcp::mcp(home(matches)?, launch, arguments),
+        ("mcp", _) => return mcp::mcp(home::home(matches)?, launch, arguments),
         _ => {}
     }
-    let mut session = Session::new(home(matches)?, launch, terminal);
+    let mut session = Session::new(home::home(matches)?, launch, terminal);
     match (word, arguments.subcommand()) {
         ("up", _) => up::up(&mut session, arguments),
         ("events", _) => events::events(&mut session, arguments),
@@ -142,35 +146,6 @@ fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) 
     let entry =
         entry.ok_or_else(|| OpError::new(Code::Internal, "a command without an operation"))?;
     operate::operate(session, entry, arguments)
-}
-
-/// `--home`, `PROCTOR_HOME`, or where this user's Proctor lives.
-fn home(matches: &ArgMatches) -> Result<Home, OpError> {
-    let explicit = explicit_home(matches)?;
-    let uid = rustix::process::geteuid().as_raw();
-    let home =
-        Home::locate(explicit.as_deref(), uid, &|name| std::env::var_os(name).map(PathBuf::from))
-            .ok_or_else(|| {
-            OpError::bad_input("no home for Proctor").help("set HOME, or give --home DIR")
-        })?;
-    // The path is handed on as text. A near miss would be another folder.
-    for path in [&home.state, &home.runtime] {
-        if path.to_str().is_none() {
-            let message = format!("{} is not UTF-8 text", path.display());
-            return Err(OpError::bad_input(message).help("give --home DIR with a name that is"));
-        }
-    }
-    Ok(home)
-}
-
-/// The folder that `--home` or `PROCTOR_HOME` names.
-fn explicit_home(matches: &ArgMatches) -> Result<Option<PathBuf>, OpError> {
-    let given = matches.get_one::<PathBuf>("home").cloned();
-    let explicit = given
-        .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
-    explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
-        OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))
-    })
 }
 
 /// Help is an answer, everything else that clap has to say is a mistake in the command line.

@@ -180,7 +180,7 @@ fn meta(op: &str) -> Result<&'static Meta, OpError> {
 }
 
 /// There is a run's output: `services/NAME/ID.out` in the runtime folder.
-fn has_runs(home: &Home) -> bool {
+pub(crate) fn has_runs(home: &Home) -> bool {
     let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries(&home.services())
         .flat_map(|service| entries(&service.path()).collect::<Vec<_>>())

@@ -11,6 +11,7 @@ use proctor_ops::error::{Code, OpError};
 use proctor_ops::tools::Toolset;
 use rmcp::service::{ServerInitializeError, serve_server};
 use rmcp::transport::io::stdio_pipes;
+use rustix::fs::OFlags;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ pub(crate) fn serve(
 }
 
 async fn conversation(assistant: Assistant) -> Result<(), OpError> {
+    wait_where_nothing_is();
     let (read, write) = stdio_pipes();
     match serve_server(assistant, Lines::new(read, write)).await {
         Ok(running) => running
@@ -50,5 +52,16 @@ async fn conversation(assistant: Assistant) -> Result<(), OpError> {
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(OpError::new(Code::BadInput, format!("not the beginning of a conversation: {error}"))
             .help("`proctor mcp` speaks the Model Context Protocol on stdin; `proctor mcp install` sets clients up")),
+    }
+}
+
+/// Some clients hand over ends that do not block: what is not there yet would be taken for the end. Pipes are opened anew
+/// anyway.
+fn wait_where_nothing_is() {
+    for end in [rustix::stdio::stdin(), rustix::stdio::stdout()] {
+        if let Ok(flags) = rustix::fs::fcntl_getfl(end) {
+            // One that cannot be changed is tried as it is.
+            let _ = rustix::fs::fcntl_setfl(end, flags - OFlags::NONBLOCK);
+        }
     }
 }

@@ -186,6 +186,7 @@ fn query(context: &Context, input: &Input) -> Result<LogQuery, OpError> {
         newest: budget.is_some() && tail.is_some(),
         max_line: input.max_line.or(budget),
         fold: input.fold,
+        ..LogQuery::default()
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Made from the engine's view and a reading of the clock by [`ServiceStatus::of`]; shown by `show`.
 
+pub(crate) mod output;
 mod show;
 
 use crate::moment::{rfc3339, seconds_between, span};
@@ -58,6 +59,9 @@ pub struct ServiceStatus {
     pub primary: bool,
     /// Its settings changed since it was started; a restart applies them
     pub stale: bool,
+    /// The last lines that its run wrote, where they were asked for or say why
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
 }
 
 /// What people see of a phase.
@@ -199,6 +203,7 @@ impl ServiceStatus {
             added: view.added,
             primary: view.primary,
             stale: view.stale,
+            output: Vec::new(),
         }
     }
 }

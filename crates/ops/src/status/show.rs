@@ -34,6 +34,16 @@ pub(crate) fn overview(services: &[ServiceStatus], page: &mut Page) {
     }
     page.table(table);
     attention(services, page);
+    for service in services.iter().filter(|service| !service.output.is_empty()) {
+        page.line().name(&service.name).plain(" wrote:");
+        output(service, page);
+    }
+}
+
+fn output(service: &ServiceStatus, page: &mut Page) {
+    for line in &service.output {
+        page.line().plain("  ").plain(line);
+    }
 }
 
 fn row(service: &ServiceStatus) -> [Span; COLUMNS.len()] {
@@ -140,6 +150,10 @@ pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
     if let Some(exit) = &service.last_exit {
         let at = page.moment(&exit.at);
         page.line().dim(format!("  {:<12}", "last exit")).plain(format!("{}, {at}", exit.text));
+    }
+    if !service.output.is_empty() {
+        page.line().dim("  output");
+        output(service, page);
     }
 }
 

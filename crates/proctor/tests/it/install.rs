@@ -117,7 +117,7 @@ fn a_program_can_read_what_was_done() {
     let text = read(&home, ".codex/config.toml");
     assert!(text.starts_with("[mcp_servers.mine]\n"), "{text}");
     assert!(text.contains("\"--toolsets\", \"processes,logs\"]"), "{text}");
-    let answer = home.json(["mcp", "install", "codex", "--name", "mine", "--remove"]);
+    let answer = home.json(["mcp", "install", "codex", "--name", "mine", "--remove", "--quiet"]);
     assert_eq!((&answer["change"], &answer["written"]), (&json!("removed"), &json!(true)));
     assert_eq!(read(&home, ".codex/config.toml"), "");
 }
@@ -249,6 +249,9 @@ fn over_http_the_secret_stays_in_the_environment() {
     home.ok(["mcp", "install", "claude-code", "--http=https://build.example:3001/mcp"]);
     let changed = document(&home, ".claude.json")["mcpServers"]["proctor"]["url"].clone();
     assert_eq!(changed, "https://build.example:3001/mcp");
+    home.ok(["mcp", "install", "claude-code", "--http", "--toolsets", "logs,processes"]);
+    let changed = document(&home, ".claude.json")["mcpServers"]["proctor"]["url"].clone();
+    assert_eq!(changed, "http://127.0.0.1:3001/mcp?toolsets=processes,logs");
 
     let (code, said) = home.fail(["mcp", "install", "zed", "--http"]);
     assert_eq!(code, 2);
@@ -295,6 +298,8 @@ fn what_makes_no_sense_is_refused() {
         let words = ["mcp", "install"].iter().chain(words);
         assert_eq!(home.fail(words.clone()).0, 2, "{words:?}");
     }
+    let (code, said) = home.fail(["mcp", "--toolsets", "logs", "install", "cursor"]);
+    assert_eq!(code, 2, "that would be an option of the server: {said}");
     assert!(files(home.path()).is_empty());
 }
 

@@ -42,4 +42,5 @@ mod survival;
 mod takeover;
 mod tokens;
 mod trees;
+mod waits;
 mod workflows;

@@ -1,4 +1,7 @@
 //! Assistants: what their users complain about elsewhere, each with a test that it is not so here.
 
+mod crowds;
 mod everyday;
 mod parity;
+mod pipes;
+mod web;
