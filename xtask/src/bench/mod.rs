@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: Proctor beside other supervisors and the bare kernel, on one machine in one run.
 //!
 //! Every supervisor is an adapter, every service the same small program that tells when its main begins. Nothing here
-//! judges by the clock: slow is a figure, only what breaks is an error. A peer that cannot be had or breaks is a note.
+//! judges by the clock: slow is a figure, only what breaks is an error. A peer that cannot be had or breaks is a note. What
+//! assistants have of it is beside what they have of other MCP servers ([`assistants`]).
 
 mod adapter;
 mod adapters;

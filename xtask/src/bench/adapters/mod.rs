@@ -23,7 +23,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Write a script that can be run.
-fn write_script(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write_script(path: &Path, text: &str) -> Result<()> {
     write(path, text)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
         .with_context(|| format!("cannot make {} executable", path.display()))

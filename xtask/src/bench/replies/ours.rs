@@ -28,8 +28,8 @@ pub(super) fn set_up(scratch: &Scratch, shop: Shop) -> Result<Box<dyn Asked>> {
             ),
             _ => String::new(),
         };
-        let command = shop.command(name);
-        config += &format!("    {name}: {{ {more}shell: true, command: {command:?} }}\n");
+        let folder = shop.folder.display();
+        config += &format!("    {name}: {{ {more}command: ./{name}, working_dir: {folder} }}\n");
     }
     let served = Served::start(&scratch.proctor, "replies", &config, &[])?;
     let pipe = Pipe::open(served.command(&["mcp"]), &served.home)?;
@@ -66,12 +66,12 @@ impl Asked for Ours {
                 tally.knows(&[ERRORS[0], ERRORS[1], CRASH[0]])
             }
             Question::UntilReady => {
-                call("wait_for_process", json!({ "names": ["site"], "until": "healthy" }))?;
+                call("wait_for_process", json!({ "names": ["site"], "until": "ready" }))?;
                 tally.knows(&["\"reached\":true"])
             }
             Question::Restart => {
                 call("restart_process", json!({ "names": ["site"] }))?;
-                call("wait_for_process", json!({ "names": ["site"], "until": "healthy" }))?;
+                call("wait_for_process", json!({ "names": ["site"], "until": "ready" }))?;
                 tally.knows(&["restarted", "\"reached\":true"])
             }
         }

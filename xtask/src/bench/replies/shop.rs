@@ -3,7 +3,7 @@
 //! `web` crashed with a stack trace after some hundred lines, `site` is a dev server that is ready after a second, the others
 //! run and log, the odd error among it.
 
-use super::super::adapters::write;
+use super::super::adapters::{write, write_script};
 use super::super::interrupt;
 use anyhow::{Context as _, Result, ensure};
 use std::net::{TcpListener, TcpStream};
@@ -33,8 +33,7 @@ const AGO: usize = 30;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Shop {
-    folder: PathBuf,
-    serve: PathBuf,
+    pub(super) folder: PathBuf,
     pub(super) port: u16,
 }
 
@@ -47,17 +46,21 @@ impl Shop {
         write(&folder.join("web.err"), &trace())?;
         let port = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
         let port = port.local_addr()?.port();
-        Ok(Shop { folder: folder.to_owned(), serve: serve.to_owned(), port })
+        for name in NAMES {
+            let rest = match name {
+                "site" => format!("exec {} {port}", serve.display()),
+                "web" => "cat web.log; cat web.err >&2; exit 1".to_owned(),
+                name => format!("cat {name}.log; exec sleep 100000"),
+            };
+            let text = format!("#!/bin/sh\ncd {}\n{rest}\n", folder.display());
+            write_script(&folder.join(name), &text)?;
+        }
+        Ok(Shop { folder: folder.to_owned(), port })
     }
 
-    /// For a shell.
+    /// A program, as short as those that people run.
     pub(super) fn command(&self, name: &str) -> String {
-        let folder = self.folder.display();
-        match name {
-            "site" => format!("exec {} {}", self.serve.display(), self.port),
-            "web" => format!("cat {folder}/web.log; cat {folder}/web.err >&2; exit 1"),
-            name => format!("cat {folder}/{name}.log; exec sleep 100000"),
-        }
+        self.folder.join(name).display().to_string()
     }
 
     pub(super) fn is_ready(&self) -> bool {
