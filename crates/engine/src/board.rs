@@ -7,6 +7,7 @@ use crate::link::News;
 use crate::secrets;
 use crate::source::Current;
 use proctor_core::config::redact;
+use proctor_core::hands::Assistants;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::{PhaseView, ServiceState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -215,6 +216,8 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
         port: def.port,
         origin: def.health.as_ref().map(|health| origin(&health.url).to_owned()),
         primary: def.primary,
+        assistants: def.assistants,
+        tenure: definition.tenure().cloned(),
         state,
         health: checked.then(|| health.unwrap_or(Health::Unknown)),
         stale: false,
@@ -241,6 +244,8 @@ pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
         port: None,
         origin: None,
         primary: false,
+        assistants: Assistants::default(),
+        tenure: None,
         state: None,
         health: None,
         stale: false,

@@ -15,6 +15,7 @@ mod definition;
 mod environment;
 pub mod error;
 mod events;
+mod lease;
 mod link;
 mod logs;
 mod owner;
@@ -29,11 +30,13 @@ mod source;
 mod startable;
 mod startup;
 mod store;
+mod tenure;
 pub mod tokens;
 #[doc(hidden)]
 pub mod untrusted;
 mod upgrade;
 mod usage;
+mod view;
 mod witness;
 
 /// Run what blocks on a thread where that does no harm.

@@ -33,7 +33,7 @@ pub(crate) fn look(run: &RunView, port: u16, listening: &Listening) -> PortSeen 
     match elsewhere {
         // Who else is in there is not ours to name.
         Some(_) => PortSeen::Taken { by: None },
-        None => PortSeen::Taken { by: port::holder(port) },
+        None => PortSeen::Taken { by: port::holder(port).map(|holder| holder.to_string()) },
     }
 }
 

@@ -15,7 +15,7 @@ use proctor_sys::{cgroup, clock, proc};
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
@@ -26,8 +26,14 @@ const SAME_LOOK: Duration = Duration::from_millis(200);
 const FEW: usize = 4;
 
 pub(crate) struct Meter {
-    samples: Arc<Mutex<BTreeMap<ServiceName, Sample>>>,
+    samples: Arc<Mutex<Samples>>,
     one_at_a_time: Semaphore,
+}
+
+type Samples = BTreeMap<ServiceName, Sample>;
+
+fn locked(samples: &Mutex<Samples>) -> MutexGuard<'_, Samples> {
+    samples.lock().expect("nothing panics while it measures")
 }
 
 struct Sample {
@@ -74,12 +80,12 @@ impl Meter {
         ports: bool,
     ) -> BTreeMap<ServiceName, Usage> {
         let Ok(_permit) = self.one_at_a_time.acquire().await else { return BTreeMap::new() };
-        let known = registry.read(|view| view.services.keys().cloned().collect::<Vec<_>>());
         let runs = registry.runs(names);
         let samples = Arc::clone(&self.samples);
+        let known = |name: &ServiceName| registry.read(|view| view.services.contains_key(name));
+        locked(&samples).retain(|name, _| known(name));
         let measure = move || {
-            let mut samples = samples.lock().expect("nothing panics while it measures");
-            samples.retain(|name, _| known.binary_search(name).is_ok());
+            let mut samples = locked(&samples);
             let machine = Machine::new(ports);
             let measured = runs.into_iter().filter_map(|(name, run)| {
                 let usage = measure(&mut samples, &name, &run, &machine)?;
@@ -95,7 +101,7 @@ impl Meter {
 }
 
 fn measure(
-    samples: &mut BTreeMap<ServiceName, Sample>,
+    samples: &mut Samples,
     name: &ServiceName,
     run: &RunView,
     machine: &Machine,

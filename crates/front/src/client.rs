@@ -1,10 +1,12 @@
 //! The client of the unix socket: blocking, without a runtime, because a command line that lives for milliseconds
 //! needs neither threads nor futures.
 
-use crate::protocol::{Answer, Cut, Lines, Look, MAX_ANSWER, Request, Shown};
+use crate::protocol::{Answer, Cut, Following, Lines, Look, MAX_ANSWER, Request, Shown, Voice};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_sys::file::Lock;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,10 +20,15 @@ const STARTING_LIMIT: Duration = Duration::from_secs(10);
 /// From one try to the next while it starts: a start takes tens of milliseconds.
 const STARTING_PAUSE: Duration = Duration::from_millis(10);
 
+/// A list of a thousand services takes one of these.
+const READ_CHUNK: usize = 64 << 10;
+
 /// A connection to the daemon.
 pub(crate) struct Client {
     stream: UnixStream,
     lines: Lines,
+    /// Who speaks for the user, in every request.
+    voice: Option<Voice>,
 }
 
 /// What became of a call.
@@ -53,7 +60,9 @@ impl Client {
         let deadline = Instant::now() + STARTING_LIMIT;
         loop {
             match proctor_sys::socket::connect(&home.socket()) {
-                Ok(stream) => return Ok(Some(Client { stream, lines: Lines::default() })),
+                Ok(stream) => {
+                    return Ok(Some(Client { stream, lines: Lines::default(), voice: None }));
+                }
                 Err(error) if is_absent(&error) => {
                     if Lock::holder(&home.lock()).is_none() {
                         return Ok(None);
@@ -78,6 +87,22 @@ impl Client {
         }
     }
 
+    /// The same for whoever speaks for the user.
+    pub(crate) fn spoken_by(self, voice: Option<Voice>) -> Client {
+        Client { voice, ..self }
+    }
+
+    /// The connection alone.
+    pub(crate) fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
+    /// The same for who does not wait and does not want to know why not.
+    pub(crate) fn connect_at_once(home: &Home) -> Option<Client> {
+        let stream = proctor_sys::socket::connect(&home.socket()).ok()?;
+        Some(Client { stream, lines: Lines::default(), voice: None })
+    }
+
     /// Ask, and wait for the answer at most `limit`.
     pub(crate) fn call(
         &mut self,
@@ -100,8 +125,30 @@ impl Client {
         self.request(op, input, Some(look))?;
         match self.answer(limit)? {
             Answer::Page(page) => Ok(page),
-            Answer::Ok(_) => Err(unreadable("no page")),
+            Answer::Ok(_) | Answer::Follows(_) => Err(unreadable("no page")),
             Answer::Error(error) => Err(CallError::Refused(error)),
+        }
+    }
+
+    /// Send a request that is a line already and wants the text behind the answer.
+    pub(crate) fn text(
+        &mut self,
+        line: &str,
+        limit: Duration,
+    ) -> Result<(Vec<u8>, Option<Code>), CallError> {
+        self.write(line.as_bytes())?;
+        let Following { length, verdict } = match self.answer(limit)? {
+            Answer::Follows(following) if following.length <= MAX_ANSWER => following,
+            Answer::Follows(_) | Answer::Ok(_) | Answer::Page(_) => {
+                return Err(unreadable("no text that is to be shown"));
+            }
+            Answer::Error(error) => return Err(CallError::Refused(error)),
+        };
+        loop {
+            if let Some(text) = self.lines.bytes(length) {
+                return Ok((text, verdict));
+            }
+            self.read_more()?;
         }
     }
 
@@ -111,12 +158,17 @@ impl Client {
     }
 
     fn request(&mut self, op: &str, input: &Value, page: Option<Look>) -> Result<(), CallError> {
-        let request = Request { op: Cow::Borrowed(op), input: Cow::Borrowed(input), page };
+        let voice = self.voice.as_ref().map(Cow::Borrowed);
+        let request = Request { op: Cow::Borrowed(op), input: Cow::Borrowed(input), page, voice };
         let mut line = serde_json::to_vec(&request).map_err(|error| {
             CallError::Refused(OpError::new(Code::Internal, format!("cannot encode: {error}")))
         })?;
         line.push(b'\n');
-        match self.stream.write_all(&line) {
+        self.write(&line)
+    }
+
+    fn write(&mut self, line: &[u8]) -> Result<(), CallError> {
+        match self.stream.write_all(line) {
             Ok(()) => Ok(()),
             // The server may have refused the connection and closed it: its answer is still to be read.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -128,7 +180,7 @@ impl Client {
     pub(crate) fn receive(&mut self, limit: Duration) -> Result<Value, CallError> {
         match self.answer(limit)? {
             Answer::Ok(value) => Ok(value),
-            Answer::Page(_) => Err(unreadable("a page that nobody asked for")),
+            Answer::Page(_) | Answer::Follows(_) => Err(unreadable("a page that nobody asked for")),
             Answer::Error(error) => Err(CallError::Refused(error)),
         }
     }
@@ -144,23 +196,23 @@ impl Client {
             match self.lines.next(MAX_ANSWER) {
                 Cut::Line(line) => return Ok(line),
                 Cut::TooLong => return Err(CallError::Lost),
-                Cut::Unfinished => {}
+                Cut::Unfinished => self.read_more()?,
             }
-            let mut chunk = [0; 16 << 10];
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return Err(CallError::Lost),
-                Ok(count) => self.lines.push(&chunk[..count]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
-                {
-                    return Err(CallError::Refused(
-                        OpError::new(Code::Timeout, "Proctor does not answer")
-                            .help("`proctor daemon status` tells how it is"),
-                    ));
-                }
-                Err(_) => return Err(CallError::Lost),
-            }
+        }
+    }
+
+    fn read_more(&mut self) -> Result<(), CallError> {
+        let buffer = self.lines.buffer();
+        buffer.reserve(READ_CHUNK);
+        match rustix::io::read(&self.stream, spare_capacity(buffer)) {
+            Ok(0) => Err(CallError::Lost),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            // The limit that was set has passed.
+            Err(Errno::AGAIN) => Err(CallError::Refused(
+                OpError::new(Code::Timeout, "Proctor does not answer")
+                    .help("`proctor daemon status` tells how it is"),
+            )),
+            Err(_) => Err(CallError::Lost),
         }
     }
 

@@ -1,9 +1,12 @@
 //! What travels over the unix socket: one JSON value a line, a request and its answer, one after the other.
 //!
 //! `{"op":"service.status","input":{"names":["web"]}}` → `{"ok":{…}}` or `{"error":{"code":…,"message":…}}`. With `"page":{}` in
-//! the request a good answer is text for a person instead: `{"page":{"text":…}}`.
+//! the request a good answer is text for a person instead: `{"page":{"text":…}}`, with `"page":{"bytes":true}` the text as it is
+//! behind a line that says how long it is: `{"follows":{"length":…}}`. A program that speaks for somebody says so in each
+//! request: `"as":{"front":"mcp","client":"claude-code"}`.
 
 use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::{Caller, ClientName, Front};
 use proctor_ops::reply::{Form, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,6 +27,9 @@ pub struct Request<'a> {
     /// Text for a person is wanted, and this is where it will be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<Look>,
+    /// Somebody speaks for the user who calls.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub voice: Option<Cow<'a, Voice>>,
 }
 
 impl Request<'_> {
@@ -32,10 +38,43 @@ impl Request<'_> {
             .map_err(|error| OpError::bad_input(format!("not a request: {error}")))
     }
 
-    pub(crate) fn owned(self) -> (String, Value, Option<Look>) {
-        (self.op.into_owned(), self.input.into_owned(), self.page)
+    pub(crate) fn owned(self) -> Request<'static> {
+        Request {
+            op: Cow::Owned(self.op.into_owned()),
+            input: Cow::Owned(self.input.into_owned()),
+            page: self.page,
+            voice: self.voice.map(|voice| Cow::Owned(voice.into_owned())),
+        }
     }
 }
+
+/// Who speaks for a user. Whose process it is, the kernel says: what is claimed here makes a caller no more than that user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Voice {
+    pub front: Claim,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+}
+
+/// What a client of this socket may be: the other fronts are the server's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Claim {
+    Mcp,
+}
+
+impl Voice {
+    pub(crate) fn speaks_for(&self, user: &Caller) -> Caller {
+        let front = match self.front {
+            Claim::Mcp => Front::Mcp,
+        };
+        user.clone().through(front, self.client.as_deref().and_then(ClientName::parse))
+    }
+}
+
+/// More than a line takes that says how long the text behind it is.
+const MOST_BEFORE_TEXT: usize = 128;
 
 /// The terminal in which a page is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +85,9 @@ pub struct Look {
     pub(crate) width: Option<usize>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) colour: bool,
+    /// The text behind the answer, not in it: nobody has to escape it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) bytes: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,6 +95,7 @@ pub struct Look {
 pub enum Answer {
     Ok(Value),
     Page(Shown),
+    Follows(Following),
     Error(OpError),
 }
 
@@ -65,13 +108,33 @@ pub struct Shown {
     pub(crate) verdict: Option<Code>,
 }
 
-/// An answer as a line. What is JSON already is not read again.
-pub(crate) fn line(answer: Result<Reply, OpError>, form: Form) -> serde_json::Result<Vec<u8>> {
+/// An output as a person sees it, behind the line that this is in.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Following {
+    pub(crate) length: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) verdict: Option<Code>,
+}
+
+/// An answer as a line, with what follows it. What is JSON already is not read again.
+pub(crate) fn line(
+    answer: Result<Reply, OpError>,
+    form: Form,
+    bytes: bool,
+) -> serde_json::Result<Vec<u8>> {
     let mut line = Vec::new();
     match (answer, form) {
         (Err(error), _) => {
             line.extend_from_slice(b"{\"error\":");
             serde_json::to_writer(&mut line, &error)?;
+        }
+        (Ok(Reply { text, verdict, .. }), Form::Page { .. }) if bytes => {
+            line.reserve(text.len() + MOST_BEFORE_TEXT);
+            line.extend_from_slice(b"{\"follows\":");
+            serde_json::to_writer(&mut line, &Following { length: text.len(), verdict })?;
+            line.extend_from_slice(b"}\n");
+            line.extend_from_slice(text.as_bytes());
+            return Ok(line);
         }
         (Ok(Reply { text, verdict, .. }), Form::Page { .. }) => {
             line.reserve(text.len() + text.len() / 16);
@@ -144,6 +207,17 @@ impl Lines {
         self.start = stop + 1;
         self.searched = self.start;
         Cut::Line(line)
+    }
+
+    /// What comes after the last line, if so much of it is there.
+    pub(crate) fn bytes(&mut self, length: usize) -> Option<Vec<u8>> {
+        if self.len() < length {
+            return None;
+        }
+        let bytes = self.buffer[self.start..self.start + length].to_vec();
+        self.start += length;
+        self.searched = self.start;
+        Some(bytes)
     }
 
     /// What came after the last line end.

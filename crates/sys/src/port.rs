@@ -8,6 +8,7 @@ use rustix::fs::{Mode, OFlags, RawDir};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CStr;
+use std::fmt;
 use std::fs;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -40,14 +41,27 @@ pub fn is_free(port: u16) -> bool {
     ADDRESSES.into_iter().all(|address| !in_use(SocketAddr::new(address, port)))
 }
 
-/// Who listens on `port`, as `node (pid 4711)`, where we are allowed to see it.
-pub fn holder(port: u16) -> Option<String> {
+/// A process that listens, shown as `node (pid 4711)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    pub process: String,
+    pub pid: u32,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.process, self.pid)
+    }
+}
+
+/// Who listens on `port`, where we are allowed to see it.
+pub fn holder(port: u16) -> Option<Holder> {
     let listening = Listening::now();
     if !listening.on(port) {
         return None;
     }
     let pid = proc::pids().into_iter().find(|pid| listening.has(*pid, port))?;
-    Some(format!("{} (pid {pid})", proc::name(pid)?))
+    Some(Holder { process: proc::name(pid)?, pid })
 }
 
 /// Every TCP socket that listens at one moment, for finding those of many processes.
@@ -159,7 +173,7 @@ mod tests {
         };
         let port = listener.local_addr().unwrap().port();
         assert!(!is_free(port), "{address} listens on {port}");
-        let holder = holder(port).unwrap();
+        let holder = holder(port).unwrap().to_string();
         assert!(holder.ends_with(&format!("(pid {})", std::process::id())), "{holder}");
     }
 

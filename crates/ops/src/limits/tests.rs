@@ -9,7 +9,7 @@ fn network(peer: &str, token: Option<&str>) -> Caller {
         name: id.into(),
         role: Role::Admin,
     });
-    Caller { principal, front: Front::Rest, peer: Some(peer.parse().unwrap()) }
+    Caller::remote(principal, Front::Rest, peer.parse().unwrap())
 }
 
 fn code(result: Result<Permit, OpError>) -> Option<Code> {

@@ -3,7 +3,7 @@
 use crate::error::OpError;
 use crate::input::seconds_of;
 use crate::moment::rfc3339;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use proctor_core::config::signal;
 use proctor_engine::api::{Ended, Event, EventsFrom, Happening, OperationNews};
@@ -95,6 +95,8 @@ pub enum Kind {
     Defined,
     /// A service is forgotten
     Removed,
+    /// A service's lease is over; it is stopped and removed
+    LeaseOver,
     /// A service came into another state
     State,
     /// A run ended
@@ -124,6 +126,10 @@ Examples:
         launches: false,
         ..Meta::of("event.read", Effect::Read).long().at(Method::Get, "/events", "")
     };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.services)
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.wait.map_or(Ok(std::time::Duration::ZERO), |s| seconds_of("wait", s))?;
@@ -208,6 +214,9 @@ impl EventStatus {
         (status.kind, status.text) = match &event.what {
             Happening::Defined => (Kind::Defined, "defined".into()),
             Happening::Removed => (Kind::Removed, "removed".into()),
+            Happening::LeaseOver => {
+                (Kind::LeaseOver, "its lease is over: stopped and removed".into())
+            }
             Happening::Configured => (Kind::Configured, "a configuration was applied".into()),
             Happening::Phase { state, pid, restarts } => {
                 let state = state.as_str();
@@ -263,7 +272,7 @@ impl Show for Output {
         for event in &self.events {
             let at = page.moment(&event.at);
             let style = match event.kind {
-                Kind::Exited => Style::Warn,
+                Kind::Exited | Kind::LeaseOver => Style::Warn,
                 Kind::Health if event.healthy == Some(false) => Style::Bad,
                 Kind::Defined | Kind::Removed | Kind::State | Kind::Health => Style::Plain,
                 Kind::Configured | Kind::Operation => Style::Dim,

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::input::Measured;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{ClientName, Context, Effect, Meta, Method, Operation};
 use crate::operations::status::{Measure, measure, say_unmeasured, statuses};
 use crate::show::{Page, Show};
 use crate::status::{ServiceStatus, State, overview};
@@ -23,10 +23,18 @@ pub struct Input {
     #[arg(long, value_name = "STATE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<State>,
+    /// Only what this program started
+    #[arg(long, value_name = "NAME", conflicts_with = "mine")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Only what the calling program started; for a person: what no program did
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mine: bool,
     #[command(flatten)]
     #[serde(flatten)]
     pub measured: Measured,
-    /// The TCP ports that they listen on, also of more than 4 services
+    /// The TCP ports that they listen on, and where they are found by a browser
     #[arg(long, conflicts_with = "no_usage")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ports: bool,
@@ -54,12 +62,13 @@ impl Operation for List {
 Examples:
   proctor list
   proctor ls --state failed --state backoff
+  proctor list --owner claude-code
   proctor list --group backend --json",
         ..Meta::of("service.list", Effect::Read).at(Method::Get, "/services", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let names = names(context, &input.group)?;
+        let names = owned(context, &input, names(context, &input.group)?)?;
         let measure = measure(&input.measured, input.ports, names.len());
         let generation = context.engine.read(|view| view.generation);
         let mut services = statuses(context, &names, measure).await;
@@ -73,6 +82,27 @@ fn names(context: &Context, groups: &[String]) -> Result<Vec<ServiceName>, OpErr
         [] => Ok(context.engine.read(|view| view.services.keys().cloned().collect())),
         groups => Ok(context.engine.select(groups)?),
     }
+}
+
+/// Those of these that are whose they are to be.
+fn owned(
+    context: &Context,
+    input: &Input,
+    mut names: Vec<ServiceName>,
+) -> Result<Vec<ServiceName>, OpError> {
+    let owner = match (&input.owner, input.mine) {
+        (None, false) => return Ok(names),
+        (Some(_), true) => return Err(OpError::bad_input("give 'owner' or 'mine', not both")),
+        (Some(owner), false) => ClientName::parse(owner),
+        (None, true) => context.caller.client.clone(),
+    };
+    context.engine.read(|view| {
+        let is_theirs = |name: &ServiceName| {
+            view.services.get(name).is_some_and(|service| service.owner() == owner.as_ref())
+        };
+        names.retain(is_theirs);
+    });
+    Ok(names)
 }
 
 impl Show for Output {

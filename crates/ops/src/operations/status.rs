@@ -2,8 +2,9 @@
 
 use crate::error::{Code, OpError};
 use crate::input::Measured;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show};
+use crate::status::output::{last_lines, last_run};
 use crate::status::{ServiceStatus, State, detail, overview};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -26,10 +27,14 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub measured: Measured,
-    /// The TCP ports that they listen on, also of more than 4 services
+    /// The TCP ports that they listen on, and where they are found by a browser
     #[arg(long, conflicts_with = "no_usage")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ports: bool,
+    /// This many of the last lines of output of those that failed, wait for a restart, or are unhealthy
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,9 +59,14 @@ impl Operation for Status {
 Examples:
   proctor status web
   proctor status --json
+  proctor status web --tail 20
   proctor status web --check && echo web is up",
         ..Meta::of("service.status", Effect::Read).at(Method::Get, "/services/{name}", "names")
     };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.names)
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let everything = ["all".to_owned()];
@@ -66,10 +76,29 @@ Examples:
         let names = if nothing_yet { Vec::new() } else { context.engine.select(words)? };
         let generation = context.engine.read(|view| view.generation);
         let measure = measure(&input.measured, input.ports, names.len());
-        let services = statuses(context, &names, measure).await;
+        let mut services = statuses(context, &names, measure).await;
+        if let Some(count) = input.tail {
+            add_output(context, &mut services, count).await;
+        }
         let good = input.check.then(|| services.iter().all(is_good));
         Ok(Output { generation, good, services, unmeasured: measure == Measure::TooMany })
     }
+}
+
+/// Why it is so is mostly in what it wrote last.
+async fn add_output(context: &Context, services: &mut [ServiceStatus], count: usize) {
+    for service in services.iter_mut().filter(|service| is_troubled(service)) {
+        let Ok(name) = ServiceName::parse(&service.name) else { continue };
+        let run = context.engine.read(|view| last_run(view, &name));
+        if let Some(run) = run {
+            service.output = last_lines(context, &name, run, count).await;
+        }
+    }
+}
+
+fn is_troubled(service: &ServiceStatus) -> bool {
+    let failing = service.health.as_ref().is_some_and(|health| health.failures > 0);
+    failing || matches!(service.state, State::Failed | State::Backoff | State::Cooling)
 }
 
 fn is_good(service: &ServiceStatus) -> bool {
@@ -79,9 +108,6 @@ fn is_good(service: &ServiceStatus) -> bool {
 
 /// Each costs a look at its processes, and that of a thousand takes far longer than all the rest of an answer.
 const MEASURED_UNASKED: usize = 100;
-
-/// Each costs a look at the open files of all its processes.
-const PORTS_UNASKED: usize = 4;
 
 /// What is measured of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,8 +124,7 @@ pub(crate) fn measure(asked: &Measured, ports: bool, services: usize) -> Measure
         (true, _, _) => Measure::None,
         (false, _, true) => Measure::UsageAndPorts,
         (false, false, false) if services > MEASURED_UNASKED => Measure::TooMany,
-        (false, _, false) if services > PORTS_UNASKED => Measure::Usage,
-        (false, _, false) => Measure::UsageAndPorts,
+        (false, _, false) => Measure::Usage,
     }
 }
 
@@ -158,8 +183,8 @@ mod tests {
     #[test]
     fn many_services_are_measured_only_if_somebody_asks() {
         for (usage, no_usage, ports, services, expected) in [
-            (false, false, false, 4, Measure::UsageAndPorts),
-            (false, false, false, 5, Measure::Usage),
+            (false, false, false, 1, Measure::Usage),
+            (false, false, true, 1, Measure::UsageAndPorts),
             (false, false, false, 100, Measure::Usage),
             (false, false, false, 101, Measure::TooMany),
             (true, false, false, 1000, Measure::Usage),

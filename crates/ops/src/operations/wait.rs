@@ -4,7 +4,7 @@ use super::status::{Measure, statuses};
 use super::stop::named;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use crate::status::output::{last_lines, last_run};
 use crate::status::{ServiceStatus, overview};
@@ -102,6 +102,10 @@ Examples:
             "names",
         )
     };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.names)
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait =

@@ -1,6 +1,7 @@
 //! What counts as "there", for every way a service can be found before and after.
 
 use super::*;
+use proctor_core::hands::Assistants;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
 use proctor_core::time::{Mono, Wall};
 use proctor_core::wire::LastExit;
@@ -55,6 +56,8 @@ fn status(of: ServiceState) -> ServiceStatus {
         port: None,
         origin: None,
         primary: false,
+        assistants: Assistants::default(),
+        tenure: None,
         state: Some(of),
         health: None,
         stale: false,

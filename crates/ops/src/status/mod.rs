@@ -6,7 +6,7 @@ mod address;
 pub(crate) mod output;
 mod show;
 
-use crate::moment::{rfc3339, seconds_between, span};
+use crate::moment::{Moment, rfc3339, seconds_between, span};
 use address::url;
 use proctor_core::config::signal;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
@@ -27,9 +27,9 @@ pub struct ServiceStatus {
     /// Id of the present run
     pub run: Option<String>,
     /// When the present run began (RFC 3339)
-    pub started: Option<String>,
+    pub started: Option<Moment>,
     /// When it came into this state (RFC 3339)
-    pub since: Option<String>,
+    pub since: Option<Moment>,
     /// Of the present run
     pub uptime_seconds: Option<u64>,
     /// Made by its restart policy; those a person asked for are not counted
@@ -71,6 +71,12 @@ pub struct ServiceStatus {
     /// The last lines that its run wrote, where they were asked for or say why
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
+    /// The program that started it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Until it is removed if its owner does not use it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_seconds_left: Option<u64>,
 }
 
 /// What people see of a phase.
@@ -191,8 +197,8 @@ impl ServiceStatus {
             state: state.map_or(State::Stopped, |s| state_of(&s.phase)),
             pid: run.map(|r| r.pid).filter(|pid| *pid != 0),
             run: run.map(|r| r.id.to_string()),
-            started: run.map(|r| rfc3339(r.started)),
-            since: state.map(|s| rfc3339(s.since)),
+            started: run.map(|r| Moment(r.started)),
+            since: state.map(|s| Moment(s.since)),
             uptime_seconds: run.map(|r| seconds_between(r.started, now.wall) as u64),
             restarts: state.map_or(0, |s| s.restarts),
             last_exit: state.and_then(|s| s.last_exit.as_ref()).map(exit_status),
@@ -215,6 +221,8 @@ impl ServiceStatus {
             primary: view.primary,
             stale: view.stale,
             output: Vec::new(),
+            owner: view.owner().map(ToString::to_string),
+            lease_seconds_left: view.lease_seconds_left(now.mono),
         }
     }
 }

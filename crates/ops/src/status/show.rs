@@ -16,7 +16,7 @@ pub(crate) fn style_of(state: State) -> Style {
 /// In a row of a table; more are shown of one service alone.
 const MANY_PORTS: usize = 3;
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 11] = [
     Column::new("NAME", Fit::Keep),
     Column::new("STATE", Fit::Keep),
     Column::number("PID", Fit::Drop(1)),
@@ -26,6 +26,7 @@ const COLUMNS: [Column; 10] = [
     Column::number("MEMORY", Fit::Drop(4)),
     Column::number("PORT", Fit::Drop(6)),
     Column::new("HEALTH", Fit::Drop(5)),
+    Column::new("OWNER", Fit::Drop(3)),
     Column::new("COMMAND", Fit::Shrink(12)),
 ];
 
@@ -49,7 +50,7 @@ fn output(service: &ServiceStatus, page: &mut Page) {
     }
 }
 
-fn row(service: &ServiceStatus) -> [Span; COLUMNS.len()] {
+fn row(service: &ServiceStatus) -> [Span<'_>; COLUMNS.len()] {
     let plain = |text: Option<String>| Span::new(Style::Plain, text.unwrap_or_default());
     [
         Span::new(Style::Name, &service.name),
@@ -61,6 +62,7 @@ fn row(service: &ServiceStatus) -> [Span; COLUMNS.len()] {
         plain(service.memory_bytes.map(bytes)),
         plain(port_text(service)),
         service.health.as_ref().map_or_else(|| plain(None), health_cell),
+        plain(service.owner.clone()),
         Span::new(Style::Dim, &service.command),
     ]
 }
@@ -74,12 +76,12 @@ fn port_text(service: &ServiceStatus) -> Option<String> {
 }
 
 /// One that was stopped and one that came to its end are told apart.
-fn state_text(service: &ServiceStatus) -> String {
+fn state_text(service: &ServiceStatus) -> &'static str {
     let done = service.state == State::Stopped && service.why.is_some();
-    format!("{}{}", service.state.as_str(), if done { ", done" } else { "" })
+    if done { "stopped, done" } else { service.state.as_str() }
 }
 
-fn health_cell(health: &HealthStatus) -> Span {
+fn health_cell(health: &HealthStatus) -> Span<'static> {
     match health.state {
         HealthState::Unknown => Span::new(Style::Dim, "unknown"),
         HealthState::Healthy => Span::new(Style::Good, "healthy"),
@@ -160,6 +162,9 @@ pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
         "from",
         Some(if service.added { "added at run time" } else { "the configuration" }.into()),
     );
+    fact("owner", service.owner.clone());
+    let lease = service.lease_seconds_left;
+    fact("lease", lease.map(|left| format!("{} left, then it is removed", span(left as f64))));
     fact("note", service.stale.then(|| "its settings changed: a restart applies them".into()));
     if let Some(exit) = &service.last_exit {
         let at = page.moment(&exit.at);
@@ -172,7 +177,7 @@ pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
 }
 
 fn heading(service: &ServiceStatus, page: &mut Page) {
-    let since = service.since.as_ref().map(|since| page.moment(since));
+    let since = service.since.map(|since| page.moment(&since.to_string()));
     let line = page.line();
     line.name(&service.name).plain(" is ").add(style_of(service.state), service.state.as_str());
     if let Some(since) = since {

@@ -2,6 +2,7 @@
 
 use super::judge::Before;
 use super::*;
+use proctor_core::hands::Assistants;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
 use proctor_core::name::RunId;
 use proctor_core::time::{Mono, Now, Wall};
@@ -34,6 +35,8 @@ fn service(phase: PhaseView, last: Option<u64>) -> ServiceView {
         port: None,
         origin: None,
         primary: false,
+        assistants: Assistants::default(),
+        tenure: None,
         state: Some(state),
         health: None,
         stale: false,

@@ -1,6 +1,6 @@
 //! Where services really listen, and where they are to be found.
 
-use crate::support::{LIMIT, ask, service, services, shell, status, up, web};
+use crate::support::{LIMIT, ask, service, services, shell, up, web};
 use proctor_testkit::{Home, free_port, victim, wait_until};
 use serde_json::{Value, json};
 
@@ -9,6 +9,11 @@ fn chosen(home: &Home, name: &str) -> u16 {
     let waited = home.json(["wait", name, "--log", "^http [0-9]+$"]);
     let text = waited["found"][0]["text"].as_str().unwrap_or_else(|| panic!("{waited:#}"));
     text.trim_start_matches("http ").parse().unwrap()
+}
+
+/// All that is known of a service, and where it listens.
+fn seen(home: &Home, name: &str) -> Value {
+    home.json(["status", name, "--ports"])["services"][0].clone()
 }
 
 #[test]
@@ -21,20 +26,20 @@ fn the_ports_of_a_whole_tree_are_seen() {
     ]));
     let one = chosen(&home, "one");
     wait_until("both listen", LIMIT, || {
-        status(&home, "tree")["ports"].as_array().is_some_and(|ports| ports.len() == 2)
+        seen(&home, "tree")["ports"].as_array().is_some_and(|ports| ports.len() == 2)
     });
-    let tree = status(&home, "tree");
+    let tree = seen(&home, "tree");
     assert_eq!(tree["url"], Value::Null, "which of the two is it? {tree:#}");
-    let found = status(&home, "one");
+    let found = seen(&home, "one");
     assert_eq!(found["ports"], json!([one]), "{found:#}");
     assert_eq!(found["url"], format!("http://localhost:{one}"));
-    let none = status(&home, "none");
+    let none = seen(&home, "none");
     assert!(none.get("ports").is_none() && none.get("url").is_none(), "{none:#}");
-    assert!(home.ok(["status", "one"]).contains(&format!("http://localhost:{one}")));
+    assert!(home.ok(["status", "one", "--ports"]).contains(&format!("http://localhost:{one}")));
     let unmeasured = home.json(["status", "one", "--no-usage"]);
     assert!(unmeasured["services"][0].get("ports").is_none(), "{unmeasured:#}");
     home.ok(["stop", "one"]);
-    assert!(status(&home, "one").get("ports").is_none());
+    assert!(seen(&home, "one").get("ports").is_none());
 }
 
 #[test]
@@ -47,12 +52,12 @@ fn the_address_is_that_of_the_health_check_or_of_the_configured_port() {
     home.ok(["wait", "web", "--until", "ready"]);
     home.ok(["wait", "web", "--port", &other]);
     wait_until("both are seen", LIMIT, || {
-        status(&home, "web")["ports"].as_array().is_some_and(|it| it.len() == 2)
+        seen(&home, "web")["ports"].as_array().is_some_and(|it| it.len() == 2)
     });
-    assert_eq!(status(&home, "web")["url"], format!("http://localhost:{own}"));
+    assert_eq!(seen(&home, "web")["url"], format!("http://localhost:{own}"));
     home.write("proctor.yaml", &web(&args, &format!("port: {own}\n{}", checked(second))));
     home.ok(["up", "-d"]);
-    assert_eq!(status(&home, "web")["url"], format!("http://127.0.0.1:{other}"));
+    assert_eq!(seen(&home, "web")["url"], format!("http://127.0.0.1:{other}"));
     let waited = ask(&home, "service.wait", &json!({ "names": ["web"], "until": "ready" }));
     assert_eq!(
         waited["ok"]["services"][0]["url"],
@@ -76,7 +81,7 @@ fn a_service_in_a_network_of_its_own_is_seen_there() {
         service("none", &["--lines", "1"], ""),
     ]));
     home.ok(["wait", "web", "--until", "ready"]);
-    assert_eq!(status(&home, "web")["ports"], json!([8080]));
+    assert_eq!(seen(&home, "web")["ports"], json!([8080]));
     let other =
         ask(&home, "service.wait", &json!({ "names": ["none"], "port": 8080, "timeout": 0.1 }));
     assert_eq!(other["ok"]["reached"], false, "the other network is another: {other:#}");
