@@ -86,13 +86,15 @@ impl Asked for Asking {
                 Ok(())
             }
             Question::WhyFailed => {
-                self.read("web", ("offset", json!(TAIL)), tally)?;
+                // What a process wrote that ended while it was started was told then, and is not told again.
+                self.start("web", MOMENT, tally)?;
                 tally.knows(&CRASH)
             }
             Question::LastErrors => {
-                for name in NAMES {
+                for name in NAMES.into_iter().filter(|name| *name != "web") {
                     self.read(name, ("offset", json!(TAIL)), tally)?;
                 }
+                self.start("web", MOMENT, tally)?;
                 tally.knows(&[ERRORS[0], ERRORS[1], CRASH[0]])
             }
             Question::UntilReady => self.until_ready(tally),

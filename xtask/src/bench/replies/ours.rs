@@ -21,7 +21,7 @@ pub(super) fn set_up(scratch: &Scratch, shop: Shop) -> Result<Box<dyn Asked>> {
     let mut config = "supervisor:\n  port: off\n  http: { port: 0 }\n  services:\n".to_owned();
     for name in NAMES {
         let more = match name {
-            "web" => "restart_policy: never, ".to_owned(),
+            "web" => "restart_policy: never, autostart: false, ".to_owned(),
             "site" => format!(
                 "health_check_url: \"http://127.0.0.1:{}/\", health_check_interval: 1, ",
                 shop.port
@@ -32,6 +32,7 @@ pub(super) fn set_up(scratch: &Scratch, shop: Shop) -> Result<Box<dyn Asked>> {
         config += &format!("    {name}: {{ {more}command: ./{name}, working_dir: {folder} }}\n");
     }
     let served = Served::start(&scratch.proctor, "replies", &config, &[])?;
+    output(served.command(&["start", "web", "--no-wait"]))?;
     let pipe = Pipe::open(served.command(&["mcp"]), &served.home)?;
     Ok(Box::new(Ours { conversation: Conversation::begin(pipe)?, served, shop }))
 }

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// How long an assistant lets pass before it asks again.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Lines of each service that it shows if it is not told how many.
+const EACH: usize = 50;
+
 struct Pitchfork {
     conversation: Conversation<Pipe>,
     program: PathBuf,
@@ -76,7 +79,8 @@ impl Asked for Pitchfork {
                 tally.knows(&CRASH)
             }
             Question::LastErrors => {
-                call("pitchfork_logs", json!({}))?;
+                // It counts lines over all of them.
+                call("pitchfork_logs", json!({ "n": EACH * NAMES.len() }))?;
                 tally.knows(&[ERRORS[0], ERRORS[1], CRASH[0]])
             }
             Question::UntilReady => {
