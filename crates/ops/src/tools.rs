@@ -194,8 +194,8 @@ pub static TOOLS: &[Tool] = &[
         "List processes",
         "All supervised processes in brief: state, pid, port, URL, restarts, health. Begin here.",
     )
-    .hiding(&["usage", "no_usage", "owner", "ports"])
-    .usually(r#"{"ports":true}"#)
+    .hiding(&["usage", "no_usage", "owner", "ports", "cursors"])
+    .usually(r#"{"ports":true,"cursors":true}"#)
     .in_brief(),
     Tool::new(
         "service.status",
@@ -204,8 +204,8 @@ pub static TOOLS: &[Tool] = &[
         "Status of processes",
         "All that is known of the named processes: state and why, pid, ports, URL, last exit, health, CPU, memory. For one that failed, the answer to 'why'.",
     )
-    .hiding(&["check", "usage", "no_usage", "ports"])
-    .usually(r#"{"ports":true,"tail":10}"#),
+    .hiding(&["check", "usage", "no_usage", "ports", "cursors"])
+    .usually(r#"{"ports":true,"cursors":true,"tail":10}"#),
     Tool::new(
         "service.start",
         "start_process",

@@ -5,6 +5,7 @@ use crate::input::Measured;
 use crate::operation::{ClientName, Context, Effect, Meta, Method, Operation};
 use crate::operations::status::{Measure, measure, say_unmeasured, statuses};
 use crate::show::{Page, Show};
+use crate::status::output::add_cursors;
 use crate::status::{ServiceStatus, State, overview};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -38,6 +39,10 @@ pub struct Input {
     #[arg(long, conflicts_with = "no_usage")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ports: bool,
+    /// Where the output of each of them ends now, for reading on from there
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cursors: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -73,6 +78,9 @@ Examples:
         let generation = context.engine.read(|view| view.generation);
         let mut services = statuses(context, &names, measure).await;
         services.retain(|service| input.state.is_empty() || input.state.contains(&service.state));
+        if input.cursors {
+            add_cursors(context, &mut services).await;
+        }
         Ok(Output { generation, services, unmeasured: measure == Measure::TooMany })
     }
 }

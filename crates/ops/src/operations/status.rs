@@ -4,7 +4,7 @@ use crate::error::{Code, OpError};
 use crate::input::Measured;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show};
-use crate::status::output::{last_lines, last_run};
+use crate::status::output::{add_cursors, last_lines, last_run};
 use crate::status::{ServiceStatus, State, detail, overview};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -31,6 +31,10 @@ pub struct Input {
     #[arg(long, conflicts_with = "no_usage")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ports: bool,
+    /// Where the output of each of them ends now, for reading on from there
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cursors: bool,
     /// This many of the last lines of output of those that failed, wait for a restart, or are unhealthy
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,6 +83,9 @@ Examples:
         let mut services = statuses(context, &names, measure).await;
         if let Some(count) = input.tail {
             add_output(context, &mut services, count).await;
+        }
+        if input.cursors {
+            add_cursors(context, &mut services).await;
         }
         let good = input.check.then(|| services.iter().all(is_good));
         Ok(Output { generation, good, services, unmeasured: measure == Measure::TooMany })

@@ -56,6 +56,9 @@ pub struct ServiceStatus {
     /// Where it is to be found, if one of those ports is clearly the one
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// Where its output ends now: `log.read` goes on from here
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_cursor: Option<String>,
     /// Secrets are masked
     pub command: String,
     pub working_dir: String,
@@ -220,6 +223,7 @@ impl ServiceStatus {
             added: view.added,
             primary: view.primary,
             stale: view.stale,
+            log_cursor: None,
             output: Vec::new(),
             owner: view.owner().map(ToString::to_string),
             lease_seconds_left: view.lease_seconds_left(now.mono),

@@ -2,6 +2,7 @@
 
 use crate::lines::{Item, Kind};
 use crate::operation::Context;
+use crate::status::ServiceStatus;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_engine::api::{LogQuery, View};
 
@@ -19,6 +20,19 @@ pub(crate) fn last_run(view: &View, name: &ServiceName) -> Option<RunId> {
     let state = view.services.get(name)?.state.as_ref()?;
     let last = state.last_exit.as_ref().map(|last| last.run);
     state.phase.run().map(|run| run.id).or(last)
+}
+
+/// Of more services each on its own would cost more than it is worth.
+const MOST_CURSORS: usize = 100;
+
+/// Where the output of services ends now.
+pub(crate) async fn add_cursors(context: &Context, services: &mut [ServiceStatus]) {
+    for service in services.iter_mut().take(MOST_CURSORS) {
+        let Ok(name) = ServiceName::parse(&service.name) else { continue };
+        let query = LogQuery { services: vec![name], tail: Some(0), ..LogQuery::default() };
+        // One that has no output yet has no end of it either.
+        service.log_cursor = context.engine.read_logs(query).await.ok().map(|page| page.cursor);
+    }
 }
 
 /// The last lines of a run, as they are read; why there are none, if they cannot be read.

@@ -89,7 +89,8 @@ impl User {
     fn new() -> User {
         let folder = Home::new();
         let program = folder.path().join("proctor");
-        fs::copy(proctor(), &program).unwrap();
+        // By a program of its own, so that no child of another test has it open for writing when it is run.
+        assert!(Command::new("cp").arg(proctor()).arg(&program).status().unwrap().success());
         fs::create_dir(folder.path().join("runtime")).unwrap();
         if Self::is_root() {
             for path in [folder.path(), &folder.path().join("runtime")] {

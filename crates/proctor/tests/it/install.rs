@@ -312,7 +312,8 @@ fn a_file_that_is_read_only_is_so_on_purpose() {
     let path = home.write(".cursor/mcp.json", "{}\n");
     fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
     let program = home.path().join("proctor");
-    fs::copy(proctor(), &program).unwrap();
+    // By a program of its own: a child that another test starts meanwhile would have our copy open, and it could not be run.
+    assert!(Command::new("cp").arg(proctor()).arg(&program).status().unwrap().success());
     let mut command = Command::new(program);
     command.args(["mcp", "install", "cursor"]).env_clear().env("HOME", home.path());
     if fs::metadata("/proc/self").unwrap().uid() == 0 {

@@ -74,6 +74,77 @@ fn starting_a_server_that_never_ends_does_not_hang_the_call() {
 }
 
 #[test]
+fn what_runs_is_listed_with_where_it_is_and_where_its_output_goes_on() {
+    let home = Home::new();
+    let mut conversation = Conversation::begin(&home, "claude-code");
+    let port = free_port();
+    let start = json!({ "name": "dev", "command": command(&format!("--http {port} --lines 3")), "lease": "1h" });
+    conversation.ok("start_process", start);
+    conversation.ok("wait_for_process", json!({ "names": ["dev"], "port": port }));
+    let listed = conversation.ok("list_processes", json!({}));
+    let service = &listed.facts["services"][0];
+    assert_eq!(service["pid"], pid(&home, "dev"));
+    assert_eq!(
+        (&service["ports"], &service["url"]),
+        (&json!([port]), &json!(format!("http://localhost:{port}")))
+    );
+    assert_eq!(service["owner"], "claude-code");
+    assert!(service["lease_seconds_left"].as_u64().is_some_and(|left| left <= 3600), "{service:#}");
+    wait_until("its lines are there", LIMIT, || {
+        let read = conversation.ok("get_process_logs", json!({ "services": ["dev"] }));
+        read.text.contains("line 3\n")
+    });
+    let cursor =
+        conversation.ok("list_processes", json!({})).facts["services"][0]["log_cursor"].clone();
+    let news =
+        conversation.ok("get_process_logs", json!({ "services": ["dev"], "cursor": cursor }));
+    assert!(!news.text.contains("line "), "{}", news.text);
+}
+
+#[test]
+fn why_it_failed_is_one_question() {
+    let home = Home::new();
+    let mut conversation = Conversation::begin(&home, "claude-code");
+    let command = "sh -c 'echo setting up; echo TypeError: x is undefined >&2; exit 3'";
+    conversation.call(
+        "start_process",
+        json!({ "name": "web", "command": command, "restart_policy": "never" }),
+    );
+    conversation.call("wait_for_process", json!({ "names": ["web"], "until": "exit" }));
+    let told = conversation.ok("get_process_status", json!({ "names": ["web"] }));
+    assert!(
+        told.text.contains("exit code 3") && told.text.contains("TypeError: x is undefined"),
+        "{}",
+        told.text
+    );
+    assert!(
+        told.facts["services"][0].get("output").is_none(),
+        "what is in the text is not told again"
+    );
+}
+
+#[test]
+fn a_client_that_follows_tasks_gets_one_for_what_takes_long() {
+    let home = Home::new();
+    let mut conversation = Conversation::silent(&home, &[]);
+    let capabilities = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    });
+    let arguments = json!({ "command": "sh -c 'sleep 6; echo done'", "timeout_seconds": 60 });
+    let begun = conversation
+        .ask("tools/call", json!({ "name": "run_command", "arguments": arguments, "_meta": meta }));
+    assert_eq!(begun["resultType"], "task", "{begun:#}");
+    let id = begun["taskId"].as_str().or(begun["task"]["taskId"].as_str()).unwrap().to_owned();
+    wait_until("the task is over", LIMIT, || {
+        let task = conversation.ask("tasks/get", json!({ "taskId": id, "_meta": meta }));
+        task["status"] == "completed" && task["result"]["structuredContent"]["exit_code"] == 0
+    });
+}
+
+#[test]
 fn a_stop_leaves_neither_children_nor_ports() {
     let home = Home::new();
     let mut conversation = Conversation::begin(&home, "claude-code");
