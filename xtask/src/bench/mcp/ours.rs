@@ -43,9 +43,11 @@ impl Mcp<'_> {
         let folder = self.scratch.fresh("mcp-page")?;
         write(&folder.join("page.txt"), &page())?;
         let mut config = "supervisor:\n  port: off\n  http: { port: 0 }\n".to_owned();
-        if services > 0 {
-            config += "  services:\n";
-        }
+        config += if services > 0 {
+            "  services:\n"
+        } else {
+            "  services: { none: { command: sleep, autostart: false } }\n"
+        };
         for number in 1..=services {
             let script = format!("cat {}/page.txt; exec sleep 100000", folder.display());
             config += &format!("    s{number}: {{ command: [sh, -c, {script:?}] }}\n");

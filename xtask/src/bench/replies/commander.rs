@@ -97,7 +97,11 @@ impl Asked for Asking {
                 self.start("web", MOMENT, tally)?;
                 tally.knows(&[ERRORS[0], ERRORS[1], CRASH[0]])
             }
-            Question::UntilReady => self.until_ready(tally),
+            // It waits only while it starts something.
+            Question::UntilReady => {
+                self.start("site", LONG, tally)?;
+                self.until_ready(tally)
+            }
             Question::Restart => {
                 self.end("site", tally)?;
                 self.start("site", LONG, tally)?;
@@ -106,9 +110,8 @@ impl Asked for Asking {
         }
     }
 
+    /// It is started with the question.
     fn restart_site(&mut self) -> Result<()> {
-        let tally = &mut Tally::default();
-        self.end("site", tally)?;
-        self.start("site", MOMENT, tally)
+        self.end("site", &mut Tally::default())
     }
 }

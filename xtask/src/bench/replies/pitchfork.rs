@@ -17,9 +17,6 @@ use std::time::Duration;
 /// How long an assistant lets pass before it asks again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Lines of each service that it shows if it is not told how many.
-const EACH: usize = 50;
-
 struct Pitchfork {
     conversation: Conversation<Pipe>,
     program: PathBuf,
@@ -79,8 +76,10 @@ impl Asked for Pitchfork {
                 tally.knows(&CRASH)
             }
             Question::LastErrors => {
-                // It counts lines over all of them.
-                call("pitchfork_logs", json!({ "n": EACH * NAMES.len() }))?;
+                // It counts lines over all of them, so that one which writes much hides the others.
+                for name in NAMES {
+                    call("pitchfork_logs", json!({ "id": [name] }))?;
+                }
                 tally.knows(&[ERRORS[0], ERRORS[1], CRASH[0]])
             }
             Question::UntilReady => {
