@@ -205,7 +205,7 @@ pub static TOOLS: &[Tool] = &[
         "All that is known of the named processes: state and why, pid, ports, URL, last exit, health, CPU, memory. For one that failed, the answer to 'why'.",
     )
     .hiding(&["check", "usage", "no_usage", "ports", "cursors"])
-    .usually(r#"{"ports":true,"cursors":true,"tail":10}"#),
+    .usually(r#"{"ports":true,"cursors":true,"tail":20}"#),
     Tool::new(
         "service.start",
         "start_process",

@@ -38,7 +38,9 @@ pub(super) fn set_up(scratch: &Scratch, shop: Shop) -> Result<Box<dyn Asked>> {
 
 impl Asking {
     fn start(&mut self, name: &'static str, wait: u64, tally: &mut Tally) -> Result<()> {
-        let arguments = json!({ "command": self.shop.command(name), "timeout_ms": wait });
+        // It ends the shell that it started, and not what that has started.
+        let command = format!("exec {}", self.shop.command(name));
+        let arguments = json!({ "command": command, "timeout_ms": wait });
         let result = tally.call(&mut self.conversation, "start_process", &arguments)?;
         let text = result["content"][0]["text"].as_str().unwrap_or_default();
         let pid = text.strip_prefix("Process started with PID ");

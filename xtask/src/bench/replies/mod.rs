@@ -108,6 +108,12 @@ fn nameless(arguments: &Value) -> Value {
     if let Some(pid) = arguments.get_mut("pid") {
         *pid = json!("PID");
     }
+    // A program is called by its name; where it lies is of this machine.
+    if let Some(Value::String(command)) = arguments.get_mut("command")
+        && let Some((before, path)) = command.split_once('/')
+    {
+        *command = format!("{before}{}", path.rsplit('/').next().unwrap_or(path));
+    }
     arguments
 }
 

@@ -83,7 +83,8 @@ impl Asked for Pitchfork {
                 tally.knows(&[ERRORS[0], ERRORS[1], CRASH[0]])
             }
             Question::UntilReady => {
-                while !tally.has(&[READY]) {
+                // What it said before it was restarted is among its last lines, too.
+                while !(tally.has(&[READY]) && self.shop.is_ready()) {
                     interrupt::pause(PAUSE)?;
                     let logs = json!({ "id": ["site"], "n": 5 });
                     tally.call(conversation, "pitchfork_logs", &logs)?;
