@@ -13,21 +13,6 @@ fn command(args: &str) -> String {
     format!("{} {args}", victim().display())
 }
 
-/// A program that listens on a port and says so, in a child of its own session that ignores SIGTERM.
-fn server(port: u16) -> Value {
-    let script = format!(
-        "import socket,os,signal,sys,time\n\
-         s=socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(('127.0.0.1',{port})); s.listen()\n\
-         if os.fork()==0:\n os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)\n\
-         print('listening', flush=True); time.sleep(1000)"
-    );
-    json!(format!("python3 -c {}", shell_word(&script)))
-}
-
-fn shell_word(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
 #[test]
 fn a_server_outlives_its_conversation_and_the_next_one_finds_it() {
     let home = Home::new();
@@ -149,7 +134,9 @@ fn a_stop_leaves_neither_children_nor_ports() {
     let home = Home::new();
     let mut conversation = Conversation::begin(&home, "claude-code");
     let port = free_port();
-    conversation.ok("start_process", json!({ "name": "dev", "command": server(port) }));
+    // It listens, has a child in a session of its own, and neither cares about SIGTERM.
+    let server = command(&format!("--http {port} --setsid --ignore-term"));
+    conversation.ok("start_process", json!({ "name": "dev", "command": server }));
     wait_until("it listens", LIMIT, || TcpStream::connect(("127.0.0.1", port)).is_ok());
     let main = pid(&home, "dev");
     wait_until("its child is there", LIMIT, || !children(main).is_empty());
