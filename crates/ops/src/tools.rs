@@ -195,7 +195,7 @@ pub static TOOLS: &[Tool] = &[
         "All supervised processes in brief: state, pid, port, URL, restarts, health. Begin here.",
     )
     .hiding(&["usage", "no_usage", "owner", "ports", "cursors"])
-    .usually(r#"{"ports":true,"cursors":true}"#)
+    .usually(r#"{"ports":true,"cursors":true,"limit":50}"#)
     .in_brief(),
     Tool::new(
         "service.status",
@@ -341,6 +341,7 @@ pub static TOOLS: &[Tool] = &[
         "Read events",
         "What happened: starts, crashes with exit codes, restarts, health changes. Pass 'cursor' back to get only what is new; 'wait' waits for it.",
     )
+    .usually(r#"{"tail":50,"limit":100}"#)
     .speaking(&["events"]),
     Tool::new(
         "daemon.health",

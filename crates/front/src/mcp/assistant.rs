@@ -35,6 +35,9 @@ use std::time::{Duration, Instant};
 /// Under 2,000 characters; read by every assistant before it has asked for anything.
 pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
 
+/// Of a page of text, so that all of it fits into an answer.
+const LARGEST_PAGE: u64 = 24_000;
+
 /// Lists of tools and prompts are the same until Proctor is replaced by another.
 const LISTS_KEEP: u64 = 300_000;
 
@@ -198,6 +201,12 @@ fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
     let begins = ["cursor", "since"].iter().any(|field| input.contains_key(*field));
     for (field, value) in usual.into_iter().filter(|(field, _)| field != "tail" || !begins) {
         input.entry(field).or_insert(value);
+    }
+    // What an answer has of which its text shows less would be passed over by its own cursor.
+    if let Some(bytes) = input.get_mut("max_bytes")
+        && bytes.as_u64().is_some_and(|bytes| bytes > LARGEST_PAGE)
+    {
+        *bytes = json!(LARGEST_PAGE);
     }
     input
 }

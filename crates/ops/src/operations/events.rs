@@ -35,6 +35,10 @@ pub struct Input {
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<f64>,
+    /// At most this many events in one answer, which says if there are more
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -144,10 +148,11 @@ Examples:
         };
         let deadline = Instant::now() + wait;
         let wanted = |event: &Event| is_wanted(&input.services, event);
+        let most = input.limit.map_or(PAGE, |limit| limit.clamp(1, PAGE));
         let mut missed = 0;
         loop {
             let generation = context.engine.read(|view| view.generation);
-            let page = context.engine.events(from, PAGE, wanted);
+            let page = context.engine.events(from, most, wanted);
             missed += page.missed;
             if !page.events.is_empty() || Instant::now() >= deadline || missed > 0 || foreign {
                 return Ok(Output {

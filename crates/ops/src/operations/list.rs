@@ -10,6 +10,7 @@ use crate::status::{ServiceStatus, State, overview};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 pub struct List;
 
@@ -43,6 +44,14 @@ pub struct Input {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cursors: bool,
+    /// At most this many services; the answer says if there are more
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Only services whose names come after this one: the `next` of an answer that had more
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +63,12 @@ pub struct Output {
     /// CPU and memory were left out: there are more than 100 services, and `usage` was not asked for
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unmeasured: bool,
+    /// There are more than `limit`
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
+    /// With `more`: pass it back as `after` to go on
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 impl Operation for List {
@@ -74,6 +89,7 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let names = owned(context, &input, names(context, &input.group)?)?;
+        let (names, next) = page(context, &input, names).await;
         let measure = measure(&input.measured, input.ports, names.len());
         let generation = context.engine.read(|view| view.generation);
         let mut services = statuses(context, &names, measure).await;
@@ -81,8 +97,33 @@ Examples:
         if input.cursors {
             add_cursors(context, &mut services).await;
         }
-        Ok(Output { generation, services, unmeasured: measure == Measure::TooMany })
+        let unmeasured = measure == Measure::TooMany;
+        Ok(Output { generation, services, unmeasured, more: next.is_some(), next })
     }
+}
+
+/// Those that are wanted here, before anything of them is looked at; and the last of them, if there are more.
+async fn page(
+    context: &Context,
+    input: &Input,
+    mut names: Vec<ServiceName>,
+) -> (Vec<ServiceName>, Option<String>) {
+    if input.limit.is_none() && input.after.is_none() {
+        return (names, None);
+    }
+    names.sort();
+    names.retain(|name| input.after.as_ref().is_none_or(|after| name.as_str() > after.as_str()));
+    if !input.state.is_empty() {
+        let states = statuses(context, &names, Measure::None).await;
+        let wanted = states.iter().filter(|service| input.state.contains(&service.state));
+        let wanted: BTreeSet<&str> = wanted.map(|service| service.name.as_str()).collect();
+        names.retain(|name| wanted.contains(name.as_str()));
+    }
+    // Of none it could not be told where to go on.
+    let most = input.limit.map_or(usize::MAX, |limit| limit.max(1));
+    let next = (names.len() > most).then(|| names[most - 1].to_string());
+    names.truncate(most);
+    (names, next)
 }
 
 fn names(context: &Context, groups: &[String]) -> Result<Vec<ServiceName>, OpError> {
@@ -126,6 +167,9 @@ impl Show for Output {
         overview(&self.services, page);
         if self.unmeasured {
             say_unmeasured(page);
+        }
+        if let Some(next) = &self.next {
+            page.line().dim(format!("there are more: --after {next}"));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What people ask assistants to do all day, through the real `proctor mcp`.
 
-use crate::support::{LIMIT, pid, status, up, wait_state, web};
+use crate::support::{LIMIT, pid, service, services, status, up, wait_state, web};
 use proctor_testkit::{
-    Conversation, Home, alive, children, free_port, kill9, running, victim, wait_until,
+    Conversation, Home, Told, alive, children, free_port, kill9, running, victim, wait_until,
 };
 use serde_json::{Value, json};
 use std::net::TcpStream;
@@ -84,6 +84,49 @@ fn what_runs_is_listed_with_where_it_is_and_where_its_output_goes_on() {
     let news =
         conversation.ok("get_process_logs", json!({ "services": ["dev"], "cursor": cursor }));
     assert!(!news.text.contains("line "), "{}", news.text);
+}
+
+#[test]
+fn a_long_list_is_gone_on_with_and_nothing_is_missed_or_told_twice() {
+    let all: Vec<String> =
+        (10..70).map(|number| service(&format!("s{number}"), &[], "autostart: false")).collect();
+    let home = up(&services(&all));
+    let mut conversation = Conversation::begin(&home, "claude-code");
+    let names = |told: &Told| -> Vec<String> {
+        let listed = told.facts["services"].as_array().unwrap();
+        listed.iter().map(|service| service["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let first = conversation.ok("list_processes", json!({}));
+    assert!(first.text.contains("continue after: s59"), "{}", first.text);
+    let rest = conversation
+        .ok("list_processes", json!({ "after": first.facts["next"], "state": ["stopped"] }));
+    assert!(rest.facts.get("more").is_none_or(|more| *more == false), "{:#}", rest.facts);
+    let seen = [names(&first), names(&rest)].concat();
+    assert_eq!(seen, (10..70).map(|number| format!("s{number}")).collect::<Vec<_>>());
+    let running = conversation.ok("list_processes", json!({ "state": ["running"] }));
+    assert_eq!(names(&running), [""; 0], "what is not wanted takes no place on the page");
+}
+
+#[test]
+fn a_page_that_is_asked_to_be_too_large_loses_nothing() {
+    let home = up(&web(&["--lines", "5000"], ""));
+    home.ok(["wait", "web", "--log", "line 5000"]);
+    let mut conversation = Conversation::begin(&home, "claude-code");
+    let mut input = json!({ "services": ["web"], "since": "1h", "max_bytes": 10_000_000 });
+    let mut seen = 0;
+    for _ in 0..100 {
+        let told = conversation.ok("get_process_logs", input.clone());
+        for line in told.text.lines().filter_map(|line| line.split("line ").nth(1)) {
+            seen += 1;
+            assert_eq!(line, seen.to_string());
+        }
+        input =
+            json!({ "services": ["web"], "cursor": told.facts["cursor"], "max_bytes": 10_000_000 });
+        if told.facts["more"] != true {
+            break;
+        }
+    }
+    assert_eq!(seen, 5000);
 }
 
 #[test]
