@@ -1,7 +1,7 @@
 //! `cargo xtask …`: what a contributor and CI run. Checks, generated files, measurements.
 //!
-//! Nothing here is part of what users get; it may call `cargo` and `git`, `coverage` also `rustup`, `schemathesis` Python, and
-//! `bench` alone other supervisors and their installers.
+//! Nothing here is part of what users get; it may call `cargo` and `git`, `coverage` also `rustup`, `schemathesis` and `mcp` Python, and
+//! `bench` alone other supervisors, other MCP servers and their installers.
 
 #![expect(
     clippy::print_stdout,
@@ -14,7 +14,10 @@ mod check;
 mod coverage;
 mod fuzz;
 mod generate;
+mod mcp;
+mod node;
 mod schemathesis;
+mod served;
 mod step;
 mod tidy;
 mod tool;
@@ -33,7 +36,9 @@ usage: cargo xtask COMMAND
   coverage            which lines the tests run; fails where that are too few
   fuzz [--seconds N] [TARGET…]
                       every decoder under a fuzzer; see `fuzz --help`
-  bench [--quick]     measure a release build beside other supervisors and the bare kernel; see `bench --help`
+  bench [--quick]     measure a release build beside others of its kind and the bare kernel; see `bench --help`
+  mcp [--built] [PART…]
+                      the official conformance suites, Inspector and clients against the MCP front; see `mcp --help`
   schemathesis [--built]
                       ask the real server everything that its OpenAPI description allows, and more; see `schemathesis --help`
   torture [--rounds N]
@@ -70,6 +75,11 @@ fn perform(words: &[&str]) -> Result<()> {
             Ok(())
         }
         ["bench", options @ ..] => bench::run(options),
+        ["mcp", "--help"] => {
+            println!("{}", mcp::USAGE);
+            Ok(())
+        }
+        ["mcp", options @ ..] => mcp::run(options),
         ["schemathesis", "--help"] => {
             println!("{}", schemathesis::USAGE);
             Ok(())

@@ -3,9 +3,11 @@
 //! A front says who it is (the kernel's word for a user of this machine, a token's for others); [`allows`] is the one
 //! rule that every operation goes by. How tokens are kept and compared is the engine's.
 
+use crate::text::acts;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// What a token may be used for. Each may do what the one before it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -87,11 +89,6 @@ pub enum Front {
 impl Front {
     pub const ALL: [Front; 5] = [Front::Local, Front::Rest, Front::Tcp, Front::Mcp, Front::Web];
 
-    /// Reachable by more than this machine's unix socket.
-    pub fn is_network(self) -> bool {
-        self != Front::Local
-    }
-
     pub fn as_str(self) -> &'static str {
         match self {
             Front::Local => "local",
@@ -103,11 +100,55 @@ impl Front {
     }
 }
 
+/// A client's name is cut after so many characters: those of real programs are shorter.
+const LONGEST_CLIENT: usize = 64;
+
+/// What a program calls itself: never empty, not long, and nothing in it that a terminal would act on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ClientName(Arc<str>);
+
+impl ClientName {
+    /// `None`: it does not say.
+    pub fn parse(text: &str) -> Option<ClientName> {
+        let shown = text.trim().chars().take(LONGEST_CLIENT);
+        let name: String = shown.map(|c| if acts(c) { '_' } else { c }).collect();
+        let name = name.trim_end();
+        (!name.is_empty()).then(|| ClientName(name.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClientName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<ClientName> for String {
+    fn from(name: ClientName) -> String {
+        name.as_str().into()
+    }
+}
+
+impl TryFrom<String> for ClientName {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<ClientName, &'static str> {
+        ClientName::parse(&text).ok_or("the name of a program is not empty")
+    }
+}
+
 /// Who calls, how, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub principal: Principal,
     pub front: Front,
+    /// The program that speaks for them, by its own word.
+    pub client: Option<ClientName>,
     /// The other end of a network connection.
     pub peer: Option<SocketAddr>,
 }
@@ -115,7 +156,24 @@ pub struct Caller {
 impl Caller {
     /// A user of this machine at the unix socket.
     pub fn local(uid: u32) -> Caller {
-        Caller { principal: Principal::Local { uid }, front: Front::Local, peer: None }
+        let principal = Principal::Local { uid };
+        Caller { principal, front: Front::Local, client: None, peer: None }
+    }
+
+    /// At the other end of a network connection.
+    pub fn remote(principal: Principal, front: Front, peer: SocketAddr) -> Caller {
+        Caller { principal, front, client: None, peer: Some(peer) }
+    }
+
+    /// The same, through a program that speaks for them.
+    #[must_use]
+    pub fn through(self, front: Front, client: Option<ClientName>) -> Caller {
+        Caller { front, client, ..self }
+    }
+
+    /// Came over the network. An assistant at the unix socket did not, whatever its front is called.
+    pub fn is_network(&self) -> bool {
+        self.peer.is_some()
     }
 }
 
@@ -140,18 +198,26 @@ pub enum Refused {
     Forbidden { has: Role, needs: Role },
 }
 
-/// May this caller do what needs this role?
-pub fn allows(caller: &Caller, needs: Role, strangers: Strangers) -> Result<(), Refused> {
-    let has = match &caller.principal {
+/// May this caller do what needs this role? An assistant has the role of whom it speaks for, and never more than `assistants`.
+pub fn allows(
+    caller: &Caller,
+    needs: Role,
+    strangers: Strangers,
+    assistants: Role,
+) -> Result<(), Refused> {
+    let own = match &caller.principal {
         Principal::Local { .. } => Role::Admin,
         Principal::Token { role, .. } => *role,
         Principal::Anonymous => anonymous(caller, strangers).ok_or(Refused::Unauthenticated)?,
         Principal::Stranger => return Err(Refused::Unauthenticated),
     };
-    match &caller.principal {
-        _ if has >= needs => Ok(()),
-        Principal::Anonymous | Principal::Stranger => Err(Refused::Unauthenticated),
-        Principal::Local { .. } | Principal::Token { .. } => Err(Refused::Forbidden { has, needs }),
+    let has = if caller.front == Front::Mcp { own.min(assistants) } else { own };
+    let nameless = matches!(caller.principal, Principal::Anonymous);
+    match has >= needs {
+        true => Ok(()),
+        // No token would help one that is kept short for being an assistant.
+        false if nameless && own < needs => Err(Refused::Unauthenticated),
+        false => Err(Refused::Forbidden { has, needs }),
     }
 }
 
@@ -170,7 +236,8 @@ mod tests {
     use super::*;
 
     fn caller(principal: Principal, peer: Option<&str>) -> Caller {
-        Caller { principal, front: Front::Rest, peer: peer.map(|text| text.parse().unwrap()) }
+        let peer = peer.map(|text| text.parse().unwrap());
+        Caller { principal, front: Front::Rest, client: None, peer }
     }
 
     fn token(role: Role) -> Principal {
@@ -184,16 +251,67 @@ mod tests {
                 let expected =
                     if has >= needs { Ok(()) } else { Err(Refused::Forbidden { has, needs }) };
                 let from_afar = caller(token(has), Some("10.0.0.7:4000"));
-                assert_eq!(allows(&from_afar, needs, Strangers::Nothing), expected);
+                assert_eq!(allows(&from_afar, needs, Strangers::Nothing, Role::Viewer), expected);
             }
         }
-        assert_eq!(allows(&Caller::local(0), Role::Admin, Strangers::Nothing), Ok(()));
+        let local = Caller::local(0);
+        assert_eq!(allows(&local, Role::Admin, Strangers::Nothing, Role::Viewer), Ok(()));
+    }
+
+    #[test]
+    fn an_assistant_may_do_what_its_user_may_and_no_more_than_assistants() {
+        let peer = Some("127.0.0.1:9");
+        for assistants in Role::ALL {
+            for needs in Role::ALL {
+                let callers = Role::ALL.map(|role| (caller(token(role), peer), role));
+                let nobody = (caller(Principal::Anonymous, peer), Role::Admin);
+                let all = callers.into_iter().chain([(Caller::local(0), Role::Admin), nobody]);
+                for (caller, role) in all {
+                    let caller = caller.through(Front::Mcp, None);
+                    let allowed = allows(&caller, needs, Strangers::All, assistants);
+                    let has = role.min(assistants);
+                    let expected = has >= needs;
+                    assert_eq!(allowed.is_ok(), expected, "{caller:?} {needs} {assistants}");
+                    let refused = Err(Refused::Forbidden { has, needs });
+                    assert!(expected || allowed == refused, "{caller:?} {needs}: {allowed:?}");
+                }
+            }
+        }
+        let nobody = caller(Principal::Anonymous, peer).through(Front::Mcp, None);
+        let allowed = allows(&nobody, Role::Operator, Strangers::Read, Role::Admin);
+        assert_eq!(allowed, Err(Refused::Unauthenticated), "a token would help");
+    }
+
+    #[test]
+    fn a_program_calls_itself_what_it_likes_and_moves_no_cursor() {
+        let check = |given: &str, expected: Option<&str>| {
+            let name = ClientName::parse(given);
+            assert_eq!(name.as_ref().map(ClientName::as_str), expected, "{given:?}");
+            let again = name.as_ref().and_then(|name| ClientName::parse(name.as_str()));
+            assert_eq!(again, name, "a name is its own name");
+        };
+        check("claude-code", Some("claude-code"));
+        check(" Visual Studio Code\n", Some("Visual Studio Code"));
+        check("a\x1b[2J\u{202e}b", Some("a_[2J_b"));
+        check(&"ä".repeat(100), Some(&"ä".repeat(64)));
+        check(&format!("{} b", "a".repeat(63)), Some(&"a".repeat(63)));
+        check("", None);
+        check(" \t", None);
+    }
+
+    #[test]
+    fn only_who_has_another_end_came_over_the_network() {
+        let assistant = Caller::local(0).through(Front::Mcp, ClientName::parse("x"));
+        assert!(!assistant.is_network() && !Caller::local(0).is_network());
+        let peer = "127.0.0.1:9".parse().unwrap();
+        assert!(Caller::remote(Principal::Anonymous, Front::Mcp, peer).is_network());
     }
 
     #[test]
     fn who_has_no_token_reads_on_this_machine_only() {
         let check = |peer, needs, strangers, expected: bool| {
-            let allowed = allows(&caller(Principal::Anonymous, peer), needs, strangers);
+            let nobody = caller(Principal::Anonymous, peer);
+            let allowed = allows(&nobody, needs, strangers, Role::Viewer);
             let expected = if expected { Ok(()) } else { Err(Refused::Unauthenticated) };
             assert_eq!(allowed, expected, "{peer:?} {needs} {strangers:?}");
         };
@@ -209,7 +327,7 @@ mod tests {
         }
         let stranger = caller(Principal::Stranger, Some("127.0.0.1:9"));
         for strangers in [Strangers::Nothing, Strangers::Read, Strangers::All] {
-            let allowed = allows(&stranger, Role::Viewer, strangers);
+            let allowed = allows(&stranger, Role::Viewer, strangers, Role::Admin);
             assert_eq!(allowed, Err(Refused::Unauthenticated), "{strangers:?}");
         }
     }

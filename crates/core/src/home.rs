@@ -80,6 +80,11 @@ impl Home {
         self.runtime.join("commands")
     }
 
+    /// Sessions of MCP over HTTP.
+    pub fn mcp_sessions(&self) -> PathBuf {
+        self.runtime.join("mcp")
+    }
+
     /// Shared environments.
     pub fn environments(&self) -> PathBuf {
         self.runtime.join("env")

@@ -1,4 +1,4 @@
-//! Texts of any length, told in a bounded one.
+//! Texts from outside: told in a bounded length, and what in them is not only text.
 
 use std::borrow::Cow;
 
@@ -8,6 +8,12 @@ pub fn beginning(text: &str, most: usize) -> Cow<'_, str> {
         Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
         None => Cow::Borrowed(text),
     }
+}
+
+/// Controls, and the invisible characters that change the direction or the lines of what follows.
+pub fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

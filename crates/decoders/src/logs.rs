@@ -50,10 +50,12 @@ pub(crate) fn page(bytes: &[u8]) {
         let (paged, written) = (shown(&paged, stream), without_newlines(written));
         assert!(written.starts_with(&paged), "pages show something else than was written");
     }
-    let narrowed = match split % 4 {
+    let narrowed = match split % 6 {
         0 => LogQuery { tail: Some(split % 8), ..everything },
         1 => LogQuery { since: Some(Wall(split as i64)), ..everything },
         2 => LogQuery { until: Some(Wall(split as i64)), ..everything },
+        3 => LogQuery { grep: Some("[a-m]".into()), context: split % 5, ..everything },
+        4 => LogQuery { fold: true, max_line: Some(split), ..everything },
         _ => LogQuery { grep: Some("[a-m]".into()), ..everything },
     };
     let some = folder.read(&narrowed).items;
@@ -67,12 +69,17 @@ pub(crate) fn cursor(bytes: &[u8]) {
         cursor_text(text);
     }
     cursor_text(&URL_SAFE_NO_PAD.encode(bytes));
-    cursor_text(&forged(bytes));
-    if untrusted::cursor(&forged(bytes)).is_ok() {
-        let longer = forged(&[bytes, &[0]].concat());
-        assert!(untrusted::cursor(&longer).is_err(), "a byte behind the positions was taken");
+    for version in VERSIONS {
+        cursor_text(&forged(version, bytes));
+        if untrusted::cursor(&forged(version, bytes)).is_ok() {
+            let longer = forged(version, &[bytes, &[0]].concat());
+            assert!(untrusted::cursor(&longer).is_err(), "a byte behind the positions was taken");
+        }
     }
 }
+
+/// Versions of cursors, with how many bytes of their checksum they have.
+const VERSIONS: [(u8, usize); 2] = [(1, 4), (2, 3)];
 
 fn cursor_text(text: &str) {
     match untrusted::cursor(text) {
@@ -92,9 +99,10 @@ fn cursor_text(text: &str) {
     }
 }
 
-fn forged(positions: &[u8]) -> String {
-    let mut bytes = [&[1], positions].concat();
-    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+fn forged((version, sum): (u8, usize), positions: &[u8]) -> String {
+    let mut bytes = [&[version], positions].concat();
+    let all = crc32fast::hash(&bytes).to_le_bytes();
+    bytes.extend(&all[..sum]);
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
@@ -147,8 +155,8 @@ impl Folder {
 
 fn shown(items: &[LogItem], stream: Stream) -> Vec<u8> {
     let line = |item: &LogItem| match &item.what {
-        LogWhat::Line { bytes, .. } if item.stream == stream => bytes.clone(),
-        LogWhat::Line { .. } | LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_) => {
+        LogWhat::Line(line) if item.stream == stream => line.bytes.clone(),
+        LogWhat::Line(_) | LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_) => {
             Vec::new()
         }
     };
@@ -202,7 +210,10 @@ pub(crate) fn seeds_cursor() -> Vec<Vec<u8>> {
         .map(|max_bytes| folder.read(&LogQuery { max_bytes, ..folder.query() }).cursor);
     let positions = cursors.iter().map(|text| {
         let bytes = URL_SAFE_NO_PAD.decode(text).expect("our own cursor is base64");
-        bytes[1..bytes.len() - 4].to_vec()
+        let (_, sum) = VERSIONS[1];
+        bytes[1..bytes.len() - sum].to_vec()
     });
-    positions.chain(cursors.iter().map(|text| text.clone().into_bytes())).collect()
+    // One service, its streams at two places of the first version.
+    let first = b"\x01\x03web\x01\x02\x02\x00\x00\x00\x00\x00\x00\x01\x01\x02\x01".to_vec();
+    positions.chain([first]).chain(cursors.iter().map(|text| text.clone().into_bytes())).collect()
 }

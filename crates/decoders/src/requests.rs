@@ -15,6 +15,7 @@ pub(crate) fn check(bytes: &[u8]) {
         assert!(!sent.contains(&b'\n'), "a request is one line");
         let again = Request::parse(&sent).expect("what was sent is understood");
         assert_eq!((&again.op, &again.input), (&request.op, &request.input));
+        assert_eq!(again.voice, request.voice);
         assert!(Request::parse(&[&sent, b"{}".as_slice()].concat()).is_err(), "two are not one");
         inputs(&request);
     }
@@ -85,7 +86,10 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ("service.restart", r#"{"names":["web"],"args":["--port","3"]}"#),
         ("service.list", r#"{"state":["running"]}"#),
         ("service.status", r#"{"names":[]}"#),
-        ("service.wait", r#"{"names":["web"],"for":"running","wait":5}"#),
+        (
+            "service.wait",
+            r#"{"names":["web"],"until":"log","log":"a+","cursor":"x","port":1,"timeout":5,"tail":3}"#,
+        ),
         ("service.signal", r#"{"names":["web"],"signal":"HUP","tree":true}"#),
         (
             "log.read",
@@ -96,6 +100,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     ];
     let requests = inputs.map(|(op, input)| format!(r#"{{"op":"{op}","input":{input}}}"#));
     let rest = [
+        r#"{"op":"service.list","as":{"front":"mcp","client":"claude-code"}}"#,
         r#"{"ok":{"services":[]}}"#,
         r#"{"error":{"code":"bad_input","message":"no","help":"write it","details":{"a":1}}}"#,
         "{\"op\":\"daemon.status\"}\n{\"op\":\"x\"}\nrest",

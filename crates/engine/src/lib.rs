@@ -15,9 +15,11 @@ mod definition;
 mod environment;
 pub mod error;
 mod events;
+mod lease;
 mod link;
 mod logs;
 mod owner;
+mod ports;
 mod probe;
 mod probes;
 mod registry;
@@ -28,11 +30,13 @@ mod source;
 mod startable;
 mod startup;
 mod store;
+mod tenure;
 pub mod tokens;
 #[doc(hidden)]
 pub mod untrusted;
 mod upgrade;
 mod usage;
+mod view;
 mod witness;
 
 /// Run what blocks on a thread where that does no harm.

@@ -1,7 +1,7 @@
 //! The client of the unix socket: blocking, without a runtime, because a command line that lives for milliseconds
 //! needs neither threads nor futures.
 
-use crate::protocol::{Answer, Cut, Following, Lines, Look, MAX_ANSWER, Request, Shown};
+use crate::protocol::{Answer, Cut, Following, Lines, Look, MAX_ANSWER, Request, Shown, Voice};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_sys::file::Lock;
@@ -27,6 +27,8 @@ const READ_CHUNK: usize = 64 << 10;
 pub(crate) struct Client {
     stream: UnixStream,
     lines: Lines,
+    /// Who speaks for the user, in every request.
+    voice: Option<Voice>,
 }
 
 /// What became of a call.
@@ -58,7 +60,9 @@ impl Client {
         let deadline = Instant::now() + STARTING_LIMIT;
         loop {
             match proctor_sys::socket::connect(&home.socket()) {
-                Ok(stream) => return Ok(Some(Client { stream, lines: Lines::default() })),
+                Ok(stream) => {
+                    return Ok(Some(Client { stream, lines: Lines::default(), voice: None }));
+                }
                 Err(error) if is_absent(&error) => {
                     if Lock::holder(&home.lock()).is_none() {
                         return Ok(None);
@@ -83,10 +87,20 @@ impl Client {
         }
     }
 
+    /// The same for whoever speaks for the user.
+    pub(crate) fn spoken_by(self, voice: Option<Voice>) -> Client {
+        Client { voice, ..self }
+    }
+
+    /// The connection alone.
+    pub(crate) fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
     /// The same for who does not wait and does not want to know why not.
     pub(crate) fn connect_at_once(home: &Home) -> Option<Client> {
         let stream = proctor_sys::socket::connect(&home.socket()).ok()?;
-        Some(Client { stream, lines: Lines::default() })
+        Some(Client { stream, lines: Lines::default(), voice: None })
     }
 
     /// Ask, and wait for the answer at most `limit`.
@@ -144,7 +158,8 @@ impl Client {
     }
 
     fn request(&mut self, op: &str, input: &Value, page: Option<Look>) -> Result<(), CallError> {
-        let request = Request { op: Cow::Borrowed(op), input: Cow::Borrowed(input), page };
+        let voice = self.voice.as_ref().map(Cow::Borrowed);
+        let request = Request { op: Cow::Borrowed(op), input: Cow::Borrowed(input), page, voice };
         let mut line = serde_json::to_vec(&request).map_err(|error| {
             CallError::Refused(OpError::new(Code::Internal, format!("cannot encode: {error}")))
         })?;

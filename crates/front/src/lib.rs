@@ -10,6 +10,7 @@ pub mod http;
 mod legacy;
 pub mod listen;
 pub mod local;
+pub mod mcp;
 mod nearby;
 mod paint;
 #[doc(hidden)]

@@ -176,14 +176,15 @@ async fn requests(
         let (mut form, mut bytes) = (Form::Json, false);
         let result = match request {
             Err(error) => Err(error),
-            Ok((op, input, look)) => {
-                if let Some(look) = look {
+            Ok(Request { op, input, page, voice }) => {
+                if let Some(look) = page {
                     bytes = look.bytes;
                     form = Form::Page { width: look.width, paint: paint(look.colour), zone };
                 }
                 let reading =
                     table::find(&op).is_some_and(|entry| entry.meta.effect == Effect::Read);
-                let call = dispatch.dispatch(caller.clone(), op, input, form);
+                let caller = voice.map_or_else(|| caller.clone(), |voice| voice.speaks_for(caller));
+                let call = dispatch.dispatch(caller, op.into_owned(), input.into_owned(), form);
                 tokio::select! {
                     biased;
                     result = call => result,

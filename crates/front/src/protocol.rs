@@ -2,9 +2,11 @@
 //!
 //! `{"op":"service.status","input":{"names":["web"]}}` → `{"ok":{…}}` or `{"error":{"code":…,"message":…}}`. With `"page":{}` in
 //! the request a good answer is text for a person instead: `{"page":{"text":…}}`, with `"page":{"bytes":true}` the text as it is
-//! behind a line that says how long it is: `{"follows":{"length":…}}`.
+//! behind a line that says how long it is: `{"follows":{"length":…}}`. A program that speaks for somebody says so in each
+//! request: `"as":{"front":"mcp","client":"claude-code"}`.
 
 use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::{Caller, ClientName, Front};
 use proctor_ops::reply::{Form, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,6 +27,9 @@ pub struct Request<'a> {
     /// Text for a person is wanted, and this is where it will be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<Look>,
+    /// Somebody speaks for the user who calls.
+    #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+    pub voice: Option<Cow<'a, Voice>>,
 }
 
 impl Request<'_> {
@@ -33,8 +38,38 @@ impl Request<'_> {
             .map_err(|error| OpError::bad_input(format!("not a request: {error}")))
     }
 
-    pub(crate) fn owned(self) -> (String, Value, Option<Look>) {
-        (self.op.into_owned(), self.input.into_owned(), self.page)
+    pub(crate) fn owned(self) -> Request<'static> {
+        Request {
+            op: Cow::Owned(self.op.into_owned()),
+            input: Cow::Owned(self.input.into_owned()),
+            page: self.page,
+            voice: self.voice.map(|voice| Cow::Owned(voice.into_owned())),
+        }
+    }
+}
+
+/// Who speaks for a user. Whose process it is, the kernel says: what is claimed here makes a caller no more than that user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Voice {
+    pub front: Claim,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+}
+
+/// What a client of this socket may be: the other fronts are the server's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Claim {
+    Mcp,
+}
+
+impl Voice {
+    pub(crate) fn speaks_for(&self, user: &Caller) -> Caller {
+        let front = match self.front {
+            Claim::Mcp => Front::Mcp,
+        };
+        user.clone().through(front, self.client.as_deref().and_then(ClientName::parse))
     }
 }
 

@@ -4,7 +4,7 @@
 //! itself: `is_safe` is accepted, because clients send it, and has no say.
 
 use crate::error::{Code, OpError};
-use crate::operation::{Caller, Context, Front, Principal};
+use crate::operation::{Caller, Context, Principal};
 use crate::show::{Page, Style};
 use proctor_core::config::{redact, signal};
 use proctor_engine::api::{CommandPlan, End, Finished, Surroundings};
@@ -219,7 +219,7 @@ fn permit(
 }
 
 fn is_owner(caller: &Caller) -> bool {
-    matches!(caller.principal, Principal::Local { .. }) && caller.front == Front::Local
+    matches!(caller.principal, Principal::Local { .. }) && !caller.is_network()
 }
 
 /// Refuse what a request says about where or with which variables a command is run, if the caller may not choose that.
@@ -321,7 +321,7 @@ impl CommandResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::{Role, TokenId};
+    use crate::operation::{Front, Role, TokenId};
     use serde_json::json;
 
     #[track_caller]
@@ -362,11 +362,15 @@ mod tests {
         check(json!({ "command": "x", "command_type": "shell", "safe": 1 }), Err("unknown field"));
     }
 
+    fn over(principal: Principal, front: Front) -> Caller {
+        Caller::remote(principal, front, "127.0.0.1:1".parse().unwrap())
+    }
+
     #[test]
     fn the_servers_list_decides_and_the_request_has_no_say() {
         let owner = Caller::local(0);
         let principal = |role| Principal::Token { id: TokenId("t".into()), name: "t".into(), role };
-        let token = Caller { principal: principal(Role::Admin), front: Front::Rest, peer: None };
+        let token = over(principal(Role::Admin), Front::Rest);
         let words = |text: &str| split(text).unwrap();
         let check = |caller: &Caller, allowed: &[&str], command: &str, expected: bool| {
             let allowed: Vec<_> = allowed.iter().map(|text| words(text)).collect();
@@ -389,10 +393,10 @@ mod tests {
             let result = permit_choice(caller, &allowed, "env");
             assert_eq!(result.is_ok(), expected, "{caller:?} with {allowed:?}");
         };
-        let over = |principal, front| Caller { principal, front, peer: None };
         let (id, name, role) = (TokenId("t".into()), "t".into(), Role::Admin);
         let token = over(Principal::Token { id, name, role }, Front::Rest);
         check(&Caller::local(0), &[], true);
+        check(&Caller::local(0).through(Front::Mcp, None), &[], true);
         check(&token, &["make test", "/bin/sh -c true", "sh"], false);
         check(&over(Principal::Anonymous, Front::Tcp), &["make test"], false);
         check(&over(Principal::Local { uid: 0 }, Front::Tcp), &["make test"], false);

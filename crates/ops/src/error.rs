@@ -188,6 +188,11 @@ impl Code {
     pub fn http(self) -> u16 {
         self.row().http
     }
+
+    /// The JSON-RPC error that MCP has for it, if it has one.
+    pub fn rpc(self) -> Option<i32> {
+        self.row().rpc
+    }
 }
 
 impl From<Code> for String {

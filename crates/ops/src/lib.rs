@@ -4,6 +4,7 @@
 //! passes on the reply. Every check (decoding, permission, limits) is on that way and nowhere else.
 //! What is left out on purpose: sockets, terminals, argument parsing. They belong to the fronts.
 
+mod authority;
 mod check;
 mod command;
 pub mod counters;
@@ -11,6 +12,7 @@ pub mod dispatch;
 pub mod error;
 pub mod input;
 pub mod limits;
+pub mod lines;
 mod mode;
 pub mod moment;
 mod noted;
@@ -25,4 +27,6 @@ pub mod show;
 pub mod status;
 mod subject;
 pub mod table;
+pub mod tools;
 pub mod underway;
+mod waiting;

@@ -115,7 +115,7 @@ impl Limits {
     ) -> Result<Permit, OpError> {
         let mut state = self.state();
         let state = &mut *state;
-        let key = caller.front.is_network().then(|| room_for(&mut state.callers, key(caller)));
+        let key = caller.is_network().then(|| room_for(&mut state.callers, key(caller)));
         if let Some(key) = &key {
             let now = Instant::now();
             let share = share(&mut state.callers, key, now);
@@ -159,7 +159,7 @@ impl Limits {
 
     /// Is one more refusal of this caller written down, or only counted?
     pub(crate) fn notes_refusal(&self, caller: &Caller) -> bool {
-        if !caller.front.is_network() {
+        if !caller.is_network() {
             return true;
         }
         let now = Instant::now();

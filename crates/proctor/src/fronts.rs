@@ -15,12 +15,13 @@ pub(crate) async fn serve(clients: UnixListener, context: Context, port: Option<
         port.map_or(wanted.tcp, |port| wanted.tcp.with_port(port))
     });
     let web = listener(&context.engine, "http", |wanted| wanted.http.place);
+    let sessions = context.home.mcp_sessions();
     tokio::select! {
         Err(error) = local::serve(clients, context.clone()) => {
             tracing::error!(%error, "clients cannot be served");
         }
         never = tcp::serve(control, Arc::new(context.clone())) => match never {},
-        never = http::serve(web, Arc::new(context)) => match never {},
+        never = http::serve(web, Arc::new(context), Some(sessions)) => match never {},
     }
 }
 

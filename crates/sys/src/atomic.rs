@@ -12,7 +12,7 @@ use crate::file::{no_room, overwrite};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, renameat_with};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,6 +40,38 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         }
     }
     failpoint::step(Point::StoreRenamed)?;
+    File::open(folder)?.sync_all()
+}
+
+/// Put `bytes` at `path`, whole or not at all, where the file is somebody else's: it keeps its mode and owner, and nothing is left
+/// beside it. A file that is new gets `mode`, less what the umask takes.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let folder = parent(path)?;
+    let temporary = folder.join(temporary_name(path)?);
+    let old = match fs::metadata(path) {
+        Ok(old) => Some(old),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let written = || {
+        let mode = if old.is_some() { MODE } else { mode };
+        let mut file = File::options().write(true).create_new(true).mode(mode).open(&temporary)?;
+        file.write_all(bytes)?;
+        if let Some(old) = &old {
+            let new = file.metadata()?;
+            if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+                fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            }
+            // After the owner: a change of that takes bits away.
+            file.set_permissions(old.permissions())?;
+        }
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    written().inspect_err(|_| {
+        // Best effort: the first error is the one to report.
+        fs::remove_file(&temporary).ok();
+    })?;
     File::open(folder)?.sync_all()
 }
 
@@ -171,6 +203,45 @@ mod tests {
         assert!(write(&path, b"new").is_err(), "a folder cannot be replaced by a file");
         assert_eq!(names(folder.path()), ["taken"]);
         assert!(write(&folder.path().join("missing/file"), b"new").is_err());
+    }
+
+    #[test]
+    fn a_strangers_file_keeps_its_mode_and_gets_no_company() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        replace(&path, b"new", 0o600).unwrap();
+        assert_eq!(mode(), 0o600);
+        for kept in [0o640, 0o4777, 0o600] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(kept)).unwrap();
+            replace(&path, format!("{kept}").as_bytes(), 0o644).unwrap();
+            assert_eq!((mode(), fs::read_to_string(&path).unwrap()), (kept, kept.to_string()));
+        }
+        assert_eq!(names(folder.path()), ["settings.json"]);
+    }
+
+    #[test]
+    fn a_strangers_file_keeps_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        fs::write(&path, "old").unwrap();
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        std::os::unix::fs::chown(&path, Some(4711), Some(4712)).unwrap();
+        replace(&path, b"new", 0o600).unwrap();
+        let after = fs::metadata(&path).unwrap();
+        assert_eq!((after.uid(), after.gid()), (4711, 4712));
+    }
+
+    #[test]
+    fn a_strangers_file_is_as_it_was_when_replacing_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("taken");
+        fs::create_dir_all(path.join("not-empty")).unwrap();
+        assert!(replace(&path, b"new", 0o600).is_err(), "a folder cannot be replaced by a file");
+        assert!(replace(&folder.path().join("missing/file"), b"new", 0o600).is_err());
+        assert_eq!(names(folder.path()), ["taken"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod binary;
 mod groups;
 mod home;
 mod http;
+mod mcp;
 mod process;
 mod sweep;
 mod wait;
@@ -14,6 +15,7 @@ mod wait;
 pub use binary::{proctor, victim};
 pub use home::Home;
 pub use http::{Event, Http, Response, Stream, exchange};
+pub use mcp::{Conversation, Told};
 pub use process::{
     Recorded, alive, children, descendants_alive, finish, free_port, kill9, recorded, running,
     signal, with_variable,

@@ -3,11 +3,11 @@
 //! Once as an operator and once as an admin, each with a home of its own. Left out is what would end the server under test, take
 //! its own token away, or never end by itself.
 
-use crate::step::{cargo, output, root, succeed};
+use crate::served::{self, Served};
+use crate::step::{root, succeed};
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask schemathesis [--examples N] [--seed S] [--built]
@@ -55,15 +55,11 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         }
     }
     let program = install()?;
-    // Beside this program, where cargo puts them all.
-    let proctor =
-        std::env::current_exe().context("cannot tell my own path")?.with_file_name("proctor");
-    if !is_built {
-        succeed(cargo(&["build", "--package", "proctor"])?)?;
-    }
+    let proctor = served::program("proctor", "proctor", is_built)?;
     for role in ["operator", "admin"] {
         println!("== as {role}");
-        Server::start(&proctor)?.try_everything(&program, role, (examples, seed))?;
+        let served = Served::start(&proctor, "schemathesis", CONFIG, &[])?;
+        try_everything(&served, &program, role, (examples, seed))?;
     }
     Ok(())
 }
@@ -86,71 +82,26 @@ fn install() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A Proctor with a home of its own, ended when this is dropped.
-struct Server {
-    proctor: PathBuf,
-    home: PathBuf,
-}
-
-impl Server {
-    fn start(proctor: &Path) -> Result<Server> {
-        let home =
-            std::env::temp_dir().join(format!("proctor-schemathesis-{}", std::process::id()));
-        std::fs::create_dir_all(&home).context("cannot make a home")?;
-        std::fs::write(home.join("proctor.yaml"), CONFIG)
-            .context("cannot write a configuration")?;
-        let server = Server { proctor: proctor.to_owned(), home };
-        output(server.command(&["up", "-d"]))?;
-        Ok(server)
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.proctor);
-        command.arg("--home").arg(&self.home).args(words).current_dir(&self.home);
-        command.env_remove("PROCTOR_HTTP_PORT").env_remove("SUPERVISOR_PORT").stdin(Stdio::null());
-        command
-    }
-
-    fn json(&self, words: &[&str]) -> Result<Value> {
-        let mut command = self.command(&["--json"]);
-        command.args(words);
-        serde_json::from_str(&output(command)?).context("it printed no JSON")
-    }
-
-    fn try_everything(
-        &self,
-        program: &Path,
-        role: &str,
-        (examples, seed): (&str, &str),
-    ) -> Result<()> {
-        let before = self.json(&["daemon", "status"])?;
-        let address = before["listening"]["http"].as_str().context("it does not serve HTTP")?;
-        let token = self.json(&["token", "create", "tester", "--role", role])?;
-        let token = token["secret"].as_str().context("no token was shown")?;
-        let mut st = Command::new(program);
-        st.arg("run").arg(format!("http://{address}/openapi.json"));
-        st.args(["--url", &format!("http://{address}"), "--checks", CHECKS]);
-        st.args(["--header", &format!("Authorization: Bearer {token}")]);
-        st.args(["--phases", "examples,coverage,fuzzing", "--max-examples", examples]);
-        st.args(["--seed", seed]);
-        st.args(["--exclude-path-regex", LEFT_OUT, "--request-timeout", "20"]);
-        st.args(["--workers", "2", "--warnings", "off", "--continue-on-failure"]);
-        st.env("SCHEMATHESIS_HOOKS", root()?.join("xtask/src/schemathesis/hooks.py"));
-        st.current_dir(&self.home);
-        succeed(st)?;
-        let after = self.json(&["daemon", "status"])?;
-        ensure!(
-            after["daemon"]["pid"] == before["daemon"]["pid"],
-            "it is not the same daemon any more"
-        );
-        Ok(())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may be gone already, which is what failed then.
-        let _ = self.command(&["down"]).output();
-        let _ = std::fs::remove_dir_all(&self.home);
-    }
+fn try_everything(
+    served: &Served,
+    program: &Path,
+    role: &str,
+    (examples, seed): (&str, &str),
+) -> Result<()> {
+    let before = served.daemon_pid()?;
+    let address = served.address()?;
+    let token = served.token("tester", role)?;
+    let mut st = Command::new(program);
+    st.arg("run").arg(format!("http://{address}/openapi.json"));
+    st.args(["--url", &format!("http://{address}"), "--checks", CHECKS]);
+    st.args(["--header", &format!("Authorization: Bearer {token}")]);
+    st.args(["--phases", "examples,coverage,fuzzing", "--max-examples", examples]);
+    st.args(["--seed", seed]);
+    st.args(["--exclude-path-regex", LEFT_OUT, "--request-timeout", "20"]);
+    st.args(["--workers", "2", "--warnings", "off", "--continue-on-failure"]);
+    st.env("SCHEMATHESIS_HOOKS", root()?.join("xtask/src/schemathesis/hooks.py"));
+    st.current_dir(&served.home);
+    succeed(st)?;
+    ensure!(served.daemon_pid()? == before, "it is not the same daemon any more");
+    Ok(())
 }

@@ -1,10 +1,10 @@
-//! What users get has no failpoints: no build but that of tests turns the feature on.
+//! What users get has no failpoints and no fixtures: no build but that of tests turns these features on.
 
 use super::Finding;
 use crate::step;
 use anyhow::{Context as _, Result};
 
-const FEATURE: &str = "failpoints";
+const FEATURES: &[&str] = &["failpoints", "fixtures"];
 
 pub(crate) fn check() -> Result<Vec<Finding>> {
     // Without the edges of tests this is what `cargo build`, `cargo install` and a release see.
@@ -12,23 +12,25 @@ pub(crate) fn check() -> Result<Vec<Finding>> {
     let mut tree = step::cargo(&words)?;
     tree.args(["--format", "{p}|{f}"]);
     let tree = step::output(tree).context("cannot ask cargo for the features")?;
-    let message = |package| format!("{package} has {FEATURE} in a build that is not for tests");
-    let findings = with_failpoints(&tree).into_iter();
+    let message =
+        |(package, feature)| format!("{package} has {feature} in a build that is not for tests");
+    let findings = for_tests(&tree).into_iter();
     Ok(findings
-        .map(|package| Finding { file: "Cargo.toml".into(), line: 1, message: message(package) })
+        .map(|found| Finding { file: "Cargo.toml".into(), line: 1, message: message(found) })
         .collect())
 }
 
-/// Packages of lines like `name v1.0.0 (folder)|feature,feature (*)`.
-fn with_failpoints(tree: &str) -> Vec<&str> {
-    let has = |line: &&str| {
-        let features = line.split_once('|').map_or("", |(_, features)| features);
-        features.split([',', ' ']).any(|feature| feature == FEATURE)
+/// Packages of lines like `name v1.0.0 (folder)|feature,feature (*)` and what they have that is for tests.
+fn for_tests(tree: &str) -> Vec<(&str, &str)> {
+    let found = |line| {
+        let (package, features) = str::split_once(line, '|')?;
+        let mut features = features.split([',', ' ']);
+        let feature = features.find(|feature| FEATURES.contains(feature))?;
+        Some((package.split(' ').next()?, feature))
     };
-    let mut names: Vec<&str> =
-        tree.lines().filter(has).filter_map(|line| line.split(' ').next()).collect();
-    names.dedup();
-    names
+    let mut all: Vec<(&str, &str)> = tree.lines().filter_map(found).collect();
+    all.dedup();
+    all
 }
 
 #[cfg(test)]
@@ -36,14 +38,15 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_tree(tree: &str, expected: &[&str]) {
-        assert_eq!(with_failpoints(tree), expected, "{tree}");
+    fn check_tree(tree: &str, expected: &[(&str, &str)]) {
+        assert_eq!(for_tests(tree), expected, "{tree}");
     }
 
     #[test]
     fn only_a_feature_that_is_on_counts() {
         check_tree("proctor v0.1.0 (/x)|\nproctor-sys v0.1.0 (/x/failpoints)|\n", &[]);
-        check_tree("proctor-sys v0.1.0 (/x)|failpoints\n", &["proctor-sys"]);
-        check_tree("a v1.0.0|default,failpoints (*)\nb v1.0.0|std\n", &["a"]);
+        check_tree("proctor-sys v0.1.0 (/x)|failpoints\n", &[("proctor-sys", "failpoints")]);
+        check_tree("a v1.0.0|default,failpoints (*)\nb v1.0.0|std\n", &[("a", "failpoints")]);
+        check_tree("proctor-front v0.1.0 (/x)|fixtures\n", &[("proctor-front", "fixtures")]);
     }
 }

@@ -16,6 +16,7 @@ mod file;
 mod interpolate;
 mod keys;
 pub mod listen;
+pub mod mcp;
 mod own;
 mod problem;
 mod read;
@@ -40,6 +41,7 @@ pub use schema::schema;
 
 use self::problem::Place;
 use self::read::{Layer, Reader};
+use crate::hands::Assistants;
 use crate::name::ServiceName;
 use crate::spec::{Limit, LogSpec, RestartSpec, StopSpec};
 use crate::time::Millis;
@@ -79,6 +81,8 @@ pub struct ServiceDef {
     pub autostart: bool,
     /// Meant when no service is named.
     pub primary: bool,
+    /// What assistants may do with it.
+    pub assistants: Assistants,
     pub stop: StopSpec,
     pub restart: RestartSpec,
     pub logs: LogSpec,

@@ -4,7 +4,7 @@
 //! `,"hash":`, so that `sha256sum` is enough to check one. ASCII, so that no name can move a cursor or end a line.
 
 use crate::secrets::hide;
-use proctor_core::access::{Caller, Front, Principal, Role};
+use proctor_core::access::{Caller, ClientName, Front, Principal, Role};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
@@ -88,6 +88,9 @@ pub struct Call {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     pub front: Front,
+    /// The program that spoke for them, by its own word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     pub operation: String,
@@ -111,6 +114,7 @@ impl Call {
             name: None,
             role: None,
             front: caller.front,
+            client: caller.client.clone(),
             peer: caller.peer.map(|peer| peer.to_string()),
             operation: cut(operation),
             targets: fitting(targets.iter().map(|target| cut(&hide(target))), LONGEST_TARGETS),
@@ -226,9 +230,9 @@ mod tests {
     fn call(operation: &str, targets: &[&str]) -> Call {
         let id = TokenId("t1".into());
         let principal = Principal::Token { id, name: "ci".into(), role: Role::Operator };
-        let peer = Some("127.0.0.1:5000".parse().unwrap());
+        let caller = Caller::remote(principal, Front::Rest, "127.0.0.1:5000".parse().unwrap());
         let targets: Vec<String> = targets.iter().map(|it| (*it).to_owned()).collect();
-        Call::new(&Caller { principal, front: Front::Rest, peer }, operation, &targets)
+        Call::new(&caller, operation, &targets)
     }
 
     fn line(what: What) -> Line {
@@ -244,6 +248,16 @@ mod tests {
         assert_eq!(text, format!("{expected}\n"));
         let body = &expected[..expected.find(",\"hash\"").unwrap()];
         assert_eq!(hash, sha256(body.as_bytes()));
+    }
+
+    #[test]
+    fn the_program_that_speaks_for_somebody_is_named() {
+        let assistant = Caller::local(7).through(Front::Mcp, ClientName::parse("a\nb"));
+        let line = line(What::Intent(Call::new(&assistant, "service.stop", &[])));
+        let (text, _) = line.encode();
+        let said = r#""who":"local","uid":7,"front":"mcp","client":"a_b","operation":"#;
+        assert!(text.contains(said), "{text}");
+        assert_eq!(Line::decode(text.trim_end().as_bytes()).unwrap().0, line);
     }
 
     #[test]

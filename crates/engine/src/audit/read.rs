@@ -2,6 +2,7 @@
 
 use super::book::{Place, files};
 use super::line::{Call, Line, MAX_LINE, What};
+use proctor_core::access::ClientName;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -15,7 +16,7 @@ pub struct AuditQuery {
     pub operation: Option<String>,
     /// A service or other target.
     pub target: Option<String>,
-    /// The name or id of a token, a uid, `local`, `token` or `anonymous`.
+    /// The name or id of a token, a uid, the name of a program, `local`, `token` or `anonymous`.
     pub who: Option<String>,
     /// What it ended with: `ok` or the code of an error; `unfinished`.
     pub code: Option<String>,
@@ -139,10 +140,9 @@ fn fits(entry: &AuditEntry, query: &AuditQuery) -> bool {
     };
     let is_who = |wanted: &String| {
         let uid = call.uid.map(|uid| uid.to_string());
-        [Some(&call.who), call.name.as_ref(), call.token.as_ref(), uid.as_ref()]
-            .into_iter()
-            .flatten()
-            .any(|who| who == wanted)
+        let client = call.client.as_ref().map(ClientName::as_str);
+        let names = [call.name.as_deref(), call.token.as_deref(), uid.as_deref(), client];
+        call.who == *wanted || names.into_iter().flatten().any(|who| who == wanted)
     };
     query.operation.as_ref().is_none_or(|wanted| *wanted == call.operation)
         && query.target.as_ref().is_none_or(|wanted| call.targets.contains(wanted))

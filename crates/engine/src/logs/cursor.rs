@@ -2,7 +2,9 @@
 //! understand.
 //!
 //! Its bytes are a version, the positions and a checksum, in base64 that may stand in a URL. A position
-//! names a segment by number, so rotation, restarts and new segments do not change what it means.
+//! names a segment by number, so rotation, restarts and new segments do not change what it means. Callers keep
+//! many of them and some pay for each byte, so a stream without output takes one byte; the first version, which
+//! took eight, is still understood.
 
 use super::folder::Seen;
 use crate::error::EngineError;
@@ -10,10 +12,18 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proctor_core::logindex::Stream;
 use proctor_core::name::ServiceName;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// First byte of every cursor; a change of the layout changes it.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// Bytes of the checksum that are sent: one in sixteen million wrong copies is taken for a right one.
+const SUM: usize = 3;
+
+/// The first version, with all bytes of its checksum.
+const FIRST_VERSION: u8 = 1;
+const FIRST_SUM: usize = 4;
 
 /// Longest text that is looked at: the positions of ten thousand services with long names.
 const MAX_TEXT: usize = 2 * 1024 * 1024;
@@ -60,7 +70,7 @@ impl Place {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Position {
     pub(super) place: Place,
     /// How far the stream was written at that time; `None`: exactly to the place.
@@ -82,9 +92,40 @@ impl Position {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Cursor {
     pub(super) services: Vec<(ServiceName, [Position; 2])>,
+    /// So many lines are still to be shown, because of one that matched.
+    pub(super) context: u32,
+}
+
+/// A position as it is sent.
+#[derive(Serialize, Deserialize)]
+enum Sent {
+    /// There was no segment yet.
+    Nothing,
+    All(Place),
+    Some(Place, Seen),
+}
+
+impl From<Position> for Sent {
+    fn from(position: Position) -> Sent {
+        match position.seen {
+            None if position == Position::default() => Sent::Nothing,
+            None => Sent::All(position.place),
+            Some(seen) => Sent::Some(position.place, seen),
+        }
+    }
+}
+
+impl From<Sent> for Position {
+    fn from(sent: Sent) -> Position {
+        match sent {
+            Sent::Nothing => Position::default(),
+            Sent::All(place) => Position { place, seen: None },
+            Sent::Some(place, seen) => Position::new(place, seen),
+        }
+    }
 }
 
 impl Cursor {
@@ -94,9 +135,12 @@ impl Cursor {
     }
 
     pub(super) fn encode(&self) -> String {
-        let mut bytes = postcard::to_extend(self, vec![VERSION])
+        let sent: Vec<(&ServiceName, [Sent; 2])> =
+            self.services.iter().map(|(name, at)| (name, at.map(Sent::from))).collect();
+        let mut bytes = postcard::to_extend(&(self.context, sent), vec![VERSION])
             .expect("numbers and names always have a form, and a vector always has room");
-        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        let sum = crc32fast::hash(&bytes).to_le_bytes();
+        bytes.extend(&sum[..SUM]);
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
@@ -108,11 +152,28 @@ impl Cursor {
 
 fn parse(text: &str) -> Option<Cursor> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-    let (bytes, sum) = bytes.split_last_chunk::<4>()?;
-    if crc32fast::hash(bytes) != u32::from_le_bytes(*sum) {
+    match *bytes.first()? {
+        VERSION => {
+            let (context, sent): (u32, Vec<(ServiceName, [Sent; 2])>) = checked(&bytes, SUM)?;
+            let services = sent.into_iter().map(|(name, at)| (name, at.map(Position::from)));
+            Some(Cursor { services: services.collect(), context })
+        }
+        FIRST_VERSION => {
+            let first: Vec<(ServiceName, [Position; 2])> = checked(&bytes, FIRST_SUM)?;
+            let plain = |at: Position| Position::new(at.place, at.seen());
+            let services = first.into_iter().map(|(name, at)| (name, at.map(plain)));
+            Some(Cursor { services: services.collect(), context: 0 })
+        }
+        _ => None,
+    }
+}
+
+/// What stands between the version and a checksum of so many bytes.
+fn checked<T: DeserializeOwned>(bytes: &[u8], sum: usize) -> Option<T> {
+    let (bytes, found) = bytes.split_at_checked(bytes.len().checked_sub(sum)?)?;
+    if crc32fast::hash(bytes).to_le_bytes().get(..sum) != Some(found) {
         return None;
     }
-    let (version, rest) = bytes.split_first()?;
-    let (cursor, left) = postcard::take_from_bytes::<Cursor>(rest).ok()?;
-    (*version == VERSION && left.is_empty()).then_some(cursor)
+    let (value, left) = postcard::take_from_bytes::<T>(bytes.get(1..)?).ok()?;
+    left.is_empty().then_some(value)
 }

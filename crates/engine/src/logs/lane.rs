@@ -7,9 +7,10 @@ use super::cursor::{Line, Place, Position};
 use super::filter::Filter;
 use super::folder::{Folder, Seen};
 use super::index::Record;
+use super::piece::{End, judge};
 use super::segment::{Segment, Stamp};
 use super::{HELD_BACK, MAX_LINE, Scan};
-use crate::api::LogWhat;
+use crate::api::{LogLine, LogWhat};
 use crate::error::EngineError;
 use proctor_core::logindex::{Mark, Stream};
 use proctor_core::name::RunId;
@@ -34,13 +35,17 @@ pub(super) struct Lane {
     carried: RunId,
     /// The line at `at` lost its continuation with a segment; only while a step is made.
     torn: bool,
+    /// Bytes of lines that were not shown.
+    pub(super) passed: u64,
+    /// Items that were taken and not delivered; the place stays before them.
+    held: usize,
 }
 
 /// The next item of a lane, and where the lane is once it is delivered.
 pub(super) struct Head {
     pub(super) stamp: Stamp,
     pub(super) what: LogWhat,
-    after: Place,
+    pub(super) after: Place,
 }
 
 /// The order of the merged log: time, run, stream, and the order in which services were asked for.
@@ -104,6 +109,8 @@ impl Lane {
             stamp: None,
             carried: RunId::NONE,
             torn: false,
+            passed: 0,
+            held: 0,
         }
     }
 
@@ -135,6 +142,17 @@ impl Lane {
         self.place = head.after;
     }
 
+    /// The item that [`Lane::next`] returned is delivered later, or read again.
+    pub(super) fn hold(&mut self) {
+        self.held += 1;
+    }
+
+    /// The oldest item that is held was delivered.
+    pub(super) fn release(&mut self, head: &Head) {
+        self.held -= 1;
+        self.delivered(head);
+    }
+
     pub(super) fn next(&mut self, filter: &Filter, scan: &mut Scan) -> Result<Step, EngineError> {
         loop {
             if scan.spent() {
@@ -142,6 +160,7 @@ impl Lane {
             }
             match self.advance(filter, scan)? {
                 Found::Item(head) => return Ok(Step::Item(head)),
+                Found::Passed if self.held > 0 => {}
                 Found::Passed => self.place = self.at,
                 Found::End => return Ok(Step::End),
             }
@@ -217,7 +236,7 @@ impl Lane {
             }
         };
         self.open = Some(segment);
-        if !self.torn {
+        if !self.torn && self.held == 0 {
             self.place = self.at;
         }
         Ok(())
@@ -239,7 +258,7 @@ impl Lane {
         if !shown {
             return Ok(Found::Passed);
         }
-        let what = LogWhat::Line { bytes: Vec::new(), cut: false };
+        let what = LogWhat::Line(LogLine::default());
         Ok(Found::Item(Head { stamp: self.stamp(scan)?, what, after }))
     }
 
@@ -315,11 +334,14 @@ impl Lane {
                     carried.extend_from_slice(here);
                     &carried
                 };
-                let cut = matches!(reach, Reach::Full);
-                let (line, what) = judge(filter, begin.line, stamp, whole, cut);
+                let end = if matches!(reach, Reach::Full) { End::Full } else { End::Here };
+                let (line, what) = judge(filter, begin.line, stamp, whole, end);
+                let passed = if what.is_none() { whole.len() } else { 0 };
+                self.passed += passed as u64;
                 let skip = count as u64 + u64::from(matches!(reach, Reach::Newline));
                 let after = self.walk(Place { offset: from.offset + skip, line, ..from }, scan)?;
-                return Ok(self.found(stamp, what, after));
+                let found = self.found(stamp, what, after);
+                return self.without_rest(found, filter, scan);
             }
             carried.extend_from_slice(here);
             from = self.walk(Place { offset: from.offset + count as u64, ..from }, scan)?;
@@ -327,7 +349,7 @@ impl Lane {
             match self.cross(scan)? {
                 Crossing::Joined => from = Place::start_of(self.segment().number),
                 Crossing::Broken => {
-                    let (line, what) = judge(filter, begin.line, stamp, &carried, false);
+                    let (line, what) = judge(filter, begin.line, stamp, &carried, End::Here);
                     let after = Place { line, ..Place::start_of(self.segment().number) };
                     return Ok(self.found(stamp, what, after));
                 }
@@ -347,12 +369,15 @@ impl Lane {
         after: Place,
         scan: &mut Scan,
     ) -> Result<Found, EngineError> {
-        let cut = !self.is_finished(run, scan)?;
-        let (line, what) = judge(filter, self.at.line, stamp, text, cut);
-        let held = if filter.following { text.len() < HELD_BACK } else { what.is_none() };
-        if cut && held {
+        let end = if self.is_finished(run, scan)? { End::Here } else { End::Open };
+        let (line, what) = judge(filter, self.at.line, stamp, text, end);
+        let shown = matches!(&what, Some(LogWhat::Line(line)) if !line.context);
+        let held = if filter.following { text.len() < HELD_BACK } else { !shown };
+        let skipped = self.at.line == Line::Skipped;
+        if end == End::Open && held && !skipped {
             return Ok(Found::End);
         }
+        self.passed += if skipped { text.len() as u64 } else { 0 };
         Ok(self.found(stamp, what, Place { line, ..after }))
     }
 
@@ -435,17 +460,4 @@ impl Lane {
         let number = self.segment().number;
         Ok(over && self.segment().is_unchanged()? && !self.folder.has_next(self.stream, number))
     }
-}
-
-/// What to show of a piece, and what becomes of the rest of its line.
-fn judge(
-    filter: &Filter,
-    line: Line,
-    stamp: Stamp,
-    piece: &[u8],
-    cut: bool,
-) -> (Line, Option<LogWhat>) {
-    let rest = filter.judge(line, stamp.wall, piece);
-    let what = (rest == Line::Shown).then(|| LogWhat::Line { bytes: piece.to_vec(), cut });
-    (if cut { rest } else { Line::Start }, what)
 }

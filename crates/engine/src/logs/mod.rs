@@ -5,8 +5,8 @@
 //! the disk and belong into `spawn_blocking`; only [`Watch`] is for async code.
 //!
 //! How a page comes to be: a `folder` is listed, each of its streams becomes a `lane` that reads lines
-//! and marks forward from a place, `start` and `tail` choose that place, and `page` merges
-//! the lanes by time until the page is full. What each lane has delivered is the `cursor`.
+//! and marks forward from a place, `start` and `tail` choose that place, `page` merges the lanes by time, and
+//! `gather` takes what is wanted until the page is full. What each lane has delivered is the `cursor`.
 //!
 //! What a reader may rely on:
 //! - Bytes are exact. A line ends at its newline (taken off), where a run starts or ends, where bytes were
@@ -15,11 +15,16 @@
 //!   time, then run, then stdout before stderr.
 //! - A line longer than `MAX_LINE` comes in pieces. Every piece but the last is `cut`, and a last piece
 //!   always follows, if need be an empty one. Each piece carries the time of its own first byte. A search
-//!   looks at one piece at a time and shows the line from the first piece that matches.
+//!   looks at one piece at a time and shows the line from the first piece that matches; an inverted one looks at the
+//!   first piece only.
 //! - Text without a newline yet: a read without a cursor delivers it (`cut`, unless its run is
 //!   over) and its rest comes as the next piece; a read with a cursor holds it back until its newline, the end of
 //!   its run, or `HELD_BACK` bytes, so that a follower sees whole lines. Text that a search does
 //!   not match is held back in both, because its rest may match.
+//! - With `max_line` a line is never in pieces: its beginning is shown, with how much is left out, and the next item is
+//!   another line. The same, at `MAX_LINE`, with `fold` and `context`, which are about whole lines.
+//! - What is near a match is counted in the merged log. Lines that wait for a match to follow are not delivered: the
+//!   cursor is before them. Lines that are still to be shown after a match are counted in the cursor.
 //! - `since` and `until` include their moments and are found by bisecting the index. Where the clock
 //!   jumped backwards, a stream may thus begin or end at either side of the jump.
 //! - A page may be empty and still say `more`, when `SCANNED` bytes held nothing to show.
@@ -30,10 +35,14 @@
 
 mod cursor;
 mod filter;
+mod fold;
 mod folder;
+mod gather;
 mod index;
 mod lane;
 mod page;
+mod piece;
+pub(crate) mod query;
 mod segment;
 mod start;
 mod tail;
@@ -77,6 +86,13 @@ pub(crate) fn read(logs: &Path, query: &LogQuery) -> Result<LogPage, EngineError
 /// The same cursor, understood and written anew.
 pub(crate) fn cursor_again(text: &str) -> Result<String, EngineError> {
     Ok(cursor::Cursor::decode(text)?.encode())
+}
+
+/// The cursor of an earlier page, for one of its services alone.
+pub(crate) fn cursor_for(text: &str, service: &ServiceName) -> Result<String, EngineError> {
+    let mut cursor = cursor::Cursor::decode(text)?;
+    cursor.services.retain(|(name, _)| name == service);
+    Ok(cursor.encode())
 }
 
 /// Remove the logs of a service; having none is success.

@@ -1,15 +1,16 @@
 //! One page: the lanes of all services, merged by time until the page is full.
 
+use super::Scan;
 use super::cursor::{Cursor, Place};
 use super::filter::Filter;
 use super::folder::Folder;
+use super::gather::Gather;
 use super::lane::{Head, Key, Lane, Step};
-use super::tail::{self, Lead};
-use super::{PAGE_ITEMS, Scan};
-use crate::api::{LogItem, LogPage, LogQuery, LogWhat};
+use super::tail;
+use crate::api::{LogPage, LogQuery};
 use crate::error::EngineError;
 use proctor_core::logindex::Stream;
-use proctor_core::name::ServiceName;
+use proctor_core::name::{RunId, ServiceName};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::path::Path;
@@ -30,27 +31,60 @@ pub(super) fn read(logs: &Path, query: &LogQuery, scan: &mut Scan) -> Result<Log
     for lane in &mut lanes {
         let position =
             cursor.as_ref().map(|cursor| cursor.position(services[lane.service], lane.stream));
-        floors.push(begin(lane, query, &filter, position, scan)?);
+        let name = services[lane.service];
+        floors.push(begin(lane, (query, name), &filter, position, scan)?);
     }
-    let lead = match query.tail {
-        Some(wanted) if cursor.is_none() => {
-            tail::place(&mut lanes, &floors, wanted, &filter, scan)?
-        }
-        Some(_) | None => Lead::default(),
-    };
+    let mut gather = Gather::new(query, &services);
+    match (query.tail, &cursor) {
+        (Some(wanted), None) => last(&mut lanes, &floors, wanted, &filter, &mut gather, scan)?,
+        (_, Some(cursor)) if filter.context => gather.go_on(cursor.context),
+        (_, Some(_)) | (None, None) => {}
+    }
     scan.begin_page();
     let active = floors.iter().enumerate().filter(|(_, floor)| floor.is_some()).map(|(at, _)| at);
     let mut merge = Merge { heap: BinaryHeap::new(), heads: Vec::new(), waiting: active.collect() };
     merge.heads.resize_with(lanes.len(), || None);
-    let (items, more) = fill(&mut merge, &mut lanes, &services, (query, &filter), lead, scan)?;
-    Ok(LogPage { items, cursor: cursor_of(&services, &lanes).encode(), more })
+    let more = fill(&mut merge, &mut lanes, &filter, &mut gather, scan)?;
+    let mut cursor = cursor_of(&services, &lanes);
+    cursor.context = gather.owed();
+    let (items, truncated) = gather.into_items();
+    Ok(LogPage { items, cursor: cursor.encode(), more, truncated })
+}
+
+/// Put the lanes at the last `wanted` lines, and before those where what is near them is wanted, too.
+fn last(
+    lanes: &mut [Lane],
+    floors: &[Option<Place>],
+    wanted: usize,
+    filter: &Filter,
+    gather: &mut Gather<'_>,
+    scan: &mut Scan,
+) -> Result<(), EngineError> {
+    let lead = tail::place(lanes, floors, wanted, &filter.without_context(), scan)?;
+    let Some((wall, ..)) = lead.first.filter(|_| filter.context) else {
+        gather.leave_out(lead, Vec::new());
+        return Ok(());
+    };
+    let starts: Vec<Place> = lanes.iter().map(Lane::place).collect();
+    let everything = filter.without_search();
+    for (at, lane) in lanes.iter_mut().enumerate().filter(|(at, _)| floors[*at].is_some()) {
+        let end = lane.end;
+        let near = lane.find(|before| before < wall, scan)?;
+        let found = lead.lanes.contains(&at) && starts[at].order() < near.order();
+        lane.end = Some(if found { starts[at] } else { near });
+        let one = std::slice::from_mut(lane);
+        tail::place(one, &floors[at..=at], gather.context, &everything, scan)?;
+        lane.end = end;
+    }
+    gather.leave_out(lead, starts);
+    Ok(())
 }
 
 /// Put a lane where the query begins. `None`: there is nothing to read in it.
 /// `position` is the cursor's, `Some(None)` if a cursor does not know this lane.
 fn begin(
     lane: &mut Lane,
-    query: &LogQuery,
+    (query, name): (&LogQuery, &ServiceName),
     filter: &Filter,
     position: Option<Option<super::cursor::Position>>,
     scan: &mut Scan,
@@ -66,15 +100,26 @@ fn begin(
         lane.jump(if wanted { place } else { lane.end_place(scan)? });
         return Ok(None);
     }
+    let runs = query.runs.get(name);
+    if let Some(runs) = runs {
+        place = later(place, lane.find_run(*runs.start(), scan)?);
+    }
     if let Some(since) = filter.since {
-        let floor = lane.find(|wall| wall < since, scan)?;
-        place = if floor.order() > place.order() { floor } else { place };
+        place = later(place, lane.find(|wall| wall < since, scan)?);
     }
     if let Some(until) = filter.until {
         lane.end = Some(lane.find(|wall| wall <= until, scan)?);
     }
+    if let Some(next) = runs.and_then(|runs| runs.end().0.checked_add(1)) {
+        let end = lane.find_run(RunId(next), scan)?;
+        lane.end = lane.end.filter(|until| until.order() < end.order()).or(Some(end));
+    }
     lane.jump(place);
     Ok(Some(place))
+}
+
+fn later(one: Place, other: Place) -> Place {
+    if other.order() > one.order() { other } else { one }
 }
 
 /// The next item of each lane, the earliest on top.
@@ -107,8 +152,9 @@ impl Merge {
         Ok(true)
     }
 
-    fn peek(&self) -> Option<&Head> {
-        self.heap.peek().and_then(|Reverse((_, at))| self.heads[*at].as_ref())
+    fn peek(&self) -> Option<(usize, &Head)> {
+        let Reverse((_, at)) = self.heap.peek()?;
+        self.heads[*at].as_ref().map(|head| (*at, head))
     }
 
     fn pop(&mut self) -> Option<(usize, Head)> {
@@ -118,51 +164,30 @@ impl Merge {
     }
 }
 
-/// The items of the page, and whether there are more.
+/// Fill the page; true if there is more.
 fn fill(
     merge: &mut Merge,
     lanes: &mut [Lane],
-    services: &[&ServiceName],
-    (query, filter): (&LogQuery, &Filter),
-    mut lead: Lead,
+    filter: &Filter,
+    gather: &mut Gather<'_>,
     scan: &mut Scan,
-) -> Result<(Vec<LogItem>, bool), EngineError> {
-    let mut items = Vec::new();
-    let mut bytes = 0;
+) -> Result<bool, EngineError> {
     loop {
         if !merge.refill(lanes, filter, scan)? {
-            return Ok((items, true));
+            return Ok(true);
         }
-        let Some(next) = merge.peek() else { return Ok((items, false)) };
-        let size = content(next);
-        if items.len() >= PAGE_ITEMS || !items.is_empty() && bytes + size > query.max_bytes {
-            return Ok((items, true));
+        let Some(next) = merge.peek() else { return Ok(false) };
+        if gather.is_full(lanes, next) {
+            return Ok(true);
         }
-        let Some((at, head)) = merge.pop() else { return Ok((items, false)) };
-        lanes[at].delivered(&head);
-        if lead.drops(head.is_line()) {
-            continue;
-        }
-        bytes += size;
-        items.push(LogItem {
-            service: services[lanes[at].service].clone(),
-            stream: lanes[at].stream,
-            wall: head.stamp.wall,
-            run: head.stamp.run,
-            what: head.what,
-        });
-    }
-}
-
-fn content(head: &Head) -> usize {
-    match &head.what {
-        LogWhat::Line { bytes, .. } => bytes.len(),
-        LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_) => 0,
+        let Some((at, head)) = merge.pop() else { return Ok(false) };
+        gather.take(lanes, at, head);
     }
 }
 
 fn cursor_of(services: &[&ServiceName], lanes: &[Lane]) -> Cursor {
     let (pairs, _none) = lanes.as_chunks::<2>();
     let positions = pairs.iter().map(|pair| pair.each_ref().map(Lane::position));
-    Cursor { services: services.iter().map(|name| (*name).clone()).zip(positions).collect() }
+    let services = services.iter().map(|name| (*name).clone()).zip(positions).collect();
+    Cursor { services, context: 0 }
 }

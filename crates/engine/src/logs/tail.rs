@@ -22,11 +22,15 @@ const FIRST_WINDOW: u64 = 8 * 1024;
 const GROWTH: u64 = 4;
 
 /// What to leave out at the beginning of the merged lanes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Lead {
     pub(super) lines: usize,
     /// Also the marks before the first line.
     pub(super) marks: bool,
+    /// The order of the first line that was found.
+    pub(super) first: Option<Key>,
+    /// The lanes in which lines were found.
+    pub(super) lanes: Vec<usize>,
 }
 
 impl Lead {
@@ -92,14 +96,24 @@ pub(super) fn place(
     }
     let threshold = threshold(&windows, wanted);
     let mut found = 0;
+    let (mut first, mut with_lines) = (None, Vec::new());
     for window in &mut windows {
         window.drop_before(threshold);
         found += window.lines.len();
+        if let Some((earliest, _)) = window.lines.front() {
+            first = Some(first.map_or(*earliest, |first: Key| first.min(*earliest)));
+            with_lines.push(window.lane);
+        }
         let lane = &mut lanes[window.lane];
         lane.end = window.ceiling;
         lane.jump(window.start);
     }
-    Ok(Lead { lines: found.saturating_sub(wanted), marks: found >= wanted })
+    Ok(Lead {
+        lines: found.saturating_sub(wanted),
+        marks: found >= wanted,
+        first,
+        lanes: with_lines,
+    })
 }
 
 /// The order of the `wanted`-th line from the end; `None`: fewer were found.
@@ -160,6 +174,7 @@ impl Window {
         }
         let enough = (wanted as u64 + 1) * MAX_LINE as u64;
         if filter.grep.is_none()
+            && filter.clip.is_none()
             && from.line == Line::Skipped
             && self.size >= enough
             && !self.complete

@@ -7,9 +7,10 @@ use crate::paint::paint;
 use clap::{ArgMatches, Args, FromArgMatches};
 use jiff::tz::TimeZone;
 use proctor_ops::error::{Code, OpError};
+use proctor_ops::lines::{Item, Kind, StreamWord};
 use proctor_ops::moment;
 use proctor_ops::operations::list;
-use proctor_ops::operations::logs::{Item, Kind, Output, StreamWord};
+use proctor_ops::operations::logs::Output;
 use proctor_ops::show::Style;
 use proctor_ops::show::harmless::{Colours, harmless_line};
 use proctor_ops::status::ServiceStatus;
@@ -39,6 +40,11 @@ pub(crate) fn logs(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let entry =
         find("log.read").ok_or_else(|| OpError::new(Code::Internal, "no operation log.read"))?;
     let mut input = operate::input(entry, arguments)?;
+    let once = input.get("max_bytes").is_some() && !options.follow;
+    if session.terminal.json && once {
+        let answer = session.call("log.read", &input)?;
+        return session.terminal.answer(entry, &answer);
+    }
     if session.terminal.json && !options.follow {
         return as_document(session, input);
     }
@@ -47,6 +53,10 @@ pub(crate) fn logs(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     loop {
         let page = read(session, &input)?;
         view.show(&page.items)?;
+        if once {
+            say_what_is_missing(session.terminal, &page);
+            return Ok(0);
+        }
         go_on(&mut input, &page.cursor);
         if !page.more {
             if !options.follow {
@@ -66,6 +76,16 @@ pub(crate) fn page(answer: Value) -> Result<Output, Failure> {
     page.map_err(|error| {
         OpError::new(Code::Internal, format!("a page that cannot be read: {error}")).into()
     })
+}
+
+/// Of one page that may be all that is wanted.
+fn say_what_is_missing(terminal: &Terminal, page: &Output) {
+    if page.truncated {
+        terminal.note("older lines were left out: a larger --max-bytes shows more");
+    }
+    if page.more {
+        terminal.note(&format!("more is there: go on with --cursor {}", page.cursor));
+    }
 }
 
 /// The services that will be shown, as far as they are known: their names decide how wide a prefix is.
@@ -213,6 +233,10 @@ impl View {
             let text = item.line();
             let colours = if self.colour { Colours::Keep } else { Colours::Strip };
             line.push_str(&harmless_line(&String::from_utf8_lossy(&text), colours));
+            let remark = item.remark();
+            if !remark.is_empty() {
+                style(Style::Dim, &remark, &mut line);
+            }
             self.open = item.cut;
             if !item.cut {
                 line.push('\n');
@@ -291,6 +315,10 @@ mod tests {
             text: Some(text.into()),
             bytes: None,
             cut: false,
+            left_out: None,
+            context: false,
+            repeated: None,
+            last_at: None,
             dropped: Some(2048),
         }
     }
@@ -355,6 +383,13 @@ mod tests {
             &[first, item("web", Kind::Started, "")],
             "ab\\x1b[2J\n── web started, 14:05:03 ──\n",
         );
+    }
+
+    #[test]
+    fn what_is_not_shown_of_a_line_is_said_behind_it() {
+        let mut line = item("web", Kind::Line, "tick");
+        (line.left_out, line.repeated) = (Some(2048), Some(3));
+        check(Some("web"), false, false, &[line], "tick… (2.0 KiB more) (×3)\n");
     }
 
     #[test]

@@ -7,8 +7,11 @@
 mod caller;
 mod daemon;
 mod events;
+mod home;
+mod install;
 mod interrupt;
 mod logs;
+mod mcp;
 mod operate;
 mod plain;
 mod progress;
@@ -19,8 +22,13 @@ mod terminal;
 mod tree;
 mod up;
 
+use crate::client::Client;
+pub(crate) use caller::fill as fill_caller;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
+pub use install::reference as clients;
+#[doc(hidden)]
+pub use install::rewritten;
 use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
@@ -29,12 +37,13 @@ pub use reference::reference;
 use session::Session;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use terminal::Terminal;
 
 /// How Proctor itself is started; `main` knows.
-pub trait Launch {
+pub trait Launch: Sync {
     /// Start it, and return the keeper's pid when it answers. In the foreground: become it, and return when it ended.
     fn launch(&self, home: &Home, how: &Launching) -> Result<u32, String>;
 }
@@ -77,7 +86,7 @@ impl From<io::Error> for Failure {
 pub(crate) type Ended = Result<u8, Failure>;
 
 /// Run the command that this process was called with.
-pub fn main(launch: &dyn Launch) -> ExitCode {
+pub fn main(launch: &'static dyn Launch) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(code) = plain::answered(&words) {
         return code;
@@ -98,14 +107,20 @@ pub fn main(launch: &dyn Launch) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn run(matches: &ArgMatches, terminal: &Terminal, launch: &dyn Launch) -> Ended {
+fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -> Ended {
     let Some((word, arguments)) = matches.subcommand() else {
         return Err(OpError::bad_input("which command?").into());
     };
-    if word == "completions" {
-        return tree::completions(arguments, terminal);
+    match (word, arguments.subcommand()) {
+        ("completions", _) => return tree::completions(arguments, terminal),
+        ("mcp", Some(("install", inner))) => {
+            mcp::alone(arguments)?;
+            return install::install(matches, inner, terminal);
+        }
+        ("mcp", _) => return mcp::mcp(home::home(matches.get_one("home"))?, launch, arguments),
+        _ => {}
     }
-    let mut session = Session::new(home(matches.get_one::<PathBuf>("home"))?, launch, terminal);
+    let mut session = Session::new(home::home(matches.get_one("home"))?, launch, terminal);
     match (word, arguments.subcommand()) {
         ("up", _) => up::up(&mut session, arguments),
         ("events", _) => events::events(&mut session, arguments),
@@ -121,36 +136,25 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &dyn Launch) -> Ended 
     }
 }
 
+/// A connection to the daemon of a home, which is started if none runs and `launches`. Says nothing: nobody reads it.
+pub(crate) fn reach(
+    home: Home,
+    launch: &dyn Launch,
+    launches: bool,
+) -> Result<UnixStream, OpError> {
+    let terminal = Terminal::silent();
+    let client = Session::new(home, launch, &terminal).take(launches);
+    client.map(Client::into_stream).map_err(|failure| match failure {
+        Failure::Op(error) => error,
+        Failure::Pipe => OpError::new(Code::Unavailable, "cannot reach Proctor"),
+    })
+}
+
 fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) -> Ended {
     let entry = table::TABLE.iter().find(|entry| entry.meta.cli == words);
     let entry =
         entry.ok_or_else(|| OpError::new(Code::Internal, "a command without an operation"))?;
     operate::operate(session, entry, arguments)
-}
-
-/// `--home`, `PROCTOR_HOME`, or where this user's Proctor lives.
-fn home(given: Option<&PathBuf>) -> Result<Home, OpError> {
-    let explicit = given
-        .cloned()
-        .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
-    let explicit =
-        explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
-            OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))
-        })?;
-    let uid = rustix::process::geteuid().as_raw();
-    let home =
-        Home::locate(explicit.as_deref(), uid, &|name| std::env::var_os(name).map(PathBuf::from))
-            .ok_or_else(|| {
-            OpError::bad_input("no home for Proctor").help("set HOME, or give --home DIR")
-        })?;
-    // The path is handed on as text. A near miss would be another folder.
-    for path in [&home.state, &home.runtime] {
-        if path.to_str().is_none() {
-            let message = format!("{} is not UTF-8 text", path.display());
-            return Err(OpError::bad_input(message).help("give --home DIR with a name that is"));
-        }
-    }
-    Ok(home)
 }
 
 /// Help is an answer, everything else that clap has to say is a mistake in the command line.

@@ -26,7 +26,7 @@ pub(crate) fn answered(words: &[OsString]) -> Option<ExitCode> {
     let plain = Plain::of(words)?;
     let terminal = Terminal::usual();
     let look = terminal.look(plain.entry)?;
-    let home = super::home(plain.home.as_ref()).ok()?;
+    let home = super::home::usual(plain.home.as_ref()).ok()?;
     let mut client = Client::connect_at_once(&home)?;
     let code = match client.text(&plain.request(look), plain.entry.meta.timeout + MARGIN) {
         Ok((text, verdict)) => terminal.text(&text, verdict),
@@ -126,9 +126,10 @@ mod tests {
         assert_eq!(found.entry.meta.cli, [word], "{line}");
         let look = Look { width: Some(80), colour: true, bytes: true };
         let request = found.request(look);
-        let (op, input, page) = Request::parse(request.trim_end().as_bytes()).unwrap().owned();
+        let Request { op, input, page, .. } =
+            Request::parse(request.trim_end().as_bytes()).unwrap().owned();
         assert_eq!(op, found.entry.meta.name, "{line}");
-        assert_eq!(input, found.entry.input(arguments).unwrap(), "{line}");
+        assert_eq!(*input, found.entry.input(arguments).unwrap(), "{line}");
         assert_eq!(page, Some(look), "{line}");
     }
 

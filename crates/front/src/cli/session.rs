@@ -3,7 +3,7 @@
 use super::terminal::Terminal;
 use super::{Failure, Launch, Launching};
 use crate::client::{CallError, Client};
-use crate::protocol::{Look, Shown};
+use crate::protocol::{Look, Shown, Voice};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Effect, Meta};
@@ -30,6 +30,8 @@ pub(crate) struct Session<'a> {
     launch: &'a dyn Launch,
     /// How, if this command has to start it.
     pub(crate) launching: Launching,
+    /// Who speaks for the user, if not they themselves.
+    pub(crate) voice: Option<Voice>,
     client: Option<Client>,
     /// This command started Proctor.
     pub(crate) launched: bool,
@@ -38,7 +40,7 @@ pub(crate) struct Session<'a> {
 impl<'a> Session<'a> {
     pub(crate) fn new(home: Home, launch: &'a dyn Launch, terminal: &'a Terminal) -> Session<'a> {
         let launching = Launching::default();
-        Session { home, terminal, launch, launching, client: None, launched: false }
+        Session { home, terminal, launch, launching, voice: None, client: None, launched: false }
     }
 
     /// Ask, starting Proctor if that is what the operation wants. A question is asked twice if the
@@ -118,7 +120,7 @@ impl<'a> Session<'a> {
         loop {
             let found = Client::connect(&self.home)?;
             if found.is_some() || !self.left_behind() || Instant::now() >= give_up {
-                return Ok(found);
+                return Ok(found.map(|client| client.spoken_by(self.voice.clone())));
             }
             std::thread::park_timeout(TAKEOVER_PAUSE);
         }
@@ -178,7 +180,7 @@ fn meta(op: &str) -> Result<&'static Meta, OpError> {
 }
 
 /// There is a run's output: `services/NAME/ID.out` in the runtime folder.
-fn has_runs(home: &Home) -> bool {
+pub(crate) fn has_runs(home: &Home) -> bool {
     let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries(&home.services())
         .flat_map(|service| entries(&service.path()).collect::<Vec<_>>())

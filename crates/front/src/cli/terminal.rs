@@ -48,6 +48,11 @@ impl Terminal {
         Terminal { json: false, quiet: false, colour: Colour::find(false) }
     }
 
+    /// One that shows nothing.
+    pub(crate) fn silent() -> Terminal {
+        Terminal { json: false, quiet: true, colour: Colour { stdout: false, stderr: false } }
+    }
+
     /// Show an answer; returns the exit code it deserves.
     pub(crate) fn answer(&self, entry: &Entry, answer: &Value) -> Result<u8, Failure> {
         let mut page = Page::new(TimeZone::system);

@@ -1,7 +1,7 @@
 //! The tree of commands: the table's operations, and what only a command line has.
 
 use super::terminal::Terminal;
-use super::{Ended, logs, run};
+use super::{Ended, logs, mcp, run};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, ValueHint, value_parser};
 use clap_complete::Shell;
 use proctor_core::config::listen::Port;
@@ -56,7 +56,10 @@ pub(crate) fn command() -> Command {
         }
     }
     let nouns = NOUNS.iter().map(|(noun, about, example)| group(noun, about, example));
-    root.subcommands(nouns).subcommand(run::command()).subcommand(shells())
+    root.subcommands(nouns)
+        .subcommand(run::command())
+        .subcommand(mcp::command())
+        .subcommand(shells())
 }
 
 fn group(noun: &'static str, about: &'static str, example: &'static str) -> Command {

@@ -30,23 +30,7 @@ pub(super) async fn object(
     body: Body,
     most: usize,
 ) -> Result<Map<String, Value>, Refusal> {
-    let (most, all) = match principal {
-        Principal::Anonymous | Principal::Stranger => {
-            (most.min(MOST_OF_NAMELESS), &shared.nameless_bodies)
-        }
-        Principal::Token { role: Role::Viewer | Role::Operator, .. } => {
-            (most.min(MOST_OF_OTHERS), &shared.bodies)
-        }
-        Principal::Local { .. } | Principal::Token { role: Role::Admin, .. } => {
-            (most, &shared.bodies)
-        }
-    };
-    let mut room = Room::new(Arc::clone(all), 0);
-    let collected = tokio::time::timeout(BODY_WITHIN, collect(body, most, &mut room)).await;
-    let bytes = collected.unwrap_or_else(|_| {
-        let error = OpError::bad_input("the body did not arrive in time");
-        Err(Refusal::with(StatusCode::REQUEST_TIMEOUT, error))
-    })?;
+    let bytes = bytes(shared, principal, body, most).await?;
     if bytes.is_empty() {
         return Ok(Map::new());
     }
@@ -60,6 +44,32 @@ pub(super) async fn object(
         Ok(_) => Err(Refusal::bad_input("the body is JSON, but no object")),
         Err(error) => Err(Refusal::bad_input(format!("the body is not JSON: {error}"))),
     }
+}
+
+/// All of a body, as far as this caller may send one.
+pub(super) async fn bytes(
+    shared: &Shared,
+    principal: &Principal,
+    body: Body,
+    most: usize,
+) -> Result<Vec<u8>, Refusal> {
+    let (most, all) = match principal {
+        Principal::Anonymous | Principal::Stranger => {
+            (most.min(MOST_OF_NAMELESS), &shared.nameless_bodies)
+        }
+        Principal::Token { role: Role::Viewer | Role::Operator, .. } => {
+            (most.min(MOST_OF_OTHERS), &shared.bodies)
+        }
+        Principal::Local { .. } | Principal::Token { role: Role::Admin, .. } => {
+            (most, &shared.bodies)
+        }
+    };
+    let mut room = Room::new(Arc::clone(all), 0);
+    let collected = tokio::time::timeout(BODY_WITHIN, collect(body, most, &mut room)).await;
+    collected.unwrap_or_else(|_| {
+        let error = OpError::bad_input("the body did not arrive in time");
+        Err(Refusal::with(StatusCode::REQUEST_TIMEOUT, error))
+    })
 }
 
 /// All of it, with room for what has come so far.

@@ -5,6 +5,7 @@ use super::patient::Patient;
 use super::{Settings, guard, route};
 use crate::listen::{Busy, Guest, Leave, Seat};
 use crate::local::Dispatch;
+use crate::mcp::http::Endpoint;
 use crate::nearby;
 use axum::Router;
 use axum::body::Body;
@@ -20,6 +21,7 @@ use proctor_ops::table::Entry;
 use serde_json::Value;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -57,6 +59,7 @@ pub(super) struct Shared {
     pub(super) nameless_bodies: Arc<Semaphore>,
     /// Of this daemon: generations of another one mean something else.
     pub(super) era: u64,
+    pub(super) mcp: Endpoint,
 }
 
 pub(super) struct Connection {
@@ -79,7 +82,9 @@ impl Shared {
     pub(super) fn new(
         dispatch: Arc<dyn Dispatch>,
         settings: watch::Receiver<Arc<Settings>>,
+        sessions: Option<PathBuf>,
     ) -> Shared {
+        let mcp = Endpoint::new(Arc::clone(&dispatch), sessions);
         let room = |most| Arc::new(Semaphore::new(most));
         Shared {
             dispatch,
@@ -90,6 +95,7 @@ impl Shared {
             bodies: room(MOST_BODIES),
             nameless_bodies: room(MOST_NAMELESS_BODIES),
             era: proctor_sys::clock::now().wall.0.unsigned_abs(),
+            mcp,
         }
     }
 
@@ -211,7 +217,7 @@ impl Visitor {
     }
 
     fn unknown(&self, front: Front) -> Caller {
-        Caller { principal: Principal::Anonymous, front, peer: Some(self.peer) }
+        Caller::remote(Principal::Anonymous, front, self.peer)
     }
 
     /// Whether this caller may do this at all: asked before a body is read.
@@ -243,6 +249,11 @@ impl Visitor {
         input: Value,
     ) -> impl Future<Output = Result<Reply, OpError>> + Send + use<> {
         self.shared.dispatch.dispatch(caller, entry.meta.name.to_owned(), input, Form::Json)
+    }
+
+    /// Room for one more request.
+    pub(super) fn request(&self) -> Result<OwnedSemaphorePermit, OpError> {
+        room(&self.shared.requests)
     }
 
     /// Room for one more stream.

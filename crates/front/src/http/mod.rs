@@ -19,6 +19,7 @@ mod caller;
 mod connection;
 mod dashboard;
 mod guard;
+mod mcp;
 mod openapi;
 mod operation;
 mod pages;
@@ -36,6 +37,7 @@ use crate::local::Dispatch;
 use connection::{Connection, Shared};
 use proctor_core::config::listen::{Http, Listeners, Place};
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tls::Acceptor;
@@ -50,14 +52,18 @@ struct Settings {
     tls: Option<Acceptor>,
 }
 
-/// Serve HTTP wherever the configuration says, until the future is dropped.
-pub async fn serve(listener: Listener<impl Fn(State)>, dispatch: Arc<dyn Dispatch>) -> Infallible {
+/// Serve HTTP wherever the configuration says, until the future is dropped. Sessions of MCP are kept in the folder `sessions`.
+pub async fn serve(
+    listener: Listener<impl Fn(State)>,
+    dispatch: Arc<dyn Dispatch>,
+    sessions: Option<PathBuf>,
+) -> Infallible {
     let Listener { wanted, place: of, report } = listener;
     let http = Http { place: Place::Off, ..wanted.borrow().http.clone() };
     let (current, settings) = watch::channel(Arc::new(Settings { http, tls: None }));
     let (place, places) = watch::channel(Arc::new(Listeners::OFF));
     let trouble = Mutex::new(None);
-    let shared = Arc::new(Shared::new(dispatch, settings));
+    let shared = Arc::new(Shared::new(dispatch, settings, sessions));
     let tell = |state| {
         let trouble: Option<String> = trouble.lock().expect("nothing panics in between").clone();
         report(match (state, trouble) {

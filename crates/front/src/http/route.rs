@@ -2,7 +2,7 @@
 
 use super::answer::Refusal;
 use super::query::{self, Fields, Kind};
-use super::{dashboard, operation, pages};
+use super::{dashboard, mcp, operation, pages};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method as HttpMethod, Request, Response, StatusCode};
@@ -88,7 +88,7 @@ pub(super) fn router() -> Router {
         let serve = move |request: Request<Body>| operation::serve(route, request);
         router = router.route(&route.path, on(filter(route.method), serve));
     }
-    dashboard::add(pages::add(router))
+    dashboard::add(mcp::add(pages::add(router)))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_that_way)
 }

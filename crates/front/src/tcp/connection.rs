@@ -200,7 +200,7 @@ impl Session {
     }
 
     fn caller(&self, principal: Principal) -> Caller {
-        Caller { principal, front: Front::Tcp, peer: Some(self.theirs) }
+        Caller::remote(principal, Front::Tcp, self.theirs)
     }
 
     /// `None`: the client is gone, and with it the wish to know.

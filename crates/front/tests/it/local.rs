@@ -2,6 +2,7 @@
 
 use crate::script::{Daemon, holding, now};
 use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::{Caller, ClientName, Front};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -57,6 +58,28 @@ fn what_is_no_request_is_refused_and_the_connection_goes_on() {
     }
     writeln!(stream, r#"{{"op":"still.there"}}"#).unwrap();
     assert_eq!(answer(&mut reader)["ok"]["op"], "still.there");
+}
+
+#[test]
+fn a_program_that_speaks_for_somebody_is_heard_as_one_and_stays_that_user() {
+    let daemon = echo();
+    let (mut stream, mut reader) = connect(&daemon);
+    let mut check = |voice: &str, front: Front, client: Option<&str>| {
+        writeln!(stream, r#"{{"op":"a"{voice}}}"#).unwrap();
+        assert_eq!(answer(&mut reader)["ok"]["op"], "a", "{voice}");
+        let caller = daemon.callers().pop().unwrap();
+        let own = Caller::local(rustix::process::geteuid().as_raw());
+        assert_eq!(caller, own.through(front, client.and_then(ClientName::parse)), "{voice}");
+    };
+    check(r#","as":{"front":"mcp","client":"claude-code"}"#, Front::Mcp, Some("claude-code"));
+    check(r#","as":{"front":"mcp","client":"a\u001bb"}"#, Front::Mcp, Some("a_b"));
+    check(r#","as":{"front":"mcp","client":" "}"#, Front::Mcp, None);
+    check(r#","as":{"front":"mcp"}"#, Front::Mcp, None);
+    check("", Front::Local, None);
+    for bad in [r#"{"front":"rest"}"#, r#"{"front":"local"}"#, r#"{"front":"mcp","uid":0}"#, "{}"] {
+        writeln!(stream, r#"{{"op":"a","as":{bad}}}"#).unwrap();
+        assert_eq!(answer(&mut reader)["error"]["code"], "bad_input", "{bad}");
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct Input {
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Only by this token (name or id) or user (number); or local, token, anonymous
+    /// Only by this token (name or id), user (number) or program; or local, token, anonymous
     #[arg(long, value_name = "WHO")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
@@ -56,6 +56,9 @@ pub struct Entry {
     /// local, rest, tcp, mcp or web
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub front: Option<String>,
+    /// The program that spoke for them, by its own word
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The other end of a network connection
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
@@ -107,11 +110,22 @@ impl From<AuditEntry> for Entry {
     fn from(AuditEntry { seq, at, call, code, millis, mark }: AuditEntry) -> Entry {
         let who = call.as_ref().map(name_of);
         let front = call.as_ref().map(|call| call.front.as_str().to_owned());
+        let client = call.as_ref().and_then(|call| call.client.clone()).map(String::from);
         let (peer, operation, targets) = match call {
             Some(call) => (call.peer, Some(call.operation), call.targets),
             None => (None, None, Vec::new()),
         };
-        Entry { seq, at, who, front, peer, operation, targets, code, millis, mark }
+        Entry { seq, at, who, front, client, peer, operation, targets, code, millis, mark }
+    }
+}
+
+impl Entry {
+    fn way(&self) -> String {
+        let front = self.front.clone().unwrap_or_default();
+        match &self.client {
+            Some(client) => format!("{front} {client}"),
+            None => front,
+        }
     }
 }
 
@@ -149,7 +163,7 @@ impl Show for Output {
             table.row([
                 Span::new(Style::Dim, page.moment(&entry.at)),
                 Span::new(Style::Plain, text(&entry.who)),
-                Span::new(Style::Plain, text(&entry.front)),
+                Span::new(Style::Plain, entry.way()),
                 Span::new(Style::Name, text(&entry.operation)),
                 Span::new(Style::Plain, on),
                 Span::new(style, result),

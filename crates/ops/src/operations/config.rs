@@ -7,9 +7,9 @@ use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_core::config::Setting;
 use proctor_core::home::Home;
 use proctor_engine::api::{ConfigRequest, Engine};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub struct Config;
 
@@ -51,9 +51,16 @@ pub struct Effective {
     /// `services.web.restart.delay`
     pub key: String,
     /// Secrets are `***`
+    #[schemars(schema_with = "any")]
     pub value: Value,
     /// `proctor.yaml:12:7`, an environment variable, or `default`
     pub origin: String,
+}
+
+/// What a setting may be, said: a schema that says nothing is refused by some.
+fn any(_: &mut SchemaGenerator) -> Schema {
+    let kinds = ["string", "number", "boolean", "array", "object", "null"];
+    json_schema!({ "anyOf": kinds.map(|kind| json!({ "type": kind })) })
 }
 
 impl Operation for Config {

@@ -3,18 +3,14 @@
 
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
-use crate::moment::{self, rfc3339};
-use crate::operation::{Context, Effect, Meta, Method, Operation};
-use crate::show::harmless::{Colours, harmless_line};
+use crate::lines::{Item, StreamWord};
+use crate::moment;
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use jiff::tz::TimeZone;
-use proctor_core::config::signal;
-use proctor_core::logindex::Stream;
 use proctor_core::name::ServiceName;
 use proctor_core::time::Wall;
-use proctor_engine::api::{LogItem, LogPage, LogQuery, LogWhat};
+use proctor_engine::api::{LogPage, LogQuery};
 use proctor_engine::error::EngineError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,6 +24,18 @@ const USUAL_TAIL: usize = 50;
 const USUAL_PAGE: usize = 256 << 10;
 const LARGEST_PAGE: usize = 1 << 20;
 
+/// What an item costs in JSON beside its text: service, time, stream, run and their names.
+const ITEM: usize = 128;
+
+/// What a line of a text costs beside itself: its end, and a short name before it.
+const TEXT_LINE: usize = 16;
+
+/// Lines before and after a match: more than a long backtrace.
+const MOST_CONTEXT: usize = 100;
+
+/// What `errors` looks for. Compared with what programs really write; fixed, so that everybody finds the same.
+pub const ERRORS: &str = r"(?i)error|exception|traceback|panic|fatal|critical|fail(ed|ure)|segfault|segmentation fault|core dumped|out of memory|unhandled|uncaught|\berr!|refused|denied";
+
 pub struct Logs;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
@@ -37,8 +45,8 @@ pub struct Input {
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<String>,
-    /// Go on from where an earlier answer ended
-    #[arg(long, hide = true)]
+    /// Go on from where an earlier answer ended: its `cursor`
+    #[arg(long, value_name = "CURSOR", visible_alias = "after")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     /// Begin this many lines before the end (50, unless --since says where to begin)
@@ -61,6 +69,22 @@ pub struct Input {
     #[arg(long, value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grep: Option<String>,
+    /// Only lines that look like errors: error, exception, panic, fatal, failed, refused and the like in any case
+    #[arg(long, conflicts_with = "grep")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub errors: bool,
+    /// With --grep or --errors: only lines that do not match
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub invert: bool,
+    /// With --grep or --errors: also this many lines before and after each match, 100 at most
+    #[arg(long, short = 'C', value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<usize>,
+    /// Lines in a row that say the same, but for a time at their beginning, become one that says how often
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fold: bool,
     /// If there is nothing yet, wait this many seconds for something
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,61 +93,33 @@ pub struct Input {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
-    /// About how much of content one answer may hold
-    #[arg(skip)]
+    /// How large one answer may be, about: of the last lines, the newest that fit. Of a line that is longer, its beginning
+    #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
-}
-
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum StreamWord {
-    Stdout,
-    Stderr,
+    /// Show no more than this of a line; without this and without --max-bytes, lines come whole
+    #[arg(long, value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_line: Option<usize>,
+    /// One text for reading, without times, instead of items
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub text: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub items: Vec<Item>,
-    /// Pass it back to go on from here
-    pub cursor: String,
-    /// More is there already
-    pub more: bool,
-}
-
-/// A line, or something that happened to the service.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Item {
-    pub service: String,
-    /// RFC 3339
-    pub at: String,
-    pub stream: StreamWord,
-    /// Id of the run
-    pub run: String,
-    pub kind: Kind,
-    /// Of a line: its text; bytes that are no text are replaced. Of an exit: what it was
+    /// With `text`: what the items would have said, a line each
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Of a line, with `raw`: its bytes as base64
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<String>,
-    /// A piece of a very long line; the rest follows
+    /// Pass it back to go on from here: nothing is lost, nothing comes twice
+    pub cursor: String,
+    /// More is there already: the answer is full
+    pub more: bool,
+    /// Older lines of those that were asked for are left out: they did not fit into `max_bytes`
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cut: bool,
-    /// How many bytes were lost here
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropped: Option<u32>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    Line,
-    Started,
-    Exited,
-    Dropped,
+    pub truncated: bool,
 }
 
 impl Operation for Logs {
@@ -137,13 +133,19 @@ Examples:
   proctor logs web
   proctor logs -f web worker
   proctor logs web --since 10m --stream stderr
-  proctor logs web -n 1000 --grep 'error|warn'",
+  proctor logs web -n 1000 --grep 'error|warn'
+  proctor logs web -n 5 --errors --context 3
+  proctor logs web --fold --max-bytes 4000",
         ..Meta::of("log.read", Effect::Read).long().at(
             Method::Get,
             "/services/{name}/logs",
             "services",
         )
     };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.services)
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.wait.map_or(Ok(Duration::ZERO), |seconds| seconds_of("wait", seconds))?;
@@ -158,7 +160,7 @@ Examples:
                     .await;
             page = context.engine.read_logs(next).await?;
         }
-        Ok(output(page, input.raw))
+        Ok(Output::of(page, &input))
     }
 }
 
@@ -171,19 +173,37 @@ fn query(context: &Context, input: &Input) -> Result<LogQuery, OpError> {
     };
     let since = time("since", &input.since)?;
     let from_the_end = input.cursor.is_none() && since.is_none();
+    let tail = input.tail.or(from_the_end.then_some(USUAL_TAIL)).filter(|_| input.cursor.is_none());
+    let budget = input.max_bytes.map(|bytes| bytes.min(LARGEST_PAGE));
     Ok(LogQuery {
         services: services(context, &input.services)?,
         cursor: input.cursor.clone(),
-        tail: input.tail.or(from_the_end.then_some(USUAL_TAIL)).filter(|_| input.cursor.is_none()),
+        tail,
         since,
         until: time("until", &input.until)?,
-        stream: input.stream.map(|stream| match stream {
-            StreamWord::Stdout => Stream::Stdout,
-            StreamWord::Stderr => Stream::Stderr,
-        }),
-        grep: input.grep.clone(),
-        max_bytes: input.max_bytes.unwrap_or(USUAL_PAGE).min(LARGEST_PAGE),
+        stream: input.stream.map(Into::into),
+        grep: pattern(input)?,
+        invert: input.invert,
+        context: input.context.unwrap_or(0).min(MOST_CONTEXT),
+        max_bytes: budget.unwrap_or(USUAL_PAGE),
+        item_cost: budget.map(|_| if input.text { TEXT_LINE } else { ITEM }),
+        newest: budget.is_some() && tail.is_some(),
+        max_line: input.max_line.or(budget),
+        fold: input.fold,
+        ..LogQuery::default()
     })
+}
+
+fn pattern(input: &Input) -> Result<Option<String>, OpError> {
+    match (&input.grep, input.errors) {
+        (Some(_), true) => Err(OpError::bad_input("give 'grep' or 'errors', not both")),
+        (None, false) if input.invert || input.context.is_some() => {
+            Err(OpError::bad_input("'invert' and 'context' are about matches")
+                .help("give 'grep' or 'errors', too"))
+        }
+        (grep, false) => Ok(grep.clone()),
+        (None, true) => Ok(Some(ERRORS.into())),
+    }
 }
 
 /// Services by name; one that was removed counts while its logs are there.
@@ -215,92 +235,45 @@ fn services(context: &Context, words: &[String]) -> Result<Vec<ServiceName>, OpE
     Ok(names)
 }
 
-fn output(page: LogPage, raw: bool) -> Output {
-    let items = page.items.into_iter().map(|item| one(item, raw)).collect();
-    Output { items, cursor: page.cursor, more: page.more }
+impl Output {
+    fn of(page: LogPage, input: &Input) -> Output {
+        let raw = input.raw && !input.text;
+        let mut items: Vec<Item> = page.items.into_iter().map(|item| Item::of(item, raw)).collect();
+        let text = input.text.then(|| text(&items));
+        if input.text {
+            items.clear();
+        }
+        Output { items, text, cursor: page.cursor, more: page.more, truncated: page.truncated }
+    }
 }
 
-fn one(item: LogItem, raw: bool) -> Item {
-    let mut out = Item {
-        service: item.service.to_string(),
-        at: rfc3339(item.wall),
-        stream: match item.stream {
-            Stream::Stdout => StreamWord::Stdout,
-            Stream::Stderr => StreamWord::Stderr,
-        },
-        run: item.run.to_string(),
-        kind: Kind::Line,
-        text: None,
-        bytes: None,
-        cut: false,
-        dropped: None,
+/// A line each, with the names of the services where there are several.
+fn text(items: &[Item]) -> String {
+    let one = items.iter().all(|item| item.service == items[0].service);
+    let line = |item: &Item| {
+        let name = if one { String::new() } else { format!("{} | ", item.service) };
+        format!("{name}{}\n", item.readable())
     };
-    match item.what {
-        LogWhat::Line { bytes, cut } => {
-            out.cut = cut;
-            if raw {
-                out.bytes = Some(STANDARD.encode(&bytes));
-            } else {
-                out.text = Some(String::from_utf8_lossy(&bytes).into_owned());
-            }
-        }
-        LogWhat::Started => out.kind = Kind::Started,
-        LogWhat::Exited(exit) => {
-            out.kind = Kind::Exited;
-            out.text = Some(exit.to_string());
-        }
-        LogWhat::Dropped(bytes) => {
-            out.kind = Kind::Dropped;
-            out.dropped = Some(bytes);
-        }
-    }
-    out
-}
-
-impl Item {
-    /// The bytes of a line, exactly with `raw`, else as far as they are text.
-    pub fn line(&self) -> Vec<u8> {
-        let exact = self.bytes.as_ref().and_then(|text| STANDARD.decode(text).ok());
-        exact.unwrap_or_else(|| self.text.clone().unwrap_or_default().into_bytes())
-    }
-
-    /// What happened, as a sentence about the service; `None` for a line.
-    pub fn event(&self) -> Option<String> {
-        match self.kind {
-            Kind::Line => None,
-            Kind::Started => Some("started".into()),
-            Kind::Exited => Some(exit_event(self.text.as_deref().unwrap_or("exit status unknown"))),
-            Kind::Dropped => {
-                Some(format!("lost {} of output", moment::bytes(self.dropped.unwrap_or(0).into())))
-            }
-        }
-    }
-}
-
-/// The text of an exit as a sentence about the service.
-fn exit_event(text: &str) -> String {
-    if let Some(code) = text.strip_prefix("exit code ") {
-        return format!("exited with code {code}");
-    }
-    match text.strip_prefix("signal ").and_then(|number| number.parse().ok()) {
-        Some(number) => format!("was ended by {}", signal::long_name(number)),
-        None => format!("exited: {text}"),
-    }
+    items.iter().map(line).collect()
 }
 
 impl Show for Output {
     fn show(&self, page: &mut Page) {
+        if self.truncated {
+            page.line().dim("older lines were left out: a larger max_bytes shows more");
+        }
         for item in &self.items {
             let at = page.moment(&item.at);
             let line = page.line();
             line.dim(at).plain(" ").name(&item.service).plain(" ");
             match item.event() {
                 Some(event) => line.add(Style::Dim, format!("── {event}")),
-                None => {
-                    let text = item.line();
-                    line.plain(harmless_line(&String::from_utf8_lossy(&text), Colours::Strip))
-                }
+                None => line.plain(item.readable()),
             };
+        }
+        page.text(Style::Plain, self.text.as_deref().unwrap_or_default());
+        if self.more {
+            page.line().dim(format!("more is there: go on with the cursor {}", self.cursor));
         }
     }
 }
@@ -308,26 +281,30 @@ impl Show for Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proctor_core::lifecycle::Exit;
-    use proctor_core::logindex::ExitMark;
-    use proctor_core::name::RunId;
+    use regex::Regex;
 
     #[test]
-    fn an_exit_reads_as_a_sentence() {
-        for (exit, expected) in [
-            (Exit::Code(3), "exited with code 3"),
-            (Exit::Signal { signal: 15, oom: false, core: false }, "was ended by SIGTERM"),
-            (Exit::Signal { signal: 9, oom: true, core: false }, "exited: out of memory"),
-            (Exit::Unknown, "exited: exit status unknown"),
+    fn what_looks_like_an_error_is_found_and_little_else() {
+        let errors = Regex::new(ERRORS).unwrap();
+        for line in [
+            "TypeError: x is not a function",
+            "npm ERR! code ELIFECYCLE",
+            "Traceback (most recent call last):",
+            "thread 'main' panicked at src/main.rs:1:1",
+            "FATAL: password authentication failed",
+            "java.lang.NullPointerException",
+            "connect ECONNREFUSED 127.0.0.1:5432",
+            "Segmentation fault (core dumped)",
+            "[CRITICAL] worker timeout",
+            "mkdir: Permission denied",
+            "UnhandledPromiseRejectionWarning",
+            "build failed",
         ] {
-            let item = LogItem {
-                service: ServiceName::parse("web").unwrap(),
-                stream: Stream::Stdout,
-                wall: Wall(0),
-                run: RunId(1),
-                what: LogWhat::Exited(ExitMark::of(&exit)),
-            };
-            assert_eq!(one(item, false).event().as_deref(), Some(expected));
+            assert!(errors.is_match(line), "{line}");
+        }
+        for line in ["GET /health 200", "listening on 3000", "warning: unused", "deferred", "ready"]
+        {
+            assert!(!errors.is_match(line), "{line}");
         }
     }
 }

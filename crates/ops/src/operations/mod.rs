@@ -12,6 +12,7 @@ pub mod down;
 pub mod events;
 pub mod execute;
 pub mod health;
+pub mod lease;
 pub mod list;
 pub mod logs;
 pub mod metrics;

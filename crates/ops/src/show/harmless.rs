@@ -3,6 +3,7 @@
 //!
 //! Only views do this. Stored logs and JSON answers keep what the service wrote.
 
+use proctor_core::text::acts;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -67,12 +68,6 @@ fn push_harmless(c: char, out: &mut String) {
         c if c.is_ascii() => write!(out, "\\x{:02x}", u32::from(c)),
         c => write!(out, "\\u{{{:x}}}", u32::from(c)),
     };
-}
-
-/// Controls, and the invisible characters that change the direction or the lines of what follows.
-fn acts(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Length of a colour sequence (`ESC [ digits ; … m`) at the beginning of `text`.

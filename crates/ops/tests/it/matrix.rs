@@ -4,7 +4,9 @@
 use crate::played::Place;
 use proctor_ops::dispatch::dispatch;
 use proctor_ops::error::Code;
-use proctor_ops::operation::{Caller, Context, Effect, Front, Principal, Role, TokenId};
+use proctor_ops::operation::{
+    Caller, ClientName, Context, Effect, Front, Principal, Role, TokenId,
+};
 use proctor_ops::reply::Form;
 use proctor_ops::table::{TABLE, find};
 use serde_json::{Value, json};
@@ -39,6 +41,7 @@ const REQUESTS: &[(Role, &str, &str)] = &[
     (Role::Admin, "service.up", r#"{"config":"/nowhere/proctor.yaml"}"#),
     (Role::Admin, "service.add", r#"{"name":"x"}"#),
     (Role::Admin, "service.remove", r#"{"names":["nobody"]}"#),
+    (Role::Admin, "service.lease", r#"{"name":"nobody"}"#),
     (Role::Operator, "service.custom_restart", r#"{"service":"nobody"}"#),
     (Role::Admin, "service.custom_restart", r#"{"service":"nobody","pre_commands":["true"]}"#),
     (Role::Admin, "service.custom_restart", r#"{"service":"nobody","post_commands":["true"]}"#),
@@ -66,12 +69,12 @@ fn the_matrix_asks_for_every_operation() {
 
 /// Who may call, and up to what.
 fn callers() -> Vec<(Caller, Option<Role>)> {
-    let mut callers = vec![(Caller::local(0), Some(Role::Admin))];
+    let assistant = Caller::local(0).through(Front::Mcp, ClientName::parse("assistant"));
+    let mut callers = vec![(Caller::local(0), Some(Role::Admin)), (assistant, Some(Role::Admin))];
     let network = Front::ALL.into_iter().filter(|front| *front != Front::Local);
     for (number, front) in network.enumerate() {
         let mut add = |principal, peer: String, role| {
-            let peer = Some(peer.parse().unwrap());
-            callers.push((Caller { principal, front, peer }, role));
+            callers.push((Caller::remote(principal, front, peer.parse().unwrap()), role));
         };
         for role in Role::ALL {
             let id = TokenId(format!("{front:?}-{role}"));
@@ -105,8 +108,9 @@ async fn code_of(context: &Context, caller: &Caller, name: &str, input: Value) -
     }
 }
 
-/// Ask for everything as everybody; `offered` is what the configuration offers over the network.
-async fn ask_all(context: &Context, offered: impl Fn(&str) -> bool) -> Vec<String> {
+/// Ask for everything as everybody; `offered` is what the configuration offers over the network, `most` the role that it lets
+/// assistants have.
+async fn ask_all(context: &Context, offered: impl Fn(&str) -> bool, most: Role) -> Vec<String> {
     let mut expected = Vec::new();
     for (caller, role) in callers() {
         // As if nobody else had been refused: beyond a few, refusals are only counted.
@@ -114,7 +118,8 @@ async fn ask_all(context: &Context, offered: impl Fn(&str) -> bool) -> Vec<Strin
         for (least, name, input) in REQUESTS {
             let input: Value = serde_json::from_str(input).unwrap();
             let code = code_of(context, &caller, name, input.clone()).await;
-            let hidden = caller.front != Front::Local && !offered(name);
+            let hidden = caller.peer.is_some() && !offered(name);
+            let role = role.filter(|_| caller.front != Front::Mcp || most >= *least);
             let allowed = !hidden && role.is_some_and(|role| role >= *least);
             let nameless = caller.principal == Principal::Anonymous && !hidden;
             let refusal = if nameless { "unauthenticated" } else { "forbidden" };
@@ -151,7 +156,7 @@ fn everybody_may_do_what_the_rule_says_and_everything_is_written_down() {
     let place = Place::new();
     let mut expected = Vec::new();
     place.daemon(async |context| {
-        expected = ask_all(&context, |_| true).await;
+        expected = ask_all(&context, |_| true, Role::Admin).await;
         // What nobody waits for is written in its turn: this is the last.
         code_of(&context, &Caller::local(0), "service.stop", json!({ "names": ["last"] })).await;
     });
@@ -188,8 +193,32 @@ fn over_the_network_only_allowed_commands_are_offered() {
         let up = json!({ "config": file, "environment": {}, "base_dir": "/" });
         assert_eq!(code_of(&context, &Caller::local(0), "service.up", up).await, "ok");
         let offered = ["service.status", "service.list", "daemon.status", "service.stop"];
-        ask_all(&context, |name| offered.contains(&name)).await;
+        ask_all(&context, |name| offered.contains(&name), Role::Admin).await;
     });
+}
+
+#[test]
+fn no_assistant_does_more_than_the_file_lets_assistants_do() {
+    for most in Role::ALL {
+        let place = Place::new();
+        let file = place.folder.path().join("proctor.yaml");
+        std::fs::write(
+            &file,
+            format!("supervisor: {{ mcp: {{ role: {most} }}, services: {{}} }}\n"),
+        )
+        .unwrap();
+        place.daemon(async |context| {
+            let up = json!({ "config": file, "environment": {}, "base_dir": "/" });
+            assert_eq!(code_of(&context, &Caller::local(0), "service.up", up).await, "ok");
+            ask_all(&context, |_| true, most).await;
+            let assistant = context.called_by(Caller::local(0).through(Front::Mcp, None));
+            let input = json!({ "command": "true" });
+            match dispatch(&assistant, "command.execute", input, Form::Json).await {
+                Ok(_) => assert_eq!(most, Role::Admin),
+                Err(error) => assert!(error.message.contains("`supervisor.mcp.role`"), "{error}"),
+            }
+        });
+    }
 }
 
 #[test]
@@ -207,8 +236,8 @@ fn without_anonymous_reading_a_token_is_needed_for_everything() {
             let up = json!({ "config": file, "environment": {}, "base_dir": "/" });
             assert_eq!(code_of(&context, &Caller::local(0), "service.up", up).await, "ok");
             for (peer, near) in [("127.0.0.1:1", true), ("10.0.0.1:1", false)] {
-                let (principal, peer) = (Principal::Anonymous, Some(peer.parse().unwrap()));
-                let caller = Caller { principal, front: Front::Tcp, peer };
+                let peer = peer.parse().unwrap();
+                let caller = Caller::remote(Principal::Anonymous, Front::Tcp, peer);
                 for (name, allowed) in ["service.list", "token.list"].into_iter().zip(allowed) {
                     let code = code_of(&context, &caller, name, json!({})).await;
                     let expected = if allowed && near { "ok" } else { "unauthenticated" };

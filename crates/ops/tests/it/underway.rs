@@ -19,7 +19,7 @@ async fn ask(
 
 fn token(role: Role) -> Caller {
     let principal = Principal::Token { id: TokenId("t".into()), name: "t".into(), role };
-    Caller { principal, front: Front::Rest, peer: Some("10.0.0.1:1".parse().unwrap()) }
+    Caller::remote(principal, Front::Rest, "10.0.0.1:1".parse().unwrap())
 }
 
 /// Begin it as the owner; its id.

@@ -1,27 +1,14 @@
 //! Requests as any client of the socket may send them, without the command line's own checks in front.
 
-use crate::support::{LIMIT, pid, service, services, up};
+use crate::support::{ask, pid, service, services, up};
 use proctor_testkit::{Home, victim};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 
 fn typical() -> Home {
     up(&services(&[
         service("web", &["--lines", "3"], "groups: [front]"),
         service("idle", &[], "autostart: false"),
     ]))
-}
-
-/// The answer to one request over a connection of its own.
-#[track_caller]
-fn ask(home: &Home, op: &str, input: &Value) -> Value {
-    let mut stream = UnixStream::connect(home.path().join("run/proctor.sock")).unwrap();
-    stream.set_read_timeout(Some(LIMIT)).unwrap();
-    writeln!(stream, "{}", json!({ "op": op, "input": input })).unwrap();
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).unwrap();
-    serde_json::from_str(&line).unwrap_or_else(|why| panic!("{op} {input}: {why}: {line}"))
 }
 
 #[track_caller]

@@ -110,7 +110,8 @@ fn a_long_unfinished_line_is_delivered_after_all() {
     assert_eq!(page.items.len(), 0);
     writer.append(OUT, b"=");
     let page = writer.read(&from(&page.cursor));
-    let what = LogWhat::Line { bytes: b"=".repeat(HELD_BACK), cut: true };
+    let what =
+        LogWhat::Line(LogLine { bytes: b"=".repeat(HELD_BACK), cut: true, ..LogLine::default() });
     assert_eq!(page.items.into_iter().map(|item| item.what).collect::<Vec<_>>(), [what]);
     writer.append(OUT, b"!\n");
     assert_eq!(show(&writer.read(&from(&page.cursor)).items), ["2 out1 !"]);

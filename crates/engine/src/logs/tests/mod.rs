@@ -1,5 +1,6 @@
 //! Tests of reading, with a writer that makes segments as the keeper does.
 
+mod budget;
 mod damage;
 mod follow;
 mod pages;
@@ -8,7 +9,7 @@ mod selection;
 mod watching;
 
 use super::{Scan, page};
-use crate::api::{LogItem, LogPage, LogQuery, LogWhat};
+use crate::api::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
 use proctor_core::logindex::{Entry, ExitMark, Mark, Stream, index_file, log_file};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
@@ -169,7 +170,7 @@ pub(super) fn show(items: &[LogItem]) -> Vec<String> {
 
 fn show_one(item: &LogItem) -> String {
     let what = match &item.what {
-        LogWhat::Line { bytes, cut } => {
+        LogWhat::Line(LogLine { bytes, cut, .. }) => {
             format!("{}{}", String::from_utf8_lossy(bytes), if *cut { "~" } else { "" })
         }
         LogWhat::Started => "[started]".into(),
@@ -186,7 +187,7 @@ pub(super) fn lines_of(items: &[LogItem], stream: Stream) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
     let mut open: Option<Vec<u8>> = None;
     for item in items.iter().filter(|item| item.stream == stream) {
-        let LogWhat::Line { bytes, cut } = &item.what else { continue };
+        let LogWhat::Line(LogLine { bytes, cut, .. }) = &item.what else { continue };
         let mut line = open.take().unwrap_or_default();
         line.extend_from_slice(bytes);
         if *cut { open = Some(line) } else { lines.push(line) }

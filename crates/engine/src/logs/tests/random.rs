@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
-enum Event {
+pub(super) enum Event {
     Bytes(bool, Vec<u8>),
     Rotate(bool),
     /// The run ends and another begins.
@@ -15,7 +15,7 @@ enum Event {
     Clock(i64),
 }
 
-fn event() -> impl Strategy<Value = Event> {
+pub(super) fn event() -> impl Strategy<Value = Event> {
     let bytes = prop::collection::vec(prop_oneof![3 => Just(b'\n'), 7 => any::<u8>()], 0..40);
     prop_oneof![
         6 => (any::<bool>(), bytes).prop_map(|(stream, bytes)| Event::Bytes(stream, bytes)),
@@ -27,8 +27,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// The writer, and what a stream's lines must be, whoever reads them.
-struct Model {
-    writer: Writer,
+pub(super) struct Model {
+    pub(super) writer: Writer,
     wall: i64,
     run: u64,
     lines: [Vec<Vec<u8>>; 2],
@@ -36,13 +36,13 @@ struct Model {
 }
 
 impl Model {
-    fn new() -> Model {
+    pub(super) fn new() -> Model {
         let mut writer = Writer::new();
         writer.perform(Do::Start(OUT, 1000, 1));
         Model { writer, wall: 1000, run: 1, lines: Default::default(), open: Default::default() }
     }
 
-    fn perform(&mut self, event: &Event) {
+    pub(super) fn perform(&mut self, event: &Event) {
         self.wall += 1;
         match event {
             Event::Bytes(stderr, bytes) => {
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    fn end_run(&mut self) {
+    pub(super) fn end_run(&mut self) {
         for (open, lines) in self.open.iter_mut().zip(&mut self.lines) {
             if !open.is_empty() {
                 lines.push(std::mem::take(open));
@@ -84,13 +84,13 @@ fn marks(items: &[LogItem]) -> Vec<(u64, bool)> {
     let mark = |item: &LogItem| match &item.what {
         LogWhat::Started => Some((item.run.0, true)),
         LogWhat::Exited(_) => Some((item.run.0, false)),
-        LogWhat::Line { .. } | LogWhat::Dropped(_) => None,
+        LogWhat::Line(_) | LogWhat::Dropped(_) => None,
     };
     items.iter().filter_map(mark).collect()
 }
 
 /// A quarter of the usual number (`PROPTEST_CASES` says another): each case writes and reads dozens of files.
-fn few_cases() -> ProptestConfig {
+pub(super) fn few_cases() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig { cases: usual.cases / 4, failure_persistence: None, ..usual }
 }
@@ -156,7 +156,7 @@ proptest! {
 
 /// From the `wanted`-th last line on; everything, if there are fewer.
 fn last_lines(items: &[LogItem], wanted: usize) -> &[LogItem] {
-    let is_line = |item: &LogItem| matches!(item.what, LogWhat::Line { .. });
+    let is_line = |item: &LogItem| matches!(item.what, LogWhat::Line(_));
     let lines: Vec<usize> = (0..items.len()).filter(|at| is_line(&items[*at])).collect();
     match lines.len().checked_sub(wanted) {
         Some(skip) => &items[lines.get(skip).copied().unwrap_or(items.len())..],

@@ -1,0 +1,167 @@
+//! The items of a page as they come in their order: which are left out, which are shown because they are near one that
+//! matches, which become one, and when the page is full.
+
+use super::PAGE_ITEMS;
+use super::cursor::Place;
+use super::fold;
+use super::lane::{Head, Lane};
+use super::piece::cost;
+use super::tail::Lead;
+use crate::api::{LogItem, LogLine, LogQuery, LogWhat};
+use proctor_core::name::ServiceName;
+use std::collections::VecDeque;
+
+pub(super) struct Gather<'q> {
+    query: &'q LogQuery,
+    services: &'q [&'q ServiceName],
+    items: VecDeque<LogItem>,
+    /// What they cost.
+    bytes: usize,
+    truncated: bool,
+    /// So many lines before and after a match are shown.
+    pub(super) context: usize,
+    /// What is left out at the beginning.
+    lead: Lead,
+    /// Of each lane: what is before this is shown only near a match, even if it is one.
+    starts: Vec<Place>,
+    /// Read and not delivered: shown if a match follows.
+    near: VecDeque<(usize, Head)>,
+    /// So many lines are shown though they do not match.
+    owed: usize,
+}
+
+impl<'q> Gather<'q> {
+    pub(super) fn new(query: &'q LogQuery, services: &'q [&'q ServiceName]) -> Gather<'q> {
+        Gather {
+            query,
+            services,
+            items: VecDeque::new(),
+            bytes: 0,
+            truncated: false,
+            context: if query.grep.is_some() { query.context.min(PAGE_ITEMS) } else { 0 },
+            lead: Lead::default(),
+            starts: Vec::new(),
+            near: VecDeque::new(),
+            owed: 0,
+        }
+    }
+
+    /// Go on behind a page that owed this many lines.
+    pub(super) fn go_on(&mut self, owed: u32) {
+        self.owed = (owed as usize).min(self.context);
+    }
+
+    pub(super) fn leave_out(&mut self, lead: Lead, starts: Vec<Place>) {
+        (self.lead, self.starts) = (lead, starts);
+    }
+
+    /// Lines that the next page has to show because of a match in this one.
+    pub(super) fn owed(&self) -> u32 {
+        u32::try_from(self.owed).unwrap_or(u32::MAX)
+    }
+
+    /// The items, and whether older ones were left out.
+    pub(super) fn into_items(self) -> (Vec<LogItem>, bool) {
+        (self.items.into(), self.truncated)
+    }
+
+    /// Is there no room for this one?
+    pub(super) fn is_full(&self, lanes: &[Lane], (at, head): (usize, &Head)) -> bool {
+        if self.items.is_empty() || self.query.newest || self.folds(lanes, at, head) {
+            return false;
+        }
+        let waits = self.near.iter().map(|(_, head)| self.cost(&head.what)).sum::<usize>();
+        let size = match &head.what {
+            LogWhat::Line(line) if line.context && self.owed == 0 => return false,
+            LogWhat::Line(line) if line.context => 0,
+            LogWhat::Line(_) | LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_) => waits,
+        };
+        self.items.len() >= PAGE_ITEMS
+            || self.bytes + size + self.cost(&head.what) > self.query.max_bytes
+    }
+
+    /// The next item of a lane is here.
+    pub(super) fn take(&mut self, lanes: &mut [Lane], at: usize, mut head: Head) {
+        let wanted = match &mut head.what {
+            LogWhat::Line(line) if self.context > 0 => {
+                let early =
+                    self.starts.get(at).is_some_and(|start| head.after.order() <= start.order());
+                line.context = line.context || early || self.lead.drops(true);
+                !line.context
+            }
+            LogWhat::Line(_) => !self.lead.drops(true),
+            LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_) => !self.lead.drops(false),
+        };
+        if wanted {
+            while let Some((at, head)) = self.near.pop_front() {
+                lanes[at].release(&head);
+                self.show(lanes, at, head);
+            }
+            lanes[at].delivered(&head);
+            self.show(lanes, at, head);
+            self.owed = self.context;
+        } else if self.owed > 0 {
+            self.owed -= 1;
+            lanes[at].delivered(&head);
+            self.show(lanes, at, head);
+        } else {
+            lanes[at].hold();
+            self.near.push_back((at, head));
+            if self.near.len() > self.context
+                && let Some((at, head)) = self.near.pop_front()
+            {
+                lanes[at].release(&head);
+            }
+        }
+    }
+
+    fn show(&mut self, lanes: &mut [Lane], at: usize, head: Head) {
+        if self.folds(lanes, at, &head)
+            && let Some(LogItem { what: LogWhat::Line(last), .. }) = self.items.back_mut()
+        {
+            return fold::add(last, head.stamp.wall);
+        }
+        self.bytes += self.cost(&head.what);
+        self.items.push_back(LogItem {
+            service: self.services[lanes[at].service].clone(),
+            stream: lanes[at].stream,
+            wall: head.stamp.wall,
+            run: head.stamp.run,
+            what: head.what,
+        });
+        while self.query.newest && self.items.len() > 1 && self.is_over() {
+            let oldest = self.items.pop_front();
+            self.bytes -= oldest.map_or(0, |oldest| self.cost(&oldest.what));
+            self.truncated = true;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.bytes > self.query.max_bytes || self.items.len() > PAGE_ITEMS
+    }
+
+    /// Is it the same as the last one, of the same run and stream?
+    fn folds(&self, lanes: &[Lane], at: usize, head: &Head) -> bool {
+        let Some(last) = self.items.back().filter(|_| self.query.fold && self.near.is_empty())
+        else {
+            return false;
+        };
+        let of_one = last.run == head.stamp.run
+            && last.stream == lanes[at].stream
+            && last.service == *self.services[lanes[at].service];
+        match (&last.what, &head.what) {
+            (LogWhat::Line(last), LogWhat::Line(next)) => of_one && fold::is_same(last, next),
+            (LogWhat::Line(_) | LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_), _) => {
+                false
+            }
+        }
+    }
+
+    fn cost(&self, what: &LogWhat) -> usize {
+        let line = match what {
+            LogWhat::Line(LogLine { bytes, .. }) => bytes.as_slice(),
+            LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_) => &[],
+        };
+        self.query.item_cost.map_or(line.len(), |each| each + cost(line))
+    }
+}

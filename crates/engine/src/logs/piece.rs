@@ -1,0 +1,154 @@
+//! A piece of a line: whether it is shown, how much of it, and what an answer in JSON pays for it.
+
+use super::Scan;
+use super::cursor::Line;
+use super::filter::{Filter, Shown};
+use super::lane::{Found, Head, Lane};
+use super::segment::Stamp;
+use crate::api::{LogLine, LogWhat};
+use crate::error::EngineError;
+
+/// How a piece ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// With its line.
+    Here,
+    /// It is as long as a piece can be, and the line goes on.
+    Full,
+    /// With what is written so far.
+    Open,
+}
+
+/// What to show of a piece, and what becomes of the rest of its line.
+pub(super) fn judge(
+    filter: &Filter,
+    line: Line,
+    stamp: Stamp,
+    piece: &[u8],
+    end: End,
+) -> (Line, Option<LogWhat>) {
+    let (rest, shown) = filter.judge(line, stamp.wall, piece);
+    let rest = if end == End::Here { Line::Start } else { rest };
+    let context = match shown {
+        Shown::No => return (rest, None),
+        Shown::Yes => false,
+        Shown::Perhaps => true,
+    };
+    let fits = filter.clip.map_or(piece.len(), |most| fitting(piece, most));
+    if fits == piece.len() && (end != End::Full || filter.clip.is_none()) {
+        let line =
+            LogLine { bytes: piece.to_vec(), cut: end != End::Here, context, ..LogLine::default() };
+        return (rest, Some(LogWhat::Line(line)));
+    }
+    let left_out = (piece.len() - fits) as u64;
+    let line = LogLine { bytes: piece[..fits].to_vec(), left_out, context, ..LogLine::default() };
+    // What matched was shown; what did not may do so later.
+    let rest = if rest == Line::Shown { Line::Skipped } else { rest };
+    (rest, Some(LogWhat::Line(line)))
+}
+
+/// How a byte that is no text is shown: `U+FFFD`.
+const REPLACEMENT: usize = 3;
+
+/// Bytes of this text in JSON.
+pub(super) fn cost(text: &[u8]) -> usize {
+    let chunks = text.utf8_chunks();
+    chunks.map(|chunk| plain(chunk.valid().as_bytes()) + replaced(chunk.invalid())).sum()
+}
+
+/// How many bytes at the beginning of this text cost no more than `most`; whole characters of them.
+pub(super) fn fitting(text: &[u8], most: usize) -> usize {
+    let (mut spent, mut taken) = (0, 0);
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            let length = character.len_utf8();
+            spent += plain(&text[taken..taken + length]);
+            if spent > most {
+                return taken;
+            }
+            taken += length;
+        }
+        spent += replaced(chunk.invalid());
+        if spent > most {
+            return taken;
+        }
+        taken += chunk.invalid().len();
+    }
+    taken
+}
+
+fn plain(text: &[u8]) -> usize {
+    let one = |byte: &u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        ..0x20 => 6,
+        _ => 1,
+    };
+    text.iter().map(one).sum()
+}
+
+fn replaced(invalid: &[u8]) -> usize {
+    if invalid.is_empty() { 0 } else { REPLACEMENT }
+}
+
+impl Lane {
+    /// Of a line that is shown only in part: with its rest behind it.
+    pub(super) fn without_rest(
+        &mut self,
+        found: Found,
+        filter: &Filter,
+        scan: &mut Scan,
+    ) -> Result<Found, EngineError> {
+        Ok(match found {
+            Found::Item(Head { stamp, what: LogWhat::Line(mut line), after })
+                if after.line == Line::Skipped =>
+            {
+                line.left_out += self.pass_rest(filter, scan)?;
+                Found::Item(Head { stamp, what: LogWhat::Line(line), after: self.at() })
+            }
+            found @ (Found::Item(_) | Found::Passed | Found::End) => found,
+        })
+    }
+
+    /// Pass over the rest of a line that was shown as far as it is to be, as much of it as is there: how many bytes.
+    fn pass_rest(&mut self, filter: &Filter, scan: &mut Scan) -> Result<u64, EngineError> {
+        let before = self.passed;
+        while self.at().line == Line::Skipped && !scan.spent() {
+            match self.advance(filter, scan)? {
+                Found::Passed | Found::Item(_) => {}
+                Found::End => break,
+            }
+        }
+        Ok(self.passed - before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_cost_is_what_json_takes(text in prop::collection::vec(any::<u8>(), 0..60), most in 0..80usize) {
+            let json = |text: &[u8]| {
+                let text = String::from_utf8_lossy(text).into_owned();
+                serde_json::to_string(&text).unwrap().len() - 2
+            };
+            prop_assert_eq!(cost(&text), json(&text));
+            let taken = fitting(&text, most);
+            prop_assert!(json(&text[..taken]) <= most);
+            let longer = |more: usize| &text[..(taken + more).min(text.len())];
+            let most_of_it = taken == text.len() || (1..=4).any(|more| cost(longer(more)) > most);
+            prop_assert!(most_of_it, "more would have fitted");
+        }
+    }
+
+    #[test]
+    fn a_character_is_not_torn() {
+        for (text, most, expected) in
+            [("äöü", 3, "ä"), ("äöü", 4, "äö"), ("a\"b", 2, "a"), ("a\u{1}", 6, "a"), ("", 0, "")]
+        {
+            assert_eq!(&text[..fitting(text.as_bytes(), most)], expected);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! A client's file on disk: found through links, read with a bound, written as a whole or not at all.
+
+use super::client::Scope;
+use proctor_ops::error::{Code, OpError};
+use proctor_sys::{atomic, file};
+use rustix::fs::Access;
+use std::fs::{self, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Claude Code keeps more than servers in its file; megabytes are common.
+const LARGEST: u64 = 64 << 20;
+
+/// As many links in a row as the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// A file as it was when it was read.
+pub(super) struct Place {
+    /// Behind all links.
+    target: PathBuf,
+    /// `None`: it is not there yet.
+    pub(super) text: Option<String>,
+    seen: Option<Seen>,
+}
+
+/// Another one of these: somebody else has written since.
+type Seen = (u64, u64, u64, i64, i64);
+
+impl Place {
+    pub(super) fn read(path: &Path) -> Result<Place, OpError> {
+        let failed = |error: io::Error| cannot("read", path, &error);
+        let target = behind_links(path).map_err(failed)?;
+        let found = match fs::metadata(&target) {
+            Ok(found) if found.is_file() => found,
+            Ok(_) => {
+                return Err(cannot("read", path, &io::Error::other("it is not a regular file")));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Place { target, text: None, seen: None });
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let bytes = file::read_small(&target, LARGEST).map_err(failed)?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let place = error.utf8_error().valid_up_to();
+            cannot(
+                "change",
+                path,
+                &io::Error::other(format!("it is not UTF-8 text, from byte {place} on")),
+            )
+        })?;
+        Ok(Place { target, text: Some(text), seen: Some(seen(&found)) })
+    }
+
+    /// `false`: somebody else has written meanwhile, and nothing was done.
+    pub(super) fn write(&self, text: &str, scope: Scope) -> io::Result<bool> {
+        let now = match fs::metadata(&self.target) {
+            Ok(now) => Some(seen(&now)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        if now != self.seen {
+            return Ok(false);
+        }
+        match (now, self.target.parent()) {
+            // One that is read-only is so on purpose; a rename would not care.
+            (Some(_), _) => rustix::fs::access(&self.target, Access::WRITE_OK)?,
+            (None, Some(folder)) => make(folder, scope)?,
+            (None, None) => {}
+        }
+        // The umask is for what is shared; what is the user's is the user's alone.
+        let mode = match scope {
+            Scope::Project => 0o666,
+            Scope::User => 0o600,
+        };
+        atomic::replace(&self.target, text.as_bytes(), mode)?;
+        Ok(true)
+    }
+}
+
+pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> OpError {
+    let code =
+        if error.kind() == ErrorKind::PermissionDenied { Code::Forbidden } else { Code::Failed };
+    OpError::new(code, format!("cannot {what} {}: {error}", path.display()))
+        .help("`--print` shows what to paste, wherever it has to go")
+}
+
+fn make(folder: &Path, scope: Scope) -> io::Result<()> {
+    match scope {
+        Scope::Project => fs::create_dir_all(folder),
+        Scope::User => file::private_dir(folder),
+    }
+}
+
+fn seen(file: &Metadata) -> Seen {
+    (file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec())
+}
+
+/// People keep their configuration elsewhere and link to it: the link stays. One that leads nowhere yet says where the file goes.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(next) => path = path.parent().unwrap_or(Path::new("/")).join(next),
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
+                return Ok(path);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("its links go round in a circle"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_meanwhile_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        let place = Place::read(&path).unwrap();
+        fs::write(&path, "theirs").unwrap();
+        assert!(!place.write("ours", Scope::User).unwrap(), "it was not there when it was read");
+        let place = Place::read(&path).unwrap();
+        fs::write(&path, "theirs again").unwrap();
+        assert!(!place.write("ours", Scope::User).unwrap(), "it is another by now");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs again");
+        let place = Place::read(&path).unwrap();
+        assert!(place.write("ours", Scope::User).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "ours");
+        assert_eq!(names(folder.path()), ["settings.json"]);
+    }
+
+    #[test]
+    fn links_that_lead_in_a_circle_lead_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        std::os::unix::fs::symlink(&one, &other).unwrap();
+        std::os::unix::fs::symlink("other", &one).unwrap();
+        let error = Place::read(&one).err().unwrap();
+        assert!(error.message.contains("go round in a circle"), "{}", error.message);
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
+        for path in [folder.path(), &fifo] {
+            let error = Place::read(path).err().unwrap();
+            assert!(error.message.ends_with("it is not a regular file"), "{}", error.message);
+        }
+    }
+}

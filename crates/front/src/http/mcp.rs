@@ -1,0 +1,88 @@
+//! `/mcp`: what MCP shares with the rest of HTTP: who calls, how much may come in, how long it may take.
+
+use super::answer::Refusal;
+use super::connection::Visitor;
+use super::operation::visitor;
+use super::{body, caller, dashboard};
+use crate::listen::Busy;
+use crate::mcp::door::Presented;
+use crate::mcp::http::{Endpoint, LARGEST};
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{Request, Response};
+use axum::routing::any;
+use hyper::body::Frame;
+use proctor_ops::operation::Front;
+use serde_json::json;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
+
+pub(super) fn add(router: Router) -> Router {
+    router.route("/mcp", any(serve))
+}
+
+async fn serve(request: Request<Body>) -> Response<Body> {
+    match respond(request).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.into(),
+    }
+}
+
+async fn respond(request: Request<Body>) -> Result<Response<Body>, Refusal> {
+    let (mut parts, body) = request.into_parts();
+    let visitor = visitor(&parts)?;
+    let caller = caller::caller(&visitor, &parts.headers, Front::Mcp)?;
+    if let Some(token) = caller::presented(&parts.headers)?.map(ToOwned::to_owned) {
+        parts.extensions.insert(Presented(token));
+    }
+    // Who may not even look is told at the door, not by each tool.
+    visitor.may_ask(&caller, dashboard::entry("service.list")?, &json!({}))?;
+    let room = match Endpoint::listens(&parts) {
+        true => visitor.stream()?,
+        false => visitor.request()?,
+    };
+    let busy = visitor.busy();
+    let bytes = body::bytes(&visitor.shared, &caller.principal, body, LARGEST).await?;
+    let response = visitor.shared.mcp.serve(caller, parts, bytes).await?;
+    Ok(response.map(|body| Body::new(Held::new(body, visitor, room, busy))))
+}
+
+/// An answer that goes on: it has its place until it is over, and gives it up when the connection is to end.
+struct Held {
+    body: Body,
+    leaving: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _room: OwnedSemaphorePermit,
+    _busy: Busy,
+}
+
+impl Held {
+    fn new(body: Body, visitor: Arc<Visitor>, room: OwnedSemaphorePermit, busy: Busy) -> Held {
+        let leaving = Box::pin(async move { visitor.leave().await });
+        Held { body, leaving, _room: room, _busy: busy }
+    }
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.leaving.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,460 @@
+//! The handler: what an assistant asks for, passed on to tools, resources and prompts.
+
+use super::answer::{self, Telling};
+use super::call::{self, Call, Progress};
+use super::door::{Door, Presented, Speaker};
+use super::http::SESSION;
+use super::sessions::{Followed, Sessions};
+use super::tasks::Tasks;
+use super::watch::Watches;
+use super::{prompts, resources, schema};
+use axum::http::request::Parts;
+use proctor_core::access::ClientName;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operation::Caller;
+use proctor_ops::tools::{self, Tool, Toolset};
+#[expect(deprecated, reason = "clients of the handshake era still use logging")]
+use rmcp::model::SetLevelRequestParams;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
+    CompleteRequestParams, CompleteResult, CreateTaskResult, ErrorCode, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
+    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams, UpdateTaskParams,
+};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
+use rmcp::transport::streamable_http_server::session::SessionRestoreMarker;
+use rmcp::{ServerHandler, model::Tool as Listed};
+use serde_json::{Map, Value, json};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Under 2,000 characters; read by every assistant before it has asked for anything.
+pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
+
+/// Of a page of text, so that all of it fits into an answer.
+const LARGEST_PAGE: u64 = 24_000;
+
+/// Lists of tools and prompts are the same until Proctor is replaced by another.
+const LISTS_KEEP: u64 = 300_000;
+
+/// The configuration is looked at again after this long.
+const SETS_KEEP: Duration = Duration::from_secs(10);
+
+/// A client that follows tasks gets a handle for what is not done by then.
+const TASK_AFTER: Duration = Duration::from_secs(5);
+
+/// When it was looked at, and what was there.
+type Known = Option<(Instant, Vec<Toolset>)>;
+
+/// What all conversations with one door have in common.
+pub(super) struct House {
+    pub(super) door: Box<dyn Door>,
+    /// What is offered to who does not say what it wants; `None`: what the configuration says.
+    pub(super) sets: Option<Vec<Toolset>>,
+    /// What the configuration said when it was last looked at.
+    pub(super) configured: Mutex<Known>,
+    /// We are on the machine and in the folder of who asks.
+    pub(super) here: bool,
+    /// Longest that a call takes.
+    pub(super) patience: Duration,
+    pub(super) tasks: Tasks,
+    /// What sessions follow, beyond our own end; `None`: a conversation of its own process.
+    pub(super) sessions: Option<Arc<Sessions>>,
+}
+
+/// One conversation.
+#[derive(Clone)]
+pub(super) struct Assistant {
+    pub(super) house: Arc<House>,
+    watches: Arc<Watches>,
+}
+
+impl Assistant {
+    pub(super) fn new(house: Arc<House>) -> Assistant {
+        Assistant { house, watches: Arc::default() }
+    }
+
+    /// Ask an operation on behalf of who speaks.
+    pub(super) async fn ask(
+        &self,
+        speaker: &Speaker,
+        operation: &str,
+        input: Value,
+    ) -> Result<Value, OpError> {
+        self.house.door.call(speaker, super::door::entry(operation)?, input).await
+    }
+
+    /// Remember what the session of a request follows from now on.
+    fn follow(&self, context: &RequestContext<RoleServer>, change: impl FnOnce(&mut Followed)) {
+        let parts = context.extensions.get::<Parts>();
+        let session = parts.and_then(|parts| parts.headers.get(SESSION)?.to_str().ok());
+        if let (Some(sessions), Some(session)) = (&self.house.sessions, session) {
+            sessions.follow(session, change);
+        }
+    }
+
+    /// Follow again what a session followed at the daemon before.
+    fn resume(&self, session: &str, context: &RequestContext<RoleServer>) {
+        let Some(sessions) = &self.house.sessions else { return };
+        let Followed { uris, list, level } = sessions.followed(session);
+        let (speaker, peer) = (speaker(context), &context.peer);
+        for place in uris.iter().filter_map(|uri| resources::Place::parse(uri)) {
+            // There were not more than there may be.
+            let _ = self.watches.begin(self.house.clone(), peer.clone(), speaker.clone(), place);
+        }
+        if list {
+            self.watches.follow_list(self.house.clone(), peer.clone(), speaker.clone());
+        }
+        if let Some(level) = level {
+            self.watches.tell(self.house.clone(), peer.clone(), speaker, level);
+        }
+    }
+
+    /// The sets that this request's address names, those that we were started with, or those of the configuration.
+    async fn sets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
+        let parts = context.extensions.get::<Parts>();
+        let query = parts.and_then(|parts| parts.uri.query()).unwrap_or_default();
+        let named = query.split('&').find_map(|pair| pair.strip_prefix("toolsets="));
+        match (named, &self.house.sets) {
+            (Some(names), _) => Toolset::list(&names.replace("%2C", ","))
+                .map_err(|why| ErrorData::invalid_params(why, None)),
+            (None, Some(sets)) => Ok(sets.clone()),
+            (None, None) => Ok(self.house.configured(&speaker(context)).await),
+        }
+    }
+
+    async fn tool(
+        &self,
+        name: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<&'static Tool, ErrorData> {
+        let wrong = |message: String| Err(ErrorData::invalid_params(message, None));
+        match tools::find(name) {
+            Some(tool) if self.sets(context).await?.contains(&tool.set) => Ok(tool),
+            Some(tool) => wrong(format!(
+                "'{name}' belongs to the toolset '{}', which is not offered here",
+                tool.set
+            )),
+            None => wrong(format!("there is no tool '{name}'")),
+        }
+    }
+}
+
+impl House {
+    /// What the configuration offers; where nothing runs there is none.
+    async fn configured(&self, speaker: &Speaker) -> Vec<Toolset> {
+        if let Some((at, sets)) = self.known().clone()
+            && at.elapsed() < SETS_KEEP
+        {
+            return sets;
+        }
+        let usual = || Toolset::USUAL.to_vec();
+        let Ok(entry) = super::door::entry("daemon.status") else { return usual() };
+        let Ok(status) = self.door.glance(speaker, entry, json!({})).await else { return usual() };
+        let names = status["toolsets"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let named = names.iter().filter_map(|name| name.as_str()?.parse().ok());
+        let sets: Vec<Toolset> = named.collect();
+        let sets = if sets.is_empty() { usual() } else { sets };
+        *self.known() = Some((Instant::now(), sets.clone()));
+        sets
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.configured.lock().expect("nothing panics in between")
+    }
+}
+
+pub(super) fn speaker(context: &RequestContext<RoleServer>) -> Speaker {
+    let client = context.client_info().and_then(|info| ClientName::parse(&info.name));
+    let parts = context.extensions.get::<Parts>();
+    let caller = parts.and_then(|parts| parts.extensions.get::<Caller>()).cloned();
+    let caller = caller.map(|caller| {
+        let front = caller.front;
+        caller.through(front, client.clone())
+    });
+    let token = parts.and_then(|parts| parts.extensions.get::<Presented>()).cloned();
+    Speaker { caller, client, token }
+}
+
+/// An error of something that is no tool.
+pub(super) fn refusal(error: OpError) -> ErrorData {
+    let OpError { code, message, help, .. } = error;
+    let message = help.map_or(message.clone(), |help| format!("{message}; {help}"));
+    if matches!(code, Code::UnknownService | Code::NotFound) {
+        return ErrorData::resource_not_found(message, None);
+    }
+    let number = match code == Code::BadInput {
+        true => ErrorCode::INVALID_PARAMS,
+        false => code.rpc().map_or(ErrorCode::INTERNAL_ERROR, ErrorCode),
+    };
+    ErrorData::new(number, message, None)
+}
+
+fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
+    let mut input = given.unwrap_or_default();
+    let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
+    // Who says where to begin does not mean the end.
+    let begins = ["cursor", "since"].iter().any(|field| input.contains_key(*field));
+    for (field, value) in usual.into_iter().filter(|(field, _)| field != "tail" || !begins) {
+        input.entry(field).or_insert(value);
+    }
+    // What an answer has of which its text shows less would be passed over by its own cursor.
+    if let Some(bytes) = input.get_mut("max_bytes")
+        && bytes.as_u64().is_some_and(|bytes| bytes > LARGEST_PAGE)
+    {
+        *bytes = json!(LARGEST_PAGE);
+    }
+    input
+}
+
+impl ServerHandler for Assistant {
+    #[expect(deprecated, reason = "clients of the handshake era still use logging")]
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_resources_list_changed()
+            .enable_prompts()
+            .enable_completions()
+            .enable_logging()
+            .enable_tasks()
+            .build();
+        let version = env!("CARGO_PKG_VERSION");
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("proctor", version).with_title("Proctor"))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        if let Some(SessionRestoreMarker { id, .. }) = context.extensions.get() {
+            self.resume(id, &context);
+        }
+        self.negotiate_initialize(&request)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = schema::tools(&self.sets(&context).await?);
+        Ok(ListToolsResult::with_all_items(tools).with_ttl_ms(LISTS_KEEP))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Listed> {
+        schema::tool(name)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let tool = self.tool(&request.name, &context).await?;
+        let speaker = speaker(&context);
+        let telling = Telling::to(speaker.client.as_ref().map(ClientName::as_str));
+        let follows_tasks = context.client_capabilities().is_some_and(|can| can.supports_tasks());
+        let task = follows_tasks && call::is_slow(tool) && !self.house.tasks.is_full();
+        let progress = context.meta.get_progress_token();
+        let ct = context.ct.clone();
+        let call = Call {
+            house: Arc::clone(&self.house),
+            tool,
+            speaker: speaker.clone(),
+            input: input(tool, request.arguments),
+            progress: progress.map(|token| Progress { peer: context.peer.clone(), token, said: 0 }),
+            patience: (!task).then_some(self.house.patience),
+            told_to_stop: Box::pin(async move { ct.cancelled_owned().await }),
+        };
+        if !task {
+            return answered(tool, call, telling).await.map(Into::into);
+        }
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let call = Call { told_to_stop: Box::pin(async move { drop(stopped.await) }), ..call };
+        let mut work: Pin<Box<dyn Future<Output = _> + Send>> =
+            Box::pin(answered(tool, call, telling));
+        tokio::select! {
+            biased;
+            result = &mut work => return result.map(Into::into),
+            () = tokio::time::sleep(TASK_AFTER) => {}
+        }
+        let task = self.house.tasks.begin(&speaker, tool.title, work, stop);
+        Ok(CreateTaskResult::new(task).into())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.house.tasks.get(&speaker(&context), &request.task_id)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // No task of ours asks for anything: that it is there is all there is to say.
+        self.house.tasks.get(&speaker(&context), &request.task_id).map(drop)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.house.tasks.cancel(&speaker(&context), &request.task_id)
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let after = request.and_then(|request| request.cursor);
+        let speaker = speaker(&context);
+        let result = resources::list(self, &speaker, after.as_deref()).await?;
+        if context.protocol_version().is_some_and(|version| version.has_initialize()) {
+            self.follow(&context, |followed| followed.list = true);
+            self.watches.follow_list(self.house.clone(), context.peer, speaker);
+        }
+        Ok(result)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates().with_ttl_ms(LISTS_KEEP))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        resources::read(self, &speaker(&context), &request.uri).await.map(Into::into)
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list()).with_ttl_ms(LISTS_KEEP))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        prompts::get(self, &speaker(&context), &request.name, &arguments).await.map(Into::into)
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        resources::complete(self, &speaker(&context), &request).await
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let uris = requested.resource_subscriptions.iter().flatten();
+        let known: Vec<String> =
+            uris.filter(|uri| resources::Place::parse(uri).is_some()).cloned().collect();
+        let mut accepted = SubscriptionFilter::builder().resource_subscriptions(known);
+        if requested.resources_list_changed == Some(true) {
+            accepted = accepted.resources_list_changed();
+        }
+        Some(accepted.build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        super::watch::listen(self, context).await;
+        Ok(())
+    }
+
+    #[expect(deprecated, reason = "clients of the handshake era still use it")]
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // The SDK lets it through in the era that has no conversation in which a level could hold.
+        if context.protocol_version().is_some_and(|version| !version.has_initialize()) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        self.follow(&context, |followed| followed.level = Some(request.level));
+        let speaker = speaker(&context);
+        self.watches.tell(self.house.clone(), context.peer, speaker, request.level);
+        Ok(())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let place = resources::Place::parse(&request.uri)
+            .ok_or_else(|| resources::unknown(&request.uri))?;
+        let speaker = speaker(&context);
+        self.watches.begin(self.house.clone(), context.peer.clone(), speaker, place)?;
+        self.follow(&context, |followed| _ = followed.uris.insert(request.uri));
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watches.end(&request.uri);
+        self.follow(&context, |followed| _ = followed.uris.remove(&request.uri));
+        Ok(())
+    }
+}
+
+/// The result of a call, whatever came of it.
+async fn answered(
+    tool: &'static Tool,
+    call: Call,
+    telling: Telling,
+) -> Result<CallToolResult, ErrorData> {
+    match call.run().await {
+        Ok(outcome) => Ok(answer::answer(tool, outcome, telling)),
+        Err(error) => answer::failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_are_short_and_name_tools_that_exist() {
+        assert!(INSTRUCTIONS.chars().count() < 2000, "{}", INSTRUCTIONS.chars().count());
+        for word in INSTRUCTIONS.split(|c: char| !(c.is_ascii_lowercase() || c == '_')) {
+            if word.contains('_') && tools::find(word).is_none() {
+                panic!("there is no tool '{word}'");
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Services as resources: what is known of them, and what they wrote.
+
+use super::assistant::{Assistant, refusal};
+use super::door::Speaker;
+use jiff::tz::TimeZone;
+use proctor_core::name::ServiceName;
+use proctor_ops::error::OpError;
+use proctor_ops::show::{Page, unpainted};
+use proctor_ops::table::find;
+use rmcp::model::{
+    CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData, ListResourceTemplatesResult,
+    ListResourcesResult, ReadResourceResult, Reference, Resource, ResourceContents,
+    ResourceTemplate,
+};
+use serde_json::{Value, json};
+
+const ALL: &str = "proctor://services";
+
+/// Services on one page of the list.
+const PAGE: usize = 100;
+
+/// Lines of output that a resource has; `get_process_logs` reads more.
+const LINES: usize = 200;
+
+/// ... and bytes of them.
+const MOST: usize = 16_000;
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+
+/// What a URI names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    All,
+    Status(ServiceName),
+    Logs(ServiceName),
+}
+
+impl Place {
+    pub(super) fn parse(uri: &str) -> Option<Place> {
+        let rest = match uri.strip_prefix(ALL)? {
+            "" => return Some(Place::All),
+            rest => rest.strip_prefix('/')?,
+        };
+        let (name, what) = rest.split_once('/')?;
+        let name = ServiceName::parse(&name.replace("%40", "@")).ok()?;
+        match what {
+            "status" => Some(Place::Status(name)),
+            "logs" => Some(Place::Logs(name)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn uri(&self) -> String {
+        match self {
+            Place::All => ALL.into(),
+            Place::Status(name) => format!("{ALL}/{name}/status"),
+            Place::Logs(name) => format!("{ALL}/{name}/logs"),
+        }
+    }
+
+    pub(super) fn service(&self) -> Option<&ServiceName> {
+        match self {
+            Place::All => None,
+            Place::Status(name) | Place::Logs(name) => Some(name),
+        }
+    }
+}
+
+pub(super) fn unknown(uri: &str) -> ErrorData {
+    let message = format!("there is no resource '{uri}'; resources/list has those that exist");
+    ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
+}
+
+async fn names(assistant: &Assistant, speaker: &Speaker) -> Result<Vec<String>, OpError> {
+    let list = assistant.ask(speaker, "service.list", json!({ "no_usage": true })).await?;
+    let services = list["services"].as_array().cloned().unwrap_or_default();
+    Ok(services
+        .iter()
+        .filter_map(|service| service["name"].as_str().map(ToOwned::to_owned))
+        .collect())
+}
+
+/// All services, then two for each. The cursor is the last name of the page before.
+pub(super) async fn list(
+    assistant: &Assistant,
+    speaker: &Speaker,
+    after: Option<&str>,
+) -> Result<ListResourcesResult, ErrorData> {
+    let mut names = names(assistant, speaker).await.map_err(refusal)?;
+    names.sort();
+    let first = after.is_none().then(|| {
+        Resource::new(ALL, "services")
+            .with_title("All processes")
+            .with_description("Every supervised process and its state")
+            .with_mime_type(JSON)
+    });
+    names.retain(|name| after.is_none_or(|after| name.as_str() > after));
+    let next = (names.len() > PAGE).then(|| names[PAGE - 1].clone());
+    names.truncate(PAGE);
+    let both = names.iter().flat_map(|name| {
+        let of = |what: &str, title: &str, kind: &str| {
+            Resource::new(format!("{ALL}/{name}/{what}"), format!("{name} {what}"))
+                .with_title(format!("{title} {name}"))
+                .with_mime_type(kind)
+        };
+        [of("status", "Status of", JSON), of("logs", "Last output of", TEXT)]
+    });
+    let mut result = ListResourcesResult::with_all_items(first.into_iter().chain(both).collect());
+    result.next_cursor = next;
+    Ok(result)
+}
+
+pub(super) fn templates() -> ListResourceTemplatesResult {
+    let of = |what: &str, title: &str, about: &str, kind: &str| {
+        ResourceTemplate::new(format!("{ALL}/{{name}}/{what}"), format!("process {what}"))
+            .with_title(title)
+            .with_description(about)
+            .with_mime_type(kind)
+    };
+    ListResourceTemplatesResult::with_all_items(vec![
+        of("status", "Status of a process", "All that is known of one process", JSON),
+        of("logs", "Output of a process", "The last lines that one process wrote", TEXT),
+    ])
+}
+
+pub(super) async fn read(
+    assistant: &Assistant,
+    speaker: &Speaker,
+    uri: &str,
+) -> Result<ReadResourceResult, ErrorData> {
+    let place = Place::parse(uri).ok_or_else(|| unknown(uri))?;
+    let (text, kind) = match &place {
+        Place::All => {
+            (facts(assistant, speaker, "service.list", json!({ "no_usage": true })).await, JSON)
+        }
+        Place::Status(name) => {
+            (facts(assistant, speaker, "service.status", json!({ "names": [name] })).await, JSON)
+        }
+        Place::Logs(name) => (output(assistant, speaker, name).await, TEXT),
+    };
+    let contents = ResourceContents::text(text.map_err(refusal)?, uri).with_mime_type(kind);
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+async fn facts(
+    assistant: &Assistant,
+    speaker: &Speaker,
+    operation: &str,
+    input: Value,
+) -> Result<String, OpError> {
+    Ok(assistant.ask(speaker, operation, input).await?.to_string())
+}
+
+/// The last lines, as they are shown to people.
+pub(super) async fn output(
+    assistant: &Assistant,
+    speaker: &Speaker,
+    name: &ServiceName,
+) -> Result<String, OpError> {
+    // A service that has written nothing yet is one that is known.
+    assistant.ask(speaker, "service.status", json!({ "names": [name], "no_usage": true })).await?;
+    let input = json!({ "services": [name], "tail": LINES, "fold": true, "max_bytes": MOST });
+    shown(&assistant.ask(speaker, "log.read", input).await?, "log.read")
+}
+
+/// An answer as people see it.
+pub(super) fn shown(answer: &Value, operation: &str) -> Result<String, OpError> {
+    let mut page = Page::new(TimeZone::system);
+    if let Some(entry) = find(operation) {
+        entry.show(answer, &mut page)?;
+    }
+    Ok(page.render(None, unpainted))
+}
+
+/// Names of services, where one is to be named.
+pub(super) async fn complete(
+    assistant: &Assistant,
+    speaker: &Speaker,
+    request: &CompleteRequestParams,
+) -> Result<CompleteResult, ErrorData> {
+    let known = match &request.r#ref {
+        Reference::Prompt(prompt) => super::prompts::takes(&prompt.name, &request.argument.name),
+        Reference::Resource(template) => {
+            request.argument.name == "name"
+                && templates().resource_templates.iter().any(|one| one.uri_template == template.uri)
+        }
+        _ => false,
+    };
+    if !known {
+        return Ok(CompleteResult::default());
+    }
+    let mut names = names(assistant, speaker).await.map_err(refusal)?;
+    names.retain(|name| name.starts_with(&request.argument.value));
+    let total = names.len();
+    names.truncate(CompletionInfo::MAX_VALUES);
+    let more = total > names.len();
+    let values = CompletionInfo::with_pagination(names, u32::try_from(total).ok(), more);
+    Ok(CompleteResult::new(values.map_err(|why| ErrorData::internal_error(why, None))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_names_a_place_or_nothing() {
+        for uri in
+            ["proctor://services", "proctor://services/web/status", "proctor://services/web@2/logs"]
+        {
+            assert_eq!(Place::parse(uri).unwrap().uri(), uri);
+        }
+        for uri in [
+            "",
+            "proctor://",
+            "proctor://services/",
+            "proctor://services/web",
+            "proctor://services/../status",
+            "proctor://services/a/b/logs",
+            "file:///etc/passwd",
+            "proctor://services/web/logs/",
+        ] {
+            assert_eq!(Place::parse(uri), None, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `proctor mcp`: one conversation over stdin and stdout, with the one shared daemon behind it. Ends when its input ends.
+
+use super::assistant::{Assistant, House};
+use super::call::PATIENCE;
+use super::lines::Lines;
+use super::remote::Remote;
+use super::tasks::Tasks;
+use crate::cli::Launch;
+use proctor_core::home::Home;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::tools::Toolset;
+use rmcp::service::{ServerInitializeError, serve_server};
+use rmcp::transport::io::stdio_pipes;
+use rustix::fs::OFlags;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Serve until the other side has said all it has to say.
+pub(crate) fn serve(
+    home: Home,
+    launch: &'static dyn Launch,
+    sets: Option<Vec<Toolset>>,
+    patience: Option<Duration>,
+) -> Result<(), OpError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| OpError::new(Code::Failed, format!("cannot begin: {error}")))?;
+    let door = Box::new(Remote::new(home, launch));
+    let house = House {
+        door,
+        sets,
+        configured: Mutex::default(),
+        here: true,
+        patience: patience.unwrap_or(PATIENCE),
+        tasks: Tasks::default(),
+        sessions: None,
+    };
+    let served = runtime.block_on(conversation(Assistant::new(Arc::new(house))));
+    // A read of stdin that still blocks must not keep us here.
+    runtime.shutdown_background();
+    served
+}
+
+async fn conversation(assistant: Assistant) -> Result<(), OpError> {
+    wait_where_nothing_is();
+    let (read, write) = stdio_pipes();
+    match serve_server(assistant, Lines::new(read, write)).await {
+        Ok(running) => running
+            .waiting()
+            .await
+            .map(drop)
+            .map_err(|error| OpError::new(Code::Internal, format!("the conversation broke: {error}"))),
+        // It ended before it began.
+        Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(OpError::new(Code::BadInput, format!("not the beginning of a conversation: {error}"))
+            .help("`proctor mcp` speaks the Model Context Protocol on stdin; `proctor mcp install` sets clients up")),
+    }
+}
+
+/// Some clients hand over ends that do not block: what is not there yet would be taken for the end. Pipes are opened anew
+/// anyway.
+fn wait_where_nothing_is() {
+    for end in [rustix::stdio::stdin(), rustix::stdio::stdout()] {
+        if let Ok(flags) = rustix::fs::fcntl_getfl(end) {
+            // One that cannot be changed is tried as it is.
+            let _ = rustix::fs::fcntl_setfl(end, flags - OFlags::NONBLOCK);
+        }
+    }
+}

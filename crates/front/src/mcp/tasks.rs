@@ -1,0 +1,90 @@
+//! Calls that go on as tasks of the protocol, for clients that can follow them. Each belongs to who began it.
+
+use super::door::Speaker;
+use rmcp::model::{CallToolResult, ErrorData, GetTaskResult, Task};
+use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard};
+use tokio::sync::oneshot;
+
+/// At once; those that are over count until they are forgotten. Each costs its answer.
+const MOST: usize = 256;
+
+pub(super) type Work = Pin<Box<dyn Future<Output = Result<CallToolResult, ErrorData>> + Send>>;
+
+#[derive(Default)]
+pub(super) struct Tasks {
+    manager: TaskManager,
+    owners: Mutex<HashMap<String, String>>,
+}
+
+/// Whose task it is: the token's or the user's, not the program's, which is its own word only.
+fn owner(speaker: &Speaker) -> String {
+    speaker.caller.as_ref().map(|caller| format!("{:?}", caller.principal)).unwrap_or_default()
+}
+
+impl Tasks {
+    /// Let it go on. `stop` is dropped when the client does not want it any more.
+    pub(super) fn begin(
+        &self,
+        speaker: &Speaker,
+        what: &str,
+        work: Work,
+        stop: oneshot::Sender<()>,
+    ) -> Task {
+        let options = TaskOptions::new().with_status_message(what);
+        let task = self.manager.spawn(options, |context| {
+            Box::pin(async move {
+                let (mut work, mut stop) = (work, Some(stop));
+                loop {
+                    tokio::select! {
+                        result = &mut work => {
+                            let cancelled = context.is_cancel_requested();
+                            return result.map_err(|error| match cancelled {
+                                true => TaskExit::Cancelled,
+                                false => TaskExit::Error(error),
+                            });
+                        }
+                        () = context.cancelled(), if stop.is_some() => drop(stop.take()),
+                    }
+                }
+            })
+        });
+        let mut owners = self.owners();
+        if owners.len() >= MOST {
+            owners.retain(|id, _| self.manager.get_task(id).is_ok());
+        }
+        owners.insert(task.task_id.clone(), owner(speaker));
+        task
+    }
+
+    /// Whoever comes now has to do without one.
+    pub(super) fn is_full(&self) -> bool {
+        self.manager.running_task_count() >= MOST
+    }
+
+    pub(super) fn get(&self, speaker: &Speaker, id: &str) -> Result<GetTaskResult, ErrorData> {
+        self.check(speaker, id)?;
+        self.manager.get_task(id).map(GetTaskResult::new)
+    }
+
+    pub(super) fn cancel(&self, speaker: &Speaker, id: &str) -> Result<(), ErrorData> {
+        self.check(speaker, id)?;
+        self.manager.cancel_task(id)
+    }
+
+    /// The task of another is as good as none.
+    fn check(&self, speaker: &Speaker, id: &str) -> Result<(), ErrorData> {
+        match self.owners().get(id) {
+            Some(whose) if *whose == owner(speaker) => Ok(()),
+            Some(_) | None => {
+                Err(ErrorData::invalid_params(format!("there is no task '{id}'"), None))
+            }
+        }
+    }
+
+    fn owners(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.owners.lock().expect("nothing panics in between")
+    }
+}

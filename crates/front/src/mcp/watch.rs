@@ -1,0 +1,227 @@
+//! Telling a client that a resource has changed: a loop over the long poll that everybody else uses, too.
+
+use super::assistant::{Assistant, House, speaker};
+use super::door::{Speaker, entry};
+use super::messages;
+use super::resources::Place;
+use proctor_ops::error::{Code, OpError};
+#[expect(deprecated, reason = "clients of the handshake era still use it")]
+use rmcp::model::{ErrorData, LoggingLevel, ResourceUpdatedNotificationParam};
+use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSink};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::task::{AbortHandle, JoinSet};
+
+/// Resources that one conversation follows.
+const MOST: usize = 64;
+
+/// At least from one word about a resource to the next: a process may write a thousand lines a second.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A long poll; when nothing has happened, the next one begins.
+const POLL: f64 = 45.0;
+
+/// After an error that passes.
+const LATER: Duration = Duration::from_secs(2);
+
+/// Among the resources, for what is none: the messages, and the list itself.
+const MESSAGES: &str = "";
+const LIST: &str = "list";
+
+/// What a client of the handshake era follows; ends with the conversation.
+#[derive(Default)]
+pub(super) struct Watches(Mutex<BTreeMap<String, AbortHandle>>);
+
+impl Watches {
+    pub(super) fn begin(
+        &self,
+        house: Arc<House>,
+        peer: Peer<RoleServer>,
+        speaker: Speaker,
+        place: Place,
+    ) -> Result<(), ErrorData> {
+        let uri = place.uri();
+        let mut watched = self.watched();
+        watched.retain(|_, task| !task.is_finished());
+        if watched.contains_key(&uri) {
+            return Ok(());
+        }
+        if watched.len() >= MOST {
+            let message =
+                format!("more than {MOST} resources are not followed in one conversation");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let task = tokio::spawn(async move {
+            let mut news = News::of(place);
+            while news.next(&house, &speaker).await {
+                let changed = ResourceUpdatedNotificationParam::new(news.place.uri());
+                if peer.notify_resource_updated(changed).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        watched.insert(uri, task.abort_handle());
+        Ok(())
+    }
+
+    /// Tell what happens as messages from this level on, and from no other any more.
+    #[expect(deprecated, reason = "clients of the handshake era still use it")]
+    pub(super) fn tell(
+        &self,
+        house: Arc<House>,
+        peer: Peer<RoleServer>,
+        speaker: Speaker,
+        least: LoggingLevel,
+    ) {
+        let task = tokio::spawn(messages::tell(house, speaker, peer, least));
+        if let Some(before) = self.watched().insert(MESSAGES.into(), task.abort_handle()) {
+            before.abort();
+        }
+    }
+
+    /// Tell when the list of resources changes, to a client that has read it.
+    pub(super) fn follow_list(&self, house: Arc<House>, peer: Peer<RoleServer>, speaker: Speaker) {
+        let mut watched = self.watched();
+        if watched.get(LIST).is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let task = tokio::spawn(async move {
+            let mut news = News::of(Place::All);
+            while news.next_list(&house, &speaker).await {
+                if peer.notify_resource_list_changed().await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        watched.insert(LIST.into(), task.abort_handle());
+    }
+
+    pub(super) fn end(&self, uri: &str) {
+        if let Some(task) = self.watched().remove(uri) {
+            task.abort();
+        }
+    }
+
+    fn watched(&self) -> MutexGuard<'_, BTreeMap<String, AbortHandle>> {
+        self.0.lock().expect("nothing panics in between")
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        for task in self.watched().values() {
+            task.abort();
+        }
+    }
+}
+
+/// Serve one subscription of the era without sessions until it is cancelled.
+pub(super) async fn listen(assistant: &Assistant, context: SubscriptionContext) {
+    let mut tasks = JoinSet::new();
+    let speaker = speaker(context.request_context());
+    let accepted = context.accepted().clone();
+    let places = accepted.resource_subscriptions.iter().flatten();
+    for place in places.filter_map(|uri| Place::parse(uri)).take(MOST) {
+        let (house, speaker, sink) =
+            (Arc::clone(&assistant.house), speaker.clone(), context.sink().clone());
+        tasks.spawn(async move {
+            let mut news = News::of(place);
+            while news.next(&house, &speaker).await {
+                if sink.notify_resource_updated(news.place.uri()).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+    }
+    if accepted.resources_list_changed == Some(true) {
+        let (house, sink) = (Arc::clone(&assistant.house), context.sink().clone());
+        tasks.spawn(list_changes(house, speaker, sink));
+    }
+    context.cancelled().await;
+}
+
+/// Tell when a service is there that was not, or is not any more.
+async fn list_changes(house: Arc<House>, speaker: Speaker, sink: SubscriptionSink) {
+    let mut news = News::of(Place::All);
+    while news.next_list(&house, &speaker).await {
+        if sink.notify_resource_list_changed().await.is_err() {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Where the reading of a resource's changes has got to.
+pub(super) struct News {
+    place: Place,
+    cursor: Option<String>,
+    pub(super) events: Vec<Value>,
+}
+
+impl News {
+    pub(super) fn of(place: Place) -> News {
+        News { place, cursor: None, events: Vec::new() }
+    }
+
+    /// Wait until there is something new; false if there never will be.
+    pub(super) async fn next(&mut self, house: &House, speaker: &Speaker) -> bool {
+        loop {
+            match self.look(house, speaker).await {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(error) if passes(&error) => tokio::time::sleep(LATER).await,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Wait until a service is there that was not, or is not any more.
+    async fn next_list(&mut self, house: &House, speaker: &Speaker) -> bool {
+        let kinds = ["defined", "removed", "configured"];
+        while self.next(house, speaker).await {
+            let changes = |event: &Value| kinds.iter().any(|kind| event["kind"] == *kind);
+            // None: what happened in between is not known.
+            if self.events.is_empty() || self.events.iter().any(changes) {
+                return true;
+            }
+        }
+        false
+    }
+
+    async fn look(&mut self, house: &House, speaker: &Speaker) -> Result<bool, OpError> {
+        let (operation, list) = match &self.place {
+            Place::All | Place::Status(_) => ("event.read", "events"),
+            Place::Logs(_) => ("log.read", "items"),
+        };
+        let mut input = match &self.cursor {
+            Some(cursor) => json!({ "cursor": cursor, "wait": POLL }),
+            // From here on.
+            None => json!({ "tail": 0 }),
+        };
+        if let Some(service) = self.place.service() {
+            input["services"] = json!([service]);
+        }
+        let first = self.cursor.is_none();
+        let mut answer = house.door.call(speaker, entry(operation)?, input).await?;
+        // It may have taken a while, and a token may have been revoked.
+        house.door.still_knows(speaker)?;
+        let cursor = answer["cursor"].as_str().map(ToOwned::to_owned);
+        // A new daemon does not know the old one's places: begin anew, and say that something may have happened.
+        let missed = answer["missed"] == true;
+        self.cursor = cursor;
+        self.events = answer[list].as_array_mut().map(std::mem::take).unwrap_or_default();
+        Ok(missed || (!first && !self.events.is_empty()))
+    }
+}
+
+fn passes(error: &OpError) -> bool {
+    matches!(
+        error.code,
+        Code::Busy | Code::RateLimited | Code::ConnectionLost | Code::Unavailable | Code::Timeout
+    )
+}

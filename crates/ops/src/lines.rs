@@ -1,0 +1,225 @@
+//! A line of a log, or something that happened to its service, as every answer has it.
+
+use crate::moment::{self, rfc3339};
+use crate::show::harmless::{Colours, harmless_line};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proctor_core::config::signal;
+use proctor_core::logindex::Stream;
+use proctor_engine::api::{LogItem, LogLine, LogWhat};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamWord {
+    Stdout,
+    Stderr,
+}
+
+impl From<StreamWord> for Stream {
+    fn from(word: StreamWord) -> Stream {
+        match word {
+            StreamWord::Stdout => Stream::Stdout,
+            StreamWord::Stderr => Stream::Stderr,
+        }
+    }
+}
+
+impl From<Stream> for StreamWord {
+    fn from(stream: Stream) -> StreamWord {
+        match stream {
+            Stream::Stdout => StreamWord::Stdout,
+            Stream::Stderr => StreamWord::Stderr,
+        }
+    }
+}
+
+/// A line, or something that happened to the service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Item {
+    pub service: String,
+    /// RFC 3339
+    pub at: String,
+    pub stream: StreamWord,
+    /// Id of the run
+    pub run: String,
+    pub kind: Kind,
+    /// Of a line: its text; bytes that are no text are replaced. Of an exit: what it was
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Of a line, with `raw`: its bytes as base64
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<String>,
+    /// A piece of a very long line; the rest follows
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+    /// Of a line that is too long: at least this many bytes behind the text are not shown
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u64>,
+    /// With `context`: it does not match, but is near one that does
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub context: bool,
+    /// With `fold`: the same line was there this many times in a row, this one included
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeated: Option<u64>,
+    /// With `repeated`: when it was there for the last time (RFC 3339)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_at: Option<String>,
+    /// How many bytes were lost here
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Line,
+    Started,
+    Exited,
+    Dropped,
+}
+
+impl Item {
+    pub(crate) fn of(item: LogItem, raw: bool) -> Item {
+        let mut out = Item {
+            service: item.service.to_string(),
+            at: rfc3339(item.wall),
+            stream: item.stream.into(),
+            run: item.run.to_string(),
+            kind: Kind::Line,
+            text: None,
+            bytes: None,
+            cut: false,
+            left_out: None,
+            context: false,
+            repeated: None,
+            last_at: None,
+            dropped: None,
+        };
+        match item.what {
+            LogWhat::Line(line) => out.fill(&line, raw),
+            LogWhat::Started => out.kind = Kind::Started,
+            LogWhat::Exited(exit) => {
+                out.kind = Kind::Exited;
+                out.text = Some(exit.to_string());
+            }
+            LogWhat::Dropped(bytes) => {
+                out.kind = Kind::Dropped;
+                out.dropped = Some(bytes);
+            }
+        }
+        out
+    }
+
+    fn fill(&mut self, line: &LogLine, raw: bool) {
+        if raw {
+            self.bytes = Some(STANDARD.encode(&line.bytes));
+        } else {
+            self.text = Some(String::from_utf8_lossy(&line.bytes).into_owned());
+        }
+        self.cut = line.cut;
+        self.left_out = Some(line.left_out).filter(|bytes| *bytes > 0);
+        self.context = line.context;
+        self.repeated = line.repeats.map(|repeats| u64::from(repeats.count) + 1);
+        self.last_at = line.repeats.map(|repeats| rfc3339(repeats.wall));
+    }
+
+    /// The bytes of a line, exactly with `raw`, else as far as they are text.
+    pub fn line(&self) -> Vec<u8> {
+        let exact = self.bytes.as_ref().and_then(|text| STANDARD.decode(text).ok());
+        exact.unwrap_or_else(|| self.text.clone().unwrap_or_default().into_bytes())
+    }
+
+    /// What happened, as a sentence about the service; `None` for a line.
+    pub fn event(&self) -> Option<String> {
+        match self.kind {
+            Kind::Line => None,
+            Kind::Started => Some("started".into()),
+            Kind::Exited => Some(exit_event(self.text.as_deref().unwrap_or("exit status unknown"))),
+            Kind::Dropped => {
+                Some(format!("lost {} of output", moment::bytes(self.dropped.unwrap_or(0).into())))
+            }
+        }
+    }
+
+    /// What is to be known of a line beside its text, to be put behind it.
+    pub fn remark(&self) -> String {
+        let rest = self.left_out.map(|bytes| format!("… ({} more)", moment::bytes(bytes)));
+        let times = self.repeated.map(|times| format!(" (×{times})"));
+        rest.into_iter().chain(times).collect()
+    }
+
+    /// As a person reads it, on one line.
+    pub(crate) fn readable(&self) -> String {
+        if let Some(event) = self.event() {
+            let at = self.at.split('.').next().unwrap_or(&self.at).trim_end_matches('Z');
+            return format!("── {event}, {at}Z");
+        }
+        let text = self.line();
+        let text = String::from_utf8_lossy(&text);
+        format!("{}{}", harmless_line(&text, Colours::Strip), self.remark())
+    }
+}
+
+/// The text of an exit as a sentence about the service.
+fn exit_event(text: &str) -> String {
+    if let Some(code) = text.strip_prefix("exit code ") {
+        return format!("exited with code {code}");
+    }
+    match text.strip_prefix("signal ").and_then(|number| number.parse().ok()) {
+        Some(number) => format!("was ended by {}", signal::long_name(number)),
+        None => format!("exited: {text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proctor_core::lifecycle::Exit;
+    use proctor_core::logindex::ExitMark;
+    use proctor_core::name::{RunId, ServiceName};
+    use proctor_core::time::Wall;
+    use proctor_engine::api::Repeats;
+
+    fn item(what: LogWhat) -> Item {
+        let item = LogItem {
+            service: ServiceName::parse("web").unwrap(),
+            stream: Stream::Stdout,
+            wall: Wall(1_250_000),
+            run: RunId(1),
+            what,
+        };
+        Item::of(item, false)
+    }
+
+    #[test]
+    fn an_exit_reads_as_a_sentence() {
+        for (exit, expected) in [
+            (Exit::Code(3), "exited with code 3"),
+            (Exit::Signal { signal: 15, oom: false, core: false }, "was ended by SIGTERM"),
+            (Exit::Signal { signal: 9, oom: true, core: false }, "exited: out of memory"),
+            (Exit::Unknown, "exited: exit status unknown"),
+        ] {
+            let item = item(LogWhat::Exited(ExitMark::of(&exit)));
+            assert_eq!(item.event().as_deref(), Some(expected));
+            assert_eq!(item.readable(), format!("── {expected}, 1970-01-01T00:00:01Z"));
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_is_not_shown_of_it() {
+        let line = LogLine { bytes: b"\x1b[31mred\x1b[0m\x07".into(), ..LogLine::default() };
+        let repeats = Some(Repeats { count: 2, wall: Wall(2_000_000) });
+        for (line, expected) in [
+            (line.clone(), "red\\x07"),
+            (LogLine { left_out: 2048, ..line.clone() }, "red\\x07… (2.0 KiB more)"),
+            (LogLine { repeats, ..line.clone() }, "red\\x07 (×3)"),
+            (LogLine { repeats, left_out: 1, ..line }, "red\\x07… (1 B more) (×3)"),
+        ] {
+            assert_eq!(item(LogWhat::Line(line)).readable(), expected);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! An assistant's end of `proctor mcp`: one conversation over stdin and stdout, line by line.
+
+use crate::Home;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// No answer may take longer.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// One conversation. Dropped, its process is killed.
+pub struct Conversation {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    next: u64,
+    /// What came that was no answer.
+    pub notifications: Vec<Value>,
+}
+
+/// What a tool answered.
+#[derive(Debug, Clone)]
+pub struct Told {
+    pub text: String,
+    pub facts: Value,
+    pub is_error: bool,
+    /// Of the whole answer.
+    pub bytes: usize,
+}
+
+impl Conversation {
+    /// Begun with the handshake of most clients, by a client of this name.
+    #[track_caller]
+    pub fn begin(home: &Home, client: &str) -> Conversation {
+        Conversation::begin_with(home, client, &[])
+    }
+
+    /// The same with these words after `proctor mcp`.
+    #[track_caller]
+    pub fn begin_with(home: &Home, client: &str, words: &[&str]) -> Conversation {
+        let mut conversation = Conversation::silent(home, words);
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": { "name": client, "version": "1" },
+        });
+        conversation.ask("initialize", params);
+        conversation.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        conversation
+    }
+
+    /// Nothing was said yet.
+    #[track_caller]
+    pub fn silent(home: &Home, words: &[&str]) -> Conversation {
+        let mut command = home.command(["mcp"].iter().chain(words));
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().expect("proctor can be run");
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (said, lines) = channel();
+        let mut stdout = BufReader::new(stdout.expect("it is a pipe"));
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while stdout.read_line(&mut line).is_ok_and(|count| count > 0) {
+                let value = serde_json::from_str(&line);
+                let value = value.unwrap_or_else(|why| panic!("not JSON ({why}): {line}"));
+                if said.send(value).is_err() {
+                    return;
+                }
+                line.clear();
+            }
+        });
+        Conversation { child, stdin, lines, next: 0, notifications: Vec::new() }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Send a message as it is.
+    #[track_caller]
+    pub fn say(&mut self, message: &Value) {
+        self.say_bytes(format!("{message}\n").as_bytes());
+    }
+
+    #[track_caller]
+    pub fn say_bytes(&mut self, bytes: &[u8]) {
+        let stdin = self.stdin.as_mut().expect("it was not ended yet");
+        stdin.write_all(bytes).and_then(|()| stdin.flush()).expect("it reads what is said");
+    }
+
+    /// The next message, if one comes in time.
+    pub fn heard(&mut self, within: Duration) -> Option<Value> {
+        self.lines.recv_timeout(within).ok()
+    }
+
+    /// Send a request; [`Conversation::answer`] takes what comes back.
+    #[track_caller]
+    pub fn request(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        id
+    }
+
+    /// The answer to a request.
+    #[track_caller]
+    pub fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.heard(LIMIT);
+            let message = message.unwrap_or_else(|| panic!("no answer to request {id}"));
+            if message["id"] == id {
+                return message;
+            }
+            self.notifications.push(message);
+        }
+    }
+
+    /// Ask; panics on an error of the protocol.
+    #[track_caller]
+    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.request(method, params);
+        let mut answer = self.answer(id);
+        assert!(answer.get("error").is_none(), "{method}: {answer:#}");
+        answer["result"].take()
+    }
+
+    /// Call a tool, whatever comes of it.
+    #[track_caller]
+    pub fn call(&mut self, tool: &str, arguments: Value) -> Told {
+        let result = self.ask("tools/call", json!({ "name": tool, "arguments": arguments }));
+        Told::of(&result)
+    }
+
+    /// Call a tool that has to succeed.
+    #[track_caller]
+    pub fn ok(&mut self, tool: &str, arguments: Value) -> Told {
+        let told = self.call(tool, arguments.clone());
+        assert!(!told.is_error, "{tool} {arguments}: {told:#?}");
+        told
+    }
+
+    /// Say that there is no more to say, and wait for its end.
+    #[track_caller]
+    pub fn end(mut self) -> ExitStatus {
+        drop(self.stdin.take());
+        while self.heard(LIMIT).is_some() {}
+        self.child.wait().expect("it is our child")
+    }
+}
+
+impl Told {
+    pub fn of(result: &Value) -> Told {
+        let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let text = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+        Told {
+            text,
+            facts: result["structuredContent"].clone(),
+            is_error: result["isError"] == true,
+            bytes: result.to_string().len(),
+        }
+    }
+}
+
+impl Drop for Conversation {
+    fn drop(&mut self) {
+        // Already ended is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,147 @@
+//! The Inspector's command line: it lists every tool of `proctor mcp` and finds nothing to warn of, then calls each.
+
+use super::Tried;
+use crate::served::Served;
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// It knows both.
+const ERAS: [&str; 2] = ["legacy", "modern"];
+
+const CONFIG: &str = "\
+supervisor:
+  port: off
+  http: { port: off }
+  services:
+    web: { command: [sleep, '100000'] }
+    other: { command: [sleep, '100000'] }
+";
+
+/// Every tool with an input that does something, in an order in which each is possible. `$operation` is one that
+/// is under way; the last ones end what is tried.
+const CALLS: &[(&str, &str)] = &[
+    ("list_processes", "{}"),
+    ("get_process_status", r#"{"names": ["web"]}"#),
+    ("wait_for_process", r#"{"names": ["web"], "timeout": 20}"#),
+    ("start_process", r#"{"name": "job", "command": "sleep 100000", "lease": "1h"}"#),
+    ("renew_lease", r#"{"name": "job"}"#),
+    ("restart_process", r#"{"names": ["job"]}"#),
+    ("signal_process", r#"{"name": "job", "signal": "CONT"}"#),
+    ("stop_process", r#"{"names": ["job"]}"#),
+    ("remove_process", r#"{"names": ["job"]}"#),
+    ("add_process", r#"{"name": "added", "command": "sleep 100000"}"#),
+    ("run_command", r#"{"command": "echo hello"}"#),
+    ("list_operations", "{}"),
+    ("get_operation", r#"{"operation": "$operation", "wait": 0}"#),
+    ("cancel_operation", r#"{"operation": "$operation"}"#),
+    ("restart_with_steps", r#"{"service": "web", "pre_commands": ["true"]}"#),
+    ("apply_config", "{}"),
+    ("reload_config", "{}"),
+    ("get_config", "{}"),
+    ("get_process_logs", r#"{"services": ["web"]}"#),
+    ("get_events", "{}"),
+    ("check_health", "{}"),
+    ("get_metrics", "{}"),
+    ("get_daemon_status", "{}"),
+    ("read_audit", "{}"),
+    ("verify_audit", "{}"),
+    ("create_token", r#"{"name": "inspector", "role": "viewer"}"#),
+    ("list_tokens", "{}"),
+    ("revoke_token", r#"{"name": "inspector"}"#),
+    ("get_token_path", "{}"),
+    ("get_mode", "{}"),
+    ("switch_mode", r#"{"mode": "proxy"}"#),
+    ("upgrade_daemon", "{}"),
+    ("stop_daemon", "{}"),
+    ("shut_down", "{}"),
+];
+
+struct Inspector {
+    script: PathBuf,
+    /// Which server, in the manner of every client.
+    config: PathBuf,
+    served: Served,
+}
+
+pub(super) fn run(tried: &Tried) -> Result<()> {
+    let served = Served::start(&tried.proctor, "inspector", CONFIG, &[])?;
+    let server = json!({"mcpServers": {"proctor": {
+        "command": tried.proctor,
+        "args": ["--home", served.home, "mcp", "--toolsets", "all"],
+    }}});
+    let config = served.home.join("inspector.json");
+    std::fs::write(&config, server.to_string()).context("cannot write its configuration")?;
+    let script = tried.installed.modules();
+    let script = script.join("@modelcontextprotocol/inspector/clients/cli/build/index.js");
+    let inspector = Inspector { script, config, served };
+    let mut listed = BTreeSet::new();
+    for era in ERAS {
+        let tools = inspector.ask(tried, era, &["--method", "tools/list", "--strict"])?;
+        let tools = tools["result"]["tools"].as_array().context("no list of tools")?.clone();
+        println!("-- {era}: {} tools, nothing to warn of", tools.len());
+        listed.extend(tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
+    }
+    let called: BTreeSet<String> = CALLS.iter().map(|(tool, _)| (*tool).to_owned()).collect();
+    ensure!(
+        listed == called,
+        "tools that are listed and not called, or called and not listed: {:?}",
+        listed.symmetric_difference(&called).collect::<Vec<_>>()
+    );
+    inspector.call_all(tried)
+}
+
+impl Inspector {
+    fn call_all(&self, tried: &Tried) -> Result<()> {
+        let words = ["execute", "--background", "--timeout", "1000", "--", "sleep", "1000"];
+        let begun = self.served.json(&words)?;
+        let operation = begun["operation"].as_str().context("no operation was begun")?;
+        for (index, (tool, input)) in CALLS.iter().enumerate() {
+            let input = input.replace("$operation", operation);
+            let words = ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", &input];
+            let answer = self.ask(tried, ERAS[index % ERAS.len()], &words)?;
+            let answer = &answer["result"];
+            let has_text = answer["content"].as_array().is_some_and(|content| !content.is_empty());
+            ensure!(has_text && answer["structuredContent"].is_object(), "{tool}: {answer:#}");
+        }
+        println!("-- {} calls, none of them an error", CALLS.len());
+        Ok(())
+    }
+
+    /// What it answers. Whatever it writes to stderr is a warning or worse.
+    fn ask(&self, tried: &Tried, era: &str, words: &[&str]) -> Result<Value> {
+        let mut command: Command = tried.installed.node(&self.script);
+        command.arg("--config").arg(&self.config).args(["--server", "proctor"]);
+        command.args(["--format", "json", "--protocol-era", era]).args(words);
+        // It keeps things of its own at home, and would tell that it has no safe place for secrets.
+        command.env("HOME", &self.served.home).env("MCP_INSPECTOR_SECRET_STORE", "file");
+        command.env("MCP_INSPECTOR_SECRET_KEY", "0123456789abcdef0123456789abcdef");
+        command.stdin(Stdio::null());
+        let output = command.output().context("cannot run the Inspector")?;
+        let (said, warned) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if !output.status.success() || !warned.is_empty() {
+            bail!("{era} {}: {}\n{said}\n{warned}", words.join(" "), output.status);
+        }
+        serde_json::from_str(&said).with_context(|| format!("not JSON: {said}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proctor_ops::tools::TOOLS;
+
+    #[test]
+    fn every_tool_is_called() {
+        for tool in TOOLS {
+            assert!(CALLS.iter().any(|(name, _)| *name == tool.name), "{} is not", tool.name);
+        }
+        for (name, input) in CALLS {
+            assert!(TOOLS.iter().any(|tool| tool.name == *name), "there is no {name}");
+            assert!(serde_json::from_str::<Value>(input).unwrap().is_object(), "{name}: {input}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `cargo xtask mcp`: the MCP front, tried by those who know what MCP is: the official conformance suites, the Inspector, and
+//! the official clients.
+//!
+//! Everything is installed by name and exact version below the target folder, and talks over loopback to a Proctor with a
+//! home of its own. Left out is what needs an eye: the Inspector's pages.
+
+mod clients;
+mod conformance;
+mod inspector;
+mod installed;
+mod verdict;
+
+use crate::served;
+use anyhow::{Result, bail};
+use installed::Installed;
+use std::path::PathBuf;
+use std::time::Instant;
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask mcp [--built] [PART…]
+
+  conformance   both official suites, every server scenario of every revision
+  inspector     the Inspector lists and calls every tool over stdio
+  clients       the official Python and TypeScript clients, over stdio and HTTP
+  --built       with the binary that tests have run, instead of a build for this";
+
+type Part = (&'static str, fn(&Tried) -> Result<()>);
+
+const PARTS: &[Part] =
+    &[("conformance", conformance::run), ("inspector", inspector::run), ("clients", clients::run)];
+
+/// What is tried, and with what.
+struct Tried {
+    installed: Installed,
+    proctor: PathBuf,
+    /// A process that does what a test needs.
+    victim: PathBuf,
+}
+
+pub(crate) fn run(words: &[&str]) -> Result<()> {
+    let (mut parts, mut is_built) = (Vec::new(), false);
+    for word in words {
+        match PARTS.iter().find(|(name, _)| name == word) {
+            Some(part) => parts.push(*part),
+            None if *word == "--built" => is_built = true,
+            None => bail!("unknown: {word}\n{USAGE}"),
+        }
+    }
+    if parts.is_empty() {
+        parts.extend(PARTS);
+    }
+    let tried = Tried {
+        installed: Installed::get()?,
+        proctor: proctor(is_built)?,
+        victim: served::program("victim", "proctor-testkit", is_built)?,
+    };
+    let failed: Vec<&str> =
+        parts.iter().filter(|part| !passes(part, &tried)).map(|(name, _)| *name).collect();
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// With what the suites ask for compiled in, as the binary that tests run.
+fn proctor(is_built: bool) -> Result<PathBuf> {
+    if !is_built {
+        let words = ["build", "--package", "proctor", "--features", "fixtures"];
+        crate::step::succeed(crate::step::cargo(&words)?)?;
+    }
+    served::program("proctor", "proctor", true)
+}
+
+fn passes((name, run): &Part, tried: &Tried) -> bool {
+    println!("== {name}");
+    let begin = Instant::now();
+    let result = run(tried);
+    let seconds = begin.elapsed().as_secs_f64();
+    match &result {
+        Ok(()) => println!("== {name}: ok, {seconds:.1} s"),
+        Err(why) => println!("{why:#}\n== {name}: FAILED, {seconds:.1} s"),
+    }
+    result.is_ok()
+}

@@ -1,0 +1,80 @@
+//! A Proctor with a home of its own for those who try it from outside, ended when this is dropped.
+
+use crate::step::{cargo, output, succeed};
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub(crate) struct Served {
+    pub(crate) proctor: PathBuf,
+    pub(crate) home: PathBuf,
+}
+
+/// The binary beside this program, where cargo puts them all: as tests have built it, or built now.
+pub(crate) fn program(name: &str, package: &str, is_built: bool) -> Result<PathBuf> {
+    let program = std::env::current_exe().context("cannot tell my own path")?.with_file_name(name);
+    if !is_built || !program.is_file() {
+        succeed(cargo(&["build", "--package", package])?)?;
+    }
+    Ok(program)
+}
+
+impl Served {
+    /// With this configuration, and these in the daemon's environment.
+    pub(crate) fn start(
+        proctor: &Path,
+        name: &str,
+        config: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<Served> {
+        let home = std::env::temp_dir().join(format!("proctor-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&home).context("cannot make a home")?;
+        std::fs::write(home.join("proctor.yaml"), config)
+            .context("cannot write a configuration")?;
+        let served = Served { proctor: proctor.to_owned(), home };
+        let mut up = served.command(&["up", "-d"]);
+        up.envs(environment.iter().copied());
+        output(up)?;
+        Ok(served)
+    }
+
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.proctor);
+        command.arg("--home").arg(&self.home).args(words).current_dir(&self.home);
+        command.env_remove("PROCTOR_HTTP_PORT").env_remove("SUPERVISOR_PORT").stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn json(&self, words: &[&str]) -> Result<Value> {
+        let mut command = self.command(&["--json"]);
+        command.args(words);
+        serde_json::from_str(&output(command)?).context("it printed no JSON")
+    }
+
+    /// Where it serves HTTP.
+    pub(crate) fn address(&self) -> Result<String> {
+        let status = self.json(&["daemon", "status"])?;
+        let address = status["listening"]["http"].as_str().context("it does not serve HTTP")?;
+        Ok(address.to_owned())
+    }
+
+    pub(crate) fn daemon_pid(&self) -> Result<u64> {
+        let status = self.json(&["daemon", "status"])?;
+        status["daemon"]["pid"].as_u64().context("the daemon has no pid")
+    }
+
+    /// The secret of a new token.
+    pub(crate) fn token(&self, name: &str, role: &str) -> Result<String> {
+        let token = self.json(&["token", "create", name, "--role", role])?;
+        Ok(token["secret"].as_str().context("no token was shown")?.to_owned())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may be gone already, which is what failed then.
+        let _ = self.command(&["down"]).output();
+        let _ = std::fs::remove_dir_all(&self.home);
+    }
+}
