@@ -309,7 +309,8 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
     let ends = fifo::create(&other.path().join("2.out"), None).unwrap();
     let mut chatty = File::from(ends.theirs);
     pump.send(Command::Begin {
-        slot: SLOT + 1,
+        // One that the same thread serves.
+        slot: SLOT + super::MOST_THREADS as u32,
         folder: named(&other.path().join("logs")),
         spec: spec().into(),
         run: RunId(2),
