@@ -61,6 +61,12 @@ impl ServiceName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The same with a text of its own, for who keeps it while what it came with goes: one small piece that stays among many that
+    /// are freed is a hole in the heap.
+    pub fn apart(&self) -> ServiceName {
+        ServiceName(Arc::from(self.as_str()))
+    }
 }
 
 fn check_base(base: &str, whole: &str) -> Result<(), NameError> {

@@ -28,7 +28,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a tree whose main process is gone is looked at, where no signal tells of its members.
@@ -102,6 +104,10 @@ pub(crate) struct Keeper {
     signals: Signals,
     pub(crate) pump: Pump,
     pub(crate) hierarchy: Option<Hierarchy>,
+    /// Where the cgroups of services are.
+    pub(crate) groups: Option<Arc<Path>>,
+    /// Where the logs of services are.
+    pub(crate) logs: Arc<Path>,
     pub(crate) environments: Environments,
     pub(crate) services: Services,
     /// Main processes that are our children.
@@ -175,6 +181,7 @@ impl Keeper {
         let signals = Signals::new(&signals).map_err(kernel("cannot receive signals"))?;
         process::adopt_orphans().map_err(kernel("cannot adopt orphans"))?;
         let label = label(&home);
+        let hierarchy = find_hierarchy(&label);
         let listen = || {
             let path = home.socket();
             proctor_sys::socket::listen(&path)
@@ -188,7 +195,9 @@ impl Keeper {
             poller: Poller::new().map_err(kernel("cannot poll"))?,
             signals,
             pump: Pump::start().map_err(kernel("cannot start the log thread"))?,
-            hierarchy: find_hierarchy(&label),
+            groups: hierarchy.as_ref().map(|hierarchy| hierarchy.root().into()),
+            hierarchy,
+            logs: home.logs().into(),
             environments: Environments::load(&home),
             label,
             services: Services::default(),

@@ -3,7 +3,7 @@
 //! It spawns, reaps, restarts, stops, and stores output. It parses no configuration and listens on no network: it
 //! gets resolved specs as messages and keeps what it needs to go on, in the runtime directory, so that a
 //! keeper that is killed is followed by one that knows everything (`takeover`). One thread decides
-//! (`keeper`), one moves log bytes (`pump`).
+//! (`keeper`), others move log bytes (`pump`).
 
 mod again;
 mod daemon;
@@ -11,6 +11,7 @@ mod ending;
 mod environment;
 mod keeper;
 mod lost;
+mod named;
 mod once;
 mod pipes;
 mod pump;

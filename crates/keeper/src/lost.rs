@@ -136,9 +136,9 @@ impl Keeper {
             let slot = match self.services.find(&name) {
                 Some(slot) => slot,
                 None => {
-                    let (policies, places) = (Policies::careful(), self.places(&name));
+                    let policies = Policies::careful();
                     let machine = Machine::new(now);
-                    self.services.add(Service::new(name.clone(), None, policies, places, machine))
+                    self.services.add(Service::new(name.clone(), None, policies, machine))
                 }
             };
             let Some(service) = self.services.get_mut(slot) else { continue };

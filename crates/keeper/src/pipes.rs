@@ -70,7 +70,7 @@ impl Keeper {
         let Some(service) = self.services.get(slot) else { return };
         self.pump.send(Command::Begin {
             slot,
-            folder: Arc::clone(&service.places.logs),
+            folder: self.log_folder(&service.name),
             spec: Arc::clone(&service.policies.logs),
             run,
             pipes: Pipes::Here(pipes),

@@ -2,9 +2,10 @@
 
 use crate::keeper::Keeper;
 use crate::log;
+use crate::named::NamedFolder;
 use crate::pump::Command;
 use crate::records::{self, Folder};
-use crate::service::{Main, Places, Service};
+use crate::service::{Main, Service};
 use proctor_core::lifecycle::{Event, Machine, Wish};
 use proctor_core::name::ServiceName;
 use proctor_core::record::StoredSpec;
@@ -85,11 +86,10 @@ impl Keeper {
             return Err(Refusal::ShuttingDown);
         }
         let failed = |words: String| Refusal::Failed(words);
-        let encoded: Box<[u8]> =
-            postcard::to_allocvec(spec).map_err(|e| failed(e.to_string()))?.into();
+        let encoded = postcard::to_allocvec(spec).map_err(|e| failed(e.to_string()))?;
         let known = self.services.find(&spec.name);
         if let Some(service) = known.and_then(|slot| self.services.get_mut(slot))
-            && service.spec.as_ref() == Some(&encoded)
+            && service.spec.as_deref() == Some(&encoded)
         {
             service.removing = false;
             return Ok(());
@@ -101,8 +101,9 @@ impl Keeper {
             .map_err(|e| failed(e.to_string()))?;
         failpoint::moment(Point::DefineStored);
         let policies = self.services.policies(spec);
-        let (places, logs) = (self.places(&spec.name), Arc::clone(&policies.logs));
-        let folder = Arc::clone(&places.logs);
+        let logs = Arc::clone(&policies.logs);
+        // What stays is made here, apart from what is freed when the request was answered.
+        let encoded: Box<[u8]> = encoded.as_slice().into();
         let slot = match known.and_then(|slot| Some((slot, self.services.get_mut(slot)?))) {
             Some((slot, service)) => {
                 service.redefine(encoded, policies);
@@ -113,17 +114,19 @@ impl Keeper {
             None => {
                 // Its state is stored when there is one: until then it is a service that never ran.
                 let machine = Machine::new(clock::now());
-                let name = spec.name.clone();
-                self.services.add(Service::new(name, Some(encoded), policies, places, machine))
+                let name = spec.name.apart();
+                self.services.add(Service::new(name, Some(encoded), policies, machine))
             }
         };
-        self.pump.send(Command::Configure { slot, folder, spec: logs });
+        if let Some(service) = self.services.get(slot) {
+            let folder = self.log_folder(&service.name);
+            self.pump.send(Command::Configure { slot, folder, spec: logs });
+        }
         Ok(())
     }
 
-    pub(crate) fn places(&self, name: &ServiceName) -> Places {
-        let group = self.hierarchy.as_ref().map(|groups| groups.group(name.as_str()));
-        Places { logs: self.home.log_dir(name).into(), group: group.map(Arc::from) }
+    pub(crate) fn log_folder(&self, name: &ServiceName) -> NamedFolder {
+        NamedFolder::new(&self.logs, name)
     }
 
     fn command(&mut self, name: &ServiceName, event: Event) -> Result<(), Refusal> {

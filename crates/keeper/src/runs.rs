@@ -2,6 +2,7 @@
 
 use crate::keeper::{Keeper, Token};
 use crate::log;
+use crate::named::NamedFolder;
 use crate::pump::{Command, Pipes};
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run};
@@ -19,7 +20,6 @@ use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 
 /// How long the news of an exit may wait for the last lines to be stored. Disks can hang; news should not.
@@ -94,11 +94,15 @@ impl Keeper {
             || failure("read the settings of", name.as_str(), &io::ErrorKind::NotFound.into());
         let mut spec: ServiceSpec = spec.ok_or_else(lost)?;
         spec.exec.env.extend(service.once.iter().flat_map(|once| once.env.iter().cloned()));
-        let logs = Arc::clone(&service.places.logs);
+        let logs = self.log_folder(&name);
         let policies = Arc::clone(&service.policies.logs);
-        let open = |path: Arc<Path>| Some((Arc::clone(&path), cgroup::open_or_make(&path).ok()?));
-        let group = service.places.group.clone().and_then(open);
-        let cgroup = group.as_ref().map(|(path, _)| path.display().to_string());
+        let group = self.groups.as_ref().map(|groups| NamedFolder::new(groups, &name));
+        let open = |folder: NamedFolder| {
+            let opened = cgroup::open_or_make(&folder.path()).ok()?;
+            Some((folder, opened))
+        };
+        let group = group.and_then(open);
+        let cgroup = group.as_ref().map(|(folder, _)| folder.text());
         let folder = Folder::of(&self.home, &name);
         let header = RunHeader { run, started: now.wall, cgroup };
         let record = self
@@ -165,7 +169,7 @@ impl Keeper {
         folder: &Folder,
         header: &RunHeader,
         (record, offset): (File, u64),
-        group: Option<(Arc<Path>, OwnedFd)>,
+        group: Option<(NamedFolder, OwnedFd)>,
     ) -> Result<(Run, [OwnedFd; 2]), SpawnFailure> {
         let name = spec.name.as_str();
         failpoint::step(Point::RunBegin).map_err(|e| failure("make", name, &e))?;
@@ -203,7 +207,7 @@ impl Keeper {
             id: header.run,
             pid: spawned.pid,
             started: header.started,
-            cgroup: group.map(|(path, _)| path),
+            cgroup: group.map(|(folder, _)| folder),
             main: Main::Child,
             spawned: Some(spawned),
             asked: false,
@@ -299,7 +303,7 @@ impl Keeper {
         let run = self.services.get(slot).and_then(|s| s.run.as_ref());
         // Beside v1 there are no counts of a group.
         if self.tracking() == Tracking::CgroupV2
-            && let Some(count) = run.and_then(|run| cgroup::oom_kills(run.cgroup.as_deref()?))
+            && let Some(count) = run.and_then(|run| cgroup::oom_kills(&run.cgroup.as_ref()?.path()))
         {
             return count > 0;
         }
@@ -331,7 +335,7 @@ impl Keeper {
             self.children.remove(&over.pid);
             // Linux 6.18, for one, kills what is forked into a group that was killed before: the next run gets a new one.
             if let (true, Some(group)) = (over.killed, &over.cgroup) {
-                cgroup::remove(group);
+                cgroup::remove(&group.path());
             }
         }
         service.quiet_until = Some(now.mono.plus(QUIET));

@@ -1,5 +1,6 @@
 //! One service as the keeper holds it: small, because there may be thousands.
 
+use crate::named::NamedFolder;
 use proctor_core::lifecycle::{Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::StoredOnce;
@@ -11,7 +12,6 @@ use proctor_sys::process::Process;
 use proctor_sys::spawn::Spawned;
 use proctor_sys::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) struct Service {
@@ -19,7 +19,6 @@ pub(crate) struct Service {
     /// The encoded spec; decoded when a process is made. `None`: it was lost and waits to be defined again.
     pub(crate) spec: Option<Box<[u8]>>,
     pub(crate) policies: Arc<Policies>,
-    pub(crate) places: Places,
     pub(crate) machine: Machine,
     /// How its state file is laid out, once there is one.
     pub(crate) stored: Option<Layout>,
@@ -75,19 +74,12 @@ impl Policies {
     }
 }
 
-/// Where its logs are, and the cgroup of its runs. Known from the beginning, because what is allocated while processes are made
-/// leaves holes in the heap.
-pub(crate) struct Places {
-    pub(crate) logs: Arc<Path>,
-    pub(crate) group: Option<Arc<Path>>,
-}
-
 /// The process of a run, or what is left of it.
 pub(crate) struct Run {
     pub(crate) id: RunId,
     pub(crate) pid: u32,
     pub(crate) started: Wall,
-    pub(crate) cgroup: Option<Arc<Path>>,
+    pub(crate) cgroup: Option<NamedFolder>,
     pub(crate) main: Main,
     /// Set while it is not known whether the program could be executed.
     pub(crate) spawned: Option<Spawned>,
@@ -114,14 +106,12 @@ impl Service {
         name: ServiceName,
         spec: Option<Box<[u8]>>,
         policies: Arc<Policies>,
-        places: Places,
         machine: Machine,
     ) -> Service {
         Service {
             name,
             spec,
             policies,
-            places,
             machine,
             stored: None,
             run: None,
@@ -182,14 +172,14 @@ impl Service {
             id,
             pid: run.map_or(0, |run| run.pid),
             started: run.map_or(self.machine.since(), |run| run.started),
-            cgroup: run.and_then(|run| run.cgroup.as_ref()).map(|path| path.display().to_string()),
+            cgroup: run.and_then(|run| run.cgroup.as_ref()).map(NamedFolder::text),
         }
     }
 }
 
 impl Run {
     pub(crate) fn header(&self) -> RunHeader {
-        let cgroup = self.cgroup.as_ref().map(|path| path.display().to_string());
+        let cgroup = self.cgroup.as_ref().map(NamedFolder::text);
         RunHeader { run: self.id, started: self.started, cgroup }
     }
 
@@ -198,7 +188,7 @@ impl Run {
             Main::Gone { reaped_at } => Some(reaped_at),
             Main::Child | Main::Adopted(_) => None,
         };
-        let cgroup = self.cgroup.as_deref().map(Path::to_path_buf);
+        let cgroup = self.cgroup.as_ref().map(NamedFolder::path);
         Tree { pid: self.pid, cgroup, mark, reaped_at }
     }
 }

@@ -8,6 +8,7 @@ use crate::again::Undone;
 use crate::keeper::{Keeper, Token};
 use crate::log;
 use crate::lost::Leader;
+use crate::named::NamedFolder;
 use crate::pump::Command;
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Policies, Run, Service};
@@ -110,8 +111,7 @@ impl Keeper {
                 (None, Policies::careful())
             }
         };
-        let places = self.places(name);
-        let mut service = Service::new(name.clone(), encoded, policies, places, machine);
+        let mut service = Service::new(name.clone(), encoded, policies, machine);
         service.stored = stored;
         let slot = self.services.add(service);
         self.take_over_once(slot, &folder);
@@ -154,7 +154,7 @@ impl Keeper {
                     Ok(pipes) => self.begin_logs(slot, run, pipes),
                     Err(error) => return self.again_later(Undone::Run { slot, run }, &error),
                 }
-                self.hold(slot, gone(&header));
+                self.hold(slot, gone(&header, self.groups.as_ref()));
                 self.handle_as_of(slot, Event::Started { run }, moment(header.started));
                 self.main_ended(slot, exit);
             }
@@ -283,7 +283,7 @@ impl Keeper {
             self.children.insert(pid, slot);
         }
         let main = if is_child { Main::Child } else { Main::Adopted(process) };
-        self.hold(slot, Run { pid, main, ..gone(header) });
+        self.hold(slot, Run { pid, main, ..gone(header, self.groups.as_ref()) });
         self.watch_again(slot);
     }
 
@@ -358,12 +358,12 @@ fn is_child(pid: u32) -> bool {
 
 /// A run whose main process is gone, for what may be left of its tree. Its number may be anybody's by now, so nothing
 /// is found by it: tick 0 says so.
-fn gone(header: &RunHeader) -> Run {
+fn gone(header: &RunHeader, groups: Option<&Arc<Path>>) -> Run {
     Run {
         id: header.run,
         pid: 0,
         started: header.started,
-        cgroup: header.cgroup.as_ref().map(|path| Arc::from(Path::new(path))),
+        cgroup: header.cgroup.as_ref().and_then(|path| NamedFolder::at(Path::new(path), groups)),
         main: Main::Gone { reaped_at: 0 },
         spawned: None,
         asked: false,

@@ -57,6 +57,11 @@ impl Hierarchy {
         self.tracking
     }
 
+    /// Where the groups of services are.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The folder of a service's group, whether or not there is one.
     pub fn group(&self, service: &str) -> PathBuf {
         self.root.join(service)

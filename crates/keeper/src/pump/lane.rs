@@ -2,6 +2,7 @@
 
 use super::MOVE;
 use super::writer::{Stored, Writer};
+use crate::named::NamedFolder;
 use proctor_core::logindex::{ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::LogSpec;
@@ -10,7 +11,6 @@ use proctor_sys::failpoint::{self, Point};
 use proctor_sys::fifo;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Our end of one stream of one run.
@@ -31,7 +31,7 @@ pub(super) struct Unmarked {
 }
 
 pub(super) struct Lane {
-    folder: Arc<Path>,
+    folder: NamedFolder,
     spec: Arc<LogSpec>,
     pub(super) pipes: [Option<Pipe>; 2],
     writers: [Option<Box<Writer>>; 2],
@@ -39,7 +39,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(folder: Arc<Path>, spec: Arc<LogSpec>) -> Lane {
+    pub(super) fn new(folder: NamedFolder, spec: Arc<LogSpec>) -> Lane {
         Lane { folder, spec, pipes: [None, None], writers: [None, None], unmarked: None }
     }
 
@@ -52,9 +52,8 @@ impl Lane {
 
     fn writer(&mut self, stream: Stream) -> &mut Writer {
         let (folder, spec) = (&self.folder, &self.spec);
-        self.writers[stream as usize].get_or_insert_with(|| {
-            Box::new(Writer::new(folder.to_path_buf(), stream, Arc::clone(spec)))
-        })
+        self.writers[stream as usize]
+            .get_or_insert_with(|| Box::new(Writer::new(folder.path(), stream, Arc::clone(spec))))
     }
 
     /// Mark the start of a run, which comes before anything else of it.

@@ -1,7 +1,9 @@
 //! The pump against real pipes and files.
 
+use super::thread::Shared;
 use super::worker::Worker;
-use super::{Command, Drained, Pipes, Pump, Shared};
+use super::{Command, Drained, Pipes, Pump};
+use crate::named::NamedFolder;
 use proctor_core::lifecycle::Exit;
 use proctor_core::logindex::{self, ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
@@ -29,11 +31,15 @@ fn spec() -> LogSpec {
     }
 }
 
+fn named(path: &Path) -> NamedFolder {
+    NamedFolder::at(path, None).unwrap()
+}
+
 /// Give the pump a run whose stdout is the returned file.
 fn begin(pump: &mut Pump, folder: &Path, run: u64, spec: LogSpec) -> File {
     let path = folder.join(format!("{run:x}.out"));
     let ends = fifo::create(&path, None).unwrap();
-    let (folder, run) = (folder.join("logs").into(), RunId(run));
+    let (folder, run) = (named(&folder.join("logs")), RunId(run));
     pump.send(Command::Begin {
         slot: SLOT,
         folder,
@@ -106,7 +112,7 @@ fn a_run_that_is_taken_over_has_its_start_marked_once() {
         let ends = fifo::create(&path, None).unwrap();
         pump.send(Command::Begin {
             slot: SLOT,
-            folder: dir.path().join("logs").into(),
+            folder: named(&dir.path().join("logs")),
             spec: spec().into(),
             run: RunId(run),
             pipes: Pipes::Here([Some(ends.ours), None]),
@@ -172,7 +178,7 @@ fn a_new_pump_goes_on_where_the_last_one_was_when_it_died() {
     out.write_all(b"two\n").unwrap();
     let mut second = Pump::start().unwrap();
     let pipe = fifo::open(&dir.path().join("1.out")).unwrap();
-    let folder = dir.path().join("logs").into();
+    let folder = named(&dir.path().join("logs"));
     second.send(Command::Begin {
         slot: SLOT,
         folder,
@@ -242,7 +248,7 @@ fn more_pipes_than_there_is_room_for_on_the_way_all_arrive() {
         File::from(ends.theirs).write_all(slot.to_string().as_bytes()).unwrap();
         pump.send(Command::Begin {
             slot,
-            folder: dir.path().join(slot.to_string()).into(),
+            folder: named(&dir.path().join(slot.to_string())),
             spec: spec().into(),
             run: RunId(1),
             pipes: Pipes::Here([Some(ends.ours), None]),
@@ -271,12 +277,19 @@ fn a_pipe_that_always_has_more_gets_one_turn_like_the_others() {
     let (_commands, inbox) = channel();
     let (answers, _drained) = channel();
     let bell = || Bell::new().unwrap();
-    let shared = Shared { wake: bell(), bell: bell(), wants_room: false.into() };
+    let shared = Shared { wake: bell(), bell: bell().into(), wants_room: false.into() };
     let (_ours, chute) = socket::chute().unwrap();
     let mut worker = Worker::new(inbox, chute, Arc::new(shared), answers).unwrap();
     let ends = fifo::create(&dir.path().join("1.out"), None).unwrap();
     let mut out = File::from(ends.theirs);
-    worker.begin(SLOT, dir.path().into(), spec().into(), RunId(1), [Some(ends.ours), None], true);
+    worker.begin(
+        SLOT,
+        named(&dir.path().join("logs")),
+        spec().into(),
+        RunId(1),
+        [Some(ends.ours), None],
+        true,
+    );
     for _ in 0..100 {
         out.write_all(b"more\n").unwrap();
         worker.see(&[Ready { token: u64::from(SLOT) * 2, readable: true, writable: false }]);
@@ -296,8 +309,9 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
     let ends = fifo::create(&other.path().join("2.out"), None).unwrap();
     let mut chatty = File::from(ends.theirs);
     pump.send(Command::Begin {
-        slot: SLOT + 1,
-        folder: other.path().join("logs").into(),
+        // One that the same thread serves.
+        slot: SLOT + super::MOST_THREADS as u32,
+        folder: named(&other.path().join("logs")),
         spec: spec().into(),
         run: RunId(2),
         pipes: Pipes::Here([Some(ends.ours), None]),
@@ -394,7 +408,7 @@ fn taken_over(pump: &mut Pump, folder: &Path) -> File {
     let path = folder.join("1.out");
     let theirs = File::options().read(true).write(true).open(&path).unwrap();
     let pipes = Pipes::Here([Some(fifo::open(&path).unwrap()), None]);
-    let (folder, run) = (folder.join("logs").into(), RunId(1));
+    let (folder, run) = (named(&folder.join("logs")), RunId(1));
     pump.send(Command::Begin { slot: SLOT, folder, spec: spec().into(), run, pipes, fresh: false });
     pump.ring();
     theirs

@@ -1,9 +1,11 @@
-//! The pump's thread: wait for output and commands, and give every pipe its turn.
+//! What a thread of the pump does: wait for output and commands, and give every pipe its turn.
 
 use super::lane::{Lane, Pipe, Unmarked};
+use super::thread::Shared;
 use super::writer::Stored;
-use super::{BELL, Command, Drained, MARKS, Pipes, RETRY, Shared, TURN, UNMARKED};
+use super::{BELL, Command, Drained, MARKS, Pipes, RETRY, TURN, UNMARKED};
 use crate::log;
+use crate::named::NamedFolder;
 use proctor_core::lifecycle::Exit;
 use proctor_core::logindex::{ExitMark, Stream};
 use proctor_core::name::RunId;
@@ -15,10 +17,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 pub(super) struct Worker {
@@ -150,25 +151,32 @@ impl Worker {
     }
 
     fn carry_out(&mut self) -> bool {
-        while let Ok(command) = self.inbox.try_recv() {
-            match command {
-                Command::Begin { slot, folder, spec, run, pipes, fresh } => {
-                    let pipes = self.received(pipes);
-                    self.begin(slot, folder, spec, run, pipes, fresh);
-                }
-                Command::End { slot, run, exit } => self.end(slot, run, &exit),
-                Command::Configure { slot, folder, spec } => {
-                    self.lane(slot, folder, &spec).configure(&spec);
-                }
-                Command::Forget { slot } => drop(self.lanes.remove(&slot)),
-                Command::Stop => {
+        loop {
+            match self.inbox.try_recv() {
+                Ok(command) => self.perform(command),
+                Err(TryRecvError::Empty) => return true,
+                // The keeper wants an end: what waits is stored.
+                Err(TryRecvError::Disconnected) => {
                     self.take_turns();
                     self.mark_some(u32::MAX);
                     return false;
                 }
             }
         }
-        true
+    }
+
+    fn perform(&mut self, command: Command) {
+        match command {
+            Command::Begin { slot, folder, spec, run, pipes, fresh } => {
+                let pipes = self.received(pipes);
+                self.begin(slot, folder, spec, run, pipes, fresh);
+            }
+            Command::End { slot, run, exit } => self.end(slot, run, &exit),
+            Command::Configure { slot, folder, spec } => {
+                self.lane(slot, folder, &spec).configure(&spec);
+            }
+            Command::Forget { slot } => drop(self.lanes.remove(&slot)),
+        }
     }
 
     /// The descriptors of a command, which were sent before it.
@@ -186,7 +194,7 @@ impl Worker {
         sent.map(|sent| if sent { received.next() } else { None })
     }
 
-    fn lane(&mut self, slot: u32, folder: Arc<Path>, spec: &Arc<LogSpec>) -> &mut Lane {
+    fn lane(&mut self, slot: u32, folder: NamedFolder, spec: &Arc<LogSpec>) -> &mut Lane {
         let new = || Box::new(Lane::new(folder, Arc::clone(spec)));
         self.lanes.entry(slot).or_insert_with(new)
     }
@@ -194,7 +202,7 @@ impl Worker {
     pub(super) fn begin(
         &mut self,
         slot: u32,
-        folder: Arc<Path>,
+        folder: NamedFolder,
         spec: Arc<LogSpec>,
         run: RunId,
         pipes: [Option<OwnedFd>; 2],

@@ -1,0 +1,59 @@
+//! A folder that is called like a service. There are two for each of thousands (logs, cgroup), so a path is made when it is needed:
+//! what stays is shared with the folder's neighbours and with everything else that has the name.
+
+use proctor_core::name::ServiceName;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedFolder {
+    above: Arc<Path>,
+    name: ServiceName,
+}
+
+impl NamedFolder {
+    pub(crate) fn new(above: &Arc<Path>, name: &ServiceName) -> NamedFolder {
+        NamedFolder { above: Arc::clone(above), name: name.clone() }
+    }
+
+    /// Of a path that a keeper stored; `above` is where it is likely to lie. `None` if no keeper can have stored it.
+    pub(crate) fn at(path: &Path, above: Option<&Arc<Path>>) -> Option<NamedFolder> {
+        let name = ServiceName::parse(path.file_name()?.to_str()?).ok()?;
+        let parent = path.parent()?;
+        let above = match above.filter(|above| ***above == *parent) {
+            Some(above) => Arc::clone(above),
+            None => parent.into(),
+        };
+        Some(NamedFolder { above, name })
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.above.join(self.name.as_str())
+    }
+
+    /// To be stored, or told.
+    pub(crate) fn text(&self) -> String {
+        self.path().display().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_comes_back_as_it_was_and_shares_what_is_above() {
+        let above: Arc<Path> = Path::new("/sys/fs/cgroup/proctor-1").into();
+        let name = ServiceName::parse("web@2").unwrap();
+        let folder = NamedFolder::new(&above, &name);
+        assert_eq!(folder.path(), Path::new("/sys/fs/cgroup/proctor-1/web@2"));
+        let again = NamedFolder::at(&folder.path(), Some(&above)).unwrap();
+        assert!(again == folder && Arc::ptr_eq(&again.above, &above));
+        for above in [None, Some(&Arc::from(Path::new("/elsewhere")))] {
+            assert_eq!(NamedFolder::at(&folder.path(), above), Some(folder.clone()));
+        }
+        for path in ["", "/", "/a/..", "/a/no name"] {
+            assert_eq!(NamedFolder::at(Path::new(path), Some(&above)), None, "{path}");
+        }
+    }
+}
