@@ -14,5 +14,5 @@ impl Launch for Nothing {
 }
 
 fn main() -> ExitCode {
-    command_line(&Nothing)
+    ExitCode::from(command_line(&Nothing))
 }

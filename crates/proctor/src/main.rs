@@ -2,6 +2,8 @@
 //!
 //! `__keeper` and `__daemon` are how Proctor starts itself; people never type them.
 
+#![no_main]
+
 mod daemon;
 mod fronts;
 mod keeper;
@@ -10,12 +12,13 @@ mod launch;
 use proctor_sys::failpoint;
 use std::ffi::OsStr;
 use std::io::Write;
-use std::process::ExitCode;
 
 /// Tells the fault campaign which failpoints a build for it has; in any other build this word is nothing special.
 const FAILPOINTS: &str = "__failpoints";
 
-fn main() -> ExitCode {
+proctor_sys::begin_with!(run);
+
+fn run() -> u8 {
     let role = std::env::args_os().nth(1);
     let ended = match role.as_deref().and_then(OsStr::to_str) {
         Some(keeper::ROLE) => keeper::main(),
@@ -26,11 +29,11 @@ fn main() -> ExitCode {
         _ => return proctor_front::cli::main(&launch::Launcher),
     };
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
             // The own log; if it cannot be written there is nobody left to tell.
             let _ = writeln!(std::io::stderr(), "proctor[{}]: {error:#}", std::process::id());
-            ExitCode::FAILURE
+            1
         }
     }
 }

@@ -39,7 +39,6 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use terminal::Terminal;
 
 /// How Proctor itself is started; `main` knows.
@@ -85,8 +84,8 @@ impl From<io::Error> for Failure {
 /// The exit code of a command that came to its end.
 pub(crate) type Ended = Result<u8, Failure>;
 
-/// Run the command that this process was called with.
-pub fn main(launch: &'static dyn Launch) -> ExitCode {
+/// Run the command that this process was called with; its exit code.
+pub fn main(launch: &'static dyn Launch) -> u8 {
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(code) = plain::answered(&words) {
         return code;
@@ -96,15 +95,14 @@ pub fn main(launch: &'static dyn Launch) -> ExitCode {
         Err(error) => return misused(&error, words.iter().any(|word| word == "--json")),
     };
     let terminal = Terminal::new(&matches);
-    let code = match run(&matches, &terminal, launch) {
+    match run(&matches, &terminal, launch) {
         Ok(code) => code,
         Err(Failure::Pipe) => 0,
         Err(Failure::Op(error)) => {
             terminal.error(&error);
             error.code.exit()
         }
-    };
-    ExitCode::from(code)
+    }
 }
 
 fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -> Ended {
@@ -158,7 +156,7 @@ fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) 
 }
 
 /// Help is an answer, everything else that clap has to say is a mistake in the command line.
-fn misused(error: &clap::Error, json: bool) -> ExitCode {
+fn misused(error: &clap::Error, json: bool) -> u8 {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if json && !asked {
         let text = error.to_string();
@@ -168,5 +166,5 @@ fn misused(error: &clap::Error, json: bool) -> ExitCode {
         // A closed pipe: nobody wants to know.
         let _ = error.print();
     }
-    if asked { ExitCode::SUCCESS } else { ExitCode::from(Code::BadInput.exit()) }
+    if asked { 0 } else { Code::BadInput.exit() }
 }

@@ -13,7 +13,6 @@ use proctor_ops::operation::{Effect, LONGEST_WAIT, Meta};
 use proctor_ops::table::{Entry, TABLE};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 struct Plain<'a> {
     home: Option<PathBuf>,
@@ -22,7 +21,7 @@ struct Plain<'a> {
 }
 
 /// The exit code, if these words were a plain question and were answered.
-pub(crate) fn answered(words: &[OsString]) -> Option<ExitCode> {
+pub(crate) fn answered(words: &[OsString]) -> Option<u8> {
     let plain = Plain::of(words)?;
     let terminal = Terminal::usual();
     let look = terminal.look(plain.entry)?;
@@ -38,7 +37,7 @@ pub(crate) fn answered(words: &[OsString]) -> Option<ExitCode> {
         }
         Err(CallError::Lost) => return None,
     };
-    Some(ExitCode::from(code))
+    Some(code)
 }
 
 impl<'a> Plain<'a> {
