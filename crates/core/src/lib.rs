@@ -7,6 +7,7 @@
 pub mod access;
 pub mod commands;
 pub mod config;
+pub mod content;
 pub mod home;
 pub mod lifecycle;
 pub mod logindex;

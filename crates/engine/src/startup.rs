@@ -11,6 +11,7 @@ use crate::apply::{self, at_work, refuse_clashes};
 use crate::definition::{Definition, Origin};
 use crate::environment::Environments;
 use crate::error::EngineError;
+use crate::files::Roots;
 use crate::link::Ask;
 use crate::owner::Owner;
 use crate::registry::Registry;
@@ -62,6 +63,8 @@ pub(crate) struct Startup {
     /// As the configuration says.
     listeners: Option<Listeners>,
     security: Option<Security>,
+    /// None where the configuration cannot be read: what it closed is not known.
+    roots: Arc<Roots>,
     pub(crate) troubles: Troubles,
     pub(crate) environments: Environments,
 }
@@ -97,6 +100,7 @@ impl Startup {
         }
         registry.set_current(self.current.clone(), &self.settings);
         registry.set_security(self.security.clone().unwrap_or(Security::CLOSED));
+        registry.set_roots(Arc::clone(&self.roots));
         registry.set_listeners(self.listeners.clone().unwrap_or(Listeners::OFF));
         registry.set_problems(self.troubles.texts());
         registry.begin_events();
@@ -148,6 +152,7 @@ impl Startup {
                 self.settings = prepared.settings;
                 self.listeners = Some(prepared.listeners);
                 self.security = Some(prepared.security);
+                self.roots = prepared.roots;
                 self.stored.texts = prepared.texts;
             }
             Err(error) => {

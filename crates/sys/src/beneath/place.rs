@@ -181,6 +181,11 @@ impl Place {
 }
 
 impl Folder {
+    /// What has that name in it, if anything has; of a link, the link itself.
+    pub fn look(&self, name: &OsStr) -> Result<Option<Look>, Fault> {
+        look(self, name)
+    }
+
     /// Open the file of that name, which was listed as a regular one, to read it.
     pub fn read(&self, name: &OsStr) -> Result<(File, Look), Fault> {
         open_regular(self, name)

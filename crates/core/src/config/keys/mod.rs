@@ -96,6 +96,8 @@ pub(super) enum Kind {
     ExitCodes,
     Environment,
     EnvFiles,
+    /// Folders for file operations.
+    Roots,
     Block(&'static [Key]),
     Services,
 }
@@ -197,7 +199,8 @@ fn opened(key: &'static Key) -> Vec<(String, &'static Key)> {
         | Kind::List
         | Kind::ExitCodes
         | Kind::Environment
-        | Kind::EnvFiles => vec![(key.name.to_string(), key)],
+        | Kind::EnvFiles
+        | Kind::Roots => vec![(key.name.to_string(), key)],
     }
 }
 
