@@ -86,10 +86,8 @@ impl Reader<'_> {
     }
 
     fn folder_of(&mut self, node: &Node, path: &str) -> Option<String> {
-        match self.value(&Kind::Folder, node, path)? {
-            Value::Text(word) => Some(word.text),
-            _ => None,
-        }
+        let value = self.value(&Kind::Folder, node, path)?;
+        if let Value::Text(word) = value { Some(word.text) } else { None }
     }
 
     fn flag(&mut self, node: &Node, path: &str) -> Option<bool> {

@@ -4,6 +4,7 @@ use super::fault::FileError;
 use proctor_core::config::roots::RootDef;
 use proctor_core::home::Home;
 use proctor_sys::beneath::{Fault, Folder, Id, Links, Place, Rel, Root};
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -83,10 +84,7 @@ impl Spot {
     pub(crate) fn place(&self, guarded: &Guarded) -> Result<Place, FileError> {
         let root = self.root.held()?;
         let place = root.place(&self.rel, Links::Follow).map_err(self.at())?;
-        guarded.check(&root, place.folder(), &self.shown)?;
-        if let Ok(folder) = place.folder().child(place.name()) {
-            guarded.refuse(folder.id(), &self.shown)?;
-        }
+        guarded.check(&root, &place, &self.shown)?;
         Ok(place)
     }
 
@@ -160,37 +158,59 @@ impl Roots {
     }
 }
 
-/// Folders that are nobody's business: Proctor's own, which hold tokens, the audit and environments.
-#[derive(Debug)]
-pub(crate) struct Guarded(Vec<Id>);
+/// What is nobody's business: Proctor's own files, which hold tokens, the audit and environments.
+#[derive(Debug, Clone)]
+pub(crate) struct Guarded {
+    state: Option<Id>,
+    runtime: Option<Id>,
+}
 
 impl Guarded {
     pub(crate) fn of(home: &Home) -> Guarded {
-        let folders = [&home.state, &home.runtime];
-        Guarded(folders.iter().filter_map(|path| Some(Folder::open(path).ok()?.id())).collect())
+        let id = |path: &Path| Some(Folder::open(path).ok()?.id());
+        Guarded { state: id(&home.state), runtime: id(&home.runtime) }
     }
 
-    pub(crate) fn ids(&self) -> Vec<Id> {
-        self.0.clone()
+    /// Is it Proctor's own, by its folder and its name? Where somebody works in the folder of the state itself, it is only
+    /// what Proctor keeps there.
+    pub(crate) fn owns(&self, folder: Id, name: &OsStr) -> bool {
+        self.state == Some(folder) && name.to_str().is_some_and(Home::keeps)
     }
 
-    pub(crate) fn refuse(&self, id: Id, shown: &str) -> Result<(), FileError> {
-        if self.0.contains(&id) {
+    /// Is all of this folder Proctor's own, below this root?
+    pub(crate) fn owns_all(&self, root: Id, folder: Id) -> bool {
+        self.runtime == Some(folder) || (self.state == Some(folder) && folder != root)
+    }
+
+    /// Refuse what is Proctor's own, or not below its root any more.
+    pub(crate) fn check(&self, root: &Root, place: &Place, shown: &str) -> Result<(), FileError> {
+        let top = root.folder().id();
+        let mut own = self.owns(place.folder().id(), place.name());
+        let mut below: Option<Folder> = None;
+        root.ascend(place.folder(), |folder| -> Result<(), Fault> {
+            own |= self.owns_all(top, folder.id());
+            // Which of the names in the folder of the state leads here is known by what they are.
+            if self.state == Some(folder.id())
+                && let Some(below) = &below
+            {
+                own |= self.kept(folder, below.id());
+            }
+            below = Some(folder.again()?);
+            Ok(())
+        })
+        .map_err(FileError::at(shown))?;
+        if let Ok(folder) = place.folder().child(place.name()) {
+            own |= self.owns_all(top, folder.id());
+        }
+        if own {
             return Err(FileError::Guarded { path: shown.to_owned(), whose: "Proctor's own" });
         }
         Ok(())
     }
 
-    /// Neither this folder nor one above it is among them, and it is below its root still.
-    pub(crate) fn check(&self, root: &Root, folder: &Folder, shown: &str) -> Result<(), FileError> {
-        let mut found = Ok(());
-        let ascended = root.ascend(folder, |folder| -> Result<(), Fault> {
-            if found.is_ok() {
-                found = self.refuse(folder.id(), shown);
-            }
-            Ok(())
-        });
-        ascended.map_err(FileError::at(shown))?;
-        found
+    /// Is this one of the folders that Proctor keeps in the folder of its state?
+    fn kept(&self, state: &Folder, folder: Id) -> bool {
+        let kept = ["audit", "logs", "backups", "changes", "run"];
+        kept.iter().any(|name| state.child(OsStr::new(name)).is_ok_and(|own| own.id() == folder))
     }
 }

@@ -3,7 +3,7 @@
 use super::fault::FileError;
 use super::roots::{Guarded, Spot};
 use super::rules::{LeaveOut, Rules};
-use proctor_sys::beneath::{Entry, Folder, Kind, Links, Rel};
+use proctor_sys::beneath::{Entry, Folder, Id, Kind, Links, Rel};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ impl Visit {
 
 pub(crate) struct Walk {
     levels: Vec<Level>,
-    guarded: Vec<proctor_sys::beneath::Id>,
+    guarded: Guarded,
+    root: Id,
     leave_out: LeaveOut,
     deepest: usize,
     /// Names on the way to where an earlier walk ended, the first one last.
@@ -70,7 +71,8 @@ impl Walk {
         let folder = spot.folder(guarded)?;
         let mut walk = Walk {
             levels: Vec::new(),
-            guarded: guarded.ids(),
+            guarded: guarded.clone(),
+            root: spot.root.held()?.folder().id(),
             leave_out,
             deepest: depth.min(DEEPEST),
             ahead: after.map(|rel| ahead(&spot.rel, rel)).transpose()?.unwrap_or_default(),
@@ -150,7 +152,8 @@ impl Walk {
         let is_folder = entry.kind == Kind::Folder;
         let hidden = entry.bytes().first() == Some(&b'.') && !self.leave_out.hidden;
         let git = entry.name == ".git" && !self.leave_out.no_ignore;
-        if hidden || git || rules.is_some_and(|rules| rules.name(path, is_folder)) {
+        let own = self.guarded.owns(folder.id(), &entry.name);
+        if hidden || git || own || rules.is_some_and(|rules| rules.name(path, is_folder)) {
             return None;
         }
         if !is_folder {
@@ -161,7 +164,7 @@ impl Walk {
             self.unreadable += 1;
             return Some(None);
         };
-        if self.guarded.contains(&inner.id()) {
+        if self.guarded.owns_all(self.root, inner.id()) {
             return None;
         }
         if depth >= self.deepest {

@@ -8,7 +8,7 @@ mod layout;
 
 use crate::error::Code;
 use crate::moment;
-use harmless::harmless;
+use harmless::{harmless, harmless_but_tabs};
 use jiff::tz::TimeZone;
 pub use layout::{Column, Fit, Table};
 
@@ -50,7 +50,10 @@ pub struct Span {
 
 impl Span {
     pub fn new(style: Style, text: impl AsRef<str>) -> Span {
-        let text = harmless(text.as_ref()).into_owned();
+        Span::of(style, harmless(text.as_ref()).into_owned())
+    }
+
+    fn of(style: Style, text: String) -> Span {
         let width = if text.is_ascii() { text.len() } else { text.chars().count() };
         Span { style, text, width }
     }
@@ -124,6 +127,19 @@ impl Page {
     pub fn text(&mut self, style: Style, text: &str) {
         for line in text.lines() {
             self.line().add(style, line);
+        }
+    }
+
+    /// Text of a file, with its tabs; `before` stands in front of each line.
+    pub fn content(&mut self, text: &str, before: impl Fn(usize) -> String) {
+        for (number, line) in text.lines().enumerate() {
+            let span = Span::of(Style::Plain, harmless_but_tabs(line).into_owned());
+            let shown = self.line();
+            match before(number) {
+                before if before.is_empty() => {}
+                before => drop(shown.dim(before)),
+            }
+            shown.spans.push(span);
         }
     }
 

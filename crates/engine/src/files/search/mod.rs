@@ -172,7 +172,12 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Every file below a folder; how many folders could not be looked into.
-    fn in_folder(&self, spot: &Spot, guarded: &Guarded, order: &Order<'_>) -> Result<u64, FileError> {
+    fn in_folder(
+        &self,
+        spot: &Spot,
+        guarded: &Guarded,
+        order: &Order<'_>,
+    ) -> Result<u64, FileError> {
         let walk = Walk::begin(&Walking {
             spot,
             guarded,

@@ -106,3 +106,29 @@ fn what_is_proctors_own_is_not_looked_at_by_any_name() {
         assert!(refused.to_string().contains("Proctor's own"), "{path}: {refused}");
     }
 }
+
+#[test]
+fn in_the_folder_of_the_state_only_what_proctor_keeps_is_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let own =
+        ["token", "services.json", ".services.json.spare", "audit/1", "logs/web/x", "run/sock"];
+    for name in own.into_iter().chain(["src/token", "proctor.yaml", "src/logs/x"]) {
+        std::fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+        std::fs::write(path(name), "text").unwrap();
+    }
+    let home = Home { state: path(""), runtime: path("run") };
+    let guarded = Guarded::of(&home);
+    let roots = Roots::open(&[RootDef::of(folder.path().to_str().unwrap())]);
+    for name in own.into_iter().chain(["audit", "logs", "logs/web", "run"]) {
+        let refused = roots.find(name).unwrap().place(&guarded).unwrap_err();
+        assert!(refused.to_string().contains("Proctor's own"), "{name}: {refused}");
+    }
+    for name in ["src/token", "proctor.yaml", "src/logs/x", "src/logs", ""] {
+        roots.find(name).unwrap().place(&guarded).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+    let query = super::list::ListQuery { most: 100, ..super::list::ListQuery::default() };
+    let listing = super::list::list(&roots, &roots.find("").unwrap(), &query, &guarded, &|| false);
+    let names: Vec<_> = listing.unwrap().entries.into_iter().map(|entry| entry.path).collect();
+    assert_eq!(names, ["proctor.yaml", "src", "src/logs", "src/logs/x", "src/token"]);
+}

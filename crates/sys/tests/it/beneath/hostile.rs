@@ -35,7 +35,7 @@ fn every_path_with_every_act(way: Way) {
         let path = path.replace('@', scene.path("").to_str().unwrap().trim_end_matches('/'));
         let shown = path.chars().take(60).collect::<String>();
         // What lies there already is there again for the next act.
-        let precious = fs::symlink_metadata(scene.path("root").join(&path)).is_ok();
+        let precious = fs::symlink_metadata(scene.path("base").join(&path)).is_ok();
         for act in ACTS {
             match act.attempt(&scene.root(way), &path) {
                 Err(_) => refused += 1,
@@ -100,7 +100,7 @@ fn files_and_doors_of_the_kernel_are_not_opened() {
 fn links_that_stay_beneath_are_followed_for_reading_and_never_for_writing() {
     let scene = Scene::new();
     let link = |text: &str, name: &str| {
-        std::os::unix::fs::symlink(text, scene.path("root").join(name)).unwrap();
+        std::os::unix::fs::symlink(text, scene.path("base").join(name)).unwrap();
     };
     link("sub/deep", "good");
     link("../plain.txt", "sub/good-file");
@@ -158,10 +158,10 @@ fn a_file_with_a_name_outside_is_read_but_never_written_there() {
         let temporary = place.folder().place("beside".as_ref()).unwrap();
         temporary.create(0o600).unwrap().write_all(b"changed").unwrap();
         temporary.rename(&place, Onto::Anything).unwrap();
-        assert_eq!(fs::read_to_string(scene.path("root/hard")).unwrap(), "changed");
+        assert_eq!(fs::read_to_string(scene.path("base/hard")).unwrap(), "changed");
         assert_eq!(fs::read_to_string(scene.path("outside/shared")).unwrap(), PLAIN);
-        fs::remove_file(scene.path("root/hard")).unwrap();
-        fs::hard_link(scene.path("outside/shared"), scene.path("root/hard")).unwrap();
+        fs::remove_file(scene.path("base/hard")).unwrap();
+        fs::hard_link(scene.path("outside/shared"), scene.path("base/hard")).unwrap();
     }
 }
 
@@ -181,14 +181,14 @@ fn a_folder_that_is_moved_out_while_it_is_held_is_noticed() {
         };
         let chain = ids(&held).unwrap();
         assert_eq!((chain.len(), chain[2]), (3, root.folder().id()));
-        fs::rename(scene.path("root/sub"), scene.path("root/moved")).unwrap();
+        fs::rename(scene.path("base/sub"), scene.path("base/moved")).unwrap();
         assert_eq!(ids(&held).unwrap(), chain, "moved, and still below");
-        fs::rename(scene.path("root/moved/deep"), scene.path("outside/deep")).unwrap();
+        fs::rename(scene.path("base/moved/deep"), scene.path("outside/deep")).unwrap();
         assert!(matches!(ids(&held), Err(Fault::Outside)));
         let gone = Act::Read.attempt(&root, "sub/deep/plain.txt").unwrap_err();
         assert!(gone.is_missing(), "{gone}");
         // The root itself may be moved: it is what was declared.
-        fs::rename(scene.path("root"), scene.path("elsewhere")).unwrap();
+        fs::rename(scene.path("base"), scene.path("elsewhere")).unwrap();
         assert_eq!(Act::Read.attempt(&root, "plain.txt").unwrap(), PLAIN.as_bytes());
     }
 }
@@ -222,5 +222,5 @@ fn nothing_is_overwritten_where_nothing_was_expected() {
         assert!(place(taken).create(0o600).is_err(), "{taken}");
     }
     place("sub/x").rename(&place("free"), Onto::Nothing).unwrap();
-    assert_eq!(fs::read_to_string(scene.path("root/free")).unwrap(), PLAIN);
+    assert_eq!(fs::read_to_string(scene.path("base/free")).unwrap(), PLAIN);
 }

@@ -66,7 +66,7 @@ const DOTS: &[&str] = &[
 
 /// What one would like to have from there.
 const WISHES: &[&str] =
-    &["", "outside/x", "outside/secret-of-outside.txt", "etc/passwd", "root-sibling/x"];
+    &["", "outside/x", "outside/secret-of-outside.txt", "etc/passwd", "base-sibling/x"];
 
 /// Behind a link.
 const BEHIND: &[&str] =
@@ -89,10 +89,10 @@ const SINGLE: &[&str] = &[
     "/dev/stdin",
     "@/outside/x",
     "@/outside/secret-of-outside.txt",
-    "@/root-sibling/x",
-    "@/root/../outside/x",
-    "@/root/plain.txt",
-    "@/root",
+    "@/base-sibling/x",
+    "@/base/../outside/x",
+    "@/base/plain.txt",
+    "@/base",
     "\0",
     "\0/",
     "plain.txt\0",
@@ -128,9 +128,9 @@ const SINGLE: &[&str] = &[
     "sub/link-back/secret-of-outside.txt",
     "sub/link-back/../outside/x",
     "sub/link-back/dir/inner",
-    "root",
-    "root/../outside/x",
-    "root-sibling/x",
+    "base",
+    "base/../outside/x",
+    "base-sibling/x",
     "-rf",
     "--help",
     "-",

@@ -43,7 +43,7 @@ struct Count {
 
 fn prepare() -> Scene {
     let scene = Scene::new();
-    let root = scene.path("root");
+    let root = scene.path("base");
     fs::create_dir_all(root.join("a/swap/dir")).unwrap();
     for file in ["a/swap/x", "a/swap/dir/inner", "a/last", "a/file"] {
         fs::write(root.join(file), "inside").unwrap();
@@ -55,7 +55,7 @@ fn prepare() -> Scene {
 
 /// What was moved or removed by an attempt comes back, so that there is always something to swap.
 fn swap(scene: &Scene, count: &Count) {
-    let root = scene.path("root");
+    let root = scene.path("base");
     while !count.over.load(Ordering::Relaxed) {
         for (one, other) in SWAPPED {
             let [one, other] = [one, other].map(|name| root.join(name));

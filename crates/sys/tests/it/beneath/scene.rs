@@ -22,7 +22,7 @@ pub(super) const LINKS: &[(&str, &str)] = &[
     ("up-slash", "../"),
     ("up-dot", "../."),
     ("sibling", "../outside"),
-    ("prefix", "../root-sibling"),
+    ("prefix", "../base-sibling"),
     ("file", "../outside/secret-of-outside.txt"),
     ("deep", "sub/../../outside"),
     ("deeper", "./sub/deep/../../../outside"),
@@ -35,8 +35,8 @@ pub(super) const LINKS: &[(&str, &str)] = &[
     ("passwd", "/etc/passwd"),
     ("absolute", "@outside"),
     ("absolute-file", "@outside/secret-of-outside.txt"),
-    ("absolute-round", "@root/../outside"),
-    ("absolute-inside", "@root/plain.txt"),
+    ("absolute-round", "@base/../outside"),
+    ("absolute-inside", "@base/plain.txt"),
     ("proc-root", "/proc/self/root"),
     ("proc-cwd", "/proc/self/cwd"),
     ("proc-exe", "/proc/self/exe"),
@@ -69,14 +69,14 @@ impl Scene {
     }
 
     pub(super) fn root(&self, way: Way) -> Root {
-        Root::open(&self.path("root")).unwrap().going(way)
+        Root::open(&self.path("base")).unwrap().going(way)
     }
 
     fn outside(&self) {
-        for folder in ["outside/dir", "root-sibling", "root/sub/deep"] {
+        for folder in ["outside/dir", "base-sibling", "base/sub/deep"] {
             fs::create_dir_all(self.path(folder)).unwrap();
         }
-        for file in ["outside/dir/inner", "outside/x", "root-sibling/x"] {
+        for file in ["outside/dir/inner", "outside/x", "base-sibling/x"] {
             fs::write(self.path(file), SECRET).unwrap();
             fs::write(self.path(file).with_file_name(format!("{SECRET}.txt")), SECRET).unwrap();
         }
@@ -87,7 +87,7 @@ impl Scene {
     pub(super) fn inside(&self) {
         self.clear("sub/away");
         for file in ["plain.txt", "sub/plain.txt", "sub/deep/plain.txt", "sub/x"] {
-            let path = self.path("root").join(file);
+            let path = self.path("base").join(file);
             if fs::read_to_string(&path).is_ok_and(|text| text == PLAIN) {
                 continue;
             }
@@ -97,7 +97,7 @@ impl Scene {
         }
         for (name, text) in LINKS {
             let text = text.replace("@outside", self.path("outside").to_str().unwrap());
-            let text = text.replace("@root", self.path("root").to_str().unwrap());
+            let text = text.replace("@base", self.path("base").to_str().unwrap());
             self.link(&format!("link-{name}"), &text);
         }
         self.link("sub/link-back", "../../outside");
@@ -111,15 +111,15 @@ impl Scene {
 
     fn special(&self) {
         let is = |name: &str, right: fn(&fs::Metadata) -> bool| {
-            fs::symlink_metadata(self.path("root").join(name)).is_ok_and(|data| right(&data))
+            fs::symlink_metadata(self.path("base").join(name)).is_ok_and(|data| right(&data))
         };
         if !is("hard", |data| data.nlink() == 2) {
             self.clear("hard");
-            fs::hard_link(self.path("outside/shared"), self.path("root/hard")).unwrap();
+            fs::hard_link(self.path("outside/shared"), self.path("base/hard")).unwrap();
         }
         if !is("socket", |data| data.file_type().is_socket()) {
             self.clear("socket");
-            let _ = UnixListener::bind(self.path("root/socket")).unwrap();
+            let _ = UnixListener::bind(self.path("base/socket")).unwrap();
         }
         if !is("pipe", |data| data.file_type().is_fifo()) {
             self.clear("pipe");
@@ -135,7 +135,7 @@ impl Scene {
     }
 
     fn link(&self, name: &str, text: &str) {
-        let path = self.path("root").join(name);
+        let path = self.path("base").join(name);
         if fs::read_link(&path).is_ok_and(|there| there.to_str() == Some(text)) {
             return;
         }
@@ -144,21 +144,21 @@ impl Scene {
     }
 
     fn clear(&self, name: &str) {
-        let path = self.path("root").join(name);
+        let path = self.path("base").join(name);
         if fs::remove_file(&path).is_err() {
             fs::remove_dir_all(&path).ok();
         }
     }
 
     fn node(&self, name: &str, kind: FileType, device: u64) -> rustix::io::Result<()> {
-        let path = self.path("root").join(name);
+        let path = self.path("base").join(name);
         mknodat(CWD, path, kind, Mode::RUSR | Mode::WUSR, device)
     }
 
     /// All that can be seen of what is not below the root.
     pub(super) fn outsiders(&self) -> BTreeMap<PathBuf, String> {
         let mut seen = BTreeMap::new();
-        for folder in ["outside", "root-sibling"] {
+        for folder in ["outside", "base-sibling"] {
             gather(&self.path(folder), &mut seen);
         }
         let mut names: Vec<_> =
