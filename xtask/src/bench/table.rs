@@ -2,8 +2,8 @@
 
 use super::OURS;
 use super::adapter::Adapter;
-use super::code::RG;
 use super::book::{Book, Measure, Samples, Unit};
+use super::code::RG;
 use super::goals::{GOALS, Verdict};
 use super::measure::cli::MINIMAL;
 use super::measure::rest;

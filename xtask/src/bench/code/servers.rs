@@ -33,7 +33,7 @@ fn asked(measure: Measure, calls: impl Into<Vec<Call>>) -> Asked {
 }
 
 /// Proctor's tools, of which only those are asked that it has.
-pub(super) fn ours(tree: &Tree) -> Result<Vec<Asked>> {
+fn ours(tree: &Tree) -> Result<Vec<Asked>> {
     let path = |name: &str| Ok::<_, anyhow::Error>(text(&tree.path(name))?.to_owned());
     let page = path("page.rs")?;
     let edit =
@@ -52,18 +52,13 @@ pub(super) fn ours(tree: &Tree) -> Result<Vec<Asked>> {
 
 pub(crate) type Install = fn(&Code<'_>) -> Result<Worker>;
 
-pub(crate) const WORKERS: &[(&str, Install)] = &[
-    ("server-filesystem", filesystem),
-    ("mcp-server-git", git),
-    (peers::COMMANDER, commander),
-];
+pub(crate) const WORKERS: &[(&str, Install)] =
+    &[("server-filesystem", filesystem), ("mcp-server-git", git), (peers::COMMANDER, commander)];
 
 fn filesystem(code: &Code<'_>) -> Result<Worker> {
     let (root, page) = (text(&code.tree.folder)?, code.tree.path("page.rs"));
     let program = peers::filesystem_of(code.scratch, &code.tree.folder)?;
-    let edit = |old: &str, new: &str| {
-        json!({ "path": page, "edits": [{ "oldText": old, "newText": new }] })
-    };
+    let edit = |old: &str, new: &str| json!({ "path": page, "edits": [{ "oldText": old, "newText": new }] });
     let asked = vec![
         asked(Measure::CodeRead, [("read_text_file", json!({ "path": page }))]),
         asked(
@@ -85,15 +80,19 @@ fn filesystem(code: &Code<'_>) -> Result<Worker> {
 fn git(code: &Code<'_>) -> Result<Worker> {
     let program = peers::git_of(code.scratch, &code.tree.folder)?;
     let status = json!({ "repo_path": code.tree.folder });
-    worker(code, "mcp-server-git", program, vec![asked(Measure::CodeStatus, [("git_status", status)])])
+    worker(
+        code,
+        "mcp-server-git",
+        program,
+        vec![asked(Measure::CodeStatus, [("git_status", status)])],
+    )
 }
 
 fn commander(code: &Code<'_>) -> Result<Worker> {
     let commander = peers::Commander::install(code.scratch)?;
     let page = code.tree.path("page.rs");
-    let edit = |old: &str, new: &str| {
-        json!({ "file_path": page, "old_string": old, "new_string": new })
-    };
+    let edit =
+        |old: &str, new: &str| json!({ "file_path": page, "old_string": old, "new_string": new });
     let asked = vec![
         asked(Measure::CodeRead, [("read_file", json!({ "path": page }))]),
         asked(

@@ -89,7 +89,8 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % sides
     }
 
@@ -137,7 +138,8 @@ fn page() -> String {
     while text.len() < PAGE - 2000 {
         function(&mut text, &mut dice);
     }
-    text + &"/".repeat(PAGE - 1 - text.len()) + "\n"
+    let rest = "/".repeat(PAGE - 1 - text.len());
+    text + &rest + "\n"
 }
 
 #[cfg(test)]

@@ -127,7 +127,6 @@ impl Mcp<'_> {
         }
         Ok(())
     }
-
 }
 
 /// As often as commands are, unless it takes too long.
