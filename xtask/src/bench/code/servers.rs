@@ -107,7 +107,7 @@ fn commander(code: &Code<'_>) -> Result<Worker> {
     let settings = commander.settings()?;
     let command = Box::new(move || commander.command());
     let worker = worker(code, peers::COMMANDER, peers::Program { settings, command }, asked)?;
-    peers::Commander::settle_in(&worker.home)?;
+    peers::Commander::settle_in(&worker.home, &[&code.tree.folder])?;
     Ok(worker)
 }
 

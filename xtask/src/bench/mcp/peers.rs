@@ -86,7 +86,7 @@ fn git(scratch: &Scratch) -> Result<Server> {
 fn commander(scratch: &Scratch) -> Result<Server> {
     let commander = Commander::install(scratch)?;
     let (folder, file) = with_page(scratch, COMMANDER)?;
-    Commander::settle_in(&folder)?;
+    Commander::settle_in(&folder, &[&folder])?;
     let calls = Calls {
         status: ("list_sessions", json!({})),
         logs: ("read_file", json!({ "path": file })),
@@ -115,13 +115,13 @@ impl Commander {
         Ok(Commander { node: Rc::new(node), script })
     }
 
-    /// A home in which it neither reports to its makers nor looks for a browser to download.
-    pub(crate) fn settle_in(home: &Path) -> Result<()> {
+    /// A home in which it neither reports to its makers nor looks for a browser to download, and may look into these folders.
+    pub(crate) fn settle_in(home: &Path, folders: &[&Path]) -> Result<()> {
         let own = home.join(".claude-server-commander");
-        write(
-            &own.join("config.json"),
-            "{\"telemetryEnabled\": false, \"defaultShell\": \"/bin/sh\"}\n",
-        )?;
+        let config = json!({
+            "telemetryEnabled": false, "defaultShell": "/bin/sh", "allowedDirectories": folders,
+        });
+        write(&own.join("config.json"), &format!("{config}\n"))?;
         write(&own.join("puppeteer-cache/chrome/linux-0/chrome-linux64/chrome"), "")
     }
 

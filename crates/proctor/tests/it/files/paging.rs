@@ -85,7 +85,7 @@ fn pages_make_the_whole_and_a_changed_file_is_noticed() {
     let cursor = &read[0]["files"][0]["cursor"];
     put(&home, "long.txt", "other\n");
     let stale = http.post("/api/v1/file/read", &json!({ "paths": ["long.txt"], "cursor": cursor }));
-    assert_eq!((stale.status, &stale.json()["error"]["code"]), (409, &json!("stale")));
+    assert_eq!((stale.status, &stale.json()["code"]), (412, &json!("stale")), "{:?}", stale.json());
 }
 
 /// Random letters, of which an expression sees all sides: no shortcut helps, and it takes a minute or more.
