@@ -24,12 +24,52 @@ pub(crate) struct Worker {
 
 /// What is asked, in turn: an edit and the one that takes it back.
 struct Asked {
-    measure: Measure,
+    task: Task,
     calls: Vec<Call>,
 }
 
-fn asked(measure: Measure, calls: impl Into<Vec<Call>>) -> Asked {
-    Asked { measure, calls: calls.into() }
+#[derive(Clone, Copy)]
+enum Task {
+    Read,
+    List,
+    Find,
+    Edit,
+    Status,
+}
+
+impl Task {
+    fn measure(self) -> Measure {
+        match self {
+            Task::Read => Measure::CodeRead,
+            Task::List => Measure::CodeList,
+            Task::Find => Measure::CodeFind,
+            Task::Edit => Measure::CodeEdit,
+            Task::Status => Measure::CodeStatus,
+        }
+    }
+
+    /// Whoever answers less is sooner done.
+    fn whole(self, tool: &str, result: &Value) -> Result<()> {
+        let blocks = result["content"].as_array().into_iter().flatten();
+        let shown: String = blocks.filter_map(|block| block["text"].as_str()).collect();
+        match self {
+            Task::Read => {
+                ensure!(shown.len() >= PAGE, "{tool} shows {} bytes of {PAGE}", shown.len());
+            }
+            Task::List => {
+                let names = shown.matches("entry_").count();
+                ensure!(names >= WIDE, "{tool} shows {names} names of {WIDE}");
+            }
+            Task::Find => ensure!(shown.contains("file_00017.rs"), "{tool} finds nothing"),
+            Task::Edit => {}
+            Task::Status => ensure!(shown.contains("notes.txt"), "{tool} says: {shown}"),
+        }
+        Ok(())
+    }
+}
+
+fn asked(task: Task, calls: impl Into<Vec<Call>>) -> Asked {
+    Asked { task, calls: calls.into() }
 }
 
 /// Proctor's tools, of which only those are asked that it has.
@@ -39,14 +79,11 @@ fn ours(tree: &Tree) -> Result<Vec<Asked>> {
     let edit =
         |old: &str, new: &str| json!({ "path": page, "edits": [{ "old": old, "new": new }] });
     Ok(vec![
-        asked(Measure::CodeRead, [("read_file", json!({ "paths": [page] }))]),
-        asked(Measure::CodeList, [("list_files", json!({ "path": path("wide")? }))]),
-        asked(Measure::CodeFind, [("find_files", json!({ "globs": ["**/file_00017.rs"] }))]),
-        asked(
-            Measure::CodeEdit,
-            [("edit_file", edit(BEFORE, AFTER)), ("edit_file", edit(AFTER, BEFORE))],
-        ),
-        asked(Measure::CodeStatus, [("git_status", json!({ "repo": path("")? }))]),
+        asked(Task::Read, [("read_file", json!({ "paths": [page] }))]),
+        asked(Task::List, [("list_files", json!({ "path": path("wide")? }))]),
+        asked(Task::Find, [("find_files", json!({ "globs": ["**/file_00017.rs"] }))]),
+        asked(Task::Edit, [("edit_file", edit(BEFORE, AFTER)), ("edit_file", edit(AFTER, BEFORE))]),
+        asked(Task::Status, [("git_status", json!({ "repo": path("")? }))]),
     ])
 }
 
@@ -60,19 +97,16 @@ fn filesystem(code: &Code<'_>) -> Result<Worker> {
     let program = peers::filesystem_of(code.scratch, &code.tree.folder)?;
     let edit = |old: &str, new: &str| json!({ "path": page, "edits": [{ "oldText": old, "newText": new }] });
     let asked = vec![
-        asked(Measure::CodeRead, [("read_text_file", json!({ "path": page }))]),
+        asked(Task::Read, [("read_text_file", json!({ "path": page }))]),
         asked(
-            Measure::CodeList,
+            Task::List,
             [("list_directory_with_sizes", json!({ "path": code.tree.path("wide") }))],
         ),
         asked(
-            Measure::CodeFind,
+            Task::Find,
             [("search_files", json!({ "path": root, "pattern": "**/file_00017.rs" }))],
         ),
-        asked(
-            Measure::CodeEdit,
-            [("edit_file", edit(BEFORE, AFTER)), ("edit_file", edit(AFTER, BEFORE))],
-        ),
+        asked(Task::Edit, [("edit_file", edit(BEFORE, AFTER)), ("edit_file", edit(AFTER, BEFORE))]),
     ];
     worker(code, "server-filesystem", program, asked)
 }
@@ -80,12 +114,7 @@ fn filesystem(code: &Code<'_>) -> Result<Worker> {
 fn git(code: &Code<'_>) -> Result<Worker> {
     let program = peers::git_of(code.scratch, &code.tree.folder)?;
     let status = json!({ "repo_path": code.tree.folder });
-    worker(
-        code,
-        "mcp-server-git",
-        program,
-        vec![asked(Measure::CodeStatus, [("git_status", status)])],
-    )
+    worker(code, "mcp-server-git", program, vec![asked(Task::Status, [("git_status", status)])])
 }
 
 fn commander(code: &Code<'_>) -> Result<Worker> {
@@ -94,13 +123,13 @@ fn commander(code: &Code<'_>) -> Result<Worker> {
     let edit =
         |old: &str, new: &str| json!({ "file_path": page, "old_string": old, "new_string": new });
     let asked = vec![
-        asked(Measure::CodeRead, [("read_file", json!({ "path": page }))]),
+        asked(Task::Read, [("read_file", json!({ "path": page }))]),
         asked(
-            Measure::CodeList,
+            Task::List,
             [("list_directory", json!({ "path": code.tree.path("wide"), "depth": 1 }))],
         ),
         asked(
-            Measure::CodeEdit,
+            Task::Edit,
             [("edit_block", edit(BEFORE, AFTER)), ("edit_block", edit(AFTER, BEFORE))],
         ),
     ];
@@ -161,30 +190,11 @@ impl Code<'_> {
             for (tool, arguments) in &asked.calls {
                 let reply = conversation.call(tool, arguments)?;
                 times.push(milliseconds(reply.time()));
-                whole(asked.measure, tool, &reply.result)?;
+                asked.task.whole(tool, &reply.result)?;
             }
             Ok(())
         })?;
-        book.add(asked.measure, who, mcp::median(&mut times));
+        book.add(asked.task.measure(), who, mcp::median(&mut times));
         Ok(())
     }
-}
-
-/// Whoever answers less is sooner done.
-fn whole(measure: Measure, tool: &str, result: &Value) -> Result<()> {
-    let blocks = result["content"].as_array().into_iter().flatten();
-    let shown: String = blocks.filter_map(|block| block["text"].as_str()).collect();
-    match measure {
-        Measure::CodeRead => {
-            ensure!(shown.len() >= PAGE, "{tool} shows {} bytes of {PAGE}", shown.len());
-        }
-        Measure::CodeList => {
-            let names = shown.matches("entry_").count();
-            ensure!(names >= WIDE, "{tool} shows {names} names of {WIDE}");
-        }
-        Measure::CodeFind => ensure!(shown.contains("file_00017.rs"), "{tool} finds nothing"),
-        Measure::CodeStatus => ensure!(shown.contains("notes.txt"), "{tool} says: {shown}"),
-        _ => {}
-    }
-    Ok(())
 }
