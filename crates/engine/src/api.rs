@@ -6,6 +6,7 @@ pub use crate::command::{CommandPlan, End, Finished, Surroundings};
 use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
 pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
+use crate::files::Files;
 pub use crate::lease::LeaseChange;
 use crate::link::{Ask, Link};
 pub use crate::logs::query::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
@@ -52,6 +53,7 @@ struct Inner {
     commands: Commands,
     tokens: Arc<Tokens>,
     audit: Audit,
+    files: Files,
 }
 
 /// A configuration to apply.
@@ -125,7 +127,8 @@ impl Engine {
         audit: Audit,
     ) -> Engine {
         let (commands, meter) = (Commands::new(home.clone()), Meter::new());
-        let inner = Inner { home, registry, link, owner, meter, commands, tokens, audit };
+        let files = Files::new(home.clone(), Arc::clone(&registry));
+        let inner = Inner { home, registry, link, owner, meter, commands, tokens, audit, files };
         Engine { inner: Arc::new(inner) }
     }
 
@@ -135,6 +138,11 @@ impl Engine {
         let guard = self.inner.registry.guard();
         let configured = guard.token.as_ref().filter(|_| guessable);
         self.inner.tokens.authenticate(presented, configured)
+    }
+
+    /// Files below the folders that the configuration declares.
+    pub fn files(&self) -> &Files {
+        &self.inner.files
     }
 
     /// Where it is written down who did what.

@@ -1,5 +1,6 @@
 //! What can go wrong in the engine, as a person and as a program need to hear it.
 
+use crate::files::FileError;
 use proctor_core::config::Problem;
 use proctor_core::hands::HandsOff;
 use proctor_core::name::{NameError, ServiceName};
@@ -55,6 +56,8 @@ pub enum EngineError {
     BadCursor(String),
     #[error("{path} is not a Proctor: {why}", path = .path.display())]
     NoProctor { path: PathBuf, why: String },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("{0}")]
     Failed(String),
 }

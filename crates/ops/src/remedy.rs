@@ -62,6 +62,7 @@ impl From<EngineError> for OpError {
                 op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
             }
             EngineError::NoProctor { .. } => op(Code::BadInput).help("nothing was changed; `--binary` names the new proctor"),
+            EngineError::File(error) => error.into(),
             EngineError::Failed(_) => op(Code::Failed),
         }
     }

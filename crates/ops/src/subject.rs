@@ -17,6 +17,9 @@ const NAMES: &[&str] = &[
     "check",
     "binary",
     "mode",
+    "path",
+    "paths",
+    "to",
     "operation",
     "signal",
 ];

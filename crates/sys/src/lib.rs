@@ -7,11 +7,13 @@
 
 pub mod atomic;
 pub mod begin;
+pub mod beneath;
 pub mod boot;
 pub mod cgroup;
 pub mod clock;
 mod directory;
 pub mod failpoint;
+pub mod fence;
 pub mod fifo;
 pub mod file;
 pub mod host;

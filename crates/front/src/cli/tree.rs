@@ -40,6 +40,7 @@ fn branch(words: &[OsString]) -> Option<Command> {
 
 /// Commands of two words, by the first.
 const NOUNS: &[(&str, &str, &str)] = &[
+    ("file", "Files below the declared folders: read, list, find, search", "proctor file list"),
     ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
     ("mode", "The runtime mode: get, switch", "proctor mode get"),
     ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),

@@ -20,6 +20,14 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The same of a line of a file, whose tabs are part of what it says.
+pub fn harmless_but_tabs(text: &str) -> Cow<'_, str> {
+    if !text.contains('\t') {
+        return harmless(text);
+    }
+    Cow::Owned(text.split('\t').map(harmless).collect::<Vec<_>>().join("\t"))
+}
+
 /// Whether colours of a log line are kept. Nothing else of its escapes ever is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colours {
@@ -97,6 +105,15 @@ mod tests {
             ("\0\x7f", "\\x00\\x7f"),
         ] {
             assert_eq!(harmless(given), expected);
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_file_keeps_its_tabs() {
+        for (given, expected) in
+            [("a b", "a b"), ("\tx\t\t\x1b[2J", "\tx\t\t\\x1b[2J"), ("a\r", "a\\r")]
+        {
+            assert_eq!(harmless_but_tabs(given), expected);
         }
     }
 

@@ -8,7 +8,7 @@ mod layout;
 
 use crate::error::Code;
 use crate::moment;
-use harmless::harmless;
+use harmless::{harmless, harmless_but_tabs};
 use jiff::tz::TimeZone;
 pub use layout::{Column, Fit, Table};
 use std::borrow::Cow;
@@ -126,6 +126,20 @@ impl Page {
     pub fn text(&mut self, style: Style, text: &str) {
         for line in text.lines() {
             self.line().add(style, line);
+        }
+    }
+
+    /// Text of a file, with its tabs; `before` stands in front of each line.
+    pub fn content(&mut self, text: &str, before: impl Fn(usize) -> String) {
+        for (number, line) in text.lines().enumerate() {
+            let text = harmless_but_tabs(line).into_owned().into();
+            let span = Span { style: Style::Plain, text };
+            let shown = self.line();
+            match before(number) {
+                before if before.is_empty() => {}
+                before => drop(shown.dim(before)),
+            }
+            shown.spans.push(span);
         }
     }
 

@@ -1,0 +1,158 @@
+//! Files below the folders that the configuration declares: reading, listing and searching them.
+//!
+//! Whatever a path says, it is resolved beneath its root by `proctor_sys::beneath`; nothing here opens a path. All of it
+//! waits for disks and belongs on threads that may; whoever stops waiting for an answer stops the work. Where the kernel has
+//! Landlock, what only looks does so on a thread that cannot open anything outside of the roots.
+
+mod fault;
+mod list;
+mod read;
+mod roots;
+mod rules;
+mod search;
+mod survey;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use fault::FileError;
+pub use list::{ListQuery, Listed, Listing};
+pub use proctor_sys::beneath::{Fault, Kind};
+pub use read::{Content, Part, ReadQuery};
+pub use roots::{Declared, Roots, Spot};
+pub use rules::LeaveOut;
+pub use search::{Case, FoundFile, FoundLine, SearchPage, SearchQuery, Want};
+
+use crate::error::EngineError;
+use crate::registry::Registry;
+use proctor_core::home::Home;
+use proctor_sys::fence::Fence;
+use roots::Guarded;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use survey::Surveys;
+
+/// All that can be done with files.
+#[derive(Clone)]
+pub struct Files {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    home: Home,
+    registry: Arc<Registry>,
+    surveys: Surveys,
+}
+
+impl Files {
+    pub(crate) fn new(home: Home, registry: Arc<Registry>) -> Files {
+        Files { shared: Arc::new(Shared { home, registry, surveys: Surveys::default() }) }
+    }
+
+    /// The folders that are declared.
+    pub fn roots(&self) -> Arc<Roots> {
+        self.shared.registry.roots()
+    }
+
+    /// Read files, each for itself.
+    pub async fn read(
+        &self,
+        paths: Vec<String>,
+        mut query: ReadQuery,
+    ) -> Result<Vec<Result<Content, FileError>>, EngineError> {
+        self.look(move |files, stop| {
+            let (roots, guarded) = (files.roots(), files.guarded());
+            let read = |path: &String| {
+                let spot = roots.find(path)?;
+                let content = read::read(&spot, &query, &guarded, &files.shared.surveys, stop)?;
+                if let Part::Picture { bytes } = &content.part {
+                    query.largest_picture -= bytes.len() as u64;
+                }
+                Ok(content)
+            };
+            paths.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// What is in a folder.
+    pub async fn list(&self, path: String, query: ListQuery) -> Result<Listing, EngineError> {
+        let listed = self.look(move |files, stop| {
+            let roots = files.roots();
+            list::list(&roots, &roots.find(&path)?, &query, &files.guarded(), stop)
+        });
+        Ok(listed.await??)
+    }
+
+    /// Search contents.
+    pub async fn search(
+        &self,
+        path: String,
+        query: SearchQuery,
+    ) -> Result<SearchPage, EngineError> {
+        let searched = self.look(move |files, stop| {
+            let roots = files.roots();
+            search::search(&roots, &roots.find(&path)?, &query, &files.guarded(), stop)
+        });
+        Ok(searched.await??)
+    }
+
+    fn guarded(&self) -> Guarded {
+        Guarded::of(&self.shared.home)
+    }
+
+    /// Work that changes nothing, behind the second wall.
+    async fn look<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
+        self.work(|files, stop| fenced(&files.roots(), || work(files, stop))).await
+    }
+
+    /// Where waiting does no harm. Dropped early, the work hears of it.
+    async fn work<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
+        let (files, over) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let waiting = Waiting(Arc::clone(&over));
+        let done = crate::blocking(move || work(&files, &|| over.load(Ordering::Relaxed))).await;
+        drop(waiting);
+        done
+    }
+}
+
+/// On a thread of its own, which reads what is below the roots and opens nothing else.
+fn fenced<R: Send>(roots: &Roots, work: impl FnOnce() -> R + Send) -> R {
+    let Some(fence) = fence(roots) else { return work() };
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            if let Err(error) = fence.enter() {
+                tracing::debug!(%error, "there is no second wall");
+            }
+            work()
+        });
+        inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// `None` where the kernel has none, or will not have it: every path is kept beneath its root without it.
+fn fence(roots: &Roots) -> Option<Fence> {
+    let held: Vec<_> = roots.all().iter().filter_map(|root| root.held().ok()).collect();
+    let folders: Vec<_> = held.iter().map(|root| root.folder().as_fd()).collect();
+    Fence::of_folders(&folders, &[]).unwrap_or_else(|error| {
+        tracing::debug!(%error, "there is no second wall");
+        None
+    })
+}
+
+/// Somebody waits for an answer, until this is dropped.
+struct Waiting(Arc<AtomicBool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,295 @@
+//! Searching the contents of files, with the crates that ripgrep is made of: several files at once, in the order of names,
+//! until there is enough. The engine for patterns takes time in proportion to what it reads, whatever the pattern.
+
+mod lines;
+mod order;
+mod supply;
+
+pub use lines::FoundLine;
+
+use super::fault::FileError;
+use super::list::{cursor, parse_cursor};
+use super::roots::{Guarded, Roots, Spot};
+use super::rules::LeaveOut;
+use super::walk::{Walk, Walking};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use lines::{Gather, Gathered, Stoppable};
+use order::Order;
+use proctor_sys::beneath::{Folder, Kind, Look, Rel};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use supply::{Files, Filter};
+
+/// A pattern that needs more than this when it is made ready is no pattern but an attack.
+const LARGEST_PATTERN: usize = 10 << 20;
+
+/// Of one file: a longer line, or with patterns over several lines a longer file, is not searched.
+const LARGEST_HEAP: usize = 128 << 20;
+
+/// More threads than this wait for the same disk.
+const MOST_THREADS: usize = 8;
+
+/// Files up to this size are read at once: as much as the searcher looks through for a zero byte.
+const SMALL: usize = 64 << 10;
+
+/// What is looked for, and where.
+#[derive(Debug, Clone)]
+pub struct SearchQuery {
+    pub pattern: String,
+    /// The pattern is a text, and not a regular expression.
+    pub literal: bool,
+    pub case: Case,
+    /// Only whole words.
+    pub word: bool,
+    /// Lines that do not match.
+    pub invert: bool,
+    /// A match may go over several lines.
+    pub multiline: bool,
+    pub before: usize,
+    pub after: usize,
+    /// Only files that fit one of these; those after a `!` are left out.
+    pub globs: Vec<String>,
+    /// Only files of these kinds, by the names that ripgrep has for them; those after a `!` are left out.
+    pub types: Vec<String>,
+    pub leave_out: LeaveOut,
+    pub want: Want,
+    /// Matches, or with other wants files, in one answer.
+    pub most: usize,
+    /// Longer lines are cut.
+    pub max_line: usize,
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Case {
+    Sensitive,
+    Insensitive,
+    /// Insensitive, unless the pattern has a capital letter in it.
+    Smart,
+}
+
+/// What is told of a file that has a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    Lines,
+    Counts,
+    Files,
+}
+
+/// A file that has a match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundFile {
+    pub path: String,
+    /// Lines that match, of those told here.
+    pub matches: u64,
+    pub lines: Vec<FoundLine>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchPage {
+    pub files: Vec<FoundFile>,
+    /// Files that were looked into.
+    pub searched: u64,
+    /// Where to go on, if there is more.
+    pub cursor: Option<String>,
+    /// Files and folders that could not be read.
+    pub unreadable: u64,
+}
+
+/// Where an earlier answer ended: in this file, after this line.
+struct Begin {
+    path: Rel,
+    line: u64,
+}
+
+impl Begin {
+    fn parse(text: &str) -> Result<Begin, FileError> {
+        let bad = || FileError::BadCursor(text.to_owned());
+        let (path, line) = text.split_once('.').ok_or_else(bad)?;
+        Ok(Begin { path: parse_cursor(path)?, line: line.parse().map_err(|_| bad())? })
+    }
+
+    fn text(path: &[u8], line: u64) -> String {
+        format!("{}.{line}", cursor(path))
+    }
+}
+
+pub(crate) fn search(
+    roots: &Roots,
+    spot: &Spot,
+    query: &SearchQuery,
+    guarded: &Guarded,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<SearchPage, FileError> {
+    let begin = query.cursor.as_deref().map(Begin::parse).transpose()?;
+    let work = Work { query, matcher: matcher(query)?, begin, stop };
+    let order = Order::new(query);
+    let place = spot.place(guarded)?;
+    let look = place.look().map_err(spot.at())?;
+    let look = look.ok_or_else(|| FileError::Missing { path: spot.shown.clone() })?;
+    let unreadable = if look.kind == Kind::Folder {
+        work.in_folder(spot, guarded, &order)?
+    } else {
+        // Refused here, if it is nothing that can be read.
+        place.read().map_err(spot.at())?;
+        let folder = Arc::new(place.folder().again().map_err(spot.at())?);
+        let path = spot.rel.as_bytes().to_vec();
+        let job = Job { number: 0, path, folder, name: place.name().to_owned() };
+        order.begin(std::slice::from_ref(&job));
+        work.run(&job, &mut work.tools(), &order);
+        0
+    };
+    if stop() {
+        return Err(FileError::Cancelled);
+    }
+    let mut page = order.page(|path| {
+        let rel = Rel::parse(OsStr::from_bytes(path)).map_err(spot.at())?;
+        Ok(roots.shown(&spot.root, &rel))
+    })?;
+    page.unreadable += unreadable;
+    Ok(page)
+}
+
+/// A file to look into.
+struct Job {
+    /// In the order of names.
+    number: u64,
+    /// Below the root.
+    path: Vec<u8>,
+    folder: Arc<Folder>,
+    name: OsString,
+}
+
+struct Work<'a> {
+    query: &'a SearchQuery,
+    matcher: RegexMatcher,
+    begin: Option<Begin>,
+    stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Work<'_> {
+    /// Every file below a folder; how many folders could not be looked into.
+    fn in_folder(
+        &self,
+        spot: &Spot,
+        guarded: &Guarded,
+        order: &Order<'_>,
+    ) -> Result<u64, FileError> {
+        let walk = Walk::begin(&Walking {
+            spot,
+            guarded,
+            leave_out: self.query.leave_out,
+            depth: usize::MAX,
+            after: self.begin.as_ref().map(|begin| &begin.path),
+            again: true,
+        })?;
+        let files = Files::new(walk, Filter::new(self.query, spot)?);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(MOST_THREADS) {
+                scope.spawn(|| self.take_part(&files, order));
+            }
+            self.take_part(&files, order);
+        });
+        Ok(files.unreadable())
+    }
+
+    fn take_part(&self, files: &Files, order: &Order<'_>) {
+        let mut tools = self.tools();
+        while !order.is_enough() && !(self.stop)() {
+            let jobs = files.take(order, self.stop);
+            if jobs.is_empty() {
+                return;
+            }
+            for job in &jobs {
+                self.run(job, &mut tools, order);
+            }
+        }
+    }
+
+    fn run(&self, job: &Job, tools: &mut Tools, order: &Order<'_>) {
+        let again = self.begin.as_ref().filter(|begin| begin.path.as_bytes() == job.path);
+        let skip = again.map_or(0, |begin| begin.line);
+        if skip == u64::MAX {
+            return order.end(job, Some(Gathered::default()));
+        }
+        let mut gather = Gather::new(self.query, &self.matcher, skip);
+        let searched = job.folder.read(&job.name).is_ok_and(|(file, look)| {
+            let stop = || (self.stop)() || order.is_enough();
+            tools.search(file, &look, &stop, &mut gather).is_ok()
+        });
+        order.end(job, searched.then(|| gather.finish()));
+    }
+
+    fn tools(&self) -> Tools {
+        let lines = self.query.want == Want::Lines;
+        let searcher = SearcherBuilder::new()
+            .line_number(lines)
+            .invert_match(self.query.invert)
+            .multi_line(self.query.multiline)
+            .before_context(if lines { self.query.before } else { 0 })
+            .after_context(if lines { self.query.after } else { 0 })
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(LARGEST_HEAP))
+            .build();
+        Tools { searcher, matcher: self.matcher.clone(), room: vec![0; SMALL] }
+    }
+}
+
+/// What a thread searches with.
+struct Tools {
+    searcher: Searcher,
+    /// Its own: what it keeps while it matches is not shared.
+    matcher: RegexMatcher,
+    room: Vec<u8>,
+}
+
+impl Tools {
+    fn search(
+        &mut self,
+        mut file: File,
+        look: &Look,
+        stop: &dyn Fn() -> bool,
+        gather: &mut Gather<'_>,
+    ) -> io::Result<()> {
+        let matcher = &self.matcher;
+        if look.size >= SMALL as u64 {
+            return self.searcher.search_reader(matcher, Stoppable { file, stop }, gather);
+        }
+        let mut length = 0;
+        loop {
+            let more = file.read(&mut self.room[length..])?;
+            length += more;
+            if more == 0 || length as u64 >= look.size {
+                break;
+            }
+        }
+        if length < SMALL {
+            return self.searcher.search_slice(matcher, &self.room[..length], gather);
+        }
+        // It has grown meanwhile.
+        file.rewind()?;
+        self.searcher.search_reader(matcher, Stoppable { file, stop }, gather)
+    }
+}
+
+fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .multi_line(true)
+        .octal(false)
+        .fixed_strings(query.literal)
+        .word(query.word)
+        .case_insensitive(query.case == Case::Insensitive)
+        .case_smart(query.case == Case::Smart)
+        .size_limit(LARGEST_PATTERN)
+        .dfa_size_limit(LARGEST_PATTERN);
+    if !query.multiline {
+        builder.line_terminator(Some(b'\n'));
+    }
+    builder.build(&query.pattern).map_err(|error| FileError::BadPattern(error.to_string()))
+}
