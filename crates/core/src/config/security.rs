@@ -1,5 +1,6 @@
 //! What a configuration says about who may do what: authentication, allowed commands, the audit.
 
+use super::git::{self, Git};
 use super::listen::Listeners;
 use super::own;
 use super::problem::{Place, quoted};
@@ -24,6 +25,7 @@ pub struct Security {
     /// The first words of commands that may be run for callers over the network.
     pub execute: Vec<Vec<String>>,
     pub audit: Audit,
+    pub git: Git,
 }
 
 /// How the audit is kept.
@@ -59,6 +61,7 @@ impl Security {
         allowed: Some(BTreeSet::new()),
         execute: Vec::new(),
         audit: Audit::USUAL,
+        git: Git::USUAL,
     };
 
     /// What holds while there is no configuration: the defaults, and the variables.
@@ -106,7 +109,8 @@ pub(super) fn read(
         _ => None,
     };
     let execute = execute(reader, own, spot(EXECUTE));
-    Security { strangers, token, allowed, execute, audit: audit(own) }
+    let git = git::read(reader, own, start);
+    Security { strangers, token, allowed, execute, audit: audit(own), git }
 }
 
 const EXECUTE: &str = "security.execute.allowed";

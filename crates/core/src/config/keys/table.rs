@@ -1,6 +1,6 @@
 //! The keys of `supervisor:` and of a service, in the order in which the reference shows them.
 
-use super::blocks::{HEALTH_CHECK, HTTP, LIMITS, LOGS, RESTART, SECURITY, STOP};
+use super::blocks::{GIT, HEALTH_CHECK, HTTP, LIMITS, LOGS, RESTART, SECURITY, STOP};
 use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
 use crate::spec::RestartSpec;
 
@@ -53,6 +53,14 @@ pub(in super::super) const KEYS: &[Key] = &[
         Absent::Nothing("see its keys"),
         "Who may do what, and what is written down of it.",
         "{ allowed_commands: [status, restart] }",
+    ),
+    key(
+        "git",
+        Scope::Supervisor,
+        Kind::Block(GIT),
+        Absent::Nothing("see its keys"),
+        "What the repositories of the code behind the services may do.",
+        "{ trusted: [.] }",
     ),
     key(
         "services",
