@@ -6,6 +6,7 @@ pub use crate::command::{CommandPlan, End, Finished, Surroundings};
 use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
 pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
+use crate::git::{Around, Git, Repository, Roots};
 use crate::link::{Ask, Link};
 pub use crate::logs::query::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
 use crate::owner::{Answer, Command};
@@ -45,7 +46,8 @@ struct Inner {
     link: Link,
     owner: mpsc::Sender<Command>,
     meter: Meter,
-    commands: Commands,
+    commands: Arc<Commands>,
+    git: Arc<Git>,
     tokens: Arc<Tokens>,
     audit: Audit,
 }
@@ -182,8 +184,9 @@ impl Engine {
         tokens: Arc<Tokens>,
         audit: Audit,
     ) -> Engine {
-        let (commands, meter) = (Commands::new(home.clone()), Meter::new());
-        let inner = Inner { home, registry, link, owner, meter, commands, tokens, audit };
+        let (commands, meter) = (Arc::new(Commands::new(home.clone())), Meter::new());
+        let git = Arc::new(Git::new(Arc::clone(&commands)));
+        let inner = Inner { home, registry, link, owner, meter, commands, git, tokens, audit };
         Engine { inner: Arc::new(inner) }
     }
 
@@ -277,6 +280,25 @@ impl Engine {
     /// Run a command to its end. Dropped early, everything of it is killed.
     pub async fn run_command(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
         self.inner.commands.run(plan).await
+    }
+
+    /// The git repository that a folder is in; the folder of the configuration if none is named.
+    pub async fn repository(&self, folder: Option<PathBuf>) -> Result<Repository, EngineError> {
+        let registry = &self.inner.registry;
+        let current = registry.current();
+        let config = current.as_ref().and_then(|current| current.source.file());
+        let around = Around {
+            roots: Roots::beside(config.as_deref()),
+            terms: registry.guard().security.git.clone(),
+            env: surroundings::of(registry, None, (None, None))?.env,
+        };
+        Arc::clone(&self.inner.git).open(around, folder).await
+    }
+
+    /// Leave out the kernel's fence around git, to see that it is not needed. For tests.
+    #[doc(hidden)]
+    pub fn without_git_fence(&self) {
+        self.inner.git.without_fence();
     }
 
     /// Events from somewhere on, at most `most` of those that are wanted. Waits for none; see [`Engine::changed`].

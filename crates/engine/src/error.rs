@@ -1,5 +1,6 @@
 //! What can go wrong in the engine, as a person and as a program need to hear it.
 
+use crate::git::GitError;
 use proctor_core::config::Problem;
 use proctor_core::name::{NameError, ServiceName};
 use proctor_core::wire::Refusal;
@@ -41,6 +42,8 @@ pub enum EngineError {
     BadCursor(String),
     #[error("{path} is not a Proctor: {why}", path = .path.display())]
     NoProctor { path: PathBuf, why: String },
+    #[error(transparent)]
+    Git(#[from] GitError),
     #[error("{0}")]
     Failed(String),
 }

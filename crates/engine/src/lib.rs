@@ -15,6 +15,7 @@ mod definition;
 mod environment;
 pub mod error;
 mod events;
+pub mod git;
 mod link;
 mod logs;
 mod owner;

@@ -9,6 +9,7 @@ mod command;
 pub mod counters;
 pub mod dispatch;
 pub mod error;
+pub mod git;
 pub mod input;
 pub mod limits;
 pub mod lines;

@@ -19,6 +19,11 @@ const NAMES: &[&str] = &[
     "mode",
     "operation",
     "signal",
+    "repo",
+    "path",
+    "paths",
+    "rev",
+    "action",
 ];
 
 /// Fields that hold a command; it is shown as in a status.

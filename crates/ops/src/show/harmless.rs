@@ -58,6 +58,21 @@ pub fn harmless_line(text: &str, colours: Colours) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A line of somebody's text, as of a program: tabs stay, and nothing else that a terminal would act on.
+pub fn harmless_text(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| c != '\t' && acts(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\t' => out.push('\t'),
+            c => push_harmless(c, &mut out),
+        }
+    }
+    Cow::Owned(out)
+}
+
 fn push_harmless(c: char, out: &mut String) {
     // Writing to a String cannot fail.
     let _ = match c {
@@ -97,6 +112,17 @@ mod tests {
             ("\0\x7f", "\\x00\\x7f"),
         ] {
             assert_eq!(harmless(given), expected);
+        }
+    }
+
+    #[test]
+    fn a_line_of_text_keeps_its_tabs_only() {
+        for (given, expected) in [
+            ("\tif x {", "\tif x {"),
+            ("\ta\r", "\ta\\r"),
+            ("\x1b[31mred\u{202e}", "\\x1b[31mred\\u{202e}"),
+        ] {
+            assert_eq!(harmless_text(given), expected);
         }
     }
 

@@ -8,7 +8,7 @@ mod layout;
 
 use crate::error::Code;
 use crate::moment;
-use harmless::harmless;
+use harmless::{harmless, harmless_text};
 use jiff::tz::TimeZone;
 pub use layout::{Column, Fit, Table};
 
@@ -50,7 +50,10 @@ pub struct Span {
 
 impl Span {
     pub fn new(style: Style, text: impl AsRef<str>) -> Span {
-        let text = harmless(text.as_ref()).into_owned();
+        Span::harmless(style, harmless(text.as_ref()).into_owned())
+    }
+
+    fn harmless(style: Style, text: String) -> Span {
         let width = if text.is_ascii() { text.len() } else { text.chars().count() };
         Span { style, text, width }
     }
@@ -124,6 +127,15 @@ impl Page {
     pub fn text(&mut self, style: Style, text: &str) {
         for line in text.lines() {
             self.line().add(style, line);
+        }
+    }
+
+    /// Text of several lines whose tabs mean something.
+    pub fn code(&mut self, text: &str, style: impl Fn(&str) -> Style) {
+        for line in text.split_inclusive('\n') {
+            let line = line.strip_suffix('\n').unwrap_or(line);
+            let span = Span::harmless(style(line), harmless_text(line).into_owned());
+            self.line().spans.push(span);
         }
     }
 

@@ -80,9 +80,14 @@ fn effects_are_what_they_do() {
             Effect::Read,
             "service.list service.status service.wait log.read config.show daemon.status \
              operation.list operation.status token.list token.path \
-             event.read daemon.health daemon.metrics mode.get audit.read audit.verify",
+             event.read daemon.health daemon.metrics mode.get audit.read audit.verify \
+             git.status git.diff git.log git.show git.blame",
         ),
-        (Effect::Write, "service.stop service.down service.signal service.remove operation.cancel"),
+        (
+            Effect::Write,
+            "service.stop service.down service.signal service.remove operation.cancel git.add git.commit git.restore \
+             git.branch git.tag git.stash git.resolve",
+        ),
         (
             Effect::Exec,
             "service.start service.restart service.up service.add command.execute \

@@ -1,0 +1,1 @@
+//! Against the installed git, in repositories that are made here.
