@@ -30,7 +30,7 @@ pub enum Action {
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// What to do
+    /// What is to be done
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
     /// The tag, to create or to delete
