@@ -44,7 +44,7 @@ impl Commands {
     /// Run it to its end. Dropped early, everything of it is killed.
     pub(crate) async fn produce(&self, program: Program) -> Result<Produced, EngineError> {
         let deadline = Instant::now() + program.limit;
-        let mark = Mark::new(&self.home);
+        let mark = if program.thorough { Mark::new(&self.home) } else { Mark::unnoted() };
         let mut command = std::process::Command::new(&program.file);
         command
             .args(&program.args)

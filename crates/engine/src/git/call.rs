@@ -1,9 +1,12 @@
 //! One call of git, from its words to what it said.
 
 use super::error::GitError;
+use super::names::Look;
 use super::{Git, Repository};
 use crate::command::{End, Produced, Program};
 use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Of an answer that is a list or a few fields.
 pub(super) const SOME: usize = 4 << 20;
@@ -154,13 +157,51 @@ impl Repository {
 
     /// Read the names in the configuration, and close what could run something.
     pub(super) async fn close(&mut self) -> Result<(), GitError> {
+        let files = self.configurations();
+        let look = crate::blocking(move || Look::at(&files)).await.ok().flatten();
+        let key = (self.place.git_dir.clone(), self.place.trusted);
+        let known = &self.git.names;
+        let remembered = look.as_ref().and_then(|look| known.get(&key, look));
+        let names = match remembered {
+            Some(names) => names,
+            None => {
+                let names = self.configured().await?;
+                if let Some(look) = look {
+                    known.put(key, look, &names);
+                }
+                names
+            }
+        };
+        let closed = self.settings.close(&names, self.place.trusted);
+        closed.map_err(|why| GitError::Unsafe { top: self.place.top.clone(), why })
+    }
+
+    /// The names in it, each with a zero byte behind it.
+    async fn configured(&self) -> Result<Arc<[u8]>, GitError> {
         let list = Call::reading(&["config", "--list", "--name-only", "-z"]).most(NAMES);
         let names = self.ask(list).await?;
-        let top = self.place.top.clone();
-        let unsafe_ = |why: String| GitError::Unsafe { top, why };
         if names.cut {
-            return Err(unsafe_("its configuration is too large".into()));
+            let why = "its configuration is too large".into();
+            return Err(GitError::Unsafe { top: self.place.top.clone(), why });
         }
-        self.settings.close(&names.out, self.place.trusted).map_err(unsafe_)
+        Ok(names.out.into())
+    }
+
+    /// The files that it is read from, those that are not there too.
+    fn configurations(&self) -> Vec<PathBuf> {
+        let own = |name: &str| {
+            let found = self.env.iter().rev().find(|(key, _)| key == name);
+            found.map(|(_, value)| PathBuf::from(value))
+        };
+        let home = own("HOME");
+        let mut files = vec![
+            self.place.common_dir.join("config"),
+            self.place.git_dir.join("config.worktree"),
+            PathBuf::from("/etc/gitconfig"),
+        ];
+        files.extend(home.iter().map(|home| home.join(".gitconfig")));
+        files.extend(home.iter().map(|home| home.join(".config/git/config")));
+        files.extend(own("XDG_CONFIG_HOME").map(|folder| folder.join("git/config")));
+        files
     }
 }

@@ -122,8 +122,8 @@ impl Repository {
 
     /// The commit that was just made.
     pub(super) async fn committed(&self) -> Result<Committed, GitError> {
-        let hash = self.commit_of("HEAD").await?;
-        let commit = self.commit(&hash).await?;
+        let commit = self.commit("HEAD").await?;
+        let hash = commit.hash.clone();
         let before = commit.parents.first().cloned().unwrap_or_else(|| empty_tree(&hash));
         let query = DiffQuery { stat: true, ..DiffQuery::default() };
         let diff = self.compare(&[before, hash], &query).await?;

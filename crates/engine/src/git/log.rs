@@ -100,7 +100,7 @@ impl Repository {
         Ok(call.args([start, "--"]).args(paths.iter().map(literal)))
     }
 
-    /// One commit.
+    /// One commit, by its hash or by a name of ours.
     pub(super) async fn commit(&self, hash: &str) -> Result<Commit, GitError> {
         let said = self.ask(plain_log().args(["--max-count=1", hash, "--"])).await?;
         let found = commits(&said.out).into_iter().next();

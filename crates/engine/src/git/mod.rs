@@ -19,6 +19,7 @@ mod error;
 mod fields;
 mod given;
 mod log;
+mod names;
 mod place;
 mod roots;
 mod stash;
@@ -47,6 +48,7 @@ pub use tree::{AtRevision, Restore};
 use crate::command::Commands;
 use crate::error::EngineError;
 use closed::Settings;
+use names::Names;
 use place::Place;
 use proctor_core::config::git::Git as Terms;
 use proctor_sys::fence::{Fence, Gates};
@@ -70,6 +72,7 @@ pub(crate) struct Git {
     commands: Arc<Commands>,
     found: Found,
     room: Semaphore,
+    names: Names,
     writers: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
     unfenced: AtomicBool,
 }
@@ -101,6 +104,7 @@ impl Git {
             commands,
             found: Found::default(),
             room: Semaphore::new(MOST),
+            names: Names::default(),
             writers: Mutex::default(),
             unfenced: AtomicBool::new(false),
         }

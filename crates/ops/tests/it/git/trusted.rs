@@ -1,17 +1,15 @@
 //! What the owner allows in the configuration: hooks, filters and signing of a trusted repository, and open protocols.
 
 use super::scene::{Scene, put};
-use super::vectors::{executable, program};
+use super::vectors::{program, script};
 use proctor_ops::error::Code;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-fn hook(repo: &Path, name: &str, script: &str) {
-    let file = format!(".git/hooks/{name}");
-    put(repo, &file, &format!("#!/bin/sh\n{script}\n"));
-    executable(&repo.join(file));
+fn hook(repo: &Path, name: &str, text: &str) {
+    script(&repo.join(".git/hooks").join(name), text);
 }
 
 async fn until(what: &str, mut reached: impl FnMut() -> bool) {

@@ -4,8 +4,9 @@
 
 use super::scene::{Scene, copy, put};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 pub(super) struct Vector {
     pub(super) name: &'static str,
@@ -54,25 +55,30 @@ impl Trap<'_> {
     }
 
     fn hooks(&self, folder: &str) {
+        let folder = self.repo.join(folder);
+        fs::create_dir_all(&folder).unwrap();
         for hook in HOOKS {
-            let name = format!("{folder}/{hook}");
-            self.file(&name, "#!/bin/sh\nEVIL \"$@\"\n");
-            executable(&self.repo.join(name));
+            symlink(&self.program, folder.join(hook)).unwrap();
         }
     }
 }
 
-pub(super) fn executable(path: &Path) {
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+/// A script that can be executed. Written by a process of its own: a file that is open for writing here, and in whatever is
+/// forked at this moment, cannot be.
+pub(super) fn script(file: &Path, text: &str) {
+    let source = file.with_extension("source");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&source, format!("#!/bin/sh\n{text}\n")).unwrap();
+    let made = Command::new("install").args(["-m", "755"]).args([&source, file]).status().unwrap();
+    assert!(made.success());
+    fs::remove_file(source).unwrap();
 }
 
 /// The program of one vector: it leaves its mark.
 pub(super) fn program(scene: &Scene, name: &str) -> (String, PathBuf) {
     let folder = scene.root.parent().unwrap().join("marks");
     let (file, mark) = (folder.join(format!("{name}.sh")), folder.join(name));
-    let script = format!("#!/bin/sh\necho \"$*\" >> {}\n", mark.display());
-    put(&folder, &format!("{name}.sh"), &script);
-    executable(&file);
+    script(&file, &format!("echo \"$*\" >> {}", mark.display()));
     (file.display().to_string(), mark)
 }
 
