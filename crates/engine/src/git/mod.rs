@@ -238,6 +238,3 @@ impl Repository {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,1 +1,0 @@
-//! Against the installed git, in repositories that are made here.
