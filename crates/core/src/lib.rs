@@ -7,7 +7,9 @@
 pub mod access;
 pub mod commands;
 pub mod config;
+pub mod hands;
 pub mod home;
+pub mod lease;
 pub mod lifecycle;
 pub mod logindex;
 pub mod name;

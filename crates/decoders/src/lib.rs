@@ -4,6 +4,7 @@
 //! targets in `fuzz/`, each one line long, and this crate's own tests, which try every seed and some thousand mutations
 //! of it on every run. Left out on purpose: what a decoded value then does. That is tested where it does it.
 
+mod clients;
 mod config;
 mod control;
 mod files;
@@ -47,6 +48,7 @@ pub static DECODERS: &[Decoder] = &[
     Decoder { name: "audit_line", check: files::audit_line, seeds: files::seeds_audit_line },
     Decoder { name: "requests", check: requests::check, seeds: requests::seeds },
     Decoder { name: "control", check: control::check, seeds: control::seeds },
+    Decoder { name: "client_file", check: clients::check, seeds: clients::seeds },
     Decoder { name: "views", check: views::check, seeds: views::seeds },
     Decoder { name: "outputs", check: views::output, seeds: views::seeds_output },
     Decoder { name: "proc_stat", check: proc::check, seeds: proc::seeds },

@@ -3,7 +3,7 @@
 //!
 //! Every operation has exactly one line here (a test sees to it). Input, output and what is checked are the operation's own.
 
-use crate::operation::Effect;
+use crate::operation::{Context, Effect};
 use crate::table::{self, Entry};
 use std::fmt;
 use std::str::FromStr;
@@ -72,6 +72,12 @@ impl fmt::Display for Toolset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// What the configuration in force offers to who asks for nothing in particular.
+pub fn offered(context: &Context) -> Vec<Toolset> {
+    let names = context.engine.security(|security| security.mcp.toolsets.clone());
+    names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 /// An operation as a tool.
@@ -188,7 +194,8 @@ pub static TOOLS: &[Tool] = &[
         "List processes",
         "All supervised processes in brief: state, pid, port, URL, restarts, health. Begin here.",
     )
-    .hiding(&["usage", "no_usage"])
+    .hiding(&["usage", "no_usage", "owner", "ports", "cursors"])
+    .usually(r#"{"ports":true,"cursors":true,"limit":50}"#)
     .in_brief(),
     Tool::new(
         "service.status",
@@ -197,7 +204,8 @@ pub static TOOLS: &[Tool] = &[
         "Status of processes",
         "All that is known of the named processes: state and why, pid, ports, URL, last exit, health, CPU, memory. For one that failed, the answer to 'why'.",
     )
-    .hiding(&["check", "usage", "no_usage"]),
+    .hiding(&["check", "usage", "no_usage", "ports", "cursors"])
+    .usually(r#"{"ports":true,"cursors":true,"tail":20}"#),
     Tool::new(
         "service.start",
         "start_process",
@@ -213,7 +221,7 @@ pub static TOOLS: &[Tool] = &[
         "wait_for_process",
         Toolset::Processes,
         "Wait for processes",
-        "Wait until processes are ready, healthy, stopped …: instead of sleeping and asking again. Returns at once when it cannot happen any more. At most 50 seconds a call; 'reached': false means call again or look why.",
+        "Wait instead of sleeping and asking again: until processes are 'ready', have exited, a log line matches, a port opens. Returns at once when it cannot happen any more, and says what is missing, with the last lines. At most 50 seconds a call; then call again.",
     )
     .hiding(&["generation"])
     .in_brief(),
@@ -246,9 +254,17 @@ pub static TOOLS: &[Tool] = &[
     .destroys()
     .settles(),
     Tool::new(
+        "service.lease",
+        "renew_lease",
+        Toolset::Processes,
+        "Renew a lease",
+        "How long a process stays that was started with 'lease'; using it renews that, too. 'none' keeps it for good.",
+    )
+    .settles(),
+    Tool::new(
         "service.signal",
         "signal_process",
-        Toolset::Processes,
+        Toolset::System,
         "Signal a process",
         "Send a signal such as HUP or USR1. To end a process use stop_process.",
     )
@@ -316,7 +332,7 @@ pub static TOOLS: &[Tool] = &[
         "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'wait' waits for new lines, at most 50 seconds a call.",
     )
     .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
-    .hiding(&["raw", "text", "max_line"])
+    .hiding(&["raw", "text", "max_line", "until", "invert"])
     .speaking(&["items", "text"]),
     Tool::new(
         "event.read",
@@ -325,11 +341,12 @@ pub static TOOLS: &[Tool] = &[
         "Read events",
         "What happened: starts, crashes with exit codes, restarts, health changes. Pass 'cursor' back to get only what is new; 'wait' waits for it.",
     )
+    .usually(r#"{"tail":50,"limit":100}"#)
     .speaking(&["events"]),
     Tool::new(
         "daemon.health",
         "check_health",
-        Toolset::Processes,
+        Toolset::System,
         "Check health",
         "Whether all processes that should run are well, and what is wrong with those that are not.",
     ),
@@ -551,63 +568,4 @@ pub fn find(name: &str) -> Option<&'static Tool> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Map, Value};
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn every_operation_is_one_tool_and_every_tool_an_operation() {
-        let of = |entry: &Entry| TOOLS.iter().filter(|t| t.operation == entry.meta.name).count();
-        for entry in table::TABLE {
-            assert_eq!(of(entry), 1, "{}", entry.meta.name);
-        }
-        assert_eq!(TOOLS.len(), table::TABLE.len());
-        let names: BTreeSet<&str> = TOOLS.iter().map(|tool| tool.name).collect();
-        assert_eq!(names.len(), TOOLS.len(), "a name is there twice");
-    }
-
-    #[test]
-    fn names_are_what_every_client_takes() {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        for Tool { name, title, about, .. } in TOOLS {
-            assert!(name.len() <= LONGEST_NAME && name.chars().all(plain), "{name}");
-            assert!(!title.is_empty() && about.ends_with('.'), "{name}");
-        }
-        let usual = TOOLS.iter().filter(|tool| Toolset::USUAL.contains(&tool.set));
-        assert!(usual.count() <= 40);
-    }
-
-    #[test]
-    fn what_a_tool_says_of_fields_is_true() {
-        for tool in TOOLS {
-            let fields =
-                |schema: Value| schema["properties"].as_object().cloned().unwrap_or_default();
-            let (input, output) =
-                (fields(tool.entry().input_schema()), fields(tool.entry().output_schema()));
-            let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap();
-            let named = usual
-                .keys()
-                .map(String::as_str)
-                .chain(tool.hides.iter().chain(tool.texts).copied());
-            for field in named {
-                assert!(input.contains_key(field), "{}: no field {field}", tool.name);
-            }
-            for field in tool.spoken {
-                assert!(output.contains_key(*field), "{}: no field {field}", tool.name);
-            }
-            assert!(!(tool.is_read_only() && tool.destructive), "{}", tool.name);
-        }
-    }
-
-    #[test]
-    fn toolsets_are_named() {
-        assert_eq!(
-            Toolset::list("logs, processes,logs"),
-            Ok(vec![Toolset::Processes, Toolset::Logs])
-        );
-        assert_eq!(Toolset::list("all").unwrap(), Toolset::ALL);
-        assert_eq!(Toolset::list(""), Ok(vec![]));
-        assert!(Toolset::list("log").unwrap_err().contains("processes, logs, files, git, system"));
-    }
-}
+mod tests;

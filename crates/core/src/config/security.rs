@@ -1,7 +1,8 @@
-//! What a configuration says about who may do what: authentication, allowed commands, the audit.
+//! What a configuration says about who may do what: authentication, allowed commands, assistants, the audit.
 
 use super::git::{self, Git};
 use super::listen::Listeners;
+use super::mcp::{self, Mcp};
 use super::own;
 use super::problem::{Place, quoted};
 use super::read::{Layer, Reader};
@@ -24,6 +25,8 @@ pub struct Security {
     pub allowed: Option<BTreeSet<&'static str>>,
     /// The first words of commands that may be run for callers over the network.
     pub execute: Vec<Vec<String>>,
+    /// What assistants may do and are offered.
+    pub mcp: Mcp,
     pub audit: Audit,
     pub git: Git,
 }
@@ -60,6 +63,7 @@ impl Security {
         token: None,
         allowed: Some(BTreeSet::new()),
         execute: Vec::new(),
+        mcp: Mcp::CLOSED,
         audit: Audit::USUAL,
         git: Git::USUAL,
     };
@@ -110,7 +114,7 @@ pub(super) fn read(
     };
     let execute = execute(reader, own, spot(EXECUTE));
     let git = git::read(reader, own, start);
-    Security { strangers, token, allowed, execute, audit: audit(own), git }
+    Security { strangers, token, allowed, execute, mcp: mcp::read(own), audit: audit(own), git }
 }
 
 const EXECUTE: &str = "security.execute.allowed";

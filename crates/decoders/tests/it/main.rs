@@ -67,6 +67,7 @@ decoders!(
     audit_line,
     requests,
     control,
+    client_file,
     views,
     outputs,
     proc_stat,

@@ -12,6 +12,9 @@ use serde_json::{Map, Value, json};
 /// Of the text, and of the facts: some 8,000 tokens, a third of what clients cut off at.
 pub(super) const LONGEST: usize = 32 << 10;
 
+/// The last lines of a service, wherever services are listed.
+const OUTPUT: &str = "output";
+
 /// Where an error is told for programs.
 const ERROR: &str = "proctor/error";
 
@@ -67,6 +70,7 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
         for spoken in tool.spoken {
             fields.shift_remove(*spoken);
         }
+        fields.values_mut().for_each(|listed| in_brief(listed, &[OUTPUT]));
     }
     if let Some(cut) = fit(&mut output, LONGEST) {
         text += &format!("{cut}\n");

@@ -3,17 +3,18 @@
 use super::assistant::{Assistant, House};
 use super::call::PATIENCE;
 use super::door::Direct;
+use super::lines;
 use super::sessions::{Sessions, Store};
 use super::tasks::Tasks;
 use crate::local::Dispatch;
 use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Principal};
-use proctor_ops::tools::Toolset;
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -21,12 +22,14 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST: HeaderName = HeaderName::from_static("last-event-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+
+const JSON: &str = "application/json";
 
 /// Largest message: what the largest input of an operation takes, escaped.
 pub(crate) const LARGEST: usize = 8 << 20;
@@ -51,13 +54,14 @@ impl Endpoint {
         let mut manager = LocalSessionManager::default();
         manager.session_config.keep_alive = Some(IDLE);
         let manager = Arc::new(manager);
-        let sets = Toolset::USUAL.to_vec();
         let house = Arc::new(House {
             door: Box::new(Direct(dispatch)),
-            sets,
+            sets: None,
+            configured: Mutex::default(),
             here: false,
             patience: PATIENCE,
             tasks: Tasks::default(),
+            sessions: Some(Arc::clone(&sessions)),
         });
         // Host and Origin were looked at before anything gets here.
         let mut config = StreamableHttpServerConfig::default()
@@ -100,9 +104,13 @@ impl Endpoint {
         }
         let principal: Principal = caller.principal.clone();
         parts.extensions.insert(caller);
-        let request = Request::from_parts(parts, Full::new(Bytes::from(body)));
+        let (body, is_json) = (Bytes::from(body), is_json(&parts.headers));
+        let request = Request::from_parts(parts, Full::new(body.clone()));
         let ends = *request.method() == Method::DELETE;
         let mut response = (self.transport)(request).await;
+        if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            return Ok(unreadable(&body));
+        }
         if ends && response.status() == StatusCode::ACCEPTED {
             // It has ended; some clients take a promise for a failure.
             *response.status_mut() = StatusCode::NO_CONTENT;
@@ -153,6 +161,20 @@ fn transport<Server: ServerHandler>(
         let service = Arc::clone(&service);
         Box::pin(async move { service.handle(request).await })
     })
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with(JSON))
+}
+
+/// What the SDK takes for another kind of content: JSON that is none, or is no message.
+fn unreadable(body: &[u8]) -> Response<Body> {
+    let answer = serde_json::to_string(&lines::refusal(body)).unwrap_or_default();
+    let mut response = Response::new(Body::from(answer));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    response
 }
 
 fn session(headers: &HeaderMap) -> Option<String> {

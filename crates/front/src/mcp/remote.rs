@@ -66,10 +66,26 @@ impl Remote {
 
 impl Door for Remote {
     fn call(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer {
+        self.ask(speaker, entry, input, true)
+    }
+
+    fn glance(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer {
+        self.ask(speaker, entry, input, false)
+    }
+}
+
+impl Remote {
+    fn ask(
+        &self,
+        speaker: &Speaker,
+        entry: &'static Entry,
+        input: Value,
+        launches: bool,
+    ) -> Answer {
         let client = speaker.client.clone().map(String::from);
         let (shared, voice) = (Arc::clone(&self.0), Voice { front: Claim::Mcp, client });
         Box::pin(async move {
-            let answer = shared.call(&voice, entry, &input).await;
+            let answer = shared.call(&voice, entry, &input, launches).await;
             shared.calls.fetch_add(1, Ordering::Relaxed);
             if !shared.tidying.swap(true, Ordering::Relaxed) {
                 tokio::spawn(tidy(Arc::clone(&shared)));
@@ -100,6 +116,7 @@ impl Shared {
         voice: &Voice,
         entry: &'static Entry,
         input: &Value,
+        launches: bool,
     ) -> Result<Value, OpError> {
         let request = Request {
             op: Cow::Borrowed(entry.meta.name),
@@ -111,18 +128,18 @@ impl Shared {
             .map_err(|error| OpError::new(Code::Internal, format!("cannot encode: {error}")))?;
         line.push(b'\n');
         let limit = entry.meta.timeout + MARGIN;
-        match self.ask(&line, limit).await {
+        match self.ask(&line, limit, launches).await {
             Err(CallError::Lost) if entry.meta.effect == Effect::Read => {
-                Ok(self.ask(&line, limit).await?)
+                Ok(self.ask(&line, limit, launches).await?)
             }
             answer => Ok(answer?),
         }
     }
 
-    async fn ask(&self, line: &[u8], limit: Duration) -> Result<Value, CallError> {
+    async fn ask(&self, line: &[u8], limit: Duration, launches: bool) -> Result<Value, CallError> {
         let mut connection = match self.kept() {
             Some(connection) => connection,
-            None => self.reach().await.map_err(CallError::Refused)?,
+            None => self.reach(launches).await.map_err(CallError::Refused)?,
         };
         let asked = timeout(limit, connection.ask(line)).await.unwrap_or_else(|_| {
             let error = OpError::new(Code::Timeout, "Proctor does not answer");
@@ -134,10 +151,9 @@ impl Shared {
         match answer {
             protocol::Answer::Ok(value) => Ok(value),
             protocol::Answer::Error(error) => Err(CallError::Refused(error)),
-            protocol::Answer::Page(_) => Err(CallError::Refused(OpError::new(
-                Code::Internal,
-                "a page that nobody asked for",
-            ))),
+            protocol::Answer::Page(_) | protocol::Answer::Follows(_) => Err(CallError::Refused(
+                OpError::new(Code::Internal, "a page that nobody asked for"),
+            )),
         }
     }
 
@@ -161,11 +177,12 @@ impl Shared {
         }
     }
 
-    /// A new connection; the daemon is started if none runs.
-    async fn reach(&self) -> Result<Connection, OpError> {
+    /// A new connection; the daemon is started if none runs and that is wanted.
+    async fn reach(&self, launches: bool) -> Result<Connection, OpError> {
         let _one_at_a_time = self.reaching.lock().await;
         let (home, launch) = (self.home.clone(), self.launch);
-        let found = tokio::task::spawn_blocking(move || crate::cli::reach(home, launch)).await;
+        let found =
+            tokio::task::spawn_blocking(move || crate::cli::reach(home, launch, launches)).await;
         let failed = |error: &dyn std::fmt::Display| {
             OpError::new(Code::Unavailable, format!("cannot reach Proctor: {error}"))
         };

@@ -24,6 +24,7 @@ pub mod git_stash;
 pub mod git_status;
 pub mod git_tag;
 pub mod health;
+pub mod lease;
 pub mod list;
 pub mod logs;
 pub mod metrics;

@@ -4,6 +4,7 @@
 
 mod git;
 mod golden;
+mod hands;
 mod matrix;
 mod played;
 mod table;
