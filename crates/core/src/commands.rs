@@ -24,6 +24,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("lease", &["service.lease"]),
     ("config", &["config.show"]),
     ("reload", &["config.reload"]),
+    ("file", &["file.read", "file.list", "file.find", "file.search"]),
     (
         "git",
         &[

@@ -12,7 +12,32 @@ pub struct Home {
     pub runtime: PathBuf,
 }
 
+/// What Proctor keeps in the folder of its state: names, of which some have others beside them while they are written, or after
+/// they were found damaged.
+const KEPT: &[&str] = &[
+    "services.json",
+    "tokens.json",
+    "token",
+    "audit",
+    "audit.head",
+    "keeper.lock",
+    "logs",
+    "proctor.log",
+    "backups",
+    "changes",
+    "run",
+];
+
 impl Home {
+    /// Is a file or folder of this name in the folder of the state Proctor's? The folder may also be somebody's project.
+    pub fn keeps(name: &str) -> bool {
+        let beside = |kept: &&str| {
+            name.strip_prefix('.').is_some_and(|rest| rest.starts_with(&format!("{kept}.")))
+                || (kept.ends_with(".json") && name.starts_with(&format!("{kept}.")))
+        };
+        KEPT.iter().any(|kept| name == *kept || beside(kept))
+    }
+
     /// `explicit` is `--home` or `PROCTOR_HOME`: everything below one folder. Otherwise the folders of the XDG base
     /// directory specification, or the system's for root.
     pub fn locate(
@@ -115,6 +140,16 @@ impl Home {
         self.state.join("audit.head")
     }
 
+    /// What files held before they were changed.
+    pub fn backups(&self) -> PathBuf {
+        self.state.join("backups")
+    }
+
+    /// Changes of files that are under way.
+    pub fn changes(&self) -> PathBuf {
+        self.state.join("changes")
+    }
+
     pub fn logs(&self) -> PathBuf {
         self.state.join("logs")
     }
@@ -166,6 +201,34 @@ mod tests {
         check(None, 7, relative, Some(usual));
         check(None, 7, &[], None);
         check(None, 7, &[("HOME", "me")], None);
+    }
+
+    #[test]
+    fn what_proctor_keeps_is_told_from_what_lies_beside_it() {
+        let home = Home { state: "/s".into(), runtime: "/s/run".into() };
+        let own = [
+            home.services_json(),
+            home.tokens_json(),
+            home.first_token(),
+            home.audit(),
+            home.audit_head(),
+            home.guard(),
+            home.logs(),
+            home.own_log(),
+            home.backups(),
+            home.changes(),
+            home.runtime.clone(),
+        ];
+        for path in own {
+            assert!(Home::keeps(path.file_name().unwrap().to_str().unwrap()), "{path:?}");
+        }
+        for name in [".services.json.spare", ".token.1-2-3.tmp", "services.json.damaged-1"] {
+            assert!(Home::keeps(name), "{name}");
+        }
+        for name in ["proctor.yaml", "tokens", "token.rs", "src", ".env", "audits", "logs.txt", ""]
+        {
+            assert!(!Home::keeps(name), "{name}");
+        }
     }
 
     #[test]

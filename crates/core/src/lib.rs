@@ -7,6 +7,7 @@
 pub mod access;
 pub mod commands;
 pub mod config;
+pub mod content;
 pub mod hands;
 pub mod home;
 pub mod lease;

@@ -6,7 +6,8 @@ pub use crate::command::{CommandPlan, End, Finished, Surroundings};
 use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
 pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
-use crate::git::{Around, Git, Repository, Roots};
+use crate::files::Files;
+use crate::git::{Around, Git, Repository};
 pub use crate::lease::LeaseChange;
 use crate::link::{Ask, Link};
 pub use crate::logs::query::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
@@ -54,6 +55,7 @@ struct Inner {
     git: Arc<Git>,
     tokens: Arc<Tokens>,
     audit: Audit,
+    files: Files,
 }
 
 /// A configuration to apply.
@@ -128,7 +130,9 @@ impl Engine {
     ) -> Engine {
         let (commands, meter) = (Arc::new(Commands::new(home.clone())), Meter::new());
         let git = Arc::new(Git::new(Arc::clone(&commands)));
-        let inner = Inner { home, registry, link, owner, meter, commands, git, tokens, audit };
+        let files = Files::new(home.clone(), Arc::clone(&registry));
+        let inner =
+            Inner { home, registry, link, owner, meter, commands, git, tokens, audit, files };
         Engine { inner: Arc::new(inner) }
     }
 
@@ -138,6 +142,11 @@ impl Engine {
         let guard = self.inner.registry.guard();
         let configured = guard.token.as_ref().filter(|_| guessable);
         self.inner.tokens.authenticate(presented, configured)
+    }
+
+    /// Files below the folders that the configuration declares.
+    pub fn files(&self) -> &Files {
+        &self.inner.files
     }
 
     /// Where it is written down who did what.
@@ -227,10 +236,8 @@ impl Engine {
     /// The git repository that a folder is in; the folder of the configuration if none is named.
     pub async fn repository(&self, folder: Option<PathBuf>) -> Result<Repository, EngineError> {
         let registry = &self.inner.registry;
-        let current = registry.current();
-        let config = current.as_ref().and_then(|current| current.source.file());
         let around = Around {
-            roots: Roots::beside(config.as_deref()),
+            files: self.inner.files.clone(),
             terms: registry.guard().security.git.clone(),
             env: surroundings::of(registry, None, (None, None))?.env,
         };

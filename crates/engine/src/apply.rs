@@ -5,6 +5,7 @@ use crate::board::{Board, unknown};
 use crate::definition::{Definition, Origin};
 use crate::environment::{Environment, Environments};
 use crate::error::EngineError;
+use crate::files::Roots;
 use crate::owner::Owner;
 use crate::select::select;
 use crate::source::{self, Current, Files, Source, Texts};
@@ -26,6 +27,8 @@ pub(crate) struct Prepared {
     pub(crate) settings: Vec<Setting>,
     pub(crate) listeners: Listeners,
     pub(crate) security: Security,
+    /// The folders for file operations, held open.
+    pub(crate) roots: Arc<Roots>,
     /// What it was read from.
     pub(crate) texts: Texts,
 }
@@ -44,8 +47,9 @@ pub(crate) fn prepare(
         Definition::new(def, Origin::File, environment, args).map(Arc::new)
     };
     let definitions = config.services.into_iter().map(define).collect::<Result<_, _>>()?;
+    let roots = Arc::new(Roots::open(&source.roots(config.roots)));
     let (settings, listeners, security) = (config.settings, config.listeners, config.security);
-    Ok(Prepared { definitions, settings, listeners, security, texts: files.texts() })
+    Ok(Prepared { definitions, settings, listeners, security, roots, texts: files.texts() })
 }
 
 /// What a configuration would mean, or all its problems. Blocks, changes nothing.
@@ -136,6 +140,7 @@ impl Owner {
         self.registry.set_current(Some(Arc::new(asked)), &prepared.settings);
         // Before anybody can come in by a new address.
         self.registry.set_security(prepared.security);
+        self.registry.set_roots(prepared.roots);
         self.registry.set_listeners(prepared.listeners);
         self.troubles.config = None;
         self.troubles.listeners = None;

@@ -1,5 +1,6 @@
 //! What can go wrong in the engine, as a person and as a program need to hear it.
 
+use crate::files::FileError;
 use crate::git::GitError;
 use proctor_core::config::Problem;
 use proctor_core::hands::HandsOff;
@@ -56,6 +57,8 @@ pub enum EngineError {
     BadCursor(String),
     #[error("{path} is not a Proctor: {why}", path = .path.display())]
     NoProctor { path: PathBuf, why: String },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error(transparent)]
     Git(#[from] GitError),
     #[error("{0}")]

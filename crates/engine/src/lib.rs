@@ -15,6 +15,7 @@ mod definition;
 mod environment;
 pub mod error;
 mod events;
+pub mod files;
 pub mod git;
 mod lease;
 mod link;

@@ -8,6 +8,7 @@ use crate::api::{Health, View};
 use crate::board::{Board, unknown, up};
 use crate::definition::{Definition, Origin};
 use crate::events::{Event, Events, From, Happening};
+use crate::files::Roots;
 use crate::lease::OverLease;
 use crate::link::News;
 use crate::secrets;
@@ -31,6 +32,7 @@ pub(crate) struct Registry {
     generation: watch::Sender<u64>,
     listeners: watch::Sender<Arc<Listeners>>,
     guard: watch::Sender<Arc<Guard>>,
+    roots: RwLock<Arc<Roots>>,
     probing: Notify,
     vanishing: Notify,
     renewing: Notify,
@@ -66,6 +68,7 @@ impl Registry {
             generation: watch::Sender::new(0),
             listeners: watch::Sender::new(Arc::new(Listeners::OFF)),
             guard: watch::Sender::new(Arc::new(Guard::new(Security::CLOSED))),
+            roots: RwLock::default(),
             probing: Notify::new(),
             vanishing: Notify::new(),
             renewing: Notify::new(),
@@ -154,6 +157,15 @@ impl Registry {
 
     pub(crate) fn guard(&self) -> Arc<Guard> {
         Arc::clone(&self.guard.borrow())
+    }
+
+    /// The folders for file operations from now on.
+    pub(crate) fn set_roots(&self, roots: Arc<Roots>) {
+        *self.roots.write().expect("nothing panics while it holds the roots") = roots;
+    }
+
+    pub(crate) fn roots(&self) -> Arc<Roots> {
+        Arc::clone(&self.roots.read().expect("nothing panics while it holds the roots"))
     }
 
     /// Where to listen from now on.

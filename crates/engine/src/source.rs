@@ -8,6 +8,7 @@ use crate::environment::Environment;
 use crate::error::EngineError;
 use crate::secrets;
 use proctor_core::config::envfile;
+use proctor_core::config::roots::RootDef;
 use proctor_core::config::{self, Config, Problem, Surroundings};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -49,6 +50,16 @@ impl Source {
             Source::File(path) => Some(path.clone()),
             Source::Target | Source::Example => None,
         }
+    }
+
+    /// The folders for file operations: those that are declared, or else the folder of the file.
+    pub(crate) fn roots(&self, declared: Option<Vec<RootDef>>) -> Vec<RootDef> {
+        let own = || {
+            let file = self.file()?;
+            let folder = file.parent()?.to_str()?;
+            Some(vec![RootDef::of(folder)])
+        };
+        declared.or_else(own).unwrap_or_default()
     }
 
     /// The same configuration, whatever way the path took to the file?

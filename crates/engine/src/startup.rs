@@ -11,6 +11,7 @@ use crate::apply::{self, at_work, refuse_clashes};
 use crate::definition::{Definition, Origin};
 use crate::environment::Environments;
 use crate::error::EngineError;
+use crate::files::Roots;
 use crate::lease::OverLease;
 use crate::link::Ask;
 use crate::owner::Owner;
@@ -64,6 +65,8 @@ pub(crate) struct Startup {
     /// As the configuration says.
     listeners: Option<Listeners>,
     security: Option<Security>,
+    /// None where the configuration cannot be read: what it closed is not known.
+    roots: Arc<Roots>,
     pub(crate) troubles: Troubles,
     pub(crate) environments: Environments,
     /// Of every added service.
@@ -104,6 +107,7 @@ impl Startup {
         }
         registry.set_current(self.current.clone(), &self.settings);
         registry.set_security(self.security.clone().unwrap_or(Security::CLOSED));
+        registry.set_roots(Arc::clone(&self.roots));
         registry.set_listeners(self.listeners.clone().unwrap_or(Listeners::OFF));
         registry.set_problems(self.troubles.texts());
         registry.begin_events();
@@ -154,6 +158,7 @@ impl Startup {
                 self.settings = prepared.settings;
                 self.listeners = Some(prepared.listeners);
                 self.security = Some(prepared.security);
+                self.roots = prepared.roots;
                 self.stored.texts = prepared.texts;
             }
             Err(error) => {

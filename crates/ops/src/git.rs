@@ -6,18 +6,16 @@ use crate::operation::Context;
 use crate::show::{Page, Style};
 use proctor_core::time::Wall;
 use proctor_engine::error::EngineError;
-use proctor_engine::git::{
-    Change, Clash, Commit, FileDiff, GitError, Name, Repository, State, Step,
-};
+use proctor_engine::git::{Change, Clash, Commit, FileDiff, Name, Repository, State, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The repository that is meant.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Where {
-    /// A folder in the repository; if not given, that of the caller or of proctor.yaml
+    /// A folder in the repository (ROOT:path, or a path); if not given, that of the caller or the first root
     #[arg(long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
@@ -29,20 +27,19 @@ pub struct Where {
 
 impl Where {
     pub(crate) async fn open(&self, context: &Context) -> Result<Repository, OpError> {
+        let engine = &context.engine;
         let base = self.base_dir.as_deref().map(Path::new);
         let found = match (&self.repo, base) {
-            (Some(repo), base) => {
-                let folder = base.map_or_else(|| PathBuf::from(repo), |base| base.join(repo));
-                context.engine.repository(Some(folder)).await
+            (Some(repo), Some(base)) if !engine.files().roots().names_one(repo) => {
+                engine.repository(Some(base.join(repo))).await
             }
-            (None, Some(base)) => match context.engine.repository(Some(base.to_owned())).await {
+            (Some(repo), _) => engine.repository(Some(repo.into())).await,
+            (None, Some(base)) => match engine.repository(Some(base.to_owned())).await {
                 // Whoever stands elsewhere means the code of the services.
-                Err(EngineError::Git(GitError::Outside { .. } | GitError::Bad { .. })) => {
-                    context.engine.repository(None).await
-                }
+                Err(EngineError::File(_)) => engine.repository(None).await,
                 found => found,
             },
-            (None, None) => context.engine.repository(None).await,
+            (None, None) => engine.repository(None).await,
         };
         Ok(found?)
     }

@@ -10,6 +10,7 @@ mod command;
 pub mod counters;
 pub mod dispatch;
 pub mod error;
+mod file;
 pub mod git;
 pub mod input;
 pub mod limits;

@@ -181,6 +181,11 @@ impl Meta {
         }
     }
 
+    /// An operation that takes at least this role, whatever follows from its effect.
+    pub const fn needing(self, role: Role) -> Meta {
+        Meta { role, ..self }
+    }
+
     /// An operation that can wait as long as its caller says.
     pub const fn waiting(self, completes: &'static str) -> Meta {
         Meta { waits: Some(completes), ..self.followed() }

@@ -63,6 +63,7 @@ impl From<EngineError> for OpError {
                 op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
             }
             EngineError::NoProctor { .. } => op(Code::BadInput).help("nothing was changed; `--binary` names the new proctor"),
+            EngineError::File(error) => error.into(),
             EngineError::Git(error) => error.into(),
             EngineError::Failed(_) => op(Code::Failed),
         }
@@ -79,9 +80,11 @@ impl From<GitError> for OpError {
             GitError::Missing { searched } => op(Code::ProgramMissing)
                 .help(format!("install git 2.32 or newer on the machine of Proctor; {searched}")),
             GitError::TooOld { .. } => op(Code::ProgramMissing).help("install git 2.32 or newer"),
-            GitError::NoRoot => op(Code::NotFound).help("`proctor up` applies a proctor.yaml; its folder counts"),
-            GitError::Outside { .. } => op(Code::Forbidden).help("only what is below the folder of proctor.yaml is touched"),
-            GitError::NoRepository { .. } => op(Code::NotFound).help("`git init` makes one; 'repo' names another folder"),
+            GitError::NoRepository { .. } => op(Code::NotFound).help(
+                "'repo' names another folder; a repository around a root is used if `supervisor.git.trusted` lists it, or as a root",
+            ),
+            GitError::ReadOnly { .. } => op(Code::Forbidden)
+                .help("`roots` in the configuration say what may be written; Proctor's own files belong elsewhere"),
             GitError::Unsafe { .. } | GitError::Filtered { .. } => op(Code::Forbidden).help(TRUST),
             GitError::NoRevision(_) => op(Code::NotFound).help("`proctor git log` and `proctor git branch` show what there is"),
             GitError::Nothing(_) => op(Code::NotFound),

@@ -3,8 +3,14 @@
 //!
 //! Every operation has exactly one line here (a test sees to it). Input, output and what is checked are the operation's own.
 
+mod files;
+mod git;
+mod table;
+
+pub use table::TOOLS;
+
 use crate::operation::{Context, Effect};
-use crate::table::{self, Entry};
+use crate::table::{self as operations, Entry};
 use std::fmt;
 use std::str::FromStr;
 
@@ -98,6 +104,8 @@ pub struct Tool {
     pub usual: &'static str,
     /// Fields of the output that the readable text has already, and that are long.
     pub spoken: &'static [&'static str],
+    /// Fields of what it lists that the readable text has already, and that are long.
+    pub spoken_within: &'static [&'static str],
     /// Fields of what it lists that are left out here; `get_process_status` has them.
     pub leaves_out: &'static [&'static str],
     /// Fields of the input that may be many things and are asked for as one text.
@@ -142,6 +150,7 @@ impl Tool {
             hides: &[],
             usual: "{}",
             spoken: &[],
+            spoken_within: &[],
             leaves_out: &[],
             texts: &[],
         }
@@ -167,6 +176,10 @@ impl Tool {
         Tool { spoken, ..self }
     }
 
+    const fn speaking_within(self, spoken_within: &'static [&'static str]) -> Tool {
+        Tool { spoken_within, ..self }
+    }
+
     const fn in_brief(self) -> Tool {
         Tool { leaves_out: DETAILS, ..self }
     }
@@ -177,390 +190,19 @@ impl Tool {
 
     /// The operation behind it.
     pub fn entry(&self) -> &'static Entry {
-        table::find(self.operation).expect("a test sees to it that every tool has its operation")
+        operations::find(self.operation)
+            .expect("a test sees to it that every tool has its operation")
+    }
+
+    /// Does its text hold what is long, and somebody else's words?
+    pub fn speaks(&self) -> bool {
+        !self.spoken.is_empty() || !self.spoken_within.is_empty()
     }
 
     pub fn is_read_only(&self) -> bool {
         self.entry().meta.effect == Effect::Read
     }
 }
-
-/// Every tool, in the order in which they are listed.
-pub static TOOLS: &[Tool] = &[
-    Tool::new(
-        "service.list",
-        "list_processes",
-        Toolset::Processes,
-        "List processes",
-        "All supervised processes in brief: state, pid, port, URL, restarts, health. Begin here.",
-    )
-    .hiding(&["usage", "no_usage", "owner", "ports", "cursors"])
-    .usually(r#"{"ports":true,"cursors":true,"limit":50}"#)
-    .in_brief(),
-    Tool::new(
-        "service.status",
-        "get_process_status",
-        Toolset::Processes,
-        "Status of processes",
-        "All that is known of the named processes: state and why, pid, ports, URL, last exit, health, CPU, memory. For one that failed, the answer to 'why'.",
-    )
-    .hiding(&["check", "usage", "no_usage", "ports", "cursors"])
-    .usually(r#"{"ports":true,"cursors":true,"tail":20}"#),
-    Tool::new(
-        "service.start",
-        "start_process",
-        Toolset::Processes,
-        "Start processes",
-        "Start processes by 'names', or define and start a new one by 'name' and 'command' (dev servers, watchers, jobs). It keeps running after this call and this conversation, is restarted when it crashes, and its output is kept. Returns as soon as it runs; then use wait_for_process.",
-    )
-    .settles()
-    .hiding(&["argv", "no_wait"])
-    .in_brief(),
-    Tool::new(
-        "service.wait",
-        "wait_for_process",
-        Toolset::Processes,
-        "Wait for processes",
-        "Wait instead of sleeping and asking again: until processes are 'ready', have exited, a log line matches, a port opens. Returns at once when it cannot happen any more, and says what is missing, with the last lines. At most 50 seconds a call; then call again.",
-    )
-    .hiding(&["generation"])
-    .in_brief(),
-    Tool::new(
-        "service.stop",
-        "stop_process",
-        Toolset::Processes,
-        "Stop processes",
-        "Stop processes and everything they started; returns when nothing of them is left, so ports are free again.",
-    )
-    .destroys()
-    .settles()
-    .in_brief(),
-    Tool::new(
-        "service.restart",
-        "restart_process",
-        Toolset::Processes,
-        "Restart processes",
-        "Stop processes and start them again with their present settings, or with other arguments from now on.",
-    )
-    .destroys()
-    .in_brief(),
-    Tool::new(
-        "service.remove",
-        "remove_process",
-        Toolset::Processes,
-        "Remove processes",
-        "Stop and forget processes that were added at run time (not those of proctor.yaml). Their logs stay readable.",
-    )
-    .destroys()
-    .settles(),
-    Tool::new(
-        "service.lease",
-        "renew_lease",
-        Toolset::Processes,
-        "Renew a lease",
-        "How long a process stays that was started with 'lease'; using it renews that, too. 'none' keeps it for good.",
-    )
-    .settles(),
-    Tool::new(
-        "service.signal",
-        "signal_process",
-        Toolset::System,
-        "Signal a process",
-        "Send a signal such as HUP or USR1. To end a process use stop_process.",
-    )
-    .destroys(),
-    Tool::new(
-        "command.execute",
-        "run_command",
-        Toolset::Processes,
-        "Run a command",
-        "Run a command to its end and return exit code and output: builds, tests, migrations. Not for servers: use start_process. Takes longer than 45 seconds? Then the reply has an operation to follow with get_operation.",
-    )
-    .destroys()
-    .hiding(&["argv"])
-    .asking_text(&["command"])
-    .speaking(&["stdout", "stderr"]),
-    Tool::new(
-        "service.custom_restart",
-        "restart_with_steps",
-        Toolset::System,
-        "Restart with steps",
-        "Restart one process with commands before and after it (build, migrate, check). A failed step before it skips the restart.",
-    )
-    .destroys()
-    .in_brief(),
-    Tool::new(
-        "service.up",
-        "apply_config",
-        Toolset::Processes,
-        "Run a configuration",
-        "Run what proctor.yaml says: define its services, start those that are to run.",
-    )
-    .destroys()
-    .settles()
-    .in_brief(),
-    Tool::new(
-        "config.show",
-        "get_config",
-        Toolset::Processes,
-        "Show the configuration",
-        "Every setting in force and where it came from; with 'check', problems of a file; with 'example', a commented proctor.yaml.",
-    ),
-    Tool::new(
-        "operation.status",
-        "get_operation",
-        Toolset::Processes,
-        "Follow an operation",
-        "How far a long operation has got, or its result. 'wait' waits for its end, at most 50 seconds a call.",
-    )
-    .usually(r#"{"wait":45}"#)
-    .hiding(&["seen"]),
-    Tool::new(
-        "operation.cancel",
-        "cancel_operation",
-        Toolset::Processes,
-        "Cancel an operation",
-        "Cancel a long operation that is under way.",
-    )
-    .destroys()
-    .settles(),
-    Tool::new(
-        "log.read",
-        "get_process_logs",
-        Toolset::Logs,
-        "Read logs",
-        "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'wait' waits for new lines, at most 50 seconds a call.",
-    )
-    .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
-    .hiding(&["raw", "text", "max_line", "until", "invert"])
-    .speaking(&["items", "text"]),
-    Tool::new(
-        "event.read",
-        "get_events",
-        Toolset::Logs,
-        "Read events",
-        "What happened: starts, crashes with exit codes, restarts, health changes. Pass 'cursor' back to get only what is new; 'wait' waits for it.",
-    )
-    .usually(r#"{"tail":50,"limit":100}"#)
-    .speaking(&["events"]),
-    Tool::new(
-        "daemon.health",
-        "check_health",
-        Toolset::System,
-        "Check health",
-        "Whether all processes that should run are well, and what is wrong with those that are not.",
-    ),
-    Tool::new(
-        "git.status",
-        "git_status",
-        Toolset::Git,
-        "Status of a repository",
-        "What is different in the work tree: branch, staged and unstaged changes, new files, conflicts, a merge or rebase under way.",
-    ),
-    Tool::new(
-        "git.diff",
-        "git_diff",
-        Toolset::Git,
-        "Differences",
-        "What is changed, as a unified diff: not yet staged, 'staged', since a revision, or between two.",
-    )
-    .usually(r#"{"max_bytes":24000}"#)
-    .speaking(&["diff"]),
-    Tool::new(
-        "git.log",
-        "git_log",
-        Toolset::Git,
-        "Commits",
-        "Commits, newest first, by path, author, time or message.",
-    )
-    .speaking(&["commits"]),
-    Tool::new(
-        "git.show",
-        "git_show",
-        Toolset::Git,
-        "Show a commit",
-        "A commit with its changes; with 'path', a file as it was then.",
-    )
-    .usually(r#"{"max_bytes":24000}"#)
-    .speaking(&["diff", "file"]),
-    Tool::new(
-        "git.blame",
-        "git_blame",
-        Toolset::Git,
-        "Who wrote it",
-        "Which commit each line of a file came with.",
-    )
-    .speaking(&["runs"]),
-    Tool::new(
-        "git.add",
-        "git_add",
-        Toolset::Git,
-        "Stage changes",
-        "Put changes into the index for the next commit. git_commit with 'paths' does both.",
-    )
-    .settles(),
-    Tool::new(
-        "git.commit",
-        "git_commit",
-        Toolset::Git,
-        "Commit",
-        "Commit what is staged, only some 'paths', or 'all' known files. 'committed': false means that there was nothing to commit.",
-    ),
-    Tool::new(
-        "git.restore",
-        "git_restore",
-        Toolset::Git,
-        "Restore files",
-        "Bring files back from the index, or from a revision; with 'staged', unstage them. Uncommitted changes in them are lost.",
-    )
-    .destroys()
-    .settles(),
-    Tool::new(
-        "git.branch",
-        "git_branch",
-        Toolset::Git,
-        "Branches",
-        "List branches and work trees, create a branch, switch to one.",
-    ),
-    Tool::new("git.tag", "git_tag", Toolset::Git, "Tags", "List, create or delete tags.").destroys(),
-    Tool::new(
-        "git.stash",
-        "git_stash",
-        Toolset::Git,
-        "Put changes aside",
-        "List, push, pop or drop changes put aside.",
-    )
-    .destroys(),
-    Tool::new(
-        "git.resolve",
-        "git_resolve",
-        Toolset::Git,
-        "Resolve conflicts",
-        "List the conflicts of a merge or rebase, settle one file (ours, theirs, done), continue or abort.",
-    )
-    .destroys(),
-    Tool::new(
-        "service.add",
-        "add_process",
-        Toolset::System,
-        "Define a process",
-        "Define a process with all settings, without starting it unless asked. start_process is enough for most.",
-    )
-    .settles()
-    .hiding(&["argv"]),
-    Tool::new(
-        "config.reload",
-        "reload_config",
-        Toolset::System,
-        "Reload the configuration",
-        "Read proctor.yaml again without starting or restarting anything.",
-    )
-    .settles(),
-    Tool::new(
-        "service.down",
-        "shut_down",
-        Toolset::System,
-        "Stop everything",
-        "Stop every process, then Proctor itself.",
-    )
-    .destroys(),
-    Tool::new(
-        "operation.list",
-        "list_operations",
-        Toolset::System,
-        "List operations",
-        "Long operations: those under way and the last that are over.",
-    ),
-    Tool::new(
-        "daemon.metrics",
-        "get_metrics",
-        Toolset::System,
-        "Numbers",
-        "Numbers of processes, operations and Proctor itself.",
-    ),
-    Tool::new(
-        "daemon.status",
-        "get_daemon_status",
-        Toolset::System,
-        "How Proctor is",
-        "How Proctor itself is: versions, processes, listeners, problems.",
-    ),
-    Tool::new(
-        "daemon.stop",
-        "stop_daemon",
-        Toolset::System,
-        "End Proctor",
-        "End Proctor and its processes; they come back when it is started again.",
-    )
-    .destroys(),
-    Tool::new(
-        "daemon.upgrade",
-        "upgrade_daemon",
-        Toolset::System,
-        "Upgrade Proctor",
-        "Replace the running Proctor by another binary, in place; processes run on.",
-    )
-    .destroys(),
-    Tool::new(
-        "audit.read",
-        "read_audit",
-        Toolset::System,
-        "Read the audit",
-        "Who did what lately, through which front, and what came of it.",
-    ),
-    Tool::new(
-        "audit.verify",
-        "verify_audit",
-        Toolset::System,
-        "Verify the audit",
-        "Check that nobody altered what is written of who did what.",
-    ),
-    Tool::new(
-        "token.create",
-        "create_token",
-        Toolset::System,
-        "Make a token",
-        "Make a token for HTTP, TCP or MCP. Its secret is shown once.",
-    ),
-    Tool::new(
-        "token.list",
-        "list_tokens",
-        Toolset::System,
-        "List tokens",
-        "The tokens that exist, without their secrets.",
-    ),
-    Tool::new(
-        "token.revoke",
-        "revoke_token",
-        Toolset::System,
-        "Revoke a token",
-        "Take a token back.",
-    )
-    .destroys()
-    .settles(),
-    Tool::new(
-        "token.path",
-        "get_token_path",
-        Toolset::System,
-        "Where the first token is",
-        "The file that holds the token of the first start.",
-    ),
-    Tool::new(
-        "mode.get",
-        "get_mode",
-        Toolset::System,
-        "Show the mode",
-        "The runtime mode and what belongs to it.",
-    ),
-    Tool::new(
-        "mode.switch",
-        "switch_mode",
-        Toolset::System,
-        "Switch the mode",
-        "Switch the runtime mode.",
-    )
-    .settles(),
-];
 
 /// The tool of that name.
 pub fn find(name: &str) -> Option<&'static Tool> {

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "this crate exists to hold the unsafe code")]
 
 pub mod atomic;
+pub mod beneath;
 pub mod boot;
 pub mod cgroup;
 pub mod clock;

@@ -33,6 +33,7 @@ impl Reader<'_> {
                 let word = self.word(node, path, &scalar::expected(kind))?;
                 Some(Value::Words(vec![word]))
             }
+            Kind::Roots => self.roots(node, path),
             Kind::Folder | Kind::File => self.folder(kind, node, path),
             Kind::Hosts | Kind::Origins | Kind::Commands => self.names(kind, node, path),
             Kind::Text
@@ -57,7 +58,12 @@ impl Reader<'_> {
         }
     }
 
-    fn items<'n>(&mut self, node: &'n Node, path: &str, expected: &str) -> Option<&'n [Rc<Node>]> {
+    pub(super) fn items<'n>(
+        &mut self,
+        node: &'n Node,
+        path: &str,
+        expected: &str,
+    ) -> Option<&'n [Rc<Node>]> {
         match &node.content {
             Content::Sequence(items) => Some(items),
             Content::Scalar { .. } | Content::Mapping(_) => {

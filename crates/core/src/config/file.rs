@@ -31,6 +31,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
         settings: Vec::new(),
         listeners: Listeners::OFF,
         security: Security::CLOSED,
+        roots: None,
     };
     let Some(node) = supervisor(reader, root) else { return config };
     let defaults = reader.defaults();
@@ -41,6 +42,10 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
     let own_settings = config.settings.len();
     config.listeners = listen::read(reader, &own, node.place);
     config.security = security::read(reader, &own, &config.listeners, node.place);
+    config.roots = match own.get("roots").map(|found| &found.value) {
+        Some(Value::Roots(roots)) => Some(roots.clone()),
+        _ => None,
+    };
     match node.get("services") {
         Some(entry) => services(reader, entry, &layer, &defaults, &mut config),
         None => {

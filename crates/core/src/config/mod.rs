@@ -23,6 +23,7 @@ mod problem;
 mod read;
 pub mod redact;
 mod reference;
+pub mod roots;
 mod scalar;
 mod schema;
 pub mod secret;
@@ -60,6 +61,8 @@ pub struct Config {
     pub listeners: listen::Listeners,
     /// Who may do what.
     pub security: security::Security,
+    /// The folders for file operations; `None` where nothing is said of them.
+    pub roots: Option<Vec<roots::RootDef>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -42,6 +42,7 @@ pub(super) fn read(kind: &Kind, word: &Word) -> Result<Value, Option<String>> {
         | Kind::ExitCodes
         | Kind::Environment
         | Kind::EnvFiles
+        | Kind::Roots
         | Kind::Block(_)
         | Kind::Services => None,
     };
@@ -91,6 +92,7 @@ pub(super) fn expected(kind: &Kind) -> String {
         Kind::ExitCodes => "a list of exit codes from 0 to 255".into(),
         Kind::Environment => "a mapping of variables, or a list of KEY=VALUE".into(),
         Kind::EnvFiles => "a file, or a list of files".into(),
+        Kind::Roots => "a list of folders, each a path or { path, name, write }".into(),
         Kind::Block(_) => "a mapping".into(),
         Kind::Services => "a mapping from names to services".into(),
     }

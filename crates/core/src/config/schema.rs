@@ -4,6 +4,7 @@
 //! it, and what a value refers to is not checked.
 
 use super::keys::{Absent, Choice, Duration, KEYS, Key, Kind, MAX_BYTES, Scope};
+use super::roots;
 use super::tree;
 use serde_json::{Map, Value as Json, json};
 
@@ -104,6 +105,7 @@ fn kind(key: &Key) -> Json {
             { "type": "array", "items": { "type": "string", "pattern": "=" } },
         ] }),
         Kind::EnvFiles => json!({ "anyOf": [text, texts] }),
+        Kind::Roots => roots_schema(),
         Kind::Block(_) => json!({ "$ref": format!("#/$defs/{}", key.name) }),
         Kind::Services => json!({
             "type": "object",
@@ -111,6 +113,20 @@ fn kind(key: &Key) -> Json {
             "additionalProperties": { "$ref": "#/$defs/service" },
         }),
     }
+}
+
+fn roots_schema() -> Json {
+    let root = json!({
+        "type": "object",
+        "properties": {
+            "path": scalar(),
+            "name": { "type": "string", "pattern": pattern(roots::NAME) },
+            "write": { "type": ["boolean", "string"], "pattern": pattern("true|false") },
+        },
+        "required": ["path"],
+        "additionalProperties": false,
+    });
+    json!({ "type": "array", "items": { "anyOf": [scalar(), root] } })
 }
 
 fn choice(choices: &[Choice]) -> Json {

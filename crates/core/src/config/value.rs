@@ -1,6 +1,7 @@
 //! Values of keys: what they are once read, and how they look to a person.
 
 use super::keys::{Duration, Kind, Unit};
+use super::roots::RootDef;
 use super::secret::{HIDDEN, shown_text, shown_words};
 use super::signal;
 use serde_json::{Value as Json, json};
@@ -34,6 +35,7 @@ pub(super) enum Value {
         hard: Option<u64>,
     },
     Variables(Vec<Variable>),
+    Roots(Vec<RootDef>),
 }
 
 /// A text, and what of it may be shown.
@@ -81,6 +83,10 @@ impl Value {
             Value::Limit { soft, hard } if soft == hard => limit_json(*soft),
             Value::Limit { soft, hard } => {
                 json!(format!("{}:{}", limit_text(*soft), limit_text(*hard)))
+            }
+            Value::Roots(roots) => {
+                let json = |root: &RootDef| json!({ "path": shown_text(&root.path), "name": root.name, "write": root.write });
+                roots.iter().map(json).collect()
             }
             Value::Variables(variables) => {
                 variables.iter().map(|it| (it.name.clone(), json!(it.shown))).collect()

@@ -9,14 +9,12 @@ pub enum GitError {
     Missing { searched: String },
     #[error("{file} is version {found}, which is too old")]
     TooOld { file: PathBuf, found: String },
-    #[error("there is no folder for repositories: no configuration is in force")]
-    NoRoot,
-    #[error("{path} is outside of {root}")]
-    Outside { path: PathBuf, root: PathBuf },
     #[error("{folder} is in no git repository below {root}")]
     NoRepository { folder: PathBuf, root: PathBuf },
     #[error("the repository {top} is not safe: {why}")]
     Unsafe { top: PathBuf, why: String },
+    #[error("nothing is changed in the repository {top}: {why}")]
+    ReadOnly { top: PathBuf, why: String },
     #[error("there is no revision '{0}'")]
     NoRevision(String),
     #[error("there is no {0}")]

@@ -1,7 +1,7 @@
 //! Git, as the one that is installed, called so that a repository has no say in what is run.
 //!
 //! ```text
-//! roots ─► place (which repository, is it safe) ─► closed (what its configuration could run) ─► call ─► parsers
+//! folder ─► place (which repository, is it safe) ─► closed (what its configuration could run) ─► call ─► parsers
 //! ```
 //! What a caller gives is never an option: revisions become hashes first (`given`), names become full references, paths
 //! are literal and come after everything else. A repository that the owner trusts in the configuration runs its hooks,
@@ -17,11 +17,11 @@ mod conflicts;
 mod diff;
 mod error;
 mod fields;
+mod folder;
 mod given;
 mod log;
 mod names;
 mod place;
-mod roots;
 mod stash;
 mod state;
 mod status;
@@ -38,7 +38,6 @@ pub use diff::{Compared, Diff, DiffQuery, FileDiff};
 pub use error::GitError;
 pub use fields::Name;
 pub use log::{Commit, Log, LogFilter};
-pub(crate) use roots::Roots;
 pub use stash::{Popped, Stash, StashRequest};
 pub use state::{State, Step};
 pub use status::{Change, Clash, Entry, Status, StatusQuery, What};
@@ -47,7 +46,9 @@ pub use tree::{AtRevision, Restore};
 
 use crate::command::Commands;
 use crate::error::EngineError;
+use crate::files::Files;
 use closed::Settings;
+use folder::Folder;
 use names::Names;
 use place::Place;
 use proctor_core::config::git::Git as Terms;
@@ -79,7 +80,7 @@ pub(crate) struct Git {
 
 /// What a repository is opened with.
 pub(crate) struct Around {
-    pub(crate) roots: Roots,
+    pub(crate) files: Files,
     pub(crate) terms: Terms,
     /// The owner's.
     pub(crate) env: Vec<(String, String)>,
@@ -121,13 +122,13 @@ impl Git {
         around: Around,
         folder: Option<PathBuf>,
     ) -> Result<Repository, EngineError> {
-        let Around { roots, terms, env } = around;
+        let Around { files, terms, env } = around;
         let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
         let tool = self.found.get(&self.commands, path).await?;
         let trusted = terms.trusted;
-        let place = crate::blocking(move || {
-            let folder = roots.folder(folder.as_deref())?;
-            place::find(&folder, &trusted)
+        let place = crate::blocking(move || -> Result<Place, EngineError> {
+            let folder = Folder::named(&files, folder.as_deref())?;
+            Ok(place::find(&folder, &trusted, &files.own())?)
         });
         let place = place.await??;
         let mut repository = Repository {

@@ -4,7 +4,7 @@
 //! where its links lead. Everything here blocks.
 
 use super::error::GitError;
-use super::roots::Folder;
+use super::folder::Folder;
 use std::fs::{self, FileType};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -32,17 +32,31 @@ pub(super) struct Place {
     pub(super) common_dir: PathBuf,
     /// The owner lets it run programs.
     pub(super) trusted: bool,
+    /// Why nothing is changed in it.
+    pub(super) read_only: Option<String>,
 }
 
-/// The repository that a folder is in, looked for upwards as far as its root.
-pub(super) fn find(folder: &Folder, trusted: &[String]) -> Result<Place, GitError> {
-    let Folder { root, folder } = folder;
-    let mut above = folder.ancestors().take_while(|above| above.starts_with(root));
+/// The repository that a folder is in, looked for upwards as far as its root; above the root, one that the owner trusts.
+/// `own`: folders of Proctor's.
+pub(super) fn find(
+    folder: &Folder,
+    trusted: &[String],
+    own: &[PathBuf],
+) -> Result<Place, GitError> {
+    let Folder { root, folder, write } = folder;
+    let trusted: Vec<PathBuf> =
+        trusted.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    let counts = |above: &Path| above.starts_with(root) || trusted.iter().any(|top| top == above);
+    let mut above = folder.ancestors().filter(|above| counts(above));
     let top = above.find(|above| above.join(".git").symlink_metadata().is_ok());
     let none = || GitError::NoRepository { folder: folder.clone(), root: root.clone() };
     let top = top.ok_or_else(none)?.to_owned();
-    let is_top = |path: &String| fs::canonicalize(path).is_ok_and(|path| path == top);
-    let trusted = trusted.iter().any(is_top);
+    let trusted = trusted.contains(&top);
+    let read_only = match own.iter().find(|own| own.starts_with(&top)) {
+        _ if !write => Some(format!("the root {} is read-only", root.display())),
+        Some(own) => Some(format!("Proctor's own files are in it, at {}", own.display())),
+        None => None,
+    };
     let unsafe_ = |why: String| GitError::Unsafe { top: top.clone(), why };
     let git_dir = git_dir(&top).map_err(unsafe_)?;
     let common_dir = common_dir(&git_dir).map_err(unsafe_)?;
@@ -56,12 +70,15 @@ pub(super) fn find(folder: &Folder, trusted: &[String]) -> Result<Place, GitErro
         plain(&git_dir).map_err(unsafe_)?;
         plain(&common_dir).map_err(unsafe_)?;
     }
-    Ok(Place { top, git_dir, common_dir, trusted })
+    Ok(Place { top, git_dir, common_dir, trusted, read_only })
 }
 
 impl Place {
     /// May git write here? Where it writes, no link may lead elsewhere.
     pub(super) fn check_writable(&self) -> Result<(), GitError> {
+        if let Some(why) = &self.read_only {
+            return Err(GitError::ReadOnly { top: self.top.clone(), why: why.clone() });
+        }
         if self.trusted {
             return Ok(());
         }
@@ -224,8 +241,8 @@ mod tests {
 
     impl Scene {
         fn find(&self, folder: &str, trusted: &[String]) -> Result<Place, GitError> {
-            let folder = Folder { root: self.root.clone(), folder: self.root.join(folder) };
-            find(&folder, trusted)
+            let (root, folder) = (self.root.clone(), self.root.join(folder));
+            find(&Folder { root, folder, write: true }, trusted, &[])
         }
 
         /// A change to the repository that makes it unsafe, unless it is trusted.
@@ -248,8 +265,32 @@ mod tests {
         let scene = scene();
         let place = scene.find("a/deep/er", &[]).unwrap();
         assert_eq!((place.top, place.git_dir), (scene.root.join("a"), scene.root.join("a/.git")));
-        fs::create_dir(scene.root.parent().unwrap().join(".git")).unwrap();
+        let above = scene.root.parent().unwrap();
+        fs::create_dir(above.join(".git")).unwrap();
         assert!(matches!(scene.find("", &[]), Err(GitError::NoRepository { .. })));
+        let trusted = [above.display().to_string()];
+        let place = scene.find("", &trusted).unwrap();
+        assert!(place.trusted && place.top == above, "the owner named it");
+        assert_eq!(scene.find("a", &trusted).unwrap().top, scene.root.join("a"), "it is nearer");
+    }
+
+    #[test]
+    fn a_read_only_root_and_what_holds_our_own_files_is_not_changed() {
+        let scene = scene();
+        let (root, folder) = (scene.root.clone(), scene.root.join("a"));
+        let refused = |write: bool, own: &Path, trusted: &[String]| {
+            let named = Folder { root: root.clone(), folder: folder.clone(), write };
+            let place = find(&named, trusted, &[own.to_owned()]).unwrap();
+            place.check_writable().err().map(|error| error.to_string())
+        };
+        let trusted = [folder.display().to_string()];
+        for trusted in [&[][..], &trusted] {
+            assert_eq!(refused(true, &root, trusted), None, "it is around the repository");
+            assert!(refused(false, &root, trusted).unwrap().contains("is read-only"));
+            for own in [folder.clone(), folder.join("state")] {
+                assert!(refused(true, &own, trusted).unwrap().contains("Proctor's own files"));
+            }
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
     let mut page = Page::new(TimeZone::system);
     let verdict = tool.entry().show(&output, &mut page).unwrap_or(Some(Code::Internal));
     let mut text = page.render(None, unpainted);
-    if tool.spoken.is_empty() {
+    if !tool.speaks() {
         text = in_tools(&text);
     }
     if let Value::Object(fields) = &output {
@@ -70,13 +70,14 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
         for spoken in tool.spoken {
             fields.shift_remove(*spoken);
         }
+        fields.values_mut().for_each(|listed| without(listed, tool.spoken_within));
         fields.values_mut().for_each(|listed| in_brief(listed, &[OUTPUT]));
     }
     if let Some(cut) = fit(&mut output, LONGEST) {
         text += &format!("{cut}\n");
     }
     let text = match telling {
-        Telling::InFacts if !tool.spoken.is_empty() => headline(&text),
+        Telling::InFacts if tool.speaks() => headline(&text),
         Telling::InText | Telling::InFacts => shortened(&text),
     };
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
@@ -154,6 +155,14 @@ fn without_nulls(value: &mut Value) {
         }
         Value::Array(values) => values.iter_mut().for_each(without_nulls),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// What is listed, without these fields.
+fn without(listed: &mut Value, fields: &[&str]) {
+    let Value::Array(values) = listed else { return };
+    for value in values.iter_mut().filter_map(Value::as_object_mut) {
+        value.retain(|name, _| !fields.contains(&name.as_str()));
     }
 }
 

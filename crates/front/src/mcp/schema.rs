@@ -72,6 +72,14 @@ fn output(tool: &Described) -> JsonObject {
     let mut schema = object(schema);
     // What takes too long is answered with a handle, what is too long is cut: then something is missing.
     without_required(&mut schema, tool.leaves_out);
+    if let Some(Value::Object(fields)) = schema.get_mut("properties") {
+        // It is read as text; what it would be as facts is of interest to hardly anybody.
+        for spoken in tool.spoken {
+            if let Some(Value::Object(field)) = fields.get_mut(*spoken) {
+                field.retain(|word, _| word == "type");
+            }
+        }
+    }
     if !tool.leaves_out.is_empty()
         && tool.name != LISTING
         && let Some(services) = schema.get_mut("properties").and_then(|all| all.get_mut("services"))

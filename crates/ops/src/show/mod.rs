@@ -8,7 +8,7 @@ mod layout;
 
 use crate::error::Code;
 use crate::moment;
-use harmless::{harmless, harmless_text};
+use harmless::{harmless, harmless_but_tabs};
 use jiff::tz::TimeZone;
 pub use layout::{Column, Fit, Table};
 use std::borrow::Cow;
@@ -133,9 +133,23 @@ impl Page {
     pub fn code(&mut self, text: &str, style: impl Fn(&str) -> Style) {
         for line in text.split_inclusive('\n') {
             let line = line.strip_suffix('\n').unwrap_or(line);
-            let text = Cow::Owned(harmless_text(line).into_owned());
+            let text = harmless_but_tabs(line).into_owned().into();
             let span = Span { style: style(line), text };
             self.line().spans.push(span);
+        }
+    }
+
+    /// Text of a file, with its tabs; `before` stands in front of each line.
+    pub fn content(&mut self, text: &str, before: impl Fn(usize) -> String) {
+        for (number, line) in text.lines().enumerate() {
+            let text = harmless_but_tabs(line).into_owned().into();
+            let span = Span { style: Style::Plain, text };
+            let shown = self.line();
+            match before(number) {
+                before if before.is_empty() => {}
+                before => drop(shown.dim(before)),
+            }
+            shown.spans.push(span);
         }
     }
 

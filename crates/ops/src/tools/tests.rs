@@ -1,6 +1,7 @@
 //! Every operation is a tool, by a name that every client takes.
 
 use super::*;
+use crate::table;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 

@@ -87,6 +87,7 @@ fn effects_are_what_they_do() {
             Effect::Read,
             "service.list service.status service.wait log.read config.show daemon.status \
              operation.list operation.status token.list token.path \
+             file.read file.list file.find file.search \
              event.read daemon.health daemon.metrics mode.get audit.read audit.verify \
              git.status git.diff git.log git.show git.blame",
         ),

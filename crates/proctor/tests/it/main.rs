@@ -12,6 +12,7 @@ mod control;
 mod deaths;
 mod docs;
 mod failpoints;
+mod files;
 mod foreground;
 mod foreground_up;
 mod full_disk;

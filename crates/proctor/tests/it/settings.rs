@@ -101,13 +101,13 @@ fn what_is_planned_is_refused_by_name_and_never_ignored() {
     home.write(
         "proctor.yaml",
         &format!(
-            "supervisor:\n  roots: [.]\n  services:\n{}",
+            "supervisor:\n  plugins: [.]\n  services:\n{}",
             service("web", &[], "depends_on: [db]\nalerts: {}\nhealth_check: { tcp: 80 }"),
         ),
     );
     let (code, said) = home.fail(["up", "-d"]);
     assert_eq!(code, 7, "{said}");
-    for key in ["roots", "depends_on", "alerts", "tcp"] {
+    for key in ["plugins", "depends_on", "alerts", "tcp"] {
         let line = said.lines().find(|line| line.contains(&format!("'{key}'")));
         let line = line.unwrap_or_else(|| panic!("{key} is not mentioned:\n{said}"));
         assert!(line.contains("not supported yet") && line.contains("proctor.yaml:"), "{line}");

@@ -98,6 +98,8 @@ pub(super) enum Kind {
     ExitCodes,
     Environment,
     EnvFiles,
+    /// Folders for file operations.
+    Roots,
     Block(&'static [Key]),
     Services,
 }
@@ -200,7 +202,8 @@ fn opened(key: &'static Key) -> Vec<(String, &'static Key)> {
         | Kind::List
         | Kind::ExitCodes
         | Kind::Environment
-        | Kind::EnvFiles => vec![(key.name.to_string(), key)],
+        | Kind::EnvFiles
+        | Kind::Roots => vec![(key.name.to_string(), key)],
     }
 }
 

@@ -26,7 +26,6 @@ const PLANNED: &[Planned] = &[
     planned("web", Scope::Supervisor, "web page"),
     planned("dashboard", Scope::Supervisor, "web page"),
     planned("mode", Scope::Supervisor, "runtime modes"),
-    planned("roots", Scope::Supervisor, "folders for file operations"),
     planned("plugins", Scope::Supervisor, "plugins"),
     planned("alerts", Scope::Both, "alerts"),
     planned("metrics", Scope::Both, "metrics"),

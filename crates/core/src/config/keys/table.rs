@@ -57,6 +57,15 @@ pub(in super::super) const KEYS: &[Key] = &[
         "{ allowed_commands: [status, restart] }",
     ),
     key(
+        "roots",
+        Scope::Supervisor,
+        Kind::Roots,
+        Absent::Nothing("the folder of the file, writable"),
+        "The folders that file operations may look into. A path in a request is `NAME:path`, or, with one root, just the path. \
+         `name` is the last part of `path` if not given; with `write: false` nothing in it can be changed. `[]`: none.",
+        "[{ path: ., name: app }, { path: ../docs, write: false }]",
+    ),
+    key(
         "mcp",
         Scope::Supervisor,
         Kind::Block(MCP),

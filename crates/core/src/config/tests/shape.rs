@@ -51,7 +51,6 @@ fn what_is_not_supported_yet_is_refused_by_name() {
         "web: {}",
         "dashboard: 1",
         "mode: proxy",
-        "roots: []",
         "plugins: []",
         "alerts: {}",
         "lease: 1",

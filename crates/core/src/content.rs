@@ -1,0 +1,268 @@
+//! What the bytes of a file are: text, of which encoding, with which line ends; or no text at all.
+
+use std::fmt;
+
+/// How far one looks for a zero byte, as git does: text has none, and what is no text has one soon.
+const LOOKED_AT: usize = 8000;
+
+/// How the letters of a text are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    Utf8,
+    /// With the mark at its beginning that some programs want.
+    Utf8Bom,
+    Utf16Le,
+    Utf16Be,
+    /// Text of eight bits that is not UTF-8: its letters beyond ASCII are not known.
+    Unknown,
+}
+
+impl Encoding {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Encoding::Utf8 => "utf-8",
+            Encoding::Utf8Bom => "utf-8-bom",
+            Encoding::Utf16Le => "utf-16le",
+            Encoding::Utf16Be => "utf-16be",
+            Encoding::Unknown => "unknown-8bit",
+        }
+    }
+
+    /// The mark that such a text begins with.
+    pub const fn mark(self) -> &'static [u8] {
+        match self {
+            Encoding::Utf8 | Encoding::Unknown => b"",
+            Encoding::Utf8Bom => b"\xef\xbb\xbf",
+            Encoding::Utf16Le => b"\xff\xfe",
+            Encoding::Utf16Be => b"\xfe\xff",
+        }
+    }
+}
+
+/// How lines end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endings {
+    /// No line ends.
+    None,
+    Lf,
+    CrLf,
+    Cr,
+    Mixed,
+}
+
+impl Endings {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Endings::None => "none",
+            Endings::Lf => "lf",
+            Endings::CrLf => "crlf",
+            Endings::Cr => "cr",
+            Endings::Mixed => "mixed",
+        }
+    }
+
+    fn of(crlf: u64, lf: u64, cr: u64) -> Endings {
+        match (crlf > 0, lf > 0, cr > 0) {
+            (false, false, false) => Endings::None,
+            (true, false, false) => Endings::CrLf,
+            (false, true, false) => Endings::Lf,
+            (false, false, true) => Endings::Cr,
+            _ => Endings::Mixed,
+        }
+    }
+}
+
+impl fmt::Display for Endings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// What is known of a whole content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nature {
+    /// `None`: it is no text.
+    pub encoding: Option<Encoding>,
+    pub endings: Endings,
+    /// Does the last line end?
+    pub final_newline: bool,
+    /// Lines that end with a line feed, and the rest after them.
+    pub lines: u64,
+}
+
+/// Looks at a content piece by piece.
+#[derive(Debug, Clone, Default)]
+pub struct Observer {
+    seen: u64,
+    first: Vec<u8>,
+    zero: bool,
+    /// Bytes of a letter that the next piece goes on with.
+    pending: Vec<u8>,
+    broken: bool,
+    feeds: u64,
+    returns: u64,
+    both: u64,
+    last: u8,
+}
+
+impl Observer {
+    /// All of it at once.
+    pub fn look(bytes: &[u8]) -> Nature {
+        let mut observer = Observer::default();
+        observer.feed(bytes);
+        observer.finish()
+    }
+
+    pub fn feed(&mut self, piece: &[u8]) {
+        if piece.is_empty() {
+            return;
+        }
+        let left = LOOKED_AT.saturating_sub(usize::try_from(self.seen).unwrap_or(LOOKED_AT));
+        self.zero |= piece.iter().take(left).any(|byte| *byte == 0);
+        self.first.extend(piece.iter().take(3 - self.first.len().min(3)));
+        self.count(piece);
+        self.check_letters(piece);
+        self.seen += piece.len() as u64;
+        self.last = piece[piece.len() - 1];
+    }
+
+    fn count(&mut self, piece: &[u8]) {
+        let many = |wanted: u8| piece.iter().filter(|byte| **byte == wanted).count() as u64;
+        self.feeds += many(b'\n');
+        let returns = many(b'\r');
+        if returns > 0 || self.last == b'\r' {
+            self.returns += returns;
+            let split = self.last == b'\r' && piece[0] == b'\n';
+            let within = piece.windows(2).filter(|pair| *pair == b"\r\n").count() as u64;
+            self.both += within + u64::from(split);
+        }
+    }
+
+    fn check_letters(&mut self, piece: &[u8]) {
+        if self.broken || (self.pending.is_empty() && piece.is_ascii()) {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.pending);
+        bytes.extend_from_slice(piece);
+        match std::str::from_utf8(&bytes) {
+            Ok(_) => {}
+            Err(error) if error.error_len().is_none() => {
+                self.pending = bytes.split_off(error.valid_up_to());
+            }
+            Err(_) => self.broken = true,
+        }
+    }
+
+    pub fn finish(&self) -> Nature {
+        let encoding = match self.first.as_slice() {
+            [0xff, 0xfe, ..] => Some(Encoding::Utf16Le),
+            [0xfe, 0xff, ..] => Some(Encoding::Utf16Be),
+            _ if self.zero => None,
+            _ if self.broken || !self.pending.is_empty() => Some(Encoding::Unknown),
+            [0xef, 0xbb, 0xbf] => Some(Encoding::Utf8Bom),
+            _ => Some(Encoding::Utf8),
+        };
+        let unfinished = self.seen > 0 && self.last != b'\n';
+        Nature {
+            encoding,
+            endings: Endings::of(self.both, self.feeds - self.both, self.returns - self.both),
+            final_newline: self.seen > 0 && matches!(self.last, b'\n' | b'\r'),
+            lines: self.feeds + u64::from(unfinished),
+        }
+    }
+}
+
+/// A text of two bytes a unit, without its mark; what is no letter becomes the sign for that.
+pub fn decode_utf16(bytes: &[u8], encoding: Encoding) -> String {
+    let body = bytes.strip_prefix(encoding.mark()).unwrap_or(bytes);
+    let unit = |pair: &[u8]| match (encoding, pair) {
+        (Encoding::Utf16Be, [high, low]) => u16::from_be_bytes([*high, *low]),
+        (_, [low, high]) => u16::from_le_bytes([*low, *high]),
+        (_, _) => char::REPLACEMENT_CHARACTER as u16,
+    };
+    let units = body.chunks(2).map(unit);
+    char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+}
+
+/// What kind of picture it is, told by its first bytes.
+pub fn picture(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], encoding: Option<Encoding>, endings: Endings, last: bool, lines: u64) {
+        let expected = Nature { encoding, endings, final_newline: last, lines };
+        assert_eq!(Observer::look(bytes), expected, "{bytes:?}");
+    }
+
+    #[test]
+    fn contents_are_told_apart() {
+        use Encoding::{Unknown, Utf8, Utf8Bom, Utf16Be, Utf16Le};
+        check(b"", Some(Utf8), Endings::None, false, 0);
+        check(b"a", Some(Utf8), Endings::None, false, 1);
+        check(b"a\n", Some(Utf8), Endings::Lf, true, 1);
+        check(b"a\nb", Some(Utf8), Endings::Lf, false, 2);
+        check(b"a\r\nb\r\n", Some(Utf8), Endings::CrLf, true, 2);
+        check(b"a\r\nb\n", Some(Utf8), Endings::Mixed, true, 2);
+        check(b"a\rb\r", Some(Utf8), Endings::Cr, true, 1);
+        check(b"a\r\r\n", Some(Utf8), Endings::Mixed, true, 1);
+        check("ä\n".as_bytes(), Some(Utf8), Endings::Lf, true, 1);
+        check(b"\xef\xbb\xbfa\n", Some(Utf8Bom), Endings::Lf, true, 1);
+        check(b"\xe4\n", Some(Unknown), Endings::Lf, true, 1);
+        check(b"abc\xc3", Some(Unknown), Endings::None, false, 1);
+        check(b"\x7fELF\0\0", None, Endings::None, false, 1);
+        assert_eq!(Observer::look(b"\xff\xfea\0\n\0").encoding, Some(Utf16Le));
+        assert_eq!(Observer::look(b"\xfe\xff\0a\0\n").encoding, Some(Utf16Be));
+        let late = [vec![b'a'; LOOKED_AT], vec![0]].concat();
+        assert_eq!(Observer::look(&late).encoding, Some(Utf8));
+    }
+
+    #[test]
+    fn two_bytes_a_unit_become_text() {
+        assert_eq!(decode_utf16(b"\xff\xfea\0\xac\x20", Encoding::Utf16Le), "a€");
+        assert_eq!(decode_utf16(b"\xfe\xff\0a\x20\xac", Encoding::Utf16Be), "a€");
+        assert_eq!(decode_utf16(b"\xff\xfea\0b", Encoding::Utf16Le), "a\u{fffd}");
+        assert_eq!(decode_utf16(b"\xff\xfe\x00\xd8", Encoding::Utf16Le), "\u{fffd}");
+    }
+
+    #[test]
+    fn pictures_are_known_by_their_beginning() {
+        assert_eq!(picture(b"\x89PNG\r\n\x1a\nrest"), Some("image/png"));
+        assert_eq!(picture(b"\xff\xd8\xff\xe0"), Some("image/jpeg"));
+        assert_eq!(picture(b"GIF89a"), Some("image/gif"));
+        assert_eq!(picture(b"RIFF\x10\0\0\0WEBPVP8 "), Some("image/webp"));
+        assert_eq!(picture(b"RIFF\x10\0\0\0WAVE"), None);
+        assert_eq!(picture(b""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_tell_the_same_as_the_whole(
+            bytes in prop::collection::vec(prop::sample::select(b"a\r\n\xc3\xa4\xef\xbb\xbf\xff\0".to_vec()), 0..40),
+            size in 1usize..7,
+        ) {
+            let mut observer = Observer::default();
+            bytes.chunks(size).for_each(|piece| observer.feed(piece));
+            prop_assert_eq!(observer.finish(), Observer::look(&bytes));
+        }
+
+        #[test]
+        fn text_is_utf8_exactly_if_it_is(bytes in prop::collection::vec(1u8.., 3..30)) {
+            prop_assume!(!matches!(bytes[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]));
+            let good = std::str::from_utf8(&bytes).is_ok();
+            let found = Observer::look(&bytes).encoding;
+            prop_assert_eq!(good, matches!(found, Some(Encoding::Utf8 | Encoding::Utf8Bom)));
+        }
+    }
+}

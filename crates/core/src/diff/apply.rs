@@ -1,0 +1,240 @@
+//! Applying hunks to a content: where each of them fits, as `patch` looks for it, and why one does not.
+
+use super::{Hunk, Sign, lines};
+use crate::content::{Endings, Observer};
+
+/// Comparisons of lines that are spent on telling where a hunk that does not fit would come nearest.
+const MOST_COMPARED: usize = 2_000_000;
+
+/// How exact hunks have to fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct How {
+    /// So many lines around a change, at most, may be others.
+    pub fuzz: usize,
+    /// The ends of lines may be others: added lines get those of the content.
+    pub any_ends: bool,
+}
+
+/// A hunk that fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fitted {
+    /// The first line before that it covers, from 1.
+    pub line: usize,
+    /// How far that is from where it says.
+    pub offset: isize,
+    /// Lines around it that were not looked at.
+    pub fuzz: usize,
+}
+
+/// A hunk that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missed {
+    /// Where it says that it belongs, from 1.
+    pub line: Option<usize>,
+    /// Where most of its lines are, if any are: the line, how many of how many, and what differs first.
+    pub nearest: Option<Near>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Near {
+    /// From 1.
+    pub line: usize,
+    pub same: usize,
+    pub of: usize,
+    /// The first line that differs: its number, what the hunk has, and what is there.
+    pub differs: usize,
+    pub expected: Vec<u8>,
+    pub found: Option<Vec<u8>>,
+}
+
+/// What became of one hunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Fits(Fitted),
+    Misses(Missed),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    pub content: Vec<u8>,
+    pub hunks: Vec<Fitted>,
+}
+
+/// The content after all hunks; if one does not fit, what would become of each.
+pub fn apply(content: &[u8], hunks: &[Hunk], how: How) -> Result<Applied, Vec<Outcome>> {
+    let mut search = Search { lines: lines(content), how, shift: 0, free: 0 };
+    let outcomes: Vec<Outcome> = hunks.iter().map(|hunk| search.next(hunk)).collect();
+    let fitted: Option<Vec<Fitted>> = outcomes
+        .iter()
+        .map(|outcome| match outcome {
+            Outcome::Fits(fitted) => Some(*fitted),
+            Outcome::Misses(_) => None,
+        })
+        .collect();
+    let Some(fitted) = fitted else { return Err(outcomes) };
+    let crlf = how.any_ends && Observer::look(content).endings == Endings::CrLf;
+    Ok(Applied { content: assembled(&search.lines, hunks, &fitted, crlf), hunks: fitted })
+}
+
+struct Search<'a> {
+    lines: Vec<&'a [u8]>,
+    how: How,
+    /// How far the last hunk was from where it says; the next ones are as far, most likely.
+    shift: isize,
+    /// Lines before this one belong to hunks before.
+    free: usize,
+}
+
+/// What a hunk wants to find: the lines that are there before, and how many of them are only around the change.
+struct Wanted<'a> {
+    lines: Vec<&'a [u8]>,
+    leading: usize,
+    trailing: usize,
+    /// Does it say that it belongs at the very beginning?
+    first: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(hunk: &'a Hunk) -> Wanted<'a> {
+        let same = |line: &&super::Line| line.sign == Sign::Same;
+        Wanted {
+            lines: hunk.before().collect(),
+            leading: hunk.lines.iter().take_while(same).count(),
+            trailing: hunk.lines.iter().rev().take_while(same).count(),
+            first: hunk.old.is_some_and(|old| old <= 1),
+        }
+    }
+
+    /// Where it says that it begins, from 0.
+    fn place(&self, hunk: &Hunk) -> Option<usize> {
+        let old = hunk.old?;
+        Some(if self.lines.is_empty() { old } else { old.saturating_sub(1) })
+    }
+}
+
+impl Search<'_> {
+    fn next(&mut self, hunk: &Hunk) -> Outcome {
+        let wanted = Wanted::of(hunk);
+        let said = wanted.place(hunk);
+        let guess = said.map_or(self.free, |said| said.saturating_add_signed(self.shift));
+        let most = self.how.fuzz.min(wanted.leading.max(wanted.trailing));
+        for fuzz in 0..=most {
+            let Some(at) = self.find(&wanted, guess, fuzz) else { continue };
+            let offset = said.map_or(0, |said| at as isize - said as isize);
+            self.shift = said.map_or(self.shift, |_| offset);
+            self.free = at + wanted.lines.len();
+            return Outcome::Fits(Fitted { line: at + 1, offset, fuzz });
+        }
+        let nearest = self.nearest(&wanted, guess);
+        Outcome::Misses(Missed { line: said.map(|said| said + 1), nearest })
+    }
+
+    /// The place nearest to `guess` at which it fits with that fuzz.
+    fn find(&self, wanted: &Wanted<'_>, guess: usize, fuzz: usize) -> Option<usize> {
+        let (count, all) = (wanted.lines.len(), self.lines.len());
+        if count == 0 {
+            // Nothing to look for: it is where it says, or nowhere.
+            return (guess <= all && guess >= self.free).then_some(guess);
+        }
+        let last = all.checked_sub(count);
+        // With fewer lines before it than after it, a hunk is at the beginning; the other way round, at the end.
+        let longer = wanted.leading.max(wanted.trailing);
+        let before = (fuzz + wanted.leading).checked_sub(longer);
+        let after = (fuzz + wanted.trailing).checked_sub(longer);
+        let fits = |at: usize| {
+            at >= self.free && self.fits(wanted, at, before.unwrap_or(0), after.unwrap_or(0))
+        };
+        match (before, after) {
+            (None, None) if wanted.first => (last == Some(0) && fits(0)).then_some(0),
+            (None, _) if wanted.first => fits(0).then_some(0),
+            (_, None) => last.filter(|at| fits(*at)),
+            (_, Some(_)) => self.search(guess, fits),
+        }
+    }
+
+    /// From the middle to both ends, downwards first.
+    fn search(&self, guess: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let all = self.lines.len();
+        let furthest = guess.max(all.saturating_sub(guess));
+        (0..=furthest).find_map(|offset| {
+            let down = Some(guess + offset).filter(|at| *at <= all && fits(*at));
+            down.or_else(|| guess.checked_sub(offset).filter(|at| offset > 0 && fits(*at)))
+        })
+    }
+
+    fn fits(&self, wanted: &Wanted<'_>, at: usize, before: usize, after: usize) -> bool {
+        let (count, before) = (wanted.lines.len(), before.min(wanted.lines.len()));
+        let end = count.saturating_sub(after).max(before);
+        // What is not looked at has to be there nevertheless.
+        let room = at + count <= self.lines.len();
+        room && (before..end).all(|line| self.same(wanted.lines[line], self.lines[at + line]))
+    }
+
+    fn same(&self, one: &[u8], other: &[u8]) -> bool {
+        one == other || (self.how.any_ends && without_end(one) == without_end(other))
+    }
+
+    /// Where most of its lines are.
+    fn nearest(&self, wanted: &Wanted<'_>, guess: usize) -> Option<Near> {
+        let of = wanted.lines.len();
+        let places = MOST_COMPARED / of.max(1);
+        let begin = guess.saturating_sub(places / 2);
+        let end = self.lines.len().min(begin.saturating_add(places));
+        let count = |at: usize| {
+            let there = self.lines[at..].iter().zip(&wanted.lines);
+            there.filter(|(there, wanted)| self.same(wanted, there)).count()
+        };
+        // Of those with as many, the one that is nearest to where it should be.
+        let best = (begin..end)
+            .map(|at| (count(at), at))
+            .max_by_key(|(same, at)| (*same, std::cmp::Reverse(at.abs_diff(guess))));
+        let (same, at) = best.filter(|(same, _)| *same > 0)?;
+        let found = |line: usize| self.lines.get(at + line).copied();
+        let differs = (0..of).find(|line| {
+            found(*line).is_none_or(|found| !self.same(wanted.lines[*line], found))
+        });
+        // All of it is there, but not where the hunk may be.
+        let differs = differs.unwrap_or(0);
+        Some(Near {
+            line: at + 1,
+            same,
+            of,
+            differs: at + differs + 1,
+            expected: wanted.lines[differs].to_vec(),
+            found: found(differs).map(<[u8]>::to_vec),
+        })
+    }
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+fn assembled(lines: &[&[u8]], hunks: &[Hunk], fitted: &[Fitted], crlf: bool) -> Vec<u8> {
+    let (mut content, mut at) = (Vec::new(), 0);
+    for (hunk, fitted) in hunks.iter().zip(fitted) {
+        let begin = fitted.line - 1;
+        content.extend(lines[at..begin].concat());
+        at = begin;
+        for line in &hunk.lines {
+            // Lines whose ends were not compared: one that had none is not the last any more.
+            if line.sign != Sign::Gone && content.last().is_some_and(|last| *last != b'\n') {
+                content.extend_from_slice(if crlf { b"\r\n" } else { b"\n" });
+            }
+            match line.sign {
+                // As it is there, which may differ from what the hunk has.
+                Sign::Same => content.extend_from_slice(lines[at]),
+                Sign::Gone => {}
+                Sign::New if crlf && line.text.ends_with(b"\n") => {
+                    content.extend_from_slice(without_end(&line.text));
+                    content.extend_from_slice(b"\r\n");
+                }
+                Sign::New => content.extend_from_slice(&line.text),
+            }
+            at += usize::from(line.sign != Sign::New);
+        }
+    }
+    content.extend(lines[at..].concat());
+    content
+}

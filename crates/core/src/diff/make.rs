@@ -1,0 +1,128 @@
+//! Hunks from differences, and a diff as text that `patch` and `git apply` read.
+
+use super::{Block, Hunk, Line, Patch, Sign, compare, lines};
+use std::ops::Range;
+
+/// What a file is called in a diff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names<'a> {
+    /// It is made.
+    Made(&'a str),
+    /// It is removed.
+    Removed(&'a str),
+    Changed(&'a str),
+    Moved(&'a str, &'a str),
+}
+
+/// The diff between two contents, with so many lines around each change; empty if there is none.
+pub fn unified(names: Names<'_>, old: &[u8], new: &[u8], around: usize) -> Vec<u8> {
+    let hunks = hunks(old, new, around);
+    let name = |side: &str, path: &str| Some(format!("{side}/{path}").into_bytes());
+    let (before, after) = match names {
+        Names::Made(path) => (None, name("b", path)),
+        Names::Removed(path) => (name("a", path), None),
+        Names::Changed(path) => (name("a", path), name("b", path)),
+        Names::Moved(from, to) => (name("a", from), name("b", to)),
+    };
+    write(&[Patch { old: before, new: after, mode: None, hunks }])
+}
+
+fn hunks(old: &[u8], new: &[u8], around: usize) -> Vec<Hunk> {
+    let (before, after) = (lines(old), lines(new));
+    let mut hunks: Vec<Vec<Block>> = Vec::new();
+    for block in compare(old, new) {
+        match hunks.last_mut() {
+            Some(group)
+                if group.last().is_some_and(|last| block.old.start - last.old.end <= 2 * around) =>
+            {
+                group.push(block);
+            }
+            _ => hunks.push(vec![block]),
+        }
+    }
+    hunks.into_iter().map(|group| hunk(&group, &before, &after, around)).collect()
+}
+
+fn hunk(group: &[Block], before: &[&[u8]], after: &[&[u8]], around: usize) -> Hunk {
+    let line = |sign: Sign, text: &&[u8]| Line { sign, text: text.to_vec() };
+    let all = |sign: Sign, from: &[&[u8]], range: Range<usize>| -> Vec<Line> {
+        from[range].iter().map(|text| line(sign, text)).collect()
+    };
+    let (first, last) = (&group[0], &group[group.len() - 1]);
+    let begin = first.old.start.saturating_sub(around);
+    let end = (last.old.end + around).min(before.len());
+    let (mut made, mut at) = (Vec::new(), begin);
+    for block in group {
+        made.extend(all(Sign::Same, before, at..block.old.start));
+        made.extend(all(Sign::Gone, before, block.old.clone()));
+        made.extend(all(Sign::New, after, block.new.clone()));
+        at = block.old.end;
+    }
+    made.extend(all(Sign::Same, before, at..end));
+    let new_begin = first.new.start - (first.old.start - begin);
+    let mut hunk = Hunk { old: None, new: None, lines: made };
+    // A side without lines is told by the line that it comes after.
+    hunk.old = Some(begin + usize::from(hunk.before().next().is_some()));
+    hunk.new = Some(new_begin + usize::from(hunk.after().next().is_some()));
+    hunk
+}
+
+/// Patches as text.
+pub fn write(patches: &[Patch]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for patch in patches.iter().filter(|patch| !patch.hunks.is_empty()) {
+        for (mark, name) in [("--- ", &patch.old), ("+++ ", &patch.new)] {
+            out.extend_from_slice(mark.as_bytes());
+            match name {
+                None => out.extend_from_slice(b"/dev/null"),
+                Some(name) => write_name(&mut out, name),
+            }
+            out.push(b'\n');
+        }
+        patch.hunks.iter().for_each(|hunk| write_hunk(&mut out, hunk));
+    }
+    out
+}
+
+/// In quotes where it has bytes that would end it or be taken for something else, as git does.
+fn write_name(out: &mut Vec<u8>, name: &[u8]) {
+    let special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\' || byte >= 0x7f;
+    if !name.iter().any(|byte| special(*byte)) {
+        out.extend_from_slice(name);
+        if name.contains(&b' ') {
+            // So that nobody takes what follows a blank for a time.
+            out.push(b'\t');
+        }
+        return;
+    }
+    out.push(b'"');
+    for byte in name {
+        match *byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', *byte]),
+            byte if special(byte) => out.extend_from_slice(format!("\\{byte:03o}").as_bytes()),
+            byte => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}
+
+fn write_hunk(out: &mut Vec<u8>, hunk: &Hunk) {
+    let side = |begin: Option<usize>, count: usize| match (begin.unwrap_or(1), count) {
+        (begin, 1) => begin.to_string(),
+        (begin, count) => format!("{begin},{count}"),
+    };
+    let old = side(hunk.old, hunk.before().count());
+    let new = side(hunk.new, hunk.after().count());
+    out.extend_from_slice(format!("@@ -{old} +{new} @@\n").as_bytes());
+    for line in &hunk.lines {
+        out.push(match line.sign {
+            Sign::Same => b' ',
+            Sign::Gone => b'-',
+            Sign::New => b'+',
+        });
+        out.extend_from_slice(&line.text);
+        if line.text.last() != Some(&b'\n') {
+            out.extend_from_slice(b"\n\\ No newline at end of file\n");
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Reading a unified diff: what `diff -u` and `git diff` write, and, if one is not strict about it, what people and assistants
+//! write by hand.
+
+use super::{Hunk, Line, Patch, Sign};
+
+/// How exact a diff has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// Every hunk has as many lines as it says.
+    Strict,
+    /// Hunks are as long as they are, and need not say where they belong.
+    Lenient,
+}
+
+/// A diff that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the diff: {why}")]
+pub struct BadDiff {
+    /// From 1.
+    pub line: usize,
+    pub why: &'static str,
+}
+
+/// What a diff says, file by file. Words around it are passed over.
+pub fn parse(text: &[u8], reading: Reading) -> Result<Vec<Patch>, BadDiff> {
+    let lines: Vec<&[u8]> = super::lines(text);
+    let mut parser = Parser { lines, at: 0, reading };
+    let mut patches = Vec::new();
+    while let Some(patch) = parser.patch()? {
+        patches.push(patch);
+    }
+    Ok(patches)
+}
+
+struct Parser<'a> {
+    lines: Vec<&'a [u8]>,
+    at: usize,
+    reading: Reading,
+}
+
+/// What stands before the hunks of a file in a diff of git's.
+#[derive(Default)]
+struct Header {
+    git: bool,
+    old: Option<Vec<u8>>,
+    new: Option<Vec<u8>>,
+    mode: Option<u32>,
+    made: bool,
+    removed: bool,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<&'a [u8]> {
+        self.lines.get(self.at).copied()
+    }
+
+    fn bad<T>(&self, why: &'static str) -> Result<T, BadDiff> {
+        Err(BadDiff { line: self.at + 1, why })
+    }
+
+    /// The next file that the diff speaks of.
+    fn patch(&mut self) -> Result<Option<Patch>, BadDiff> {
+        let mut header = Header::default();
+        while let Some(line) = self.peek() {
+            if let Some(names) = line.strip_prefix(b"diff --git ") {
+                if header.git && header.says_something() {
+                    return header.patch(Vec::new()).map(Some).or_else(|why| self.bad(why));
+                }
+                header = Header { git: true, ..Header::of_names(names) };
+            } else if self.begins_file() {
+                return self.file(header).map(Some);
+            } else if line.starts_with(b"@@ -") {
+                return self.bad("a hunk without the names of its file (--- and +++) before it");
+            } else if header.git && !header.note(line) {
+                return self.bad("a binary file is in it; only texts can be changed by a diff");
+            }
+            self.at += 1;
+        }
+        if header.git && header.says_something() {
+            return header.patch(Vec::new()).map(Some).or_else(|why| self.bad(why));
+        }
+        Ok(None)
+    }
+
+    /// Does a line with the name before stand here, and one with the name after below it?
+    fn begins_file(&self) -> bool {
+        let is = |at: usize, mark: &[u8]| self.lines.get(at).is_some_and(|l| l.starts_with(mark));
+        is(self.at, b"--- ") && is(self.at + 1, b"+++ ")
+    }
+
+    fn file(&mut self, mut header: Header) -> Result<Patch, BadDiff> {
+        let names = [self.at, self.at + 1].map(|at| name(&self.lines[at][4..]));
+        let [Ok(old), Ok(new)] = names else { return self.bad("the name of a file is cut off") };
+        let named = (old, new);
+        (header.removed, header.made) = match &named {
+            (None, None) => return self.bad("both names are /dev/null"),
+            (old, new) => (header.removed || new.is_none(), header.made || old.is_none()),
+        };
+        (header.old, header.new) = (named.0.or(header.old.take()), named.1.or(header.new.take()));
+        self.at += 2;
+        let mut hunks = Vec::new();
+        while self.peek().is_some_and(|line| line.starts_with(b"@@")) {
+            hunks.push(self.hunk()?);
+        }
+        header.patch(hunks).or_else(|why| self.bad(why))
+    }
+
+    fn hunk(&mut self) -> Result<Hunk, BadDiff> {
+        let hunk = self.any_hunk()?;
+        let ends = |text: &&[u8]| text.last() == Some(&b'\n');
+        let sound = |side: Vec<&[u8]>| side.iter().rev().skip(1).all(ends);
+        if !sound(hunk.before().collect()) || !sound(hunk.after().collect()) {
+            return self.bad("a line without an end is not the last one");
+        }
+        Ok(hunk)
+    }
+
+    fn any_hunk(&mut self) -> Result<Hunk, BadDiff> {
+        let line = self.lines[self.at];
+        let ranges = ranges(line);
+        if ranges.is_none() && self.reading == Reading::Strict {
+            return self.bad("a hunk begins as in @@ -1,2 +3,4 @@");
+        }
+        self.at += 1;
+        let begin = self.at;
+        if let Some([old, new]) = ranges {
+            let counted = self.counted(old.1, new.1);
+            match (counted, self.reading) {
+                (Ok(lines), Reading::Strict) => {
+                    return Ok(Hunk { old: Some(old.0), new: Some(new.0), lines });
+                }
+                // It has as many as it says, and then something that goes on is part of nothing.
+                (Ok(lines), Reading::Lenient) if !self.goes_on() => {
+                    return Ok(Hunk { old: Some(old.0), new: Some(new.0), lines });
+                }
+                (Err(bad), Reading::Strict) => return Err(bad),
+                (_, Reading::Lenient) => self.at = begin,
+            }
+        }
+        let lines = self.uncounted()?;
+        Ok(Hunk { old: ranges.map(|[old, _]| old.0), new: ranges.map(|[_, new]| new.0), lines })
+    }
+
+    /// So many lines of each side.
+    fn counted(&mut self, mut old: usize, mut new: usize) -> Result<Vec<Line>, BadDiff> {
+        let mut lines = Vec::new();
+        while old > 0 || new > 0 {
+            let Some(line) = self.peek().and_then(body) else {
+                return self.bad("a hunk has fewer lines than it says");
+            };
+            let (uses_old, uses_new) = (line.sign != Sign::New, line.sign != Sign::Gone);
+            if (uses_old && old == 0) || (uses_new && new == 0) {
+                return self.bad("a hunk has other lines than it says");
+            }
+            old -= usize::from(uses_old);
+            new -= usize::from(uses_new);
+            self.at += 1;
+            lines.push(line);
+            self.take_mark(&mut lines);
+        }
+        Ok(lines)
+    }
+
+    /// Everything that looks like part of it.
+    fn uncounted(&mut self) -> Result<Vec<Line>, BadDiff> {
+        let mut lines = Vec::new();
+        while self.goes_on() {
+            let Some(line) = self.peek().and_then(body) else { break };
+            self.at += 1;
+            lines.push(line);
+            self.take_mark(&mut lines);
+        }
+        // Empty lines at its end are rather between the hunks than part of one.
+        while lines.last().is_some_and(|line| line.sign == Sign::Same && line.text == b"\n")
+            && self.lines[self.at - 1] == b"\n"
+        {
+            lines.pop();
+            self.at -= 1;
+        }
+        if !lines.iter().any(|line| line.sign != Sign::Same) {
+            return self.bad("a hunk that changes nothing");
+        }
+        Ok(lines)
+    }
+
+    /// Does a line of a hunk stand here, and not the beginning of something else?
+    fn goes_on(&self) -> bool {
+        let begins = |line: &[u8]| !line.starts_with(b"diff --git ") && body(line).is_some();
+        self.peek().is_some_and(begins) && !self.begins_file()
+    }
+
+    /// The line before has no end, if a mark says so here.
+    fn take_mark(&mut self, lines: &mut [Line]) {
+        if self.peek().is_some_and(|line| line.starts_with(b"\\"))
+            && let Some(last) = lines.last_mut()
+        {
+            self.at += 1;
+            if last.text.last() == Some(&b'\n') {
+                last.text.pop();
+            }
+        }
+    }
+}
+
+impl Header {
+    /// `a/name b/name`, as far as both are the same, which they are unless it is told below.
+    fn of_names(names: &[u8]) -> Header {
+        let names = trimmed(names);
+        let (old, new) = match names.first() {
+            Some(b'"') => {
+                let end = closing(names).unwrap_or(names.len());
+                (&names[..end], names[end..].trim_ascii_start())
+            }
+            _ => {
+                let middle = names.len() / 2;
+                (&names[..middle], names.get(middle + 1..).unwrap_or_default())
+            }
+        };
+        let plain = |text: &[u8]| name(text).ok().flatten();
+        let (old, new) = (plain(old), plain(new));
+        let tail = |name: &Option<Vec<u8>>| name.as_ref().and_then(|n| n.get(2..).map(<[u8]>::to_vec));
+        let same = tail(&old).is_some() && tail(&old) == tail(&new);
+        if same { Header { old, new, ..Header::default() } } else { Header::default() }
+    }
+
+    /// Take in one of git's lines; false if it says that the file is no text.
+    fn note(&mut self, line: &[u8]) -> bool {
+        let line = trimmed(line);
+        let mode = |text: &[u8]| {
+            let digits = std::str::from_utf8(text).ok()?;
+            u32::from_str_radix(digits, 8).ok().filter(|mode| mode >> 12 == 0o10)
+        };
+        // Names below these words have no side before them.
+        let side = |side: &[u8], text: &[u8]| {
+            name(text).ok().flatten().map(|name| [side, name.as_slice()].concat())
+        };
+        if let Some(text) = line.strip_prefix(b"new file mode ") {
+            (self.made, self.mode) = (true, mode(text));
+        } else if line.starts_with(b"deleted file mode ") {
+            self.removed = true;
+        } else if let Some(text) = line.strip_prefix(b"new mode ") {
+            self.mode = mode(text);
+        } else if let Some(text) = line.strip_prefix(b"rename from ") {
+            self.old = side(b"a/", text);
+        } else if let Some(text) = line.strip_prefix(b"rename to ") {
+            self.new = side(b"b/", text);
+        }
+        !(line.starts_with(b"Binary files ") || line.starts_with(b"GIT binary patch"))
+    }
+
+    /// Is there something to be done without a hunk?
+    fn says_something(&self) -> bool {
+        self.made || self.removed || self.mode.is_some() || self.sides_differ()
+    }
+
+    fn sides_differ(&self) -> bool {
+        let tail = |name: &Option<Vec<u8>>| name.as_ref().map(|name| name[2.min(name.len())..].to_vec());
+        tail(&self.old) != tail(&self.new)
+    }
+
+    fn patch(self, hunks: Vec<Hunk>) -> Result<Patch, &'static str> {
+        let [old, new] = stripped(
+            self.old.filter(|_| !self.made),
+            self.new.filter(|_| !self.removed),
+        );
+        if old.is_none() && new.is_none() {
+            return Err("a file without a name");
+        }
+        Ok(Patch { old, new, mode: self.mode, hunks })
+    }
+}
+
+/// Without `a/` and `b/`, where each side has its own.
+fn stripped(old: Option<Vec<u8>>, new: Option<Vec<u8>>) -> [Option<Vec<u8>>; 2] {
+    let has = |name: &Option<Vec<u8>>, side: &[u8]| name.as_ref().is_none_or(|n| n.starts_with(side));
+    let cut = |name: Option<Vec<u8>>| name.map(|name| name[2..].to_vec());
+    if has(&old, b"a/") && has(&new, b"b/") { [cut(old), cut(new)] } else { [old, new] }
+}
+
+/// A line of a hunk. One that is quite empty lost its blank to some editor.
+fn body(line: &[u8]) -> Option<Line> {
+    let (sign, text) = match line {
+        [b' ', text @ ..] => (Sign::Same, text),
+        [b'-', text @ ..] => (Sign::Gone, text),
+        [b'+', text @ ..] => (Sign::New, text),
+        b"\n" | b"\r\n" => (Sign::Same, line),
+        _ => return None,
+    };
+    let mut text = text.to_vec();
+    // The end of the diff is no end of a line.
+    if text.last() != Some(&b'\n') {
+        text.push(b'\n');
+    }
+    Some(Line { sign, text })
+}
+
+/// `@@ -1,2 +3,4 @@`: first line and number of lines of both sides.
+fn ranges(line: &[u8]) -> Option<[(usize, usize); 2]> {
+    let text = std::str::from_utf8(line.strip_prefix(b"@@ -")?.split(|byte| *byte == b'@').next()?);
+    let (old, new) = text.ok()?.trim_end().split_once(" +")?;
+    let range = |text: &str| -> Option<(usize, usize)> {
+        let (begin, count) = text.split_once(',').unwrap_or((text, "1"));
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = |text: &str| text.parse().ok().filter(|_| digits(text));
+        Some((number(begin)?, number(count)?))
+    };
+    Some([range(old)?, range(new)?])
+}
+
+/// The name of a file; `None` for `/dev/null`.
+fn name(text: &[u8]) -> Result<Option<Vec<u8>>, ()> {
+    let text = trimmed(text);
+    let name = match text.first() {
+        Some(b'"') => unquoted(&text[..closing(text).ok_or(())?]),
+        // A time stands behind a tab.
+        _ => text.split(|byte| *byte == b'\t').next().unwrap_or_default().to_vec(),
+    };
+    match name.as_slice() {
+        b"" => Err(()),
+        b"/dev/null" => Ok(None),
+        _ => Ok(Some(name)),
+    }
+}
+
+/// Where a name in quotes ends, with them.
+fn closing(text: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'\\' => at += 2,
+            b'"' => return Some(at + 1),
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// As the C language writes texts, with octal numbers for bytes.
+fn unquoted(text: &[u8]) -> Vec<u8> {
+    let mut bytes = text[1..text.len() - 1].iter().copied().peekable();
+    let mut name = Vec::new();
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            name.push(byte);
+            continue;
+        }
+        match bytes.next() {
+            Some(first @ b'0'..=b'7') => {
+                let mut value = u32::from(first - b'0');
+                for _ in 0..2 {
+                    let Some(digit) = bytes.next_if(|byte| (b'0'..=b'7').contains(byte)) else { break };
+                    value = value * 8 + u32::from(digit - b'0');
+                }
+                name.push(value as u8);
+            }
+            Some(b'n') => name.push(b'\n'),
+            Some(b't') => name.push(b'\t'),
+            Some(b'r') => name.push(b'\r'),
+            Some(b'a') => name.push(7),
+            Some(b'b') => name.push(8),
+            Some(b'v') => name.push(11),
+            Some(b'f') => name.push(12),
+            Some(other) => name.push(other),
+            None => {}
+        }
+    }
+    name
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

@@ -1,0 +1,100 @@
+//! Where hunks fit, and what is said of those that do not.
+
+use super::super::{Applied, How, Outcome, Reading, apply, parse};
+
+/// Lines of single words.
+fn text(words: &str) -> String {
+    words.split(' ').filter(|word| !word.is_empty()).map(|word| format!("{word}\n")).collect()
+}
+
+fn applied(content: &str, hunks: &str, how: How) -> Result<Applied, Vec<Outcome>> {
+    let reading = if how.fuzz > 0 || how.any_ends { Reading::Lenient } else { Reading::Strict };
+    let diff = format!("--- f\n+++ f\n{hunks}");
+    let patches = parse(diff.as_bytes(), reading).unwrap();
+    apply(content.as_bytes(), &patches[0].hunks, how)
+}
+
+#[track_caller]
+fn check(content: &str, hunks: &str, fuzz: usize, expected: Option<&str>) -> Option<Applied> {
+    let found = applied(&text(content), hunks, How { fuzz, any_ends: false }).ok();
+    let shown = found.as_ref().map(|found| String::from_utf8(found.content.clone()).unwrap());
+    assert_eq!(shown, expected.map(text), "{content} {hunks}");
+    found
+}
+
+const CHANGE: &str = "@@ -3,3 +3,3 @@\n c\n-d\n+D\n e\n";
+
+#[test]
+fn a_hunk_is_where_it_says_or_nearby() {
+    check("a b c d e f", CHANGE, 0, Some("a b c D e f"));
+    let moved = check("x y z a b c d e f", CHANGE, 0, Some("x y z a b c D e f")).unwrap();
+    assert_eq!((moved.hunks[0].line, moved.hunks[0].offset), (6, 3));
+    let up = check("c d e f", CHANGE, 0, Some("c D e f")).unwrap();
+    assert_eq!(up.hunks[0].offset, -2);
+    // Of two places the nearer one, and of two as near the lower one.
+    check("c d e c d e 3 4 5", CHANGE, 0, Some("c d e c D e 3 4 5"));
+    check("a b x d e", CHANGE, 0, None);
+}
+
+#[test]
+fn hunks_after_it_move_along_and_never_overlap() {
+    let hunks = "@@ -1,2 +1,2 @@\n-a\n+A\n b\n@@ -5,2 +5,2 @@\n-a\n+A\n b\n";
+    let two = check("a b 1 2 a b 3", hunks, 2, Some("A b 1 2 A b 3")).unwrap();
+    assert_eq!(two.hunks.iter().map(|hunk| hunk.line).collect::<Vec<_>>(), [1, 5]);
+    let both = "@@ -1,3 +1,3 @@\n x\n-a\n+A\n y\n@@ -1,3 +1,3 @@\n x\n-a\n+B\n y\n";
+    check("x a y x a y", both, 0, Some("x A y x B y"));
+    check("x a y", both, 0, None);
+}
+
+#[test]
+fn fuzz_overlooks_lines_around_a_change_and_keeps_what_is_there() {
+    let hunk = "@@ -1,5 +1,5 @@\n a\n b\n-c\n+C\n d\n e\n";
+    check("X b c d Y", hunk, 0, None);
+    let fuzzy = check("X b c d Y", hunk, 1, Some("X b C d Y")).unwrap();
+    assert_eq!(fuzzy.hunks[0].fuzz, 1);
+    check("X Y c Z W", hunk, 1, None);
+    check("X Y c Z W", hunk, 2, Some("X Y C Z W"));
+    check("X Y q Z W", hunk, 3, None);
+}
+
+#[test]
+fn a_hunk_of_the_beginning_is_there_and_one_of_the_end_is_there() {
+    let first = "@@ -1,2 +1,3 @@\n+new\n a\n b\n";
+    check("a b c", first, 0, Some("new a b c"));
+    check("x a b c", first, 0, None);
+    let last = "@@ -2,2 +2,3 @@\n b\n c\n+new\n";
+    check("a b c", last, 0, Some("a b c new"));
+    check("a b c x", last, 0, None);
+    check("a b c x", last, 2, Some("a b c new x"));
+}
+
+#[test]
+fn without_lines_to_look_for_it_is_where_it_says() {
+    check("", "@@ -0,0 +1 @@\n+x\n", 0, Some("x"));
+    check("a b", "@@ -1,0 +2 @@\n+x\n", 0, Some("a x b"));
+    check("a", "@@ -5,0 +6 @@\n+x\n", 0, None);
+    check("a b", "@@ -2 +1,0 @@\n-b\n", 0, Some("a"));
+}
+
+#[test]
+fn ends_of_lines_are_kept_where_they_may_differ() {
+    let how = How { fuzz: 0, any_ends: true };
+    let found = applied("a\r\nb\r\nc\r\n", "@@ -1,3 +1,4 @@\n a\n-b\n+B\n+N\n c\n", how).unwrap();
+    assert_eq!(found.content, b"a\r\nB\r\nN\r\nc\r\n");
+    let found = applied("a\nb", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", how).unwrap();
+    assert_eq!(found.content, b"a\nb\nc\n");
+    assert!(applied("a\r\nb\r\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", How::default()).is_err());
+}
+
+#[test]
+fn each_hunk_that_does_not_fit_says_where_it_comes_nearest() {
+    let hunks = format!("@@ -1 +1 @@\n-1\n+one\n{CHANGE}@@ -9,2 +9,2 @@\n y\n-z\n+Z\n");
+    let outcomes = applied(&text("1 2 c X e 6 7"), &hunks, How::default()).unwrap_err();
+    assert!(matches!(outcomes[0], Outcome::Fits(_)));
+    let Outcome::Misses(missed) = &outcomes[1] else { panic!("{outcomes:?}") };
+    let near = missed.nearest.as_ref().unwrap();
+    assert_eq!((missed.line, near.line, near.same, near.of, near.differs), (Some(3), 3, 2, 3, 4));
+    assert_eq!((near.expected.as_slice(), near.found.as_deref()), (&b"d\n"[..], Some(&b"X\n"[..])));
+    let Outcome::Misses(missed) = &outcomes[2] else { panic!("{outcomes:?}") };
+    assert_eq!((missed.line, &missed.nearest), (Some(9), &None));
+}

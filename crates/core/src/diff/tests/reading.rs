@@ -1,0 +1,123 @@
+//! Diffs of other programs, of people, and of nobody.
+
+use super::super::{BadDiff, Hunk, Line, Patch, Reading, Sign, parse};
+
+fn hunk(old: usize, new: usize, lines: &[&str]) -> Hunk {
+    let line = |text: &&str| Line {
+        sign: match text.as_bytes()[0] {
+            b'-' => Sign::Gone,
+            b'+' => Sign::New,
+            _ => Sign::Same,
+        },
+        text: format!("{}\n", &text[1..]).into_bytes(),
+    };
+    Hunk { old: Some(old), new: Some(new), lines: lines.iter().map(line).collect() }
+}
+
+fn patch(old: &str, new: &str, hunks: Vec<Hunk>) -> Patch {
+    let name = |name: &str| (!name.is_empty()).then(|| name.as_bytes().to_vec());
+    Patch { old: name(old), new: name(new), mode: None, hunks }
+}
+
+#[track_caller]
+fn check(text: &str, expected: &[Patch]) {
+    assert_eq!(parse(text.as_bytes(), Reading::Strict).unwrap(), expected, "{text}");
+    assert_eq!(parse(text.as_bytes(), Reading::Lenient).unwrap(), expected, "leniently: {text}");
+}
+
+#[test]
+fn diffs_of_programs_are_understood() {
+    let change = || vec![hunk(1, 1, &["-a", "+b"])];
+    check("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n", &[patch("f", "f", change())]);
+    check(
+        "--- old/f\t2026-01-01 00:00:00\n+++ new/f\t2026-01-02 00:00:00\n@@ -1 +1 @@ fn x()\n-a\n+b\n",
+        &[patch("old/f", "new/f", change())],
+    );
+    check(
+        "some words\ndiff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\nmore words\n",
+        &[patch("f", "f", change())],
+    );
+    check(
+        "--- \"a/\\303\\244 \\\"x\\\"\"\n+++ \"b/\\303\\244 \\\"x\\\"\"\n@@ -1 +1 @@\n-a\n+b\n",
+        &[patch("ä \"x\"", "ä \"x\"", change())],
+    );
+    check("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+b\n", &[patch("", "f", vec![hunk(0, 1, &["+b"])])]);
+    check("--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n", &[patch("f", "", vec![hunk(1, 0, &["-b"])])]);
+    check("", &[]);
+    check("nothing at all\n", &[]);
+}
+
+#[test]
+fn what_git_says_without_hunks_is_understood() {
+    check(
+        "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n",
+        &[patch("x", "y", vec![])],
+    );
+    check(
+        "diff --git a/x b/x\nnew file mode 100755\nindex 0..0\n",
+        &[Patch { mode: Some(0o100_755), ..patch("", "x", vec![]) }],
+    );
+    check("diff --git a/x b/x\ndeleted file mode 100644\nindex 0..0\n", &[patch("x", "", vec![])]);
+    check(
+        "diff --git a/x b/x\nold mode 100644\nnew mode 100755\ndiff --git a/z b/z\ndeleted file mode 100644\n",
+        &[Patch { mode: Some(0o100_755), ..patch("x", "x", vec![]) }, patch("z", "", vec![])],
+    );
+    check(
+        "diff --git a/x b/y\nrename from x\nrename to y\n--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n",
+        &[patch("x", "y", vec![hunk(1, 1, &["-a", "+b"])])],
+    );
+}
+
+#[test]
+fn lines_without_an_end_are_marked() {
+    let text = b"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n x\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n";
+    let patches = parse(text, Reading::Strict).unwrap();
+    let texts: Vec<&[u8]> = patches[0].hunks[0].lines.iter().map(|line| line.text.as_slice()).collect();
+    assert_eq!(texts, [&b"x\n"[..], b"a", b"b"]);
+}
+
+#[test]
+fn a_line_that_looks_like_the_next_file_is_one_of_the_hunk() {
+    let text = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n--- x\n-a\n+++ y\n+b\n";
+    let expected = [patch("f", "f", vec![hunk(1, 1, &["--- x", "-a", "+++ y", "+b"])])];
+    assert_eq!(parse(text.as_bytes(), Reading::Strict).unwrap(), expected);
+}
+
+#[test]
+fn what_is_written_by_hand_is_understood_if_one_is_not_strict() {
+    let lenient = |text: &str| parse(text.as_bytes(), Reading::Lenient).map(|patches| patches[0].hunks.clone());
+    let wrong = "--- a/f\n+++ b/f\n@@ -1,9 +1,7 @@\n x\n-a\n+b\n y\n";
+    assert_eq!(lenient(wrong).unwrap(), [hunk(1, 1, &[" x", "-a", "+b", " y"])]);
+    assert!(parse(wrong.as_bytes(), Reading::Strict).is_err());
+    let short = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n x\n-a\n+b\n@@ -7,1 +7,1 @@\n-c\n+d\n";
+    assert_eq!(lenient(short).unwrap(), [hunk(1, 1, &[" x", "-a", "+b"]), hunk(7, 7, &["-c", "+d"])]);
+    let nowhere = "--- f\n+++ f\n@@\n x\n-a\n+b\n@@ fn y() @@\n-c\n+d\n\n\n";
+    let found = lenient(nowhere).unwrap();
+    assert_eq!((found.len(), found[0].old, found[1].old), (2, None, None));
+    assert_eq!(found[1].lines.len(), 2, "empty lines behind it are not part of it");
+    let blank = "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n x\n\n-a\n+b\n";
+    assert_eq!(lenient(blank).unwrap(), [hunk(1, 1, &[" x", " ", "-a", "+b"].map(|l| if l == " " { " " } else { l }))]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_line() {
+    for (text, line, word) in [
+        ("@@ -1 +1 @@\n-a\n+b\n", 1, "without the names"),
+        ("--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n-a\n+b\n", 6, "fewer lines"),
+        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n-b\n", 5, "other lines"),
+        ("--- a/f\n+++ b/f\n@@ -x +1 @@\n-a\n", 3, "begins as in"),
+        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\nwhat\n", 4, "fewer lines"),
+        ("--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n", 1, "both names"),
+        ("--- \n+++ b/f\n", 1, "cut off"),
+        ("--- \"a/f\n+++ b/f\n", 1, "cut off"),
+        ("diff --git a/f b/f\nBinary files a/f and b/f differ\n", 2, "binary"),
+        ("diff --git a/f b/f\nGIT binary patch\n", 2, "binary"),
+        ("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n\\ No newline\n-b\n+c\n", 8, "without an end"),
+        ("--- a/f\n+++ b/f\n@@ -99999999999999999999 +1 @@\n-a\n", 3, "begins as in"),
+        ("--- a/f\n+++ b/f\n@@ -+1 +1 @@\n-a\n", 3, "begins as in"),
+    ] {
+        let BadDiff { line: found, why } = parse(text.as_bytes(), Reading::Strict).unwrap_err();
+        assert_eq!(found, line, "{why}: {text}");
+        assert!(why.contains(word), "{why}: {text}");
+    }
+}

@@ -1,0 +1,158 @@
+//! What is in a folder, as deep as one likes; and names that fit a pattern.
+
+use super::fault::FileError;
+use super::roots::{Guarded, Roots, Spot};
+use super::rules::LeaveOut;
+use super::walk::{Visit, Walk, Walking};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use proctor_core::time::Wall;
+use proctor_sys::beneath::{Kind, Rel};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What is wanted of the names below a folder.
+#[derive(Debug, Clone, Default)]
+pub struct ListQuery {
+    /// Folders in folders: 1 is the folder itself.
+    pub depth: Option<usize>,
+    pub leave_out: LeaveOut,
+    /// Only names that fit one of these.
+    pub patterns: Vec<String>,
+    /// Patterns take upper and lower case for the same.
+    pub any_case: bool,
+    /// Only this.
+    pub kind: Option<Kind>,
+    pub most: usize,
+    pub cursor: Option<String>,
+}
+
+/// Something that has a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// As answers call it.
+    pub path: String,
+    pub kind: Kind,
+    pub depth: usize,
+    /// Of a file.
+    pub size: Option<u64>,
+    pub modified: Option<Wall>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    pub entries: Vec<Listed>,
+    pub cursor: Option<String>,
+    /// Folders that could not be looked into.
+    pub unreadable: usize,
+}
+
+pub(crate) fn list(
+    roots: &Roots,
+    spot: &Spot,
+    query: &ListQuery,
+    guarded: &Guarded,
+    stop: &dyn Fn() -> bool,
+) -> Result<Listing, FileError> {
+    let after = query.cursor.as_deref().map(parse_cursor).transpose()?;
+    let patterns = Patterns::new(&query.patterns, query.any_case)?;
+    let mut walk = Walk::begin(&Walking {
+        spot,
+        guarded,
+        leave_out: query.leave_out,
+        depth: query.depth.unwrap_or(usize::MAX),
+        after: after.as_ref(),
+        again: false,
+    })?;
+    let begin = if spot.rel.is_root() { 0 } else { spot.rel.as_bytes().len() + 1 };
+    let (mut listing, mut last) = (Listing::default(), None);
+    while let Some(visit) = walk.next() {
+        if stop() {
+            return Err(FileError::Cancelled);
+        }
+        let wanted = query.kind.is_none_or(|kind| kind == visit.kind)
+            && patterns.fit(&visit.path[begin..], &visit.name);
+        if !wanted {
+            continue;
+        }
+        if listing.entries.len() == query.most {
+            listing.cursor = last;
+            break;
+        }
+        last = Some(cursor(&visit.path));
+        listing.entries.push(listed(roots, spot, &visit)?);
+    }
+    listing.unreadable = walk.unreadable;
+    Ok(listing)
+}
+
+fn listed(roots: &Roots, spot: &Spot, visit: &Visit) -> Result<Listed, FileError> {
+    // What has gone meanwhile has neither.
+    let look = visit.folder.look(&visit.name).ok().flatten();
+    let wall = |(seconds, nanos): (i64, i64)| {
+        Wall(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1000))
+    };
+    Ok(Listed {
+        path: roots.shown(&spot.root, &visit.rel()?),
+        kind: visit.kind,
+        depth: visit.depth,
+        size: look.filter(|look| look.kind == Kind::File).map(|look| look.size),
+        modified: look.map(|look| wall(look.modified)),
+    })
+}
+
+/// A path as a cursor: in hexadecimal digits, because a name may be any bytes.
+pub(crate) fn cursor(path: &[u8]) -> String {
+    super::survey::hex(path)
+}
+
+pub(crate) fn parse_cursor(text: &str) -> Result<Rel, FileError> {
+    let bad = || FileError::BadCursor(text.to_owned());
+    let digit = |byte: u8| (byte as char).to_digit(16);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some((digit(*high)? * 16 + digit(*low)?) as u8),
+        _ => None,
+    };
+    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+    let bytes = bytes.ok_or_else(bad)?;
+    Rel::parse(OsStr::from_bytes(&bytes)).map_err(|_| bad())
+}
+
+/// Patterns for names; one with a slash is for the whole path below the folder that was asked for.
+struct Patterns {
+    names: GlobSet,
+    paths: GlobSet,
+    all: bool,
+}
+
+impl Patterns {
+    fn new(patterns: &[String], any_case: bool) -> Result<Patterns, FileError> {
+        let bad = |error: globset::Error| FileError::BadPattern(error.to_string());
+        let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
+        for pattern in patterns {
+            let text = pattern.strip_prefix("./").unwrap_or(pattern);
+            let text = text.strip_prefix('/').unwrap_or(text);
+            let glob = GlobBuilder::new(text)
+                .literal_separator(true)
+                .case_insensitive(any_case)
+                .build()
+                .map_err(bad)?;
+            if pattern.contains('/') {
+                paths.add(glob)
+            } else {
+                names.add(glob)
+            };
+        }
+        Ok(Patterns {
+            names: names.build().map_err(bad)?,
+            paths: paths.build().map_err(bad)?,
+            all: patterns.is_empty(),
+        })
+    }
+
+    fn fit(&self, path: &[u8], name: &OsStr) -> bool {
+        self.all
+            || self.names.is_match(Path::new(name))
+            || self.paths.is_match(Path::new(OsStr::from_bytes(path)))
+    }
+}

@@ -1,0 +1,319 @@
+//! Reading a file: a range of its lines or its bytes, as much as fits, and a cursor for the rest.
+
+use super::fault::FileError;
+use super::roots::{Guarded, Spot};
+use super::survey::{self, Stamp, Survey, Surveys};
+use proctor_core::content::{self, Encoding, Nature};
+use proctor_core::time::Wall;
+use proctor_sys::beneath::Look;
+use std::fs::File;
+
+/// A text of two bytes a unit is turned into another as a whole; a larger one is taken for bytes.
+const LARGEST_UTF16: u64 = 8 << 20;
+
+/// What is wanted of a file.
+#[derive(Debug, Clone, Default)]
+pub struct ReadQuery {
+    /// First line, from 1.
+    pub from: Option<u64>,
+    /// How many lines.
+    pub lines: Option<u64>,
+    /// The last so many lines, instead.
+    pub tail: Option<u64>,
+    /// The bytes as they are, instead of text.
+    pub bytes: bool,
+    /// Go on from where an earlier answer ended.
+    pub cursor: Option<String>,
+    /// As much as this at once.
+    pub max_bytes: usize,
+}
+
+/// A file, or a part of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Content {
+    pub path: String,
+    pub size: u64,
+    pub modified: Wall,
+    /// Permissions.
+    pub mode: u32,
+    /// Of the whole file; `None` where that is too large.
+    pub sha256: Option<String>,
+    pub nature: Nature,
+    /// Is `nature` told of all of it, or of its beginning?
+    pub whole: bool,
+    /// What kind of picture it is.
+    pub picture: Option<&'static str>,
+    pub part: Part,
+    /// Where the rest begins, if there is more of what was asked for.
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// Numbers of its first and last line; none if it is empty.
+    Text {
+        text: String,
+        from: u64,
+        to: u64,
+        lossy: bool,
+    },
+    Bytes {
+        bytes: Vec<u8>,
+        offset: u64,
+    },
+    /// It is no text, and bytes were not asked for.
+    Unreadable,
+}
+
+pub(crate) fn read(
+    spot: &Spot,
+    query: &ReadQuery,
+    guarded: &Guarded,
+    surveys: &Surveys,
+    stop: &dyn Fn() -> bool,
+) -> Result<Content, FileError> {
+    let (file, look) = spot.place(guarded)?.read().map_err(spot.at())?;
+    let survey = surveys.of(&file, &look, stop)?;
+    let mut first = [0; 16];
+    let length = survey::read_at(&file, &mut first, 0)?;
+    let reader = Reader { spot, query, look, survey: &survey };
+    let (part, next) = reader.part(&file)?;
+    let wall = look.modified.0.saturating_mul(1_000_000).saturating_add(look.modified.1 / 1000);
+    Ok(Content {
+        path: spot.shown.clone(),
+        size: look.size,
+        modified: Wall(wall),
+        mode: look.mode,
+        sha256: survey.sha256.clone(),
+        nature: survey.nature,
+        whole: survey.whole,
+        picture: content::picture(&first[..length]),
+        part,
+        cursor: next.map(|cursor| cursor.text(&look)),
+    })
+}
+
+/// Where to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cursor {
+    offset: u64,
+    /// The line that this offset is in, from 1; 0 for bytes.
+    line: u64,
+    /// The last line that is wanted.
+    last: u64,
+}
+
+impl Cursor {
+    fn text(&self, look: &Look) -> String {
+        let Cursor { offset, line, last } = self;
+        format!("{offset}.{line}.{last}.{:08x}", Stamp::of(look).digest())
+    }
+
+    fn parse(text: &str, look: &Look, path: &str) -> Result<Cursor, FileError> {
+        let bad = || FileError::BadCursor(text.to_owned());
+        let parts: Vec<&str> = text.split('.').collect();
+        let [offset, line, last, stamp] = parts[..] else { return Err(bad()) };
+        let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
+        let cursor = Cursor { offset: number(offset)?, line: number(line)?, last: number(last)? };
+        let stamp = u32::from_str_radix(stamp, 16).map_err(|_| bad())?;
+        if stamp != Stamp::of(look).digest() {
+            return Err(FileError::Moved { path: path.to_owned() });
+        }
+        if cursor.offset > look.size.max(LARGEST_UTF16) {
+            return Err(bad());
+        }
+        Ok(cursor)
+    }
+}
+
+/// Where bytes come from.
+enum Source<'a> {
+    File(&'a File, &'a Survey),
+    Memory(&'a [u8]),
+}
+
+impl Source<'_> {
+    fn read_at(&self, room: &mut [u8], offset: u64) -> Result<usize, FileError> {
+        match self {
+            Source::File(file, _) => survey::read_at(file, room, offset),
+            Source::Memory(bytes) => {
+                let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..));
+                let rest = rest.unwrap_or_default();
+                let length = rest.len().min(room.len());
+                room[..length].copy_from_slice(&rest[..length]);
+                Ok(length)
+            }
+        }
+    }
+
+    fn before_line(&self, line: u64) -> (u64, u64) {
+        match self {
+            Source::File(_, survey) => survey.before_line(line),
+            Source::Memory(_) => (0, 1),
+        }
+    }
+
+    /// Where this line begins, or the end if there are fewer.
+    fn line(&self, wanted: u64) -> Result<(u64, u64), FileError> {
+        let (mut offset, mut line) = self.before_line(wanted);
+        let mut piece = vec![0; survey::PIECE];
+        while line < wanted {
+            let length = self.read_at(&mut piece, offset)?;
+            if length == 0 {
+                break;
+            }
+            match memchr::memchr_iter(b'\n', &piece[..length]).nth((wanted - line - 1) as usize) {
+                Some(end) => return Ok((offset + end as u64 + 1, wanted)),
+                None => line += memchr::memchr_iter(b'\n', &piece[..length]).count() as u64,
+            }
+            offset += length as u64;
+        }
+        Ok((offset, line))
+    }
+}
+
+struct Reader<'a> {
+    spot: &'a Spot,
+    query: &'a ReadQuery,
+    look: Look,
+    survey: &'a Survey,
+}
+
+impl Reader<'_> {
+    fn part(&self, file: &File) -> Result<(Part, Option<Cursor>), FileError> {
+        let source = Source::File(file, self.survey);
+        let encoding = self.survey.nature.encoding;
+        if self.query.bytes {
+            return self.bytes(&source);
+        }
+        match encoding {
+            None => Ok((Part::Unreadable, None)),
+            Some(encoding @ (Encoding::Utf16Le | Encoding::Utf16Be)) => {
+                if self.look.size > LARGEST_UTF16 {
+                    return Ok((Part::Unreadable, None));
+                }
+                let mut bytes = vec![0; usize::try_from(self.look.size).unwrap_or(0)];
+                let length = source.read_at(&mut bytes, 0)?;
+                let text = content::decode_utf16(&bytes[..length], encoding);
+                self.text(&Source::Memory(text.as_bytes()), Encoding::Utf8)
+            }
+            Some(encoding @ (Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Unknown)) => {
+                self.text(&source, encoding)
+            }
+        }
+    }
+
+    fn bytes(&self, source: &Source<'_>) -> Result<(Part, Option<Cursor>), FileError> {
+        let ReadQuery { from, lines, tail, .. } = self.query;
+        if from.or(*lines).or(*tail).is_some() {
+            return Err(FileError::BadInput(
+                "lines are of texts: leave them out with bytes".into(),
+            ));
+        }
+        let offset = self.cursor()?.map_or(0, |cursor| cursor.offset);
+        let mut bytes = vec![0; self.query.max_bytes];
+        let length = source.read_at(&mut bytes, offset)?;
+        bytes.truncate(length);
+        let end = offset + length as u64;
+        let more = end < self.look.size && length > 0;
+        let next = more.then_some(Cursor { offset: end, line: 0, last: 0 });
+        Ok((Part::Bytes { bytes, offset }, next))
+    }
+
+    fn cursor(&self) -> Result<Option<Cursor>, FileError> {
+        let text = self.query.cursor.as_ref();
+        text.map(|text| Cursor::parse(text, &self.look, &self.spot.shown)).transpose()
+    }
+
+    /// Where to begin, and the last line that is wanted.
+    fn begin(&self, source: &Source<'_>) -> Result<Cursor, FileError> {
+        if let Some(cursor) = self.cursor()? {
+            return Ok(cursor);
+        }
+        let ReadQuery { from, lines, tail, .. } = *self.query;
+        if tail.is_some() && from.or(lines).is_some() {
+            return Err(FileError::BadInput("give 'tail' or a range of lines, not both".into()));
+        }
+        let (first, last) = match tail {
+            Some(count) if self.survey.whole => {
+                (self.survey.nature.lines.saturating_sub(count) + 1, u64::MAX)
+            }
+            Some(count) => return self.last_lines(source, count),
+            None => {
+                let first = from.unwrap_or(1).max(1);
+                (first, lines.map_or(u64::MAX, |count| (first - 1).saturating_add(count)))
+            }
+        };
+        let (offset, line) = source.line(first)?;
+        Ok(Cursor { offset, line, last })
+    }
+
+    /// Of a file whose lines are not counted: as many of its last ones as fit, numbered from 1.
+    fn last_lines(&self, source: &Source<'_>, count: u64) -> Result<Cursor, FileError> {
+        let begin = self.look.size.saturating_sub(self.query.max_bytes as u64);
+        let mut bytes = vec![0; self.query.max_bytes];
+        let length = source.read_at(&mut bytes, begin)?;
+        let ends = memchr::memrchr_iter(b'\n', &bytes[..length.saturating_sub(1)]);
+        let before = ends.take(count as usize).last().map_or(0, |end| end as u64 + 1);
+        Ok(Cursor { offset: begin + before, line: 1, last: u64::MAX })
+    }
+
+    fn text(
+        &self,
+        source: &Source<'_>,
+        encoding: Encoding,
+    ) -> Result<(Part, Option<Cursor>), FileError> {
+        let begin = self.begin(source)?;
+        if begin.line > begin.last {
+            let (text, from, to) = (String::new(), begin.line, begin.line.saturating_sub(1));
+            return Ok((Part::Text { text, from, to, lossy: false }, None));
+        }
+        // A little more than fits, to see whether a letter or a line goes on.
+        let mut bytes = vec![0; self.query.max_bytes + 4];
+        let length = source.read_at(&mut bytes, begin.offset)?;
+        bytes.truncate(length);
+        let (kept, wanted) = self.cut(&bytes, begin);
+        let ended = memchr::memchr_iter(b'\n', &bytes[..kept]).count() as u64;
+        let next = Cursor {
+            offset: begin.offset + kept as u64,
+            line: begin.line + ended,
+            last: begin.last,
+        };
+        let more = !wanted && kept < length;
+        bytes.truncate(kept);
+        let open = u64::from(kept > 0 && bytes[kept - 1] != b'\n');
+        let to = begin.line + ended + open - 1;
+        if begin.offset == 0 && encoding == Encoding::Utf8Bom {
+            bytes.drain(..encoding.mark().len().min(kept));
+        }
+        let (text, lossy) = match String::from_utf8(bytes) {
+            Ok(text) => (text, false),
+            Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
+        };
+        let more = more.then_some(next);
+        Ok((Part::Text { text, from: begin.line, to, lossy }, more))
+    }
+
+    /// How much of these bytes is the part, and whether that is all that was wanted.
+    fn cut(&self, bytes: &[u8], begin: Cursor) -> (usize, bool) {
+        let left = begin.last.saturating_sub(begin.line);
+        let last = usize::try_from(left).ok();
+        let end = last.and_then(|nth| memchr::memchr_iter(b'\n', bytes).nth(nth));
+        let most = self.query.max_bytes;
+        match end {
+            Some(end) if end < most => (end + 1, true),
+            _ if bytes.len() <= most => (bytes.len(), false),
+            _ => match memchr::memrchr(b'\n', &bytes[..most]) {
+                Some(end) => (end + 1, false),
+                None => (letter_end(bytes, most), false),
+            },
+        }
+    }
+}
+
+/// The last place up to `most` at which no letter is cut.
+fn letter_end(bytes: &[u8], most: usize) -> usize {
+    let begins = |byte: u8| byte & 0xc0 != 0x80;
+    let back = (0..4).find(|back| bytes.get(most - back).is_none_or(|byte| begins(*byte)));
+    most - back.unwrap_or(0)
+}

@@ -1,0 +1,228 @@
+//! The folders that file operations may look into, held open, and the way from a path in a request to a place in one of them.
+
+use super::fault::FileError;
+use proctor_core::config::roots::RootDef;
+use proctor_core::home::Home;
+use proctor_sys::beneath::{Fault, Folder, Id, Links, Place, Rel, Root};
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// All of them, as one configuration declares them.
+#[derive(Debug, Default)]
+pub struct Roots(Vec<Arc<Declared>>);
+
+/// A folder that was declared.
+#[derive(Debug)]
+pub struct Declared {
+    pub name: String,
+    /// As it was declared.
+    pub path: PathBuf,
+    pub write: bool,
+    /// Without links, as it was when it was opened.
+    real: RwLock<PathBuf>,
+    held: RwLock<Option<Arc<Root>>>,
+}
+
+impl Declared {
+    fn new(def: &RootDef) -> Declared {
+        let path = PathBuf::from(&def.path);
+        let declared = Declared {
+            name: def.name.clone(),
+            real: RwLock::new(path.clone()),
+            path,
+            write: def.write,
+            held: RwLock::new(None),
+        };
+        if let Err(error) = declared.held() {
+            tracing::warn!(root = declared.name, %error, "a root cannot be opened");
+        }
+        declared
+    }
+
+    /// The folder, opened now if it was not there before.
+    pub(crate) fn held(&self) -> Result<Arc<Root>, FileError> {
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(root) = held {
+            return Ok(root);
+        }
+        let why = |error: std::io::Error| FileError::RootGone {
+            name: self.name.clone(),
+            path: self.path.clone(),
+            why: error.to_string(),
+        };
+        let root = Arc::new(Root::open(&self.path).map_err(why)?);
+        if let Ok(real) = self.path.canonicalize() {
+            *self.real.write().unwrap_or_else(PoisonError::into_inner) = real;
+        }
+        *self.held.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&root));
+        Ok(root)
+    }
+
+    /// What an absolute path says below this folder; a path with `..` in it says nothing.
+    fn rest<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        let real = self.real.read().unwrap_or_else(PoisonError::into_inner).clone();
+        path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(real)).ok()
+    }
+}
+
+/// A path of a request, in its root.
+#[derive(Debug, Clone)]
+pub struct Spot {
+    pub(crate) root: Arc<Declared>,
+    pub(crate) rel: Rel,
+    /// As answers call it.
+    pub(crate) shown: String,
+}
+
+impl Spot {
+    pub(crate) fn at(&self) -> impl Fn(Fault) -> FileError {
+        FileError::at(&self.shown)
+    }
+
+    /// Its place, for reading.
+    pub(crate) fn place(&self, guarded: &Guarded) -> Result<Place, FileError> {
+        let root = self.root.held()?;
+        let place = root.place(&self.rel, Links::Follow).map_err(self.at())?;
+        guarded.check(&root, &place, &self.shown)?;
+        Ok(place)
+    }
+
+    /// The folder there, for listing.
+    pub(crate) fn folder(&self, guarded: &Guarded) -> Result<Folder, FileError> {
+        let place = self.place(guarded)?;
+        place.folder().child(place.name()).map_err(self.at())
+    }
+}
+
+impl Roots {
+    pub(crate) fn open(defs: &[RootDef]) -> Roots {
+        Roots(defs.iter().map(|def| Arc::new(Declared::new(def))).collect())
+    }
+
+    pub fn all(&self) -> &[Arc<Declared>] {
+        &self.0
+    }
+
+    /// Does a path begin with the name of one of them?
+    pub fn names_one(&self, text: &str) -> bool {
+        let name = text.split_once(':').map(|(name, _)| name);
+        self.0.iter().any(|root| Some(&*root.name) == name)
+    }
+
+    /// The first of them.
+    pub(crate) fn first(&self) -> Result<Spot, FileError> {
+        let first = self.0.first().ok_or(FileError::NoRoot)?;
+        Ok(self.made(first, Rel::root()))
+    }
+
+    /// Where a path of a request is: `NAME:path`, `path` if there is one root, or an absolute path below one of them.
+    pub fn find(&self, text: &str) -> Result<Spot, FileError> {
+        if self.0.is_empty() {
+            return Err(FileError::NoRoot);
+        }
+        if text.starts_with('/') {
+            return self.absolute(text);
+        }
+        if let Some((name, path)) = text.split_once(':')
+            && let Some(root) = self.0.iter().find(|root| root.name == name)
+        {
+            return self.spot(root, path, text);
+        }
+        match self.0.as_slice() {
+            [root] => self.spot(root, text, text),
+            _ => Err(FileError::WhichRoot { path: text.to_owned(), names: self.names() }),
+        }
+    }
+
+    /// The longest root that it is below of counts.
+    fn absolute(&self, text: &str) -> Result<Spot, FileError> {
+        let path = Path::new(text);
+        let climbs = path.components().any(|part| part == Component::ParentDir);
+        let found = self.0.iter().filter(|_| !climbs);
+        let found = found.filter_map(|root| Some((root, root.rest(path)?)));
+        match found.min_by_key(|(_, rest)| rest.as_os_str().len()) {
+            Some((root, rest)) => {
+                let rel = Rel::parse(rest).map_err(FileError::at(text))?;
+                Ok(self.made(root, rel))
+            }
+            None => Err(FileError::Elsewhere { path: text.to_owned(), names: self.names() }),
+        }
+    }
+
+    fn spot(&self, root: &Arc<Declared>, path: &str, asked: &str) -> Result<Spot, FileError> {
+        let rel = Rel::parse(path).map_err(FileError::at(asked))?;
+        Ok(self.made(root, rel))
+    }
+
+    pub(crate) fn made(&self, root: &Arc<Declared>, rel: Rel) -> Spot {
+        let shown = self.shown(root, &rel);
+        Spot { root: Arc::clone(root), rel, shown }
+    }
+
+    /// How answers call a path: with its root where there are several.
+    pub(crate) fn shown(&self, root: &Declared, rel: &Rel) -> String {
+        if self.0.len() == 1 { rel.to_string() } else { format!("{}:{rel}", root.name) }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.iter().map(|root| root.name.clone()).collect()
+    }
+}
+
+/// What is nobody's business: Proctor's own files, which hold tokens, the audit and environments.
+#[derive(Debug, Clone)]
+pub(crate) struct Guarded {
+    state: Option<Id>,
+    runtime: Option<Id>,
+}
+
+impl Guarded {
+    pub(crate) fn of(home: &Home) -> Guarded {
+        let id = |path: &Path| Some(Folder::open(path).ok()?.id());
+        Guarded { state: id(&home.state), runtime: id(&home.runtime) }
+    }
+
+    /// Is it Proctor's own, by its folder and its name? Where somebody works in the folder of the state itself, it is only
+    /// what Proctor keeps there.
+    pub(crate) fn owns(&self, folder: Id, name: &OsStr) -> bool {
+        self.state == Some(folder) && name.to_str().is_some_and(Home::keeps)
+    }
+
+    /// Is all of this folder Proctor's own, below this root?
+    pub(crate) fn owns_all(&self, root: Id, folder: Id) -> bool {
+        self.runtime == Some(folder) || (self.state == Some(folder) && folder != root)
+    }
+
+    /// Refuse what is Proctor's own, or not below its root any more.
+    pub(crate) fn check(&self, root: &Root, place: &Place, shown: &str) -> Result<(), FileError> {
+        let top = root.folder().id();
+        let mut own = self.owns(place.folder().id(), place.name());
+        let mut below: Option<Folder> = None;
+        root.ascend(place.folder(), |folder| -> Result<(), Fault> {
+            own |= self.owns_all(top, folder.id());
+            // Which of the names in the folder of the state leads here is known by what they are.
+            if self.state == Some(folder.id())
+                && let Some(below) = &below
+            {
+                own |= self.kept(folder, below.id());
+            }
+            below = Some(folder.again()?);
+            Ok(())
+        })
+        .map_err(FileError::at(shown))?;
+        if let Ok(folder) = place.folder().child(place.name()) {
+            own |= self.owns_all(top, folder.id());
+        }
+        if own {
+            return Err(FileError::Guarded { path: shown.to_owned(), whose: "Proctor's own" });
+        }
+        Ok(())
+    }
+
+    /// Is this one of the folders that Proctor keeps in the folder of its state?
+    fn kept(&self, state: &Folder, folder: Id) -> bool {
+        let kept = ["audit", "logs", "backups", "changes", "run"];
+        kept.iter().any(|name| state.child(OsStr::new(name)).is_ok_and(|own| own.id() == folder))
+    }
+}

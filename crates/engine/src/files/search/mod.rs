@@ -1,0 +1,320 @@
+//! Searching the contents of files, with the crates that ripgrep is made of: several files at once, in the order of names,
+//! until there is enough. The engine for patterns takes time in proportion to what it reads, whatever the pattern.
+
+mod lines;
+mod order;
+
+pub use lines::FoundLine;
+
+use super::fault::FileError;
+use super::list::{cursor, parse_cursor};
+use super::roots::{Guarded, Roots, Spot};
+use super::rules::LeaveOut;
+use super::walk::{Visit, Walk, Walking};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::types::{Types, TypesBuilder};
+use lines::{Gather, Gathered, Stoppable};
+use order::Order;
+use proctor_sys::beneath::{Folder, Kind, Rel};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A pattern that needs more than this when it is made ready is no pattern but an attack.
+const LARGEST_PATTERN: usize = 10 << 20;
+
+/// Of one file: a longer line, or with patterns over several lines a longer file, is not searched.
+const LARGEST_HEAP: usize = 128 << 20;
+
+/// More threads than this wait for the same disk.
+const MOST_THREADS: usize = 8;
+
+/// Files that one thread takes at once: few enough to end together, enough not to meet all the time.
+const BATCH: usize = 8;
+
+/// What is looked for, and where.
+#[derive(Debug, Clone)]
+pub struct SearchQuery {
+    pub pattern: String,
+    /// The pattern is a text, and not a regular expression.
+    pub literal: bool,
+    pub case: Case,
+    /// Only whole words.
+    pub word: bool,
+    /// Lines that do not match.
+    pub invert: bool,
+    /// A match may go over several lines.
+    pub multiline: bool,
+    pub before: usize,
+    pub after: usize,
+    /// Only files that fit one of these; those after a `!` are left out.
+    pub globs: Vec<String>,
+    /// Only files of these kinds, by the names that ripgrep has for them; those after a `!` are left out.
+    pub types: Vec<String>,
+    pub leave_out: LeaveOut,
+    pub want: Want,
+    /// Matches, or with other wants files, in one answer.
+    pub most: usize,
+    /// Longer lines are cut.
+    pub max_line: usize,
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Case {
+    Sensitive,
+    Insensitive,
+    /// Insensitive, unless the pattern has a capital letter in it.
+    Smart,
+}
+
+/// What is told of a file that has a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    Lines,
+    Counts,
+    Files,
+}
+
+/// A file that has a match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundFile {
+    pub path: String,
+    /// Lines that match, of those told here.
+    pub matches: u64,
+    pub lines: Vec<FoundLine>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchPage {
+    pub files: Vec<FoundFile>,
+    /// Files that were looked into.
+    pub searched: u64,
+    /// Where to go on, if there is more.
+    pub cursor: Option<String>,
+    /// Files and folders that could not be read.
+    pub unreadable: u64,
+}
+
+/// Where an earlier answer ended: in this file, after this line.
+struct Begin {
+    path: Rel,
+    line: u64,
+}
+
+impl Begin {
+    fn parse(text: &str) -> Result<Begin, FileError> {
+        let bad = || FileError::BadCursor(text.to_owned());
+        let (path, line) = text.split_once('.').ok_or_else(bad)?;
+        Ok(Begin { path: parse_cursor(path)?, line: line.parse().map_err(|_| bad())? })
+    }
+
+    fn text(path: &[u8], line: u64) -> String {
+        format!("{}.{line}", cursor(path))
+    }
+}
+
+pub(crate) fn search(
+    roots: &Roots,
+    spot: &Spot,
+    query: &SearchQuery,
+    guarded: &Guarded,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<SearchPage, FileError> {
+    let begin = query.cursor.as_deref().map(Begin::parse).transpose()?;
+    let work = Work { query, matcher: matcher(query)?, begin, stop };
+    let order = Order::new(query);
+    let place = spot.place(guarded)?;
+    let look = place.look().map_err(spot.at())?;
+    let look = look.ok_or_else(|| FileError::Missing { path: spot.shown.clone() })?;
+    let unreadable = if look.kind == Kind::Folder {
+        work.in_folder(spot, guarded, &order)?
+    } else {
+        // Refused here, if it is nothing that can be read.
+        place.read().map_err(spot.at())?;
+        let folder = Arc::new(place.folder().again().map_err(spot.at())?);
+        let path = spot.rel.as_bytes().to_vec();
+        let job = Job { number: 0, path, folder, name: place.name().to_owned() };
+        order.begin(std::slice::from_ref(&job));
+        work.run(&job, &mut work.searcher(), &order);
+        0
+    };
+    if stop() {
+        return Err(FileError::Cancelled);
+    }
+    let mut page = order.page(|path| {
+        let rel = Rel::parse(OsStr::from_bytes(path)).map_err(spot.at())?;
+        Ok(roots.shown(&spot.root, &rel))
+    })?;
+    page.unreadable += unreadable;
+    Ok(page)
+}
+
+/// A file to look into.
+struct Job {
+    /// In the order of names.
+    number: u64,
+    /// Below the root.
+    path: Vec<u8>,
+    folder: Arc<Folder>,
+    name: OsString,
+}
+
+struct Work<'a> {
+    query: &'a SearchQuery,
+    matcher: RegexMatcher,
+    begin: Option<Begin>,
+    stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Work<'_> {
+    /// Every file below a folder; how many folders could not be looked into.
+    fn in_folder(
+        &self,
+        spot: &Spot,
+        guarded: &Guarded,
+        order: &Order<'_>,
+    ) -> Result<u64, FileError> {
+        let walk = Walk::begin(&Walking {
+            spot,
+            guarded,
+            leave_out: self.query.leave_out,
+            depth: usize::MAX,
+            after: self.begin.as_ref().map(|begin| &begin.path),
+            again: true,
+        })?;
+        let filter = Filter::new(self.query, spot)?;
+        let files = Mutex::new(Files { walk, filter, next: 0 });
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(MOST_THREADS) {
+                scope.spawn(|| self.take_part(&files, order));
+            }
+            self.take_part(&files, order);
+        });
+        let files = files.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(files.walk.unreadable as u64)
+    }
+
+    fn take_part(&self, files: &Mutex<Files>, order: &Order<'_>) {
+        let mut searcher = self.searcher();
+        while !order.is_enough() && !(self.stop)() {
+            let jobs = {
+                let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+                let jobs = files.take(BATCH, self.stop);
+                order.begin(&jobs);
+                jobs
+            };
+            if jobs.is_empty() {
+                return;
+            }
+            for job in &jobs {
+                self.run(job, &mut searcher, order);
+            }
+        }
+    }
+
+    fn run(&self, job: &Job, searcher: &mut Searcher, order: &Order<'_>) {
+        let again = self.begin.as_ref().filter(|begin| begin.path.as_bytes() == job.path);
+        let skip = again.map_or(0, |begin| begin.line);
+        if skip == u64::MAX {
+            return order.end(job, Some(Gathered::default()));
+        }
+        let mut gather = Gather::new(self.query, &self.matcher, skip);
+        let searched = job.folder.read(&job.name).is_ok_and(|(file, _)| {
+            let stop = || (self.stop)() || order.is_enough();
+            let reader = Stoppable { file, stop: &stop };
+            searcher.search_reader(&self.matcher, reader, &mut gather).is_ok()
+        });
+        order.end(job, searched.then(|| gather.finish()));
+    }
+
+    fn searcher(&self) -> Searcher {
+        let lines = self.query.want == Want::Lines;
+        SearcherBuilder::new()
+            .line_number(lines)
+            .invert_match(self.query.invert)
+            .multi_line(self.query.multiline)
+            .before_context(if lines { self.query.before } else { 0 })
+            .after_context(if lines { self.query.after } else { 0 })
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(LARGEST_HEAP))
+            .build()
+    }
+}
+
+/// The files that nobody has taken yet.
+struct Files {
+    walk: Walk,
+    filter: Filter,
+    next: u64,
+}
+
+impl Files {
+    fn take(&mut self, most: usize, stop: &dyn Fn() -> bool) -> Vec<Job> {
+        let mut jobs = Vec::with_capacity(most);
+        while jobs.len() < most && !stop() {
+            let Some(Visit { folder, name, path, kind, .. }) = self.walk.next() else { break };
+            if kind == Kind::File && self.filter.wants(&path) {
+                jobs.push(Job { number: self.next, path, folder, name });
+                self.next += 1;
+            }
+        }
+        jobs
+    }
+}
+
+/// Which files are of interest, by name.
+struct Filter {
+    globs: Override,
+    types: Types,
+    /// How long the path is of the folder that was asked for.
+    begin: usize,
+}
+
+impl Filter {
+    fn new(query: &SearchQuery, spot: &Spot) -> Result<Filter, FileError> {
+        let bad = |error: ignore::Error| FileError::BadPattern(error.to_string());
+        let mut globs = OverrideBuilder::new(".");
+        for glob in &query.globs {
+            globs.add(glob).map_err(bad)?;
+        }
+        let mut types = TypesBuilder::new();
+        types.add_defaults();
+        for name in &query.types {
+            match name.strip_prefix('!') {
+                Some(name) => types.negate(name),
+                None => types.select(name),
+            };
+        }
+        let begin = if spot.rel.is_root() { 0 } else { spot.rel.as_bytes().len() + 1 };
+        Ok(Filter { globs: globs.build().map_err(bad)?, types: types.build().map_err(bad)?, begin })
+    }
+
+    fn wants(&self, path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(&path[self.begin..]));
+        let globbed = self.globs.matched(path, false);
+        !globbed.is_ignore()
+            && (globbed.is_whitelist() || !self.types.matched(path, false).is_ignore())
+    }
+}
+
+fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .multi_line(true)
+        .octal(false)
+        .fixed_strings(query.literal)
+        .word(query.word)
+        .case_insensitive(query.case == Case::Insensitive)
+        .case_smart(query.case == Case::Smart)
+        .size_limit(LARGEST_PATTERN)
+        .dfa_size_limit(LARGEST_PATTERN);
+    if !query.multiline {
+        builder.line_terminator(Some(b'\n'));
+    }
+    builder.build(&query.pattern).map_err(|error| FileError::BadPattern(error.to_string()))
+}

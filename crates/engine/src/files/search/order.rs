@@ -1,0 +1,105 @@
+//! Files are searched by several threads and end in any order; what is told of them is in the order of names, and there is
+//! enough of it when everything before some file is known.
+
+use super::lines::Gathered;
+use super::{Begin, FoundFile, Job, SearchPage, SearchQuery, Want};
+use crate::files::fault::FileError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(super) struct Order<'a> {
+    query: &'a SearchQuery,
+    enough: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Being searched just now.
+    open: BTreeSet<u64>,
+    /// Those with a match.
+    found: BTreeMap<u64, (Vec<u8>, Gathered)>,
+    searched: u64,
+    unreadable: u64,
+}
+
+impl<'a> Order<'a> {
+    pub(super) fn new(query: &'a SearchQuery) -> Order<'a> {
+        Order { query, enough: AtomicBool::new(false), state: Mutex::default() }
+    }
+
+    pub(super) fn is_enough(&self) -> bool {
+        self.enough.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn begin(&self, jobs: &[Job]) {
+        self.state().open.extend(jobs.iter().map(|job| job.number));
+    }
+
+    /// `None`: it could not be read.
+    pub(super) fn end(&self, job: &Job, gathered: Option<Gathered>) {
+        let mut state = self.state();
+        state.open.remove(&job.number);
+        // One that was left because there is enough is not one that cannot be read.
+        let Some(gathered) = gathered else {
+            state.unreadable += u64::from(!self.is_enough());
+            return;
+        };
+        state.searched += 1;
+        if gathered.matches > 0 {
+            state.found.insert(job.number, (job.path.clone(), gathered));
+        }
+        let before = state.open.first().copied().unwrap_or(u64::MAX);
+        let known = state.found.range(..before).map(|(_, (_, gathered))| self.weight(gathered));
+        // One more than fits, to know that there is more.
+        if known.sum::<u64>() > self.query.most as u64 {
+            self.enough.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn weight(&self, gathered: &Gathered) -> u64 {
+        match self.query.want {
+            Want::Lines => gathered.matches,
+            Want::Counts | Want::Files => 1,
+        }
+    }
+
+    /// As much as was asked for.
+    pub(super) fn page(
+        self,
+        shown: impl Fn(&[u8]) -> Result<String, FileError>,
+    ) -> Result<SearchPage, FileError> {
+        let state = std::mem::take(&mut *self.state());
+        let (searched, unreadable) = (state.searched, state.unreadable);
+        let mut page = SearchPage { searched, unreadable, ..SearchPage::default() };
+        let (mut left, mut last) = (self.query.most as u64, None);
+        for (path, mut gathered) in state.found.into_values() {
+            if left == 0 {
+                page.cursor = last;
+                break;
+            }
+            let whole = self.weight(&gathered);
+            if whole > left {
+                gathered.keep(left, self.query.after);
+                page.cursor = Some(Begin::text(&path, gathered.last_match()));
+            }
+            left -= whole.min(left);
+            let line = match self.query.want {
+                Want::Lines => gathered.last_match(),
+                Want::Counts | Want::Files => u64::MAX,
+            };
+            last = Some(Begin::text(&path, line));
+            let (matches, lines) = (gathered.matches, gathered.lines);
+            page.files.push(FoundFile { path: shown(&path)?, matches, lines });
+            if page.cursor.is_some() {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,152 @@
+//! One look at a whole file: its hash, what kind of content it has, and where its lines are. The last few looks are kept, so
+//! that paging through a large file does not read it again for every page.
+
+use super::fault::FileError;
+use proctor_core::content::{Nature, Observer};
+use proctor_sys::beneath::{Id, Look};
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Larger files are not read as a whole: they have no hash and no number of lines.
+pub(crate) const LARGEST: u64 = 256 << 20;
+
+/// Read at once; and a line is at most this far from a place whose line is known.
+pub(crate) const PIECE: usize = 64 << 10;
+
+/// Looks that are kept: the files of a day's work.
+const KEPT: usize = 64;
+
+/// What tells one state of a file from every other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    id: Id,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    pub(crate) fn of(look: &Look) -> Stamp {
+        let Look { id, size, modified, changed, .. } = *look;
+        Stamp { id, size, modified, changed }
+    }
+
+    /// Short, for a cursor.
+    pub(crate) fn digest(&self) -> u32 {
+        crc32fast::hash(format!("{self:?}").as_bytes())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Survey {
+    /// Of the whole content, in hexadecimal digits.
+    pub(crate) sha256: Option<String>,
+    pub(crate) nature: Nature,
+    /// Is all of it known, or only its beginning?
+    pub(crate) whole: bool,
+    /// For each piece: how many lines ended before it.
+    marks: Vec<u64>,
+}
+
+impl Survey {
+    fn of(file: &File, size: u64, stop: &dyn Fn() -> bool) -> Result<Survey, FileError> {
+        let whole = size <= LARGEST;
+        let (mut observer, mut hash) = (Observer::default(), Sha256::new());
+        let (mut marks, mut lines, mut offset) = (Vec::new(), 0, 0);
+        let mut piece = vec![0; PIECE];
+        loop {
+            let length = read_at(file, &mut piece, offset)?;
+            marks.push(lines);
+            if length == 0 || (!whole && offset > 0) {
+                break;
+            }
+            if stop() {
+                return Err(FileError::Cancelled);
+            }
+            let piece = &piece[..length];
+            observer.feed(piece);
+            if whole {
+                hash.update(piece);
+            }
+            lines += memchr::memchr_iter(b'\n', piece).count() as u64;
+            offset += length as u64;
+        }
+        let sha256 = whole.then(|| hex(&hash.finalize()));
+        Ok(Survey { sha256, nature: observer.finish(), whole, marks })
+    }
+
+    /// A place before the line of this number (from 1), and the number of the line that this place is in.
+    pub(crate) fn before_line(&self, line: u64) -> (u64, u64) {
+        let at = self.marks.partition_point(|ended| *ended + 1 < line).saturating_sub(1);
+        let ended = self.marks.get(at).copied().unwrap_or(0);
+        (at as u64 * PIECE as u64, ended + 1)
+    }
+}
+
+/// As much as there is room for, unless the file ends before.
+pub(crate) fn read_at(file: &File, room: &mut [u8], offset: u64) -> Result<usize, FileError> {
+    let mut filled = 0;
+    while filled < room.len() {
+        match file.read_at(&mut room[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(FileError::BadInput(format!("it cannot be read: {error}"))),
+        }
+    }
+    Ok(filled)
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// The last looks, newest first.
+#[derive(Debug, Default)]
+pub(crate) struct Surveys(Mutex<VecDeque<(Stamp, Arc<Survey>)>>);
+
+impl Surveys {
+    pub(crate) fn of(
+        &self,
+        file: &File,
+        look: &Look,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Arc<Survey>, FileError> {
+        let stamp = Stamp::of(look);
+        let known = |kept: &VecDeque<(Stamp, Arc<Survey>)>| {
+            kept.iter().find(|(other, _)| *other == stamp).map(|(_, survey)| Arc::clone(survey))
+        };
+        if let Some(survey) = known(&self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(survey);
+        }
+        let survey = Arc::new(Survey::of(file, look.size, stop)?);
+        // Changed meanwhile: true of what was read, and of nothing that comes after.
+        let after = proctor_sys::beneath::seen(file).map(|look| Stamp::of(&look));
+        if after.is_ok_and(|after| after == stamp) && settled(look) {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.push_front((stamp, Arc::clone(&survey)));
+            kept.truncate(KEPT);
+        }
+        Ok(survey)
+    }
+}
+
+/// Two changes within one tick of the clock of a file system look like one.
+fn settled(look: &Look) -> bool {
+    const TICK_MICROS: i64 = 50_000;
+    let changed = look.changed.0.saturating_mul(1_000_000).saturating_add(look.changed.1 / 1000);
+    proctor_sys::clock::now().wall.0.saturating_sub(changed) > TICK_MICROS
+}

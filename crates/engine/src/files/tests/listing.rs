@@ -1,0 +1,169 @@
+//! What is listed, and that pages of it make the whole.
+
+use super::super::list::{ListQuery, Listing, list};
+use super::super::rules::LeaveOut;
+use super::Place;
+use crate::files::{FileError, Kind};
+use std::collections::BTreeSet;
+
+fn tree() -> Place {
+    let place = Place::new();
+    for (path, content) in [
+        ("README.md", "hello"),
+        (".gitignore", "target/\n*.log\n!keep.log\n/only-top\n"),
+        (".hidden/x", ""),
+        ("only-top", ""),
+        ("a.log", ""),
+        ("keep.log", ""),
+        ("src/main.rs", ""),
+        ("src/only-top", ""),
+        ("src/b.log", ""),
+        ("src/deep/.ignore", "secret.*\n"),
+        ("src/deep/secret.rs", ""),
+        ("src/deep/lib.rs", ""),
+        ("target/debug/x", ""),
+        (".git/config", ""),
+        (".git/info/exclude", "mine\n"),
+        ("mine", ""),
+        ("src.txt", ""),
+    ] {
+        place.write(path, content);
+    }
+    place
+}
+
+fn names(listing: &Listing) -> Vec<&str> {
+    listing.entries.iter().map(|entry| entry.path.as_str()).collect()
+}
+
+fn look(place: &Place, path: &str, query: ListQuery) -> Result<Listing, FileError> {
+    let most = if query.most == 0 { 1000 } else { query.most };
+    let query = ListQuery { most, ..query };
+    list(&place.roots, &place.spot(path), &query, &place.guarded, &|| false)
+}
+
+#[test]
+fn rules_hold_where_they_stand_and_below() {
+    let place = tree();
+    let all = look(&place, "", ListQuery::default()).unwrap();
+    assert_eq!(
+        names(&all),
+        [
+            "README.md",
+            "keep.log",
+            "src",
+            "src/deep",
+            "src/deep/lib.rs",
+            "src/main.rs",
+            "src/only-top",
+            "src.txt"
+        ]
+    );
+    let shallow = look(&place, "", ListQuery { depth: Some(1), ..ListQuery::default() }).unwrap();
+    assert_eq!(names(&shallow), ["README.md", "keep.log", "src", "src.txt"]);
+    let below = look(&place, "src", ListQuery::default()).unwrap();
+    assert_eq!(names(&below), ["src/deep", "src/deep/lib.rs", "src/main.rs", "src/only-top"]);
+    let deep = look(&place, "src/deep", ListQuery::default()).unwrap();
+    assert_eq!(names(&deep), ["src/deep/lib.rs"]);
+}
+
+#[test]
+fn rules_and_dots_can_be_overlooked_and_proctors_own_cannot() {
+    let place = tree();
+    let seen = |no_ignore, hidden| -> BTreeSet<String> {
+        let leave_out = LeaveOut { no_ignore, hidden };
+        let query = ListQuery { leave_out, ..ListQuery::default() };
+        look(&place, "", query).unwrap().entries.into_iter().map(|entry| entry.path).collect()
+    };
+    let ignored = seen(true, false);
+    assert!(ignored.contains("target/debug/x") && ignored.contains("mine"));
+    assert!(!ignored.contains(".hidden"));
+    let hidden = seen(false, true);
+    assert!(hidden.contains(".hidden/x") && hidden.contains(".gitignore"));
+    assert!(!hidden.contains(".git"), "{hidden:?}");
+    let all = seen(true, true);
+    assert!(all.contains(".git/config"));
+    assert!(!all.iter().any(|path| path.starts_with(".state")), "{all:?}");
+}
+
+#[test]
+fn pages_make_the_whole_list() {
+    let place = tree();
+    let leave_out = LeaveOut { no_ignore: true, hidden: true };
+    let all = look(&place, "", ListQuery { leave_out, ..ListQuery::default() }).unwrap();
+    for most in 1..6 {
+        let mut query = ListQuery { leave_out, most, ..ListQuery::default() };
+        let mut paged = Vec::new();
+        loop {
+            let page = look(&place, "", query.clone()).unwrap();
+            assert!(page.entries.len() <= most);
+            paged.extend(page.entries);
+            query.cursor = page.cursor;
+            if query.cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(paged, all.entries, "{most}");
+    }
+    assert!(
+        look(&place, "", ListQuery { cursor: Some("xyz".into()), ..ListQuery::default() }).is_err()
+    );
+}
+
+#[test]
+fn a_cursor_is_good_for_something_that_is_gone() {
+    let place = tree();
+    let query = ListQuery { most: 5, ..ListQuery::default() };
+    let first = look(&place, "", query.clone()).unwrap();
+    assert_eq!(names(&first).last(), Some(&"src/deep/lib.rs"));
+    std::fs::remove_dir_all(place.path("app/src/deep")).unwrap();
+    let rest = look(&place, "", ListQuery { cursor: first.cursor, ..query }).unwrap();
+    assert_eq!(names(&rest), ["src/main.rs", "src/only-top", "src.txt"]);
+}
+
+#[test]
+fn names_are_found_by_patterns() {
+    let place = tree();
+    let find = |patterns: &[&str], any_case| {
+        let patterns = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        let query = ListQuery { patterns, any_case, ..ListQuery::default() };
+        look(&place, "", query)
+            .map(|listing| names(&listing).join(" "))
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(find(&["*.rs"], false).unwrap(), "src/deep/lib.rs src/main.rs");
+    assert_eq!(find(&["src/*.rs"], false).unwrap(), "src/main.rs");
+    assert_eq!(find(&["**/deep/**"], false).unwrap(), "src/deep/lib.rs");
+    assert_eq!(find(&["readme*"], false).unwrap(), "");
+    assert_eq!(find(&["readme*", "*.{log,txt}"], true).unwrap(), "README.md keep.log src.txt");
+    assert!(find(&["[a"], false).unwrap_err().contains("bad pattern"));
+    let query = ListQuery { kind: Some(Kind::Folder), ..ListQuery::default() };
+    assert_eq!(names(&look(&place, "", query).unwrap()), ["src", "src/deep"]);
+}
+
+#[test]
+fn links_are_named_and_never_entered() {
+    let place = Place::new();
+    std::fs::write(place.path("outside/secret"), "").unwrap();
+    std::os::unix::fs::symlink(place.path("outside"), place.path("app/out")).unwrap();
+    std::os::unix::fs::symlink(".", place.path("app/here")).unwrap();
+    let all = look(&place, "", ListQuery::default()).unwrap();
+    let kinds: Vec<_> = all.entries.iter().map(|e| (e.path.as_str(), e.kind)).collect();
+    assert_eq!(kinds, [("here", Kind::Link), ("out", Kind::Link)]);
+    assert!(look(&place, "out", ListQuery::default()).is_err());
+}
+
+#[test]
+fn a_file_is_no_folder_and_nothing_is_nothing() {
+    let place = tree();
+    assert!(look(&place, "README.md", ListQuery::default()).is_err());
+    assert!(matches!(look(&place, "none", ListQuery::default()), Err(FileError::Missing { .. })));
+    let cancelled = list(
+        &place.roots,
+        &place.spot(""),
+        &ListQuery { most: 10, ..ListQuery::default() },
+        &place.guarded,
+        &|| true,
+    );
+    assert!(matches!(cancelled, Err(FileError::Cancelled)));
+}

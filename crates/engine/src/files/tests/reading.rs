@@ -1,0 +1,175 @@
+//! Parts of files, and that the parts make the whole.
+
+use super::super::read::{Content, Part, ReadQuery, read};
+use super::super::survey::{PIECE, Surveys, sha256};
+use super::Place;
+use crate::files::FileError;
+use proctor_core::content::{Encoding, Endings};
+use proptest::prelude::*;
+
+fn look(place: &Place, path: &str, query: &ReadQuery) -> Result<Content, FileError> {
+    let query = ReadQuery { max_bytes: query.max_bytes.max(1), ..query.clone() };
+    read(&place.spot(path), &query, &place.guarded, &Surveys::default(), &|| false)
+}
+
+fn usual() -> ReadQuery {
+    ReadQuery { max_bytes: 1 << 20, ..ReadQuery::default() }
+}
+
+fn text(content: &Content) -> (&str, u64, u64) {
+    match &content.part {
+        Part::Text { text, from, to, .. } => (text, *from, *to),
+        Part::Bytes { .. } | Part::Unreadable => panic!("{content:?}"),
+    }
+}
+
+#[test]
+fn ranges_of_lines_are_what_was_asked_for() {
+    let place = Place::new();
+    place.write("f", "1\n2\n3\n4\n5");
+    let check = |query: ReadQuery, expected: (&str, u64, u64)| {
+        let content = look(&place, "f", &query).unwrap();
+        assert_eq!((text(&content), content.cursor.is_none()), (expected, true), "{query:?}");
+    };
+    let query = |from, lines, tail| ReadQuery { from, lines, tail, ..usual() };
+    check(query(None, None, None), ("1\n2\n3\n4\n5", 1, 5));
+    check(query(None, Some(2), None), ("1\n2\n", 1, 2));
+    check(query(Some(4), None, None), ("4\n5", 4, 5));
+    check(query(Some(2), Some(2), None), ("2\n3\n", 2, 3));
+    check(query(Some(5), Some(9), None), ("5", 5, 5));
+    check(query(None, None, Some(2)), ("4\n5", 4, 5));
+    check(query(None, None, Some(99)), ("1\n2\n3\n4\n5", 1, 5));
+    check(query(None, Some(0), None), ("", 1, 0));
+    let past = look(&place, "f", &query(Some(9), None, None)).unwrap();
+    assert_eq!(text(&past).0, "");
+    assert!(look(&place, "f", &query(Some(1), None, Some(1))).is_err());
+}
+
+#[test]
+fn what_a_file_is_stands_beside_its_content() {
+    let place = Place::new();
+    place.write("crlf", "a\r\nb\r\n");
+    let content = look(&place, "crlf", &usual()).unwrap();
+    assert_eq!(text(&content), ("a\r\nb\r\n", 1, 2));
+    assert_eq!(content.nature.endings, Endings::CrLf);
+    assert_eq!((content.size, content.sha256), (6, Some(sha256(b"a\r\nb\r\n"))));
+
+    place.write("bom", b"\xef\xbb\xbfa\n");
+    let content = look(&place, "bom", &usual()).unwrap();
+    assert_eq!((text(&content).0, content.nature.encoding), ("a\n", Some(Encoding::Utf8Bom)));
+
+    place.write("wide", b"\xff\xfea\0\n\0b\0\n\0");
+    let content = look(&place, "wide", &ReadQuery { from: Some(2), ..usual() }).unwrap();
+    assert_eq!((text(&content).0, content.nature.encoding), ("b\n", Some(Encoding::Utf16Le)));
+
+    place.write("latin", b"\xe4\n");
+    let content = look(&place, "latin", &usual()).unwrap();
+    assert_eq!(text(&content).0, "\u{fffd}\n");
+    assert!(matches!(content.part, Part::Text { lossy: true, .. }));
+
+    place.write("empty", "");
+    let content = look(&place, "empty", &usual()).unwrap();
+    assert_eq!(text(&content), ("", 1, 0));
+}
+
+#[test]
+fn what_is_no_text_is_said_to_be_none_and_given_as_bytes() {
+    let place = Place::new();
+    let bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    place.write("picture", bytes);
+    let content = look(&place, "picture", &usual()).unwrap();
+    assert_eq!((content.part, content.picture), (Part::Unreadable, Some("image/png")));
+    let content = look(&place, "picture", &ReadQuery { bytes: true, ..usual() }).unwrap();
+    assert_eq!(content.part, Part::Bytes { bytes: bytes.to_vec(), offset: 0 });
+}
+
+#[test]
+fn a_cursor_of_a_file_that_has_changed_is_refused() {
+    let place = Place::new();
+    place.write("f", "1\n2\n3\n");
+    let query = ReadQuery { max_bytes: 2, ..ReadQuery::default() };
+    let first = look(&place, "f", &query).unwrap();
+    let next = ReadQuery { cursor: first.cursor.clone(), ..query.clone() };
+    assert_eq!(text(&look(&place, "f", &next).unwrap()), ("2\n", 2, 2));
+    place.write("f", "1\n2\n3\n4\n");
+    assert!(matches!(look(&place, "f", &next), Err(FileError::Moved { .. })));
+    for bad in ["", "x", "1.2.3", "1.2.3.zz", "99999999999.1.1.00000000", "-1.1.1.0"] {
+        let query = ReadQuery { cursor: Some(bad.into()), ..query.clone() };
+        assert!(look(&place, "f", &query).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn folders_pipes_and_what_is_missing_are_refused() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("app/folder")).unwrap();
+    assert!(look(&place, "folder", &usual()).unwrap_err().is_folder());
+    assert!(look(&place, "", &usual()).unwrap_err().is_folder());
+    assert!(matches!(look(&place, "none", &usual()), Err(FileError::Missing { .. })));
+    assert!(matches!(look(&place, "none/x", &usual()), Err(FileError::Missing { .. })));
+}
+
+#[test]
+fn lines_far_down_a_large_file_are_found() {
+    let place = Place::new();
+    let line = |number: u64| format!("line {number} {}\n", "x".repeat((number % 90) as usize));
+    let all: String = (1..=10_000).map(line).collect();
+    assert!(all.len() > 5 * PIECE);
+    place.write("large", &all);
+    for from in [1, 2, 999, 1000, 5_555, 9_999, 10_000] {
+        let query = ReadQuery { from: Some(from), lines: Some(1), ..usual() };
+        let content = look(&place, "large", &query).unwrap();
+        assert_eq!(text(&content), (line(from).as_str(), from, from));
+    }
+    let content = look(&place, "large", &ReadQuery { tail: Some(2), ..usual() }).unwrap();
+    assert_eq!(text(&content), ((line(9_999) + &line(10_000)).as_str(), 9_999, 10_000));
+}
+
+/// Page by page until there is no more.
+fn pages(place: &Place, path: &str, query: &ReadQuery) -> Vec<Content> {
+    let mut query = query.clone();
+    let mut pages = Vec::new();
+    loop {
+        let content = look(place, path, &query).unwrap();
+        query.cursor.clone_from(&content.cursor);
+        pages.push(content);
+        assert!(pages.len() < 1000, "it does not end");
+        if query.cursor.is_none() {
+            return pages;
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn pages_make_the_whole(
+        lines in prop::collection::vec("[a-zä€]{0,12}", 0..12),
+        last in any::<bool>(),
+        max_bytes in 4usize..40,
+        (from, count) in (1u64..9, prop::option::of(0u64..9)),
+    ) {
+        let place = Place::new();
+        let mut all = lines.join("\n");
+        all.push_str(if last { "\n" } else { "" });
+        place.write("f", &all);
+        let query = ReadQuery { from: Some(from), lines: count, max_bytes, ..ReadQuery::default() };
+        let mut read = String::new();
+        let mut number = from;
+        for content in pages(&place, "f", &query) {
+            let (text, from, to) = text(&content);
+            prop_assert!(text.len() <= max_bytes);
+            prop_assert!(text.is_empty() || from == number || from + 1 == number + 1);
+            read.push_str(text);
+            number = if text.ends_with('\n') { to + 1 } else { to };
+        }
+        let skipped = all.split_inclusive('\n').skip(from as usize - 1);
+        let expected: String = skipped.take(count.map_or(usize::MAX, |c| c as usize)).collect();
+        prop_assert_eq!(read, expected);
+        let bytes = ReadQuery { bytes: true, max_bytes, ..ReadQuery::default() };
+        let joined: Vec<u8> = pages(&place, "f", &bytes).into_iter().flat_map(|content| match content.part {
+            Part::Bytes { bytes, .. } => bytes,
+            Part::Text { .. } | Part::Unreadable => panic!("no bytes"),
+        }).collect();
+        prop_assert_eq!(joined, all.into_bytes());
+    }
+}

@@ -1,0 +1,208 @@
+//! Everything below a folder, in the order of names, without following a link: each folder is opened from the one above it.
+
+use super::fault::FileError;
+use super::roots::{Guarded, Spot};
+use super::rules::{LeaveOut, Rules};
+use proctor_sys::beneath::{Entry, Folder, Id, Kind, Links, Rel};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+/// As deep as a path may be.
+const DEEPEST: usize = 256;
+
+/// What is to be walked through.
+pub(crate) struct Walking<'a> {
+    pub(crate) spot: &'a Spot,
+    pub(crate) guarded: &'a Guarded,
+    pub(crate) leave_out: LeaveOut,
+    /// Folders deeper than this are named and not looked into.
+    pub(crate) depth: usize,
+    /// Go on behind this path, with what is in it if it is a folder.
+    pub(crate) after: Option<&'a Rel>,
+    /// Go on with that path itself.
+    pub(crate) again: bool,
+}
+
+/// Something that was come by.
+#[derive(Debug, Clone)]
+pub(crate) struct Visit {
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) name: OsString,
+    /// Below the root.
+    pub(crate) path: Vec<u8>,
+    pub(crate) kind: Kind,
+    /// 1 for what is in the folder that was asked for.
+    pub(crate) depth: usize,
+}
+
+impl Visit {
+    pub(crate) fn rel(&self) -> Result<Rel, FileError> {
+        let text = String::from_utf8_lossy(&self.path);
+        Rel::parse(OsStr::from_bytes(&self.path)).map_err(FileError::at(&text))
+    }
+}
+
+pub(crate) struct Walk {
+    levels: Vec<Level>,
+    guarded: Guarded,
+    root: Id,
+    leave_out: LeaveOut,
+    deepest: usize,
+    /// Names on the way to where an earlier walk ended, the first one last.
+    ahead: Vec<OsString>,
+    /// Is the last of them said again?
+    again: bool,
+    /// Folders that could not be looked into.
+    pub(crate) unreadable: usize,
+}
+
+struct Level {
+    folder: Arc<Folder>,
+    /// With a slash behind it, unless it is the root.
+    path: Vec<u8>,
+    entries: std::vec::IntoIter<Entry>,
+    rules: Option<Arc<Rules>>,
+}
+
+impl Walk {
+    pub(crate) fn begin(walking: &Walking<'_>) -> Result<Walk, FileError> {
+        let Walking { spot, guarded, leave_out, depth, after, again } = *walking;
+        let folder = spot.folder(guarded)?;
+        let mut walk = Walk {
+            levels: Vec::new(),
+            guarded: guarded.clone(),
+            root: spot.root.held()?.folder().id(),
+            leave_out,
+            deepest: depth.min(DEEPEST),
+            ahead: after.map(|rel| ahead(&spot.rel, rel)).transpose()?.unwrap_or_default(),
+            again,
+            unreadable: 0,
+        };
+        let rules = if leave_out.no_ignore { None } else { rules_above(spot)? };
+        let mut path = spot.rel.as_bytes().to_vec();
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        let entries = folder.entries().map_err(spot.at())?;
+        walk.enter(Arc::new(folder), path, entries, rules);
+        Ok(walk)
+    }
+
+    fn enter(
+        &mut self,
+        folder: Arc<Folder>,
+        path: Vec<u8>,
+        mut entries: Vec<Entry>,
+        above: Option<Arc<Rules>>,
+    ) {
+        entries.sort_unstable();
+        let rules =
+            (!self.leave_out.no_ignore).then(|| Rules::of(&folder, &entries, path.len(), above));
+        if let Some(begin) = self.ahead.last() {
+            entries.retain(|entry| entry.name >= *begin);
+            if entries.first().is_none_or(|entry| entry.name != *begin) {
+                // It is gone; what came after it comes next.
+                self.ahead.clear();
+            }
+        }
+        self.levels.push(Level { folder, path, entries: entries.into_iter(), rules });
+    }
+
+    /// What comes next.
+    pub(crate) fn next(&mut self) -> Option<Visit> {
+        loop {
+            let depth = self.levels.len();
+            let level = self.levels.last_mut()?;
+            let Some(entry) = level.entries.next() else {
+                self.levels.pop();
+                continue;
+            };
+            let path = [level.path.as_slice(), entry.bytes()].concat();
+            let (folder, rules) = (Arc::clone(&level.folder), level.rules.clone());
+            let known = self.ahead.pop_if(|name| *name == entry.name).is_some();
+            let inside = self.look(&folder, &entry, &path, depth, rules.as_deref());
+            if known && !matches!(inside, Some(Some(_))) {
+                // The way led through it, and does so no more.
+                self.ahead.clear();
+            }
+            let Some(inside) = inside else { continue };
+            let said = known && !(self.again && self.ahead.is_empty());
+            if let Some((inner, entries)) = inside {
+                let path = [path.as_slice(), b"/"].concat();
+                self.enter(Arc::new(inner), path, entries, rules);
+            }
+            if !said {
+                let Entry { name, kind } = entry;
+                return Some(Visit { folder, name, path, kind, depth });
+            }
+        }
+    }
+
+    /// `None`: it is left out; otherwise what is in it, if it is to be looked into.
+    #[expect(clippy::type_complexity, reason = "a name for it would be used once")]
+    fn look(
+        &mut self,
+        folder: &Folder,
+        entry: &Entry,
+        path: &[u8],
+        depth: usize,
+        rules: Option<&Rules>,
+    ) -> Option<Option<(Folder, Vec<Entry>)>> {
+        let is_folder = entry.kind == Kind::Folder;
+        let hidden = entry.bytes().first() == Some(&b'.') && !self.leave_out.hidden;
+        let git = entry.name == ".git" && !self.leave_out.no_ignore;
+        let own = self.guarded.owns(folder.id(), &entry.name);
+        if hidden || git || own || rules.is_some_and(|rules| rules.name(path, is_folder)) {
+            return None;
+        }
+        if !is_folder {
+            return Some(None);
+        }
+        let Ok(inner) = folder.child(&entry.name) else {
+            // Gone, or another thing by now, or not for us.
+            self.unreadable += 1;
+            return Some(None);
+        };
+        if self.guarded.owns_all(self.root, inner.id()) {
+            return None;
+        }
+        if depth >= self.deepest {
+            return Some(None);
+        }
+        match inner.entries() {
+            Ok(entries) => Some(Some((inner, entries))),
+            Err(_) => {
+                self.unreadable += 1;
+                Some(None)
+            }
+        }
+    }
+}
+
+/// The names from a folder to a path below it, the first one last.
+fn ahead(from: &Rel, to: &Rel) -> Result<Vec<OsString>, FileError> {
+    let mut names = to.names();
+    if !from.names().all(|name| names.next() == Some(name)) {
+        return Err(FileError::BadCursor(to.to_string()));
+    }
+    let mut names: Vec<OsString> = names.map(OsStr::to_owned).collect();
+    names.reverse();
+    Ok(names)
+}
+
+/// The rules of the folders from the root down to the one before this.
+fn rules_above(spot: &Spot) -> Result<Option<Arc<Rules>>, FileError> {
+    let root = spot.root.held()?;
+    let (mut rules, mut here) = (None, Rel::root());
+    for name in spot.rel.names() {
+        let folder = root.folder_at(&here, Links::Follow).map_err(spot.at())?;
+        // One that cannot be listed has no rules that could be read.
+        if let Ok(entries) = folder.entries() {
+            let begin = if here.is_root() { 0 } else { here.as_bytes().len() + 1 };
+            rules = Some(Rules::of(&folder, &entries, begin, rules));
+        }
+        here = here.join(name).map_err(spot.at())?;
+    }
+    Ok(rules)
+}

@@ -1,0 +1,104 @@
+//! `file.find`: files by their names.
+
+use super::file_list::{Item, rest};
+use crate::error::OpError;
+use crate::file::{Also, KindWord};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show};
+use proctor_engine::files::ListQuery;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Names in one answer, where nobody says how many.
+const USUAL: usize = 200;
+const MOST: usize = 10_000;
+
+pub struct FileFind;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Patterns: `*.rs` for names anywhere, `src/**/*.rs` for paths, `{a,b}` for either
+    #[arg(value_name = "GLOB", required = true)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub globs: Vec<String>,
+    /// Below this folder; the root if not given
+    #[arg(long = "in", value_name = "PATH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Only this kind
+    #[arg(long, value_enum, value_name = "KIND")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<KindWord>,
+    /// Upper and lower case are the same
+    #[arg(long, short = 'i')]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_case: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub also: Also,
+    /// At most so many names (200 if not given)
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most: Option<usize>,
+    /// Go on from where an earlier answer ended
+    #[arg(long, value_name = "CURSOR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// In the order of names
+    pub found: Vec<Item>,
+    /// There is more: go on with the cursor
+    pub more: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl Operation for FileFind {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["file", "find"],
+        summary: "Find files by their names",
+        details: "\
+Examples:
+  proctor file find '*.rs'
+  proctor file find 'src/**/test_*.py' --most 20
+  proctor file find Makefile --in tools --ignore-case",
+        ..Meta::of("file.find", Effect::Read).needing(Role::Operator)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        if input.globs.is_empty() {
+            return Err(OpError::bad_input("which names?").help("give 'globs', as [\"*.rs\"]"));
+        }
+        let query = ListQuery {
+            depth: None,
+            leave_out: input.also.into(),
+            patterns: input.globs,
+            any_case: input.ignore_case,
+            kind: input.kind.map(Into::into),
+            most: input.most.unwrap_or(USUAL).clamp(1, MOST),
+            cursor: input.cursor,
+        };
+        let listing = context.engine.files().list(input.path.unwrap_or_default(), query).await?;
+        Ok(Output {
+            found: listing.entries.into_iter().map(Item::from).collect(),
+            more: listing.cursor.is_some(),
+            cursor: listing.cursor,
+        })
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        for item in &self.found {
+            let end = if item.kind == KindWord::Folder { "/" } else { "" };
+            page.line().plain(format!("{}{end}", item.path));
+        }
+        rest(page, self.found.is_empty(), self.cursor.as_deref());
+    }
+}

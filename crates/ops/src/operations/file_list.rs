@@ -1,0 +1,183 @@
+//! `file.list`: what is in a folder, and in the folders in it.
+
+use crate::error::OpError;
+use crate::file::{Also, KindWord};
+use crate::moment::{bytes, rfc3339};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show, Style};
+use proctor_engine::files::{ListQuery, Listed};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Names in one answer, where nobody says how many.
+const USUAL: usize = 1000;
+const MOST: usize = 10_000;
+
+pub struct FileList;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// A folder below a root; the root itself if not given
+    #[arg(value_name = "PATH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// How deep to look: 1 (if not given) is the folder itself, 2 also the folders in it, 0 everything
+    #[arg(long, short = 'd', value_name = "DEPTH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<usize>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub also: Also,
+    /// At most so many names (1000 if not given)
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most: Option<usize>,
+    /// Go on from where an earlier answer ended
+    #[arg(long, value_name = "CURSOR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// In the order of names, what is in a folder right after it
+    pub entries: Vec<Item>,
+    /// The folders for file operations, if no path was given
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<RootView>,
+    /// There is more: go on with the cursor
+    pub more: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// Folders that could not be looked into
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Item {
+    pub path: String,
+    pub kind: KindWord,
+    /// Of a file, in bytes
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// RFC 3339
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified: Option<String>,
+    /// 1 for what is in the folder itself
+    pub depth: usize,
+}
+
+/// A folder for file operations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RootView {
+    pub name: String,
+    pub path: String,
+    /// Whether files in it can be changed
+    pub write: bool,
+}
+
+impl From<Listed> for Item {
+    fn from(listed: Listed) -> Item {
+        Item {
+            path: listed.path,
+            kind: listed.kind.into(),
+            size: listed.size,
+            modified: listed.modified.map(rfc3339),
+            depth: listed.depth,
+        }
+    }
+}
+
+impl Operation for FileList {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["file", "list"],
+        summary: "Show what is in a folder",
+        details: "\
+Examples:
+  proctor file list
+  proctor file list src --depth 3
+  proctor file list --hidden --no-ignore",
+        ..Meta::of("file.list", Effect::Read).needing(Role::Operator)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let files = context.engine.files();
+        let roots: Vec<RootView> = match input.path {
+            Some(_) => Vec::new(),
+            None => files.roots().all().iter().map(|root| RootView::of(root)).collect(),
+        };
+        if roots.len() > 1 {
+            return Ok(Output {
+                entries: Vec::new(),
+                roots,
+                more: false,
+                cursor: None,
+                unreadable: None,
+            });
+        }
+        let query = ListQuery {
+            depth: Some(input.depth.unwrap_or(1)).filter(|depth| *depth > 0),
+            leave_out: input.also.into(),
+            most: input.most.unwrap_or(USUAL).clamp(1, MOST),
+            cursor: input.cursor,
+            ..ListQuery::default()
+        };
+        let listing = files.list(input.path.unwrap_or_default(), query).await?;
+        Ok(Output {
+            entries: listing.entries.into_iter().map(Item::from).collect(),
+            roots,
+            more: listing.cursor.is_some(),
+            cursor: listing.cursor,
+            unreadable: Some(listing.unreadable as u64).filter(|count| *count > 0),
+        })
+    }
+}
+
+impl RootView {
+    fn of(root: &proctor_engine::files::Declared) -> RootView {
+        let path = root.path.to_string_lossy().into_owned();
+        RootView { name: root.name.clone(), path, write: root.write }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        for root in &self.roots {
+            let right = if root.write { "" } else { " (read only)" };
+            page.line().name(format!("{}:", root.name)).dim(format!(" {}{right}", root.path));
+        }
+        for item in &self.entries {
+            let name = item.path.rsplit(['/', ':']).next().unwrap_or(&item.path);
+            let line = page.line().plain("  ".repeat(item.depth - 1));
+            match item.kind {
+                KindWord::Folder => line.add(Style::Heading, format!("{name}/")),
+                KindWord::File => line.plain(name),
+                KindWord::Link => line.plain(name).dim(" (link)"),
+                KindWord::Pipe | KindWord::Socket | KindWord::Device | KindWord::Other => {
+                    line.plain(name).dim(" (no file)")
+                }
+            };
+            if let Some(size) = item.size {
+                line.dim(format!("  {}", bytes(size)));
+            }
+        }
+        rest(page, self.entries.is_empty() && self.roots.is_empty(), self.cursor.as_deref());
+        if let Some(count) = self.unreadable {
+            page.line().dim(format!("{count} folders could not be looked into"));
+        }
+    }
+}
+
+/// That there is nothing, or more.
+pub(super) fn rest(page: &mut Page, nothing: bool, cursor: Option<&str>) {
+    if nothing {
+        page.line().dim("nothing");
+    }
+    if let Some(cursor) = cursor {
+        page.line().dim(format!("more is there: go on with the cursor {cursor}"));
+    }
+}

@@ -1,0 +1,274 @@
+//! `file.read`: files, or parts of them, with what is known of each.
+
+use crate::error::OpError;
+use crate::file::Trouble;
+use crate::moment::rfc3339;
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proctor_engine::files::{Content, FileError, Part, ReadQuery};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Of all files together, where nobody says how much: as much as a page of logs.
+const USUAL_BYTES: usize = 256 << 10;
+const LARGEST_BYTES: usize = 1 << 20;
+
+/// Of each file at least, however many there are.
+const LEAST_BYTES: usize = 1 << 10;
+
+/// Files at once: what somebody reads together.
+const MOST_FILES: usize = 100;
+
+pub struct FileRead;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Files below a root: `path`, `ROOT:path` where there are several roots, or an absolute path
+    #[arg(value_name = "PATH")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// One file, instead of a list
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Begin with this line, from 1
+    #[arg(long, value_name = "LINE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// So many lines, from the first or from `from` on
+    #[arg(long, short = 'n', value_name = "COUNT", visible_alias = "head")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u64>,
+    /// The last so many lines
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["from", "lines"])]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<u64>,
+    /// Exactly the bytes, as base64; without this, what is no text is only described
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub bytes: bool,
+    /// Go on from where an earlier answer ended; for one file
+    #[arg(long, value_name = "CURSOR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// As much as this of all files together, 1 MiB at most; the rest by cursor
+    #[arg(long, value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<usize>,
+    /// In the text for reading, the number of each line in front of it
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub numbers: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// In the order in which they were asked for
+    pub files: Vec<FileView>,
+    /// Whether the text for reading has numbers of lines
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub numbers: bool,
+}
+
+/// A file, or a part of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FileView {
+    pub path: String,
+    /// Of the whole file, in bytes
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Of the whole file; pass it as `if_hash` to change just this. Not there above 256 MiB
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// RFC 3339
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified: Option<String>,
+    /// Permissions in octal
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// utf-8, utf-8-bom, utf-16le, utf-16be, unknown-8bit
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
+    /// lf, crlf, cr, mixed, none
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_endings: Option<String>,
+    /// Its last line has no end
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_final_newline: bool,
+    /// Lines of the whole file
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u64>,
+    /// It is no text
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub binary: bool,
+    /// What kind of picture it is
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media: Option<String>,
+    /// The first line of `text`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// The last line of `text`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Bytes that are no text in this encoding were replaced
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lossy: bool,
+    /// With `bytes`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// With `bytes`: where these begin
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// There is more of what was asked for: pass this to go on
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// It could not be read
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Trouble>,
+}
+
+impl Operation for FileRead {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["file", "read"],
+        summary: "Show files, or parts of them",
+        details: "\
+Examples:
+  proctor file read src/main.rs
+  proctor file read src/main.rs --from 100 --lines 50
+  proctor file read logs/app.log --tail 20
+  proctor file read a.txt docs:b.txt --json",
+        ..Meta::of("file.read", Effect::Read).needing(Role::Operator)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let Input { mut paths, path, from, lines, tail, bytes, cursor, max_bytes, numbers } = input;
+        paths.extend(path);
+        if paths.is_empty() {
+            return Err(OpError::bad_input("which file?").help("`proctor file list` shows some"));
+        }
+        if paths.len() > MOST_FILES {
+            return Err(OpError::bad_input(format!("at most {MOST_FILES} files at once")));
+        }
+        let single = paths.len() == 1;
+        if cursor.is_some() && !single {
+            return Err(OpError::bad_input("a cursor is for one file"));
+        }
+        let all = max_bytes.unwrap_or(USUAL_BYTES).clamp(LEAST_BYTES, LARGEST_BYTES);
+        let max_bytes = (all / paths.len()).max(LEAST_BYTES);
+        let query = ReadQuery { from, lines, tail, bytes, cursor, max_bytes };
+        let read = context.engine.files().read(paths.clone(), query).await?;
+        let mut files = Vec::with_capacity(paths.len());
+        for (path, read) in paths.into_iter().zip(read) {
+            files.push(match read {
+                Ok(content) => FileView::of(content),
+                Err(error) if single => return Err(error.into()),
+                Err(error) => FileView::failed(path, error),
+            });
+        }
+        Ok(Output { files, numbers })
+    }
+}
+
+impl FileView {
+    fn failed(path: String, error: FileError) -> FileView {
+        FileView { path, error: Some(error.into()), ..FileView::default() }
+    }
+
+    fn of(content: Content) -> FileView {
+        let nature = content.nature;
+        let mut view = FileView {
+            path: content.path,
+            size: Some(content.size),
+            sha256: content.sha256,
+            modified: Some(rfc3339(content.modified)),
+            mode: Some(format!("{:04o}", content.mode)),
+            binary: nature.encoding.is_none(),
+            media: content.picture.map(str::to_owned),
+            cursor: content.cursor,
+            ..FileView::default()
+        };
+        if let Some(encoding) = nature.encoding {
+            view.encoding = Some(encoding.as_str().to_owned());
+            view.line_endings = Some(nature.endings.as_str().to_owned());
+            view.no_final_newline = content.whole && content.size > 0 && !nature.final_newline;
+            view.lines = content.whole.then_some(nature.lines);
+        }
+        match content.part {
+            Part::Text { text, from, to, lossy } => {
+                (view.text, view.lossy) = (Some(text), lossy);
+                (view.from, view.to) = (Some(from), Some(to));
+            }
+            Part::Bytes { bytes, offset } => {
+                (view.base64, view.offset) = (Some(STANDARD.encode(bytes)), Some(offset));
+            }
+            Part::Unreadable => {}
+        }
+        view
+    }
+
+    /// What is not to be seen from the text itself.
+    fn described(&self) -> String {
+        let mut words = vec![crate::moment::bytes(self.size.unwrap_or(0))];
+        match (self.from, self.to, self.lines) {
+            (Some(from), Some(to), Some(lines)) if from > 1 || to < lines => {
+                words.push(format!("lines {from}-{to} of {lines}"));
+            }
+            (_, _, Some(1)) => words.push("1 line".to_owned()),
+            (_, _, Some(lines)) => words.push(format!("{lines} lines")),
+            (_, _, None) => {}
+        }
+        words.extend(self.encoding.clone().filter(|encoding| encoding != "utf-8"));
+        words.extend(self.line_endings.clone().filter(|ends| ends != "lf" && ends != "none"));
+        words.extend(self.media.clone());
+        if self.binary {
+            words.push("no text".to_owned());
+        }
+        if self.no_final_newline {
+            words.push("no newline at its end".to_owned());
+        }
+        words.join(", ")
+    }
+
+    fn show(&self, page: &mut Page, titled: bool, numbers: bool) {
+        if let Some(trouble) = &self.error {
+            page.line().name(&self.path).plain(": ").plain(&trouble.message);
+            return;
+        }
+        let described = self.described();
+        if titled || self.text.is_none() {
+            page.line().name(&self.path).dim(format!(" ({described})"));
+        }
+        if let Some(text) = &self.text {
+            let first = self.from.unwrap_or(1) as usize;
+            let width = (first + text.lines().count()).to_string().len();
+            let number = |at: usize| match numbers {
+                true => format!("{:>width$}  ", first + at),
+                false => String::new(),
+            };
+            page.content(text, number);
+        }
+        if let Some(base64) = &self.base64 {
+            page.line().plain(base64);
+        }
+        if let Some(cursor) = &self.cursor {
+            page.line().dim(format!("more is there ({described}): go on with the cursor {cursor}"));
+        }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        let titled = self.files.len() > 1;
+        for file in &self.files {
+            file.show(page, titled, self.numbers);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Files below the declared folders, through every front.
+
+mod looking;
+
+use proctor_testkit::Home;
+use std::path::Path;
+
+/// A Proctor whose only root is `app`, with these keys beside it.
+pub(crate) fn app(keys: &str) -> Home {
+    let home = Home::listening();
+    std::fs::create_dir(home.path().join("app")).unwrap();
+    home.write("proctor.yaml", &format!("supervisor:\n  roots: [app]\n{keys}  services: {{}}\n"));
+    home.ok(["up", "-d"]);
+    home
+}
+
+/// A file below `app`.
+pub(crate) fn put(home: &Home, path: &str, content: impl AsRef<[u8]>) {
+    let path = home.path().join("app").join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
+
+/// A token of this role.
+pub(crate) fn token(home: &Home, role: &str) -> String {
+    let made = home.json(["token", "create", role, "--role", role]);
+    made["secret"].as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+pub(crate) fn content(home: &Home, path: impl AsRef<Path>) -> Vec<u8> {
+    std::fs::read(home.path().join("app").join(path)).unwrap()
+}
