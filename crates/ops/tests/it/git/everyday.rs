@@ -355,7 +355,8 @@ fn a_repository_is_found_and_what_is_none_is_told() {
         for (folder, code) in [
             (scene.root.join("plain"), Code::NotFound),
             (scene.outside.clone(), Code::Forbidden),
-            (scene.root.join("nowhere"), Code::BadInput),
+            (scene.root.join("nowhere"), Code::NotFound),
+            (repo.join("deep/er/a"), Code::BadInput),
         ] {
             assert_eq!(
                 caller.refused("git.status", &folder, json!({})).await.0,

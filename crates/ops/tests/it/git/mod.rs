@@ -4,6 +4,7 @@ mod everyday;
 mod hostile;
 mod injected;
 mod merging;
+mod rooted;
 mod scene;
 mod trusted;
 mod vectors;
