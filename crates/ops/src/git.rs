@@ -6,10 +6,11 @@ use crate::operation::Context;
 use crate::show::{Page, Style};
 use proctor_core::time::Wall;
 use proctor_engine::error::EngineError;
+use proctor_engine::files::FileError;
 use proctor_engine::git::{Change, Clash, Commit, FileDiff, Name, Repository, State, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The repository that is meant.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
@@ -28,18 +29,22 @@ pub struct Where {
 impl Where {
     pub(crate) async fn open(&self, context: &Context) -> Result<Repository, OpError> {
         let engine = &context.engine;
+        let roots = engine.files().roots();
         let base = self.base_dir.as_deref().map(Path::new);
-        let found = match (&self.repo, base) {
-            (Some(repo), Some(base)) if !engine.files().roots().names_one(repo) => {
-                engine.repository(Some(base.join(repo))).await
+        let repo = self.repo.as_deref();
+        let named = repo.is_some_and(|repo| repo.starts_with('/') || roots.names_one(repo));
+        let found = match base.filter(|_| !named) {
+            Some(base) => {
+                let folder = repo.map_or_else(|| base.to_owned(), |repo| base.join(repo));
+                match engine.repository(Some(folder)).await {
+                    // Whoever stands elsewhere means the code of the services.
+                    Err(EngineError::File(FileError::Elsewhere { .. })) => {
+                        engine.repository(repo.map(PathBuf::from)).await
+                    }
+                    found => found,
+                }
             }
-            (Some(repo), _) => engine.repository(Some(repo.into())).await,
-            (None, Some(base)) => match engine.repository(Some(base.to_owned())).await {
-                // Whoever stands elsewhere means the code of the services.
-                Err(EngineError::File(_)) => engine.repository(None).await,
-                found => found,
-            },
-            (None, None) => engine.repository(None).await,
+            None => engine.repository(repo.map(PathBuf::from)).await,
         };
         Ok(found?)
     }

@@ -11,6 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 /// Lines of one answer have this many bytes at most, with who wrote them.
 const MOST: usize = 4 << 20;
 
+/// Of an author and of a first line: every run of lines has them once more, and a commit may have megabytes of each.
+const WORDS: usize = 200;
+
 #[derive(Debug, Clone, Default)]
 pub struct BlameQuery {
     pub path: String,
@@ -65,7 +68,7 @@ impl Repository {
 }
 
 /// Lines from `first` on, at most `count` of them. `cut`: the output itself goes on.
-pub(crate) fn parse(bytes: &[u8], first: u64, count: u64, cut: bool) -> Blame {
+pub fn parse(bytes: &[u8], first: u64, count: u64, cut: bool) -> Blame {
     let mut known: HashMap<String, Blamed> = HashMap::new();
     let mut blame = Blame::default();
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
@@ -112,11 +115,15 @@ fn describe(about: &mut Blamed, line: &[u8]) {
     let Some(at) = line.iter().position(|byte| *byte == b' ') else { return };
     let (key, value) = (&line[..at], &line[at + 1..]);
     match key {
-        b"author" => about.author = text(value),
+        b"author" => about.author = brief(value),
         b"author-time" => about.authored = number(value).unwrap_or(0),
-        b"summary" => about.summary = text(value),
+        b"summary" => about.summary = brief(value),
         _ => {}
     }
+}
+
+fn brief(value: &[u8]) -> String {
+    proctor_core::text::beginning(&text(value), WORDS).into_owned()
 }
 
 #[cfg(test)]
@@ -154,6 +161,18 @@ mod tests {
             ]
         );
         assert_eq!(blame.next, None);
+    }
+
+    #[test]
+    fn a_commit_with_a_long_line_is_not_copied_for_every_line() {
+        let mut text = format!("{A} 1 1 1\nsummary {}\n\tx\n", "s".repeat(1 << 20));
+        for line in 2..=2000 {
+            let hash = if line % 2 == 0 { B } else { A };
+            text.push_str(&format!("{hash} 1 {line} 1\n\tx\n"));
+        }
+        let blame = parse(text.as_bytes(), 1, 5000, false);
+        assert_eq!(blame.runs.len(), 2000);
+        assert_eq!(blame.runs[2].summary, format!("{}…", "s".repeat(WORDS)));
     }
 
     #[test]

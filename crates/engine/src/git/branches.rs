@@ -111,7 +111,7 @@ impl Repository {
     }
 }
 
-pub(crate) fn branches(bytes: &[u8]) -> Vec<Branch> {
+pub fn branches(bytes: &[u8]) -> Vec<Branch> {
     let branch = |[name, hash, upstream, track, date, worktree, head, subject]: [&[u8]; 8]| {
         // What ends a record stands before the next one.
         let name = name.strip_prefix(b"\n").unwrap_or(name);
@@ -142,7 +142,7 @@ fn ahead_behind(track: &str) -> Option<(u64, u64)> {
     Some((count("ahead"), count("behind")))
 }
 
-pub(crate) fn worktrees(bytes: &[u8]) -> Vec<Worktree> {
+pub fn worktrees(bytes: &[u8]) -> Vec<Worktree> {
     let mut all: Vec<Worktree> = Vec::new();
     for record in records(bytes) {
         let at = record.iter().position(|byte| *byte == b' ').unwrap_or(record.len());

@@ -192,7 +192,7 @@ impl Repository {
 }
 
 /// The sides of each file, in the order of their names.
-pub(crate) fn sides(bytes: &[u8]) -> Vec<Sides> {
+pub fn sides(bytes: &[u8]) -> Vec<Sides> {
     let mut files: BTreeMap<Name, Sides> = BTreeMap::new();
     for (mode, blob, stage, path) in records(bytes).filter_map(staged) {
         let file = files.entry(path.clone()).or_default();

@@ -7,6 +7,7 @@ use super::fields::{self, Name, number};
 use super::given::literal;
 use super::status::Change;
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 
 /// Further into one difference nobody goes by pages.
 const FARTHEST: usize = 64 << 20;
@@ -147,13 +148,20 @@ fn seal(bytes: &[u8]) -> String {
 }
 
 /// The files with their counts, and the text behind them.
-pub(crate) fn split(bytes: &[u8]) -> (Vec<FileDiff>, &[u8]) {
+pub fn split(bytes: &[u8]) -> (Vec<FileDiff>, &[u8]) {
     let mut files: Vec<FileDiff> = Vec::new();
+    let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
     let mut rest = bytes;
     while let Some(record) = next(&mut rest) {
         let understood = match record.first() {
-            Some(b':') => raw(record, &mut rest).map(|file| files.push(file)),
-            Some(_) => counted(record, &mut rest, &mut files),
+            Some(b':') => raw(record, &mut rest).map(|(path, file)| {
+                places.entry(path).or_default().push(files.len());
+                files.push(file);
+            }),
+            Some(_) => counted(record, &mut rest).map(|(path, lines)| {
+                // Of a file with conflicts there may be several; the last is what differs from ours.
+                places.get(path).into_iter().flatten().for_each(|at| files[*at].lines = lines);
+            }),
             // Between the counts and the text stands an empty one.
             None => return (files, rest),
         };
@@ -173,7 +181,7 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 /// `:100644 100644 0123456 abcdef0 R100`, then the path, or both paths.
-fn raw(record: &[u8], rest: &mut &[u8]) -> Option<FileDiff> {
+fn raw<'a>(record: &[u8], rest: &mut &'a [u8]) -> Option<(&'a [u8], FileDiff)> {
     let status = record.split(|byte| *byte == b' ').nth(4)?;
     let change = Change::of(*status.first()?)?;
     let first = next(rest)?;
@@ -185,11 +193,12 @@ fn raw(record: &[u8], rest: &mut &[u8]) -> Option<FileDiff> {
         | Change::TypeChanged
         | Change::Unmerged => (first, None),
     };
-    Some(FileDiff { path: path.into(), from: from.map(Name::from), change, lines: None })
+    let from = from.map(Name::from);
+    Some((path, FileDiff { path: path.into(), from, change, lines: None }))
 }
 
 /// `3\t1\tpath`, or of a rename `3\t1\t` and then both paths; `-` for what is no text.
-fn counted(record: &[u8], rest: &mut &[u8], files: &mut [FileDiff]) -> Option<()> {
+fn counted<'a>(record: &'a [u8], rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<(u64, u64)>)> {
     let mut parts = record.splitn(3, |byte| *byte == b'\t');
     let (added, deleted, path) = (parts.next()?, parts.next()?, parts.next()?);
     let path = match path {
@@ -199,12 +208,7 @@ fn counted(record: &[u8], rest: &mut &[u8], files: &mut [FileDiff]) -> Option<()
         }
         path => path,
     };
-    let lines = Option::zip(number(added), number(deleted));
-    // Of a file with conflicts there may be several; the last is what differs from ours.
-    for file in files.iter_mut().filter(|file| file.path.0 == path) {
-        file.lines = lines;
-    }
-    Some(())
+    Some((path, Option::zip(number(added), number(deleted))))
 }
 
 /// Lines added and deleted in all files.

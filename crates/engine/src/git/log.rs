@@ -124,7 +124,7 @@ fn place(cursor: &str) -> Result<(String, usize), GitError> {
 }
 
 /// The commits of an output; half a commit is none.
-pub(crate) fn commits(bytes: &[u8]) -> Vec<Commit> {
+pub fn commits(bytes: &[u8]) -> Vec<Commit> {
     records(bytes).filter_map(commit).collect()
 }
 

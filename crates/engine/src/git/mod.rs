@@ -44,6 +44,20 @@ pub use status::{Change, Clash, Entry, Status, StatusQuery, What};
 pub use tags::{Tag, TagRequest};
 pub use tree::{AtRevision, Restore};
 
+/// What is made of git's answers, for whoever tries other bytes on it.
+#[doc(hidden)]
+pub mod answers {
+    pub use super::blame::parse as blame;
+    pub use super::branches::{branches, worktrees};
+    pub use super::conflicts::sides;
+    pub use super::diff::split as diff;
+    pub use super::log::commits;
+    pub use super::stash::stashes;
+    pub use super::status::parse as status;
+    pub use super::tags::tags;
+    pub use super::tree::object;
+}
+
 use crate::command::Commands;
 use crate::error::EngineError;
 use crate::files::Files;

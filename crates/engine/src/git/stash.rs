@@ -116,7 +116,7 @@ impl Repository {
     }
 }
 
-pub(crate) fn stashes(bytes: &[u8]) -> Vec<Stash> {
+pub fn stashes(bytes: &[u8]) -> Vec<Stash> {
     let stash = |(at, record): (usize, &[u8])| {
         let mut lines = record.splitn(3, |byte| *byte == b'\n');
         Some(Stash {

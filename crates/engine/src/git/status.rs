@@ -106,7 +106,7 @@ impl Repository {
 }
 
 /// `None` where git said something that it does not say.
-pub(crate) fn parse(bytes: &[u8]) -> Option<Status> {
+pub fn parse(bytes: &[u8]) -> Option<Status> {
     let mut status = Status::default();
     let mut records = records(bytes);
     while let Some(record) = records.next() {
@@ -120,8 +120,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Status> {
                 None => break,
             },
             b"u " => status.entries.push(conflict(rest)?),
-            b"? " => status.entries.push(plain(rest, What::Untracked)),
-            b"! " => status.entries.push(plain(rest, What::Ignored)),
+            b"? " if !rest.is_empty() => status.entries.push(plain(rest, What::Untracked)),
+            b"! " if !rest.is_empty() => status.entries.push(plain(rest, What::Ignored)),
             _ => return None,
         }
     }
@@ -280,9 +280,14 @@ mod tests {
 
     #[test]
     fn what_git_never_says_is_not_guessed_at() {
-        for bad in
-            ["9 x\0", "1 .M\0", "1 .Q N... 1 2 3 4 5 x\0", "u XX N... 1 2 3 4 5 6 7 x\0", "x\0"]
-        {
+        for bad in [
+            "9 x\0",
+            "? \0",
+            "1 .M\0",
+            "1 .Q N... 1 2 3 4 5 x\0",
+            "u XX N... 1 2 3 4 5 6 7 x\0",
+            "x\0",
+        ] {
             assert_eq!(parse(bad.as_bytes()), None, "{bad}");
         }
     }

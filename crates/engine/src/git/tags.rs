@@ -73,7 +73,7 @@ impl Repository {
     }
 }
 
-pub(crate) fn tags(bytes: &[u8]) -> Vec<Tag> {
+pub fn tags(bytes: &[u8]) -> Vec<Tag> {
     let tag = |[name, hash, behind, date, subject]: [&[u8]; 5]| {
         let name = name.strip_prefix(b"\n").unwrap_or(name);
         Some(Tag {

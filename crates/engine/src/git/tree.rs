@@ -150,7 +150,8 @@ impl Repository {
 /// `hash kind size` and a line end before the content.
 const HEADER: usize = 256;
 
-fn object(bytes: &[u8]) -> Option<(String, u64, &[u8])> {
+/// The kind of an object, its size, and what is there of its content.
+pub fn object(bytes: &[u8]) -> Option<(String, u64, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let mut words = bytes[..end].split(|byte| *byte == b' ');
     let _hash = words.next()?;

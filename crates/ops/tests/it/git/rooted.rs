@@ -24,6 +24,10 @@ fn a_read_only_root_is_looked_at_and_nothing_in_it_is_changed() {
             assert_eq!(root(elsewhere).await, json!(docs), "{named}");
         }
         assert_eq!(root(json!({ "base_dir": docs.join("sub"), "repo": ".." })).await, json!(docs));
+        // Whoever stands elsewhere means what is below the roots.
+        let away = json!({ "base_dir": scene.outside, "repo": "code:." });
+        assert_eq!(root(away).await, json!(app));
+        assert_eq!(root(json!({ "base_dir": scene.outside })).await, json!(app));
         for (name, input) in [
             ("git.add", json!({ "all": true })),
             ("git.commit", json!({ "message": "m", "all": true })),
