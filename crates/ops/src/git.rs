@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Where {
-    /// A folder in the repository (ROOT:path, or a path); if not given, that of the caller or the first root
+    /// A folder in the repository, if it is another one
     #[arg(long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,

@@ -50,7 +50,7 @@ pub struct Input {
     #[arg(long, short = 'n', value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// Go on from where an earlier answer ended: its `cursor`
+    /// Go on where an earlier answer ended: its `cursor`
     #[arg(long, value_name = "CURSOR", conflicts_with = "rev")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,

@@ -32,7 +32,7 @@ pub struct Input {
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
-    /// Go on with the changes from where an earlier answer ended: its `cursor`
+    /// Go on where an earlier answer ended: its `cursor`
     #[arg(long, value_name = "CURSOR", conflicts_with = "path")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,

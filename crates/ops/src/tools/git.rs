@@ -8,7 +8,8 @@ pub(super) const STATUS: Tool = Tool::new(
     Toolset::Git,
     "Status of a repository",
     "What is different in the work tree: branch, staged and unstaged changes, new files, conflicts, a merge or rebase under way.",
-);
+)
+.hiding(&["limit"]);
 
 pub(super) const DIFF: Tool = Tool::new(
         "git.diff",
@@ -18,6 +19,7 @@ pub(super) const DIFF: Tool = Tool::new(
         "What is changed, as a unified diff: not yet staged, 'staged', since a revision, or between two.",
     )
     .usually(r#"{"max_bytes":24000}"#)
+    .hiding(&["max_bytes"])
     .speaking(&["diff"]);
 
 pub(super) const LOG: Tool = Tool::new(
@@ -37,7 +39,8 @@ pub(super) const SHOW: Tool = Tool::new(
     "A commit with its changes; with 'path', a file as it was then.",
 )
 .usually(r#"{"max_bytes":24000}"#)
-.speaking(&["diff", "file"]);
+.hiding(&["max_bytes"])
+.speaking(&["commit", "diff", "file"]);
 
 pub(super) const BLAME: Tool = Tool::new(
     "git.blame",
@@ -81,10 +84,12 @@ pub(super) const BRANCH: Tool = Tool::new(
     Toolset::Git,
     "Branches",
     "List branches and work trees, create a branch, switch to one.",
-);
+)
+.hiding(&["limit"]);
 
 pub(super) const TAG: Tool =
     Tool::new("git.tag", "git_tag", Toolset::Git, "Tags", "List, create or delete tags.")
+        .hiding(&["limit"])
         .destroys();
 
 pub(super) const STASH: Tool = Tool::new(
