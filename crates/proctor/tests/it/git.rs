@@ -70,9 +70,9 @@ fn an_assistant_settles_a_conflict_file_by_file() {
     assistant.ok("git_branch", json!({ "action": "switch", "name": "main" }));
     put(&home, "main.rs", "ours\n");
     assistant.ok("git_commit", json!({ "message": "Ours", "all": true }));
-    let merge =
-        Command::new("git").args(["merge", "-q", "topic"]).current_dir(home.path().join("app"));
-    assert!(!{ merge }.output().unwrap().status.success());
+    let mut merge = Command::new("git");
+    merge.args(["merge", "--quiet", "topic"]).current_dir(home.path().join("app"));
+    assert!(!merge.output().unwrap().status.success());
     let status = assistant.ok("git_status", json!({}));
     assert_eq!(status.facts["state"]["kind"], "merge");
     assert_eq!(status.facts["entries"][0]["conflict"], "both_modified");
