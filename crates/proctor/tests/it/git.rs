@@ -1,5 +1,6 @@
 //! Version control of the code behind the services: as a person, as an assistant, as a client of HTTP.
 
+use crate::control::admin;
 use crate::files::{app, content, put, token};
 use proctor_testkit::{Conversation, Home, Http};
 use serde_json::json;
@@ -48,7 +49,10 @@ fn a_person_sees_a_change_commits_it_and_takes_another_back() {
     assert_eq!(home.json(["git", "commit", "-m", "Again"])["committed"], false);
     let log = home.json(["git", "log", "--grep", "run", "main.rs"]);
     assert_eq!(log["commits"][0]["subject"], "Run it");
-    assert_eq!(home.json(["git", "show", "HEAD~1", "main.rs"])["file"]["text"], "fn main() {}\n");
+    assert_eq!(
+        home.json(["git", "show", "HEAD~1", "--path", "main.rs"])["file"]["text"],
+        "fn main() {}\n"
+    );
     assert_eq!(home.json(["git", "blame", "main.rs"])["runs"][0]["summary"], "Run it");
     put(&home, "main.rs", "broken");
     home.ok(["git", "restore", "main.rs"]);
@@ -100,7 +104,8 @@ fn over_http_a_role_says_what_is_looked_at_and_what_is_changed() {
     let home = repository("");
     put(&home, "main.rs", "changed\n");
     let at = |role: &str| Http::at(home.port("http")).token(&token(&home, role));
-    let (viewer, operator, admin) = (at("viewer"), at("operator"), at("admin"));
+    let (viewer, operator) = (at("viewer"), at("operator"));
+    let admin = Http::at(home.port("http")).token(&admin(&home));
     let (nothing, commit) = (json!({}), json!({ "message": "Over HTTP", "paths": ["main.rs"] }));
     assert_eq!(Http::at(home.port("http")).get("/api/v1/git/status").status, 401);
     assert_eq!(viewer.get("/api/v1/git/status").status, 403);
