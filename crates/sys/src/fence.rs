@@ -1,11 +1,12 @@
 //! A fence around a program (Landlock): what it may write, what it may execute, and whether it may connect to anything. All
 //! that it starts is inside, too. The kernel holds it, whatever names and links say by then.
 //!
-//! A second wall: where the kernel has none, whoever asks for one does without. Reading is not restricted.
+//! A second wall: where the kernel has none, whoever asks for one does without. A program may read everything; a thread that
+//! works on files ([`Fence::of_folders`]) reads nothing but what it was given.
 
 use rustix::fs::{FileType, Mode, OFlags};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
+const READ: u64 = 0b11 << 2;
 /// Removing and making of every kind.
 const REMOVE_AND_MAKE: u64 = 0b1_1111_1111 << 4;
 /// From one folder into another.
@@ -77,12 +79,45 @@ impl Fence {
         Ok(Some(fence))
     }
 
+    /// For threads: these folders are read, those also written, and no other file is opened. `None` where the kernel has no
+    /// such thing.
+    pub fn of_folders(
+        readable: &[BorrowedFd<'_>],
+        writable: &[BorrowedFd<'_>],
+    ) -> io::Result<Option<Fence>> {
+        let version = version();
+        if version < OLDEST {
+            return Ok(None);
+        }
+        let truncate = if version >= HAS_TRUNCATE { TRUNCATE } else { 0 };
+        let write = WRITE_FILE | REMOVE_AND_MAKE | REFER | truncate;
+        let network = if version >= HAS_NETWORK { CONNECT } else { 0 };
+        let handled = Handled { files: READ | write | EXECUTE, network };
+        let fence = Fence { rules: Arc::new(create(&handled)?) };
+        for folder in readable {
+            fence.permit(*folder, READ)?;
+        }
+        for folder in writable {
+            fence.permit(*folder, READ | write)?;
+        }
+        Ok(Some(fence))
+    }
+
+    /// The thread that calls this is inside from now on, and all that it starts. There is no way back.
+    pub fn enter(&self) -> io::Result<()> {
+        restrict(self.rules.as_fd())
+    }
+
     /// Below a folder, or of a single file.
     fn allow(&self, path: &Path, access: u64) -> io::Result<()> {
         let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
         let of_a_file = EXECUTE | WRITE_FILE | TRUNCATE;
         let allowed = if kind == FileType::Directory { access } else { access & of_a_file };
+        self.permit(opened.as_fd(), allowed)
+    }
+
+    fn permit(&self, opened: BorrowedFd<'_>, allowed: u64) -> io::Result<()> {
         let rule = Beneath { allowed, parent: opened.as_raw_fd() };
         // SAFETY: the rule outlives the call, and the kernel only reads it.
         let done = unsafe {
@@ -100,19 +135,21 @@ impl Fence {
     /// Put it around a program that is about to be started.
     pub fn around(&self, command: &mut Command) {
         let rules = Arc::clone(&self.rules);
-        let prepare = move || {
-            // SAFETY: numbers only.
-            if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // SAFETY: two numbers, one of them a descriptor that this closure keeps open.
-            let done =
-                unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
-            if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-        };
+        let prepare = move || restrict(rules.as_fd());
         // SAFETY: between fork and exec it makes two system calls and allocates nothing.
         unsafe { command.pre_exec(prepare) };
     }
+}
+
+/// Two system calls and nothing else: it is also called between fork and exec.
+fn restrict(rules: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: numbers only.
+    if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: two numbers, one of them a descriptor that is open.
+    let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Of what the kernel has; 0 for nothing.
@@ -225,5 +262,34 @@ mod tests {
         let Ok(free) = connect(false) else { return };
         assert!(free, "without a fence it connects");
         assert!(!connect(true).unwrap(), "it connected from inside");
+    }
+
+    #[test]
+    fn a_thread_reaches_its_folders_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["read", "write", "other"] {
+            std::fs::create_dir(path(name)).unwrap();
+            std::fs::write(path(name).join("file"), name).unwrap();
+        }
+        let open = |name: &str| std::fs::File::open(path(name)).unwrap();
+        let (read, write) = (open("read"), open("write"));
+        let Some(fence) = Fence::of_folders(&[read.as_fd()], &[write.as_fd()]).unwrap() else {
+            return;
+        };
+        let told = std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                fence.enter().unwrap();
+                let reads =
+                    ["read", "write", "other"].map(|name| std::fs::read(path(name).join("file")));
+                let writes = ["read", "write", "other"]
+                    .map(|name| std::fs::write(path(name).join("new"), "new"));
+                let lists = std::fs::read_dir(path("other")).is_ok();
+                (reads.map(|it| it.is_ok()), writes.map(|it| it.is_ok()), lists)
+            });
+            inside.join().unwrap()
+        });
+        assert_eq!(told, ([true, true, false], [false, true, false], false));
+        assert!(std::fs::read(path("other/file")).is_ok(), "others are not inside");
     }
 }
