@@ -1,7 +1,7 @@
 //! Version control of the code behind the services: as a person, as an assistant, as a client of HTTP.
 
 use crate::control::admin;
-use crate::files::{app, content, put, token};
+use crate::files::{app, put, token};
 use proctor_testkit::{Conversation, Home, Http};
 use serde_json::json;
 use std::process::Command;
@@ -18,6 +18,11 @@ fn git(home: &Home, words: &[&str]) -> String {
         .unwrap();
     assert!(output.status.success(), "git {words:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+#[track_caller]
+fn content(home: &Home, path: &str) -> Vec<u8> {
+    std::fs::read(home.path().join("app").join(path)).unwrap()
 }
 
 /// A Proctor whose root is a repository with one commit.
@@ -53,7 +58,7 @@ fn a_person_sees_a_change_commits_it_and_takes_another_back() {
         home.json(["git", "show", "HEAD~1", "--path", "main.rs"])["file"]["text"],
         "fn main() {}\n"
     );
-    assert_eq!(home.json(["git", "blame", "main.rs"])["runs"][0]["summary"], "Run it");
+    assert_eq!(home.json(["git", "blame", "main.rs"])["runs"][0]["subject"], "Run it");
     put(&home, "main.rs", "broken");
     home.ok(["git", "restore", "main.rs"]);
     assert_eq!(content(&home, "main.rs"), b"fn main() {\n\trun();\n}\n");
