@@ -129,8 +129,8 @@ pub(crate) fn seeds_status() -> Vec<Vec<u8>> {
 
 pub(crate) fn seeds_diff() -> Vec<Vec<u8>> {
     [
-        ":100644 100644 1 2 M\0a\03\t1\ta\0\0diff --git a/a b/a\n",
-        ":100644 100644 1 2 R090\0old\0new\00\t2\t\0old\0new\0\0diff --git\n",
+        ":100644 100644 1 2 M\0a\x003\t1\ta\0\0diff --git a/a b/a\n",
+        ":100644 100644 1 2 R090\0old\0new\x000\t2\t\0old\0new\0\0diff --git\n",
         ":100644 100644 1 2 U\0a\0:100644 100644 1 2 M\0a\0-\t-\ta\0\0",
     ]
     .map(|text| text.as_bytes().to_vec())
@@ -157,11 +157,13 @@ pub(crate) fn seeds_blame() -> Vec<Vec<u8>> {
 
 pub(crate) fn seeds_lists() -> Vec<Vec<u8>> {
     [
-        format!("\u{0}refs/heads/main\0{A}\0o/main\0ahead 2, behind 1\0100\0/srv/a\0*\0Fix it\0\n"),
-        format!("\u{1}refs/tags/v1\0{A}\0\05\0subject\0\n"),
+        format!(
+            "\u{0}refs/heads/main\0{A}\0o/main\0ahead 2, behind 1\x00100\0/srv/a\0*\0Fix it\0\n"
+        ),
+        format!("\u{1}refs/tags/v1\0{A}\0\x005\0subject\0\n"),
         format!("\u{2}{A}\n5\nWIP on main: x\0"),
         format!("\u{3}worktree /a\0HEAD {A}\0branch refs/heads/main\0\0"),
-        format!("\u{4}100644 {A} 1\tx\0100755 {A} 2\tx\0"),
+        format!("\u{4}100644 {A} 1\tx\x00100755 {A} 2\tx\0"),
         format!("\u{5}{A} blob 3\nabc"),
     ]
     .map(String::into_bytes)

@@ -89,10 +89,7 @@ impl Repository {
         let said = self.run(call.args(["--no-recurse-submodules", name])).await?;
         let lost = ["would be overwritten", "is already used by", "cannot switch branch while"];
         if said.code != 0 && lost.iter().any(|text| said.err.contains(text)) {
-            return match said.failed() {
-                GitError::Failed { said, .. } => Err(GitError::Conflict(said)),
-                other => Err(other),
-            };
+            return Err(said.failed().in_the_way());
         }
         said.good()?;
         Ok(hash)
@@ -175,8 +172,8 @@ mod tests {
     #[test]
     fn branches_are_read_from_their_fields() {
         let text = format!(
-            "refs/heads/main\0{A}\0o/main\0ahead 2, behind 1\0100\0/srv/a\nb\0*\0Fix it\0\n\
-             refs/heads/x/y\0{A}\0\0\05\0\0 \0\0\nrefs/heads/z\0{A}\0o/z\0gone\05\0\0 \0s\0\nrefs/heads/cut\0"
+            "refs/heads/main\0{A}\0o/main\0ahead 2, behind 1\x00100\0/srv/a\nb\0*\0Fix it\0\n\
+             refs/heads/x/y\0{A}\0\0\x005\0\0 \0\0\nrefs/heads/z\0{A}\0o/z\0gone\x005\0\0 \0s\0\nrefs/heads/cut\0"
         );
         let found = branches(text.as_bytes());
         let names: Vec<&str> = found.iter().map(|branch| branch.name.as_str()).collect();

@@ -216,7 +216,7 @@ mod tests {
     fn the_sides_of_a_file_are_its_stages() {
         let (a, b) = ("a".repeat(40), "b".repeat(40));
         let text = format!(
-            "100644 {a} 1\tx y\0100755 {b} 2\tx y\0100644 {a} 3\t\"q\n\0nonsense\0100644 {a} 2\tcut"
+            "100644 {a} 1\tx y\x00100755 {b} 2\tx y\x00100644 {a} 3\t\"q\n\0nonsense\x00100644 {a} 2\tcut"
         );
         let side = |mode: &str, blob: &str| Some(Side { mode: mode.into(), blob: blob.into() });
         let quoted =

@@ -58,9 +58,11 @@ pub struct FileDiff {
     pub path: Name,
     pub from: Option<Name>,
     pub change: Change,
-    /// Lines added and deleted; `None` of what is no text.
-    pub lines: Option<(u64, u64)>,
+    pub lines: Lines,
 }
+
+/// Lines added and deleted; `None` of what is no text.
+type Lines = Option<(u64, u64)>;
 
 impl Repository {
     pub async fn diff(&self, query: &DiffQuery) -> Result<Diff, GitError> {
@@ -198,7 +200,7 @@ fn raw<'a>(record: &[u8], rest: &mut &'a [u8]) -> Option<(&'a [u8], FileDiff)> {
 }
 
 /// `3\t1\tpath`, or of a rename `3\t1\t` and then both paths; `-` for what is no text.
-fn counted<'a>(record: &'a [u8], rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<(u64, u64)>)> {
+fn counted<'a>(record: &'a [u8], rest: &mut &'a [u8]) -> Option<(&'a [u8], Lines)> {
     let mut parts = record.splitn(3, |byte| *byte == b'\t');
     let (added, deleted, path) = (parts.next()?, parts.next()?, parts.next()?);
     let path = match path {
@@ -250,7 +252,7 @@ mod tests {
     #[test]
     fn files_counts_and_text_come_apart() {
         let output = b":100644 100644 1 2 M\0a b\0:100644 100644 1 2 R090\0old\0new\n\0:000000 160000 0 2 A\0sub\0\
-            :100644 100644 1 2 M\0bin\03\t1\ta b\00\t2\t\0old\0new\n\01\t0\tsub\0-\t-\tbin\0\0diff --git\n\0not a field\n";
+            :100644 100644 1 2 M\0bin\x003\t1\ta b\x000\t2\t\0old\0new\n\x001\t0\tsub\0-\t-\tbin\0\0diff --git\n\0not a field\n";
         let (files, text) = split(output);
         assert_eq!(
             files,

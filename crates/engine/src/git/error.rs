@@ -41,6 +41,11 @@ impl GitError {
     pub(super) fn bad(field: &'static str, why: impl Into<String>) -> GitError {
         GitError::Bad { field, why: why.into() }
     }
+
+    /// What git could not do for what it met there: somebody has to decide.
+    pub(super) fn in_the_way(self) -> GitError {
+        if let GitError::Failed { said, .. } = self { GitError::Conflict(said) } else { self }
+    }
 }
 
 fn seconds(limit: &Duration) -> String {

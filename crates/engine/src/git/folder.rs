@@ -45,7 +45,10 @@ fn without_detours(path: &Path) -> String {
         match part {
             Component::ParentDir if plain.file_name().is_some() => drop(plain.pop()),
             Component::CurDir => {}
-            part => plain.push(part),
+            Component::ParentDir
+            | Component::Normal(_)
+            | Component::RootDir
+            | Component::Prefix(_) => plain.push(part),
         }
     }
     plain.to_string_lossy().into_owned()

@@ -22,10 +22,12 @@ pub(super) struct Look(Vec<Option<[i64; 5]>>);
 
 pub(super) type Key = (PathBuf, bool);
 
+type Known = (Look, Arc<[u8]>);
+
 #[derive(Default)]
 pub(super) struct Names {
     /// By the folder of git, and whether the owner trusts it: more files count then.
-    known: Mutex<HashMap<Key, (Look, Arc<[u8]>)>>,
+    known: Mutex<HashMap<Key, Known>>,
 }
 
 impl Look {
@@ -90,7 +92,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, gone) = (folder.path().join("config"), folder.path().join("gone"));
         fs::write(&file, "x").unwrap();
-        assert_eq!(Look::at(&[file.clone()]), None, "it was changed just now");
+        assert_eq!(Look::at(std::slice::from_ref(&file)), None, "it was changed just now");
         let files = [PathBuf::from("/etc/passwd"), gone.clone()];
         let look = Look::at(&files).unwrap();
         assert_eq!(Look::at(&files), Some(look.clone()));

@@ -95,7 +95,7 @@ mod tests {
     fn tags_are_read_from_their_fields() {
         let (a, b) = ("a".repeat(40), "b".repeat(64));
         let text =
-            format!("refs/tags/v1\0{a}\0\05\0subject\0\nrefs/tags/v/2\0{a}\0{b}\0-6\0\0\ncut");
+            format!("refs/tags/v1\0{a}\0\x005\0subject\0\nrefs/tags/v/2\0{a}\0{b}\0-6\0\0\ncut");
         let tag = |name: &str, hash: &str, annotated, created, subject: &str| Tag {
             name: name.into(),
             hash: hash.into(),
