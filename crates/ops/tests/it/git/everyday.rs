@@ -264,7 +264,7 @@ fn files_are_brought_back() {
 }
 
 #[test]
-fn branches_tags_and_stashes_are_listed_made_and_gone() {
+fn branches_are_listed_made_and_checked_out() {
     let scene = Scene::new();
     let repo = scene.repository("app", &[("a", "1\n")]);
     scene.git(&repo, &["worktree", "add", "-q", "-b", "side", "../side"]);
@@ -294,7 +294,15 @@ fn branches_tags_and_stashes_are_listed_made_and_gone() {
             caller.refused("git.branch", &repo, json!({ "action": "create" })).await.0,
             Code::BadInput
         );
+    });
+}
 
+#[test]
+fn changes_are_put_aside_and_brought_back() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("a", "1\n")]);
+    scene.daemon("", json!({}), async |caller| {
+        put(&repo, "a", "2\n");
         put(&repo, "new", "n\n");
         let pushed = json!({ "action": "push", "message": "half done", "untracked": true });
         let pushed = caller.ok("git.stash", &repo, pushed).await;
@@ -318,7 +326,15 @@ fn branches_tags_and_stashes_are_listed_made_and_gone() {
             caller.refused("git.stash", &repo, json!({ "action": "drop" })).await.0,
             Code::NotFound
         );
+    });
+}
 
+#[test]
+fn tags_are_listed_made_and_gone() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("a", "1\n")]);
+    scene.git(&repo, &["commit", "-q", "--allow-empty", "-m", "second"]);
+    scene.daemon("", json!({}), async |caller| {
         caller
             .ok("git.tag", &repo, json!({ "action": "create", "name": "v1", "rev": "HEAD~1" }))
             .await;
