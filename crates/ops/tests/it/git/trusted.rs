@@ -14,9 +14,10 @@ fn hook(repo: &Path, name: &str, text: &str) {
 
 async fn until(what: &str, mut reached: impl FnMut() -> bool) {
     let begun = Instant::now();
+    let mut looks = tokio::time::interval(Duration::from_millis(10));
     while !reached() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        looks.tick().await;
     }
 }
 
