@@ -149,9 +149,9 @@ fn repositories_are_trusted_by_their_folder_and_protocols_by_their_name() {
     assert_eq!(
         refused("git: { trusted: [~/x], protocols: [ext] }"),
         [
-            "proctor.yaml:2:10: supervisor.git.trusted: '~' is not expanded, found '~/x'; write ${HOME}/…, or a path \
+            "proctor.yaml:2:19: supervisor.git.trusted: '~' is not expanded, found '~/x'; write ${HOME}/…, or a path \
              from '/'",
-            "proctor.yaml:2:26: supervisor.git.protocols: found 'ext', expected https, http, ssh, git or file",
+            "proctor.yaml:2:37: supervisor.git.protocols: found 'ext', expected https, http, ssh, git or file",
         ]
     );
 }
