@@ -13,7 +13,7 @@ pub struct GitDiff;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only below these, from the top of the repository
+    /// Only below these
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,

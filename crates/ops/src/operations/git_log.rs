@@ -18,7 +18,7 @@ pub struct GitLog;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only commits that changed these, from the top of the repository
+    /// Only commits that changed these
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,

@@ -32,7 +32,7 @@ pub struct Input {
     /// What is to be done
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
-    /// Push: only what is different below these, from the top of the repository
+    /// Push: only what is below these
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,

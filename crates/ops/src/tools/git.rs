@@ -7,7 +7,7 @@ pub(super) const STATUS: Tool = Tool::new(
     "git_status",
     Toolset::Git,
     "Status of a repository",
-    "What is different in the work tree: branch, staged and unstaged changes, new files, conflicts, a merge or rebase under way.",
+    "The work tree: branch, staged and unstaged changes, new files, conflicts, a merge or rebase under way.",
 )
 .hiding(&["limit"]);
 
@@ -65,7 +65,7 @@ pub(super) const COMMIT: Tool = Tool::new(
     "git_commit",
     Toolset::Git,
     "Commit",
-    "Commit what is staged, only some 'paths', or 'all' known files. 'committed': false means that there was nothing to commit.",
+    "Commit what is staged, some 'paths', or 'all' known files. 'committed': false: there was nothing to commit.",
 );
 
 pub(super) const RESTORE: Tool = Tool::new(

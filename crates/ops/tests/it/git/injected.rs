@@ -86,9 +86,11 @@ async fn attack(
     let request: Value = serde_json::from_str(request).unwrap();
     let mut asked = 0;
     for (field, several) in fields(name) {
-        // Which repository is meant is found out in the same way by all of them: here by turns.
+        // Which repository is meant is found out in the same way by all of them, and another request of one operation asks
+        // much the same: here by turns.
         let shared = matches!(&*field, "repo" | "base_dir");
-        let now = |text: &usize| !shared || (text + at).is_multiple_of(REQUESTS.len() / 5);
+        let again = REQUESTS[..at].iter().any(|(before, _)| *before == name);
+        let now = |text: &usize| !(shared || again) || (text + at).is_multiple_of(3);
         for text in (0..HOSTILE.len()).filter(now).map(|text| HOSTILE[text]) {
             let text = text.replace("OUT", &out).replace("AWAY", &away);
             let mut input = request.clone();
