@@ -8,6 +8,7 @@ mod clients;
 mod config;
 mod control;
 mod files;
+mod git;
 mod logs;
 mod messages;
 pub mod mutation;
@@ -52,6 +53,11 @@ pub static DECODERS: &[Decoder] = &[
     Decoder { name: "views", check: views::check, seeds: views::seeds },
     Decoder { name: "outputs", check: views::output, seeds: views::seeds_output },
     Decoder { name: "proc_stat", check: proc::check, seeds: proc::seeds },
+    Decoder { name: "git_status", check: git::status, seeds: git::seeds_status },
+    Decoder { name: "git_diff", check: git::diff, seeds: git::seeds_diff },
+    Decoder { name: "git_log", check: git::log, seeds: git::seeds_log },
+    Decoder { name: "git_blame", check: git::blame, seeds: git::seeds_blame },
+    Decoder { name: "git_lists", check: git::lists, seeds: git::seeds_lists },
 ];
 
 /// The decoder of this name.

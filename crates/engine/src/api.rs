@@ -7,6 +7,7 @@ use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
 pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
 use crate::files::Files;
+use crate::git::{Around, Git, Repository};
 pub use crate::lease::LeaseChange;
 use crate::link::{Ask, Link};
 pub use crate::logs::query::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
@@ -50,7 +51,8 @@ struct Inner {
     link: Link,
     owner: mpsc::Sender<Command>,
     meter: Meter,
-    commands: Commands,
+    commands: Arc<Commands>,
+    git: Arc<Git>,
     tokens: Arc<Tokens>,
     audit: Audit,
     files: Files,
@@ -126,9 +128,11 @@ impl Engine {
         tokens: Arc<Tokens>,
         audit: Audit,
     ) -> Engine {
-        let (commands, meter) = (Commands::new(home.clone()), Meter::new());
+        let (commands, meter) = (Arc::new(Commands::new(home.clone())), Meter::new());
+        let git = Arc::new(Git::new(Arc::clone(&commands)));
         let files = Files::new(home.clone(), Arc::clone(&registry));
-        let inner = Inner { home, registry, link, owner, meter, commands, tokens, audit, files };
+        let inner =
+            Inner { home, registry, link, owner, meter, commands, git, tokens, audit, files };
         Engine { inner: Arc::new(inner) }
     }
 
@@ -227,6 +231,23 @@ impl Engine {
     /// Run a command to its end. Dropped early, everything of it is killed.
     pub async fn run_command(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
         self.inner.commands.run(plan).await
+    }
+
+    /// The git repository that a folder is in; the folder of the configuration if none is named.
+    pub async fn repository(&self, folder: Option<PathBuf>) -> Result<Repository, EngineError> {
+        let registry = &self.inner.registry;
+        let around = Around {
+            files: self.inner.files.clone(),
+            terms: registry.guard().security.git.clone(),
+            env: surroundings::of(registry, None, (None, None))?.env,
+        };
+        Arc::clone(&self.inner.git).open(around, folder).await
+    }
+
+    /// Leave out the kernel's fence around git, to see that it is not needed. For tests.
+    #[doc(hidden)]
+    pub fn without_git_fence(&self) {
+        self.inner.git.without_fence();
     }
 
     /// Events from somewhere on, at most `most` of those that are wanted. Waits for none; see [`Engine::changed`].

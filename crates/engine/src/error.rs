@@ -1,6 +1,7 @@
 //! What can go wrong in the engine, as a person and as a program need to hear it.
 
 use crate::files::FileError;
+use crate::git::GitError;
 use proctor_core::config::Problem;
 use proctor_core::hands::HandsOff;
 use proctor_core::name::{NameError, ServiceName};
@@ -58,6 +59,8 @@ pub enum EngineError {
     NoProctor { path: PathBuf, why: String },
     #[error(transparent)]
     File(#[from] FileError),
+    #[error(transparent)]
+    Git(#[from] GitError),
     #[error("{0}")]
     Failed(String),
 }

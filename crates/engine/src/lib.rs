@@ -16,6 +16,7 @@ mod environment;
 pub mod error;
 mod events;
 pub mod files;
+pub mod git;
 mod lease;
 mod link;
 mod logs;

@@ -11,6 +11,7 @@ pub mod counters;
 pub mod dispatch;
 pub mod error;
 mod file;
+pub mod git;
 pub mod input;
 pub mod limits;
 pub mod lines;

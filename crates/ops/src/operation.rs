@@ -89,6 +89,8 @@ pub struct Meta {
     pub launches: bool,
     /// Takes the caller's `environment` and `base_dir`; a front on the caller's machine fills them in.
     pub wants_caller: bool,
+    /// Takes the caller's `base_dir` alone.
+    pub wants_folder: bool,
     /// Waits for services; completes the sentence "waiting for web …".
     pub waits: Option<&'static str>,
     /// A place of its own over HTTP, beside the one that its name gives.
@@ -172,6 +174,7 @@ impl Meta {
             max_input: SMALL_INPUT,
             launches: !matches!(effect, Effect::Read),
             wants_caller: false,
+            wants_folder: false,
             waits: None,
             resource: None,
             follows: false,
@@ -206,6 +209,11 @@ impl Meta {
     /// An operation that answers late on purpose.
     pub const fn long(self) -> Meta {
         Meta { timeout: LONGEST_WAIT.saturating_add(USUAL_TIMEOUT), ..self }
+    }
+
+    /// An operation that is given the caller's folder.
+    pub const fn with_folder(self) -> Meta {
+        Meta { wants_folder: true, ..self }
     }
 
     /// An operation that is given the caller's environment and folder.

@@ -4,6 +4,7 @@ use crate::error::{Code, OpError};
 use proctor_core::config::Problem;
 use proctor_core::wire::Refusal;
 use proctor_engine::error::{EngineError, PortHolder};
+use proctor_engine::git::GitError;
 use serde_json::json;
 
 impl From<EngineError> for OpError {
@@ -63,7 +64,39 @@ impl From<EngineError> for OpError {
             }
             EngineError::NoProctor { .. } => op(Code::BadInput).help("nothing was changed; `--binary` names the new proctor"),
             EngineError::File(error) => error.into(),
+            EngineError::Git(error) => error.into(),
             EngineError::Failed(_) => op(Code::Failed),
+        }
+    }
+}
+
+impl From<GitError> for OpError {
+    fn from(error: GitError) -> OpError {
+        let message = error.to_string();
+        let op = |code| OpError::new(code, message);
+        const TRUST: &str =
+            "if it is yours, name its folder in `supervisor.git.trusted` of the configuration";
+        match error {
+            GitError::Missing { searched } => op(Code::ProgramMissing)
+                .help(format!("install git 2.32 or newer on the machine of Proctor; {searched}")),
+            GitError::TooOld { .. } => op(Code::ProgramMissing).help("install git 2.32 or newer"),
+            GitError::NoRepository { .. } => op(Code::NotFound).help(
+                "'repo' names another folder; a repository around a root is used if `supervisor.git.trusted` lists it, or as a root",
+            ),
+            GitError::ReadOnly { .. } => op(Code::Forbidden)
+                .help("`roots` in the configuration say what may be written; Proctor's own files belong elsewhere"),
+            GitError::Unsafe { .. } | GitError::Filtered { .. } => op(Code::Forbidden).help(TRUST),
+            GitError::NoRevision(_) => op(Code::NotFound).help("`proctor git log` and `proctor git branch` show what there is"),
+            GitError::Nothing(_) => op(Code::NotFound),
+            GitError::Exists(_) => op(Code::AlreadyExists),
+            GitError::Bad { field, .. } => op(Code::BadInput).details(json!({ "field": field })),
+            GitError::Nobody => op(Code::Failed).help(
+                "`git config --global user.name NAME` and user.email for the user of Proctor; or give 'author' as 'Name <address>'",
+            ),
+            GitError::Conflict(_) => op(Code::Conflict),
+            GitError::Stale => op(Code::Stale).help("begin anew without a cursor"),
+            GitError::Late { .. } => op(Code::Timeout).help("`supervisor.git.timeout` in the configuration allows more"),
+            GitError::Failed { .. } => op(Code::Failed),
         }
     }
 }

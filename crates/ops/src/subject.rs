@@ -22,6 +22,11 @@ const NAMES: &[&str] = &[
     "to",
     "operation",
     "signal",
+    "repo",
+    "path",
+    "paths",
+    "rev",
+    "action",
 ];
 
 /// Fields that hold a command; it is shown as in a status.

@@ -4,6 +4,7 @@
 //! Every operation has exactly one line here (a test sees to it). Input, output and what is checked are the operation's own.
 
 mod files;
+mod git;
 mod table;
 
 pub use table::TOOLS;

@@ -3,7 +3,10 @@
 //! Whether the service's user may execute it is left to the kernel: permission bits of folders, mounts and
 //! security modules decide that, and guessing wrong would refuse what works.
 
-use std::io;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -57,10 +60,32 @@ fn check(file: PathBuf) -> Result<PathBuf, Missing> {
     }
 }
 
+/// Headers of a program stand at its beginning.
+const HEADERS: u64 = 64 << 10;
+
+/// The file that loads this program, if it is one that is loaded: a dynamic executable of this machine's kind.
+pub fn loader(program: &Path) -> Option<PathBuf> {
+    let mut bytes = Vec::new();
+    fs::File::open(program).ok()?.take(HEADERS).read_to_end(&mut bytes).ok()?;
+    let number = |at: usize, size: usize| -> Option<usize> {
+        let mut value = [0; 8];
+        value[..size].copy_from_slice(bytes.get(at..at.checked_add(size)?)?);
+        usize::try_from(u64::from_le_bytes(value)).ok()
+    };
+    // 64 bits, little endian.
+    bytes.starts_with(b"\x7fELF\x02\x01").then_some(())?;
+    let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    let entries = (0..count).filter_map(|entry| table.checked_add(entry.checked_mul(size)?));
+    let loads = |at: &usize| number(*at, 4) == Some(libc::PT_INTERP as usize);
+    let entry = entries.into_iter().find(loads)?;
+    let (begin, length) = (number(entry.checked_add(8)?, 8)?, number(entry.checked_add(32)?, 8)?);
+    let name = bytes.get(begin..begin.checked_add(length)?)?.strip_suffix(b"\0")?;
+    Some(PathBuf::from(OsStr::from_bytes(name)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     fn check(base: &Path, program: &str, path: Option<&str>, expected: Result<&str, Missing>) {
         let found = resolve(program, base, path);
@@ -106,5 +131,18 @@ mod tests {
         assert!(resolve("sh", Path::new("/"), None).is_ok());
         let missing = resolve("surely-not-a-program", Path::new("/"), None);
         assert_eq!(missing, Err(Missing::NotInPath(DEFAULT_PATH.into())));
+    }
+
+    #[test]
+    fn a_dynamic_program_names_what_loads_it() {
+        let shell = fs::canonicalize("/bin/sh").unwrap();
+        let loader = loader(&shell).unwrap();
+        assert!(loader.is_absolute() && loader.exists(), "{}", loader.display());
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "script", 0o755);
+        assert_eq!(super::loader(&folder.path().join("script")), None);
+        assert_eq!(super::loader(&folder.path().join("nothing")), None);
+        fs::write(folder.path().join("half"), &fs::read(&shell).unwrap()[..60]).unwrap();
+        assert_eq!(super::loader(&folder.path().join("half")), None);
     }
 }

@@ -2,10 +2,11 @@
 
 use super::Tried;
 use crate::served::Served;
+use crate::step::output;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// It knows both.
@@ -47,6 +48,18 @@ const CALLS: &[(&str, &str)] = &[
     ("search_files", r#"{"pattern": "sleep"}"#),
     ("list_files", "{}"),
     ("find_files", r#"{"globs": ["*.yaml"]}"#),
+    ("git_status", r#"{"repo": "app"}"#),
+    ("git_diff", r#"{"repo": "app"}"#),
+    ("git_log", r#"{"repo": "app"}"#),
+    ("git_show", r#"{"repo": "app"}"#),
+    ("git_blame", r#"{"repo": "app", "path": "a"}"#),
+    ("git_add", r#"{"repo": "app", "all": true}"#),
+    ("git_commit", r#"{"repo": "app", "message": "Second"}"#),
+    ("git_restore", r#"{"repo": "app", "paths": ["a"], "from": "HEAD~1"}"#),
+    ("git_branch", r#"{"repo": "app", "action": "create", "name": "topic"}"#),
+    ("git_tag", r#"{"repo": "app"}"#),
+    ("git_stash", r#"{"repo": "app"}"#),
+    ("git_resolve", r#"{"repo": "app"}"#),
     ("check_health", "{}"),
     ("get_metrics", "{}"),
     ("get_daemon_status", "{}"),
@@ -76,6 +89,7 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
         "command": tried.proctor,
         "args": ["--home", served.home, "mcp", "--toolsets", "all"],
     }}});
+    repository(&served.home.join("app"))?;
     let config = served.home.join("inspector.json");
     std::fs::write(&config, server.to_string()).context("cannot write its configuration")?;
     let script = tried.installed.modules();
@@ -95,6 +109,24 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
         listed.symmetric_difference(&called).collect::<Vec<_>>()
     );
     inspector.call_all(tried)
+}
+
+/// One commit, and a file that is not in it.
+fn repository(folder: &Path) -> Result<()> {
+    std::fs::create_dir(folder).context("cannot make a folder for a repository")?;
+    let write = |name: &str| std::fs::write(folder.join(name), name).context("cannot write a file");
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(words).current_dir(folder).stdin(Stdio::null());
+        output(git).map(drop)
+    };
+    git(&["init", "--quiet", "--template="])?;
+    git(&["config", "user.name", "Inspector"])?;
+    git(&["config", "user.email", "inspector@example.org"])?;
+    write("a")?;
+    git(&["add", "a"])?;
+    git(&["commit", "--quiet", "--message=First"])?;
+    write("b")
 }
 
 impl Inspector {

@@ -13,6 +13,7 @@ mod collection;
 mod effective;
 pub mod envfile;
 mod file;
+pub mod git;
 mod interpolate;
 mod keys;
 pub mod listen;

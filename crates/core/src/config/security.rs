@@ -1,5 +1,6 @@
 //! What a configuration says about who may do what: authentication, allowed commands, assistants, the audit.
 
+use super::git::{self, Git};
 use super::listen::Listeners;
 use super::mcp::{self, Mcp};
 use super::own;
@@ -27,6 +28,7 @@ pub struct Security {
     /// What assistants may do and are offered.
     pub mcp: Mcp,
     pub audit: Audit,
+    pub git: Git,
 }
 
 /// How the audit is kept.
@@ -63,6 +65,7 @@ impl Security {
         execute: Vec::new(),
         mcp: Mcp::CLOSED,
         audit: Audit::USUAL,
+        git: Git::USUAL,
     };
 
     /// What holds while there is no configuration: the defaults, and the variables.
@@ -110,7 +113,8 @@ pub(super) fn read(
         _ => None,
     };
     let execute = execute(reader, own, spot(EXECUTE));
-    Security { strangers, token, allowed, execute, mcp: mcp::read(own), audit: audit(own) }
+    let git = git::read(reader, own, start);
+    Security { strangers, token, allowed, execute, mcp: mcp::read(own), audit: audit(own), git }
 }
 
 const EXECUTE: &str = "security.execute.allowed";

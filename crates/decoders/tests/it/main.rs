@@ -71,4 +71,9 @@ decoders!(
     views,
     outputs,
     proc_stat,
+    git_status,
+    git_diff,
+    git_log,
+    git_blame,
+    git_lists,
 );

@@ -7,21 +7,51 @@ use std::collections::VecDeque;
 const HALF: usize = 64 << 10;
 
 /// The output of one stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Capture {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     dropped: u64,
+    /// How much is kept of the beginning and of the end.
+    most: (usize, usize),
+}
+
+impl Default for Capture {
+    fn default() -> Capture {
+        Capture::new(HALF, HALF)
+    }
 }
 
 impl Capture {
+    fn new(head: usize, tail: usize) -> Capture {
+        Capture { head: Vec::new(), tail: VecDeque::new(), dropped: 0, most: (head, tail) }
+    }
+
+    /// Of a stream of which only so much is wanted.
+    pub(super) fn beginning(most: usize) -> Capture {
+        Capture::new(most, 0)
+    }
+
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        let (first, rest) = bytes.split_at(bytes.len().min(HALF - self.head.len()));
+        let (head, tail) = self.most;
+        let (first, rest) = bytes.split_at(bytes.len().min(head - self.head.len()));
         self.head.extend_from_slice(first);
         self.tail.extend(rest);
-        let surplus = self.tail.len().saturating_sub(HALF);
+        let surplus = self.tail.len().saturating_sub(tail);
         self.tail.drain(..surplus);
         self.dropped += surplus as u64;
+    }
+
+    /// Nothing of what follows would be kept, and something is lost already.
+    pub(super) fn is_over(&self) -> bool {
+        self.most.1 == 0 && self.dropped > 0
+    }
+
+    /// As they are; the flag says that there was more.
+    pub(super) fn bytes(self) -> (Vec<u8>, bool) {
+        let mut bytes = self.head;
+        bytes.extend(self.tail);
+        (bytes, self.dropped > 0)
     }
 
     /// As text: what is no UTF-8 is shown as such, and what is missing is said where it is missing.
@@ -57,5 +87,17 @@ mod tests {
         let middle = format!("{a}\n[… 5 bytes left out …]\n{b}");
         check(&[a.as_bytes(), b"12345", b.as_bytes()], &middle, true);
         check(&[format!("{a}12345{b}").as_bytes()], &middle, true);
+    }
+
+    #[test]
+    fn of_a_beginning_nothing_else_is_kept() {
+        let mut capture = Capture::beginning(3);
+        capture.push(b"ab");
+        assert!(!capture.is_over());
+        capture.push(b"c");
+        assert!(!capture.is_over(), "it may end here");
+        capture.push(b"d");
+        assert!(capture.is_over());
+        assert_eq!(capture.bytes(), (b"abc".to_vec(), true));
     }
 }

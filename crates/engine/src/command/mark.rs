@@ -23,22 +23,28 @@ const LOOKS: u32 = 300;
 #[derive(Debug)]
 pub(crate) struct Mark {
     value: String,
-    file: PathBuf,
+    file: Option<PathBuf>,
 }
 
 impl Mark {
     /// One that no process carries: pid and time of this daemon and a number of its own.
     pub(super) fn new(home: &Home) -> Mark {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let value = format!("{}-{}-{number}", std::process::id(), clock::now().wall.0);
-        let file = home.commands().join(&value);
+        let mark = Mark::unnoted();
+        let file = home.commands().join(&mark.value);
         let made = file::private_dir(&home.commands()).and_then(|()| std::fs::write(&file, ""));
         if let Err(error) = made {
             // A full disk is a reason to run a command, not to refuse it.
             tracing::warn!(%error, file = %file.display(), "a command cannot be noted");
         }
-        Mark { value, file }
+        Mark { file: Some(file), ..mark }
+    }
+
+    /// For a program that the kernel ends with its daemon, and that starts nothing which stays.
+    pub(super) fn unnoted() -> Mark {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let value = format!("{}-{}-{number}", std::process::id(), clock::now().wall.0);
+        Mark { value, file: None }
     }
 
     pub(super) fn variable(&self) -> (&'static str, &str) {
@@ -53,8 +59,9 @@ impl Mark {
 
     /// Nothing is left of the command.
     pub(super) fn forget(&self) {
-        if let Err(error) = file::remove(&self.file) {
-            tracing::warn!(%error, file = %self.file.display(), "cannot remove it");
+        let Some(file) = &self.file else { return };
+        if let Err(error) = file::remove(file) {
+            tracing::warn!(%error, file = %file.display(), "cannot remove it");
         }
     }
 }
@@ -75,7 +82,7 @@ pub(super) fn end(tree: &Tree) -> usize {
 pub(crate) fn left_behind(home: &Home) -> Vec<Mark> {
     let Ok(entries) = std::fs::read_dir(home.commands()) else { return Vec::new() };
     let mark = |entry: std::fs::DirEntry| {
-        Some(Mark { value: entry.file_name().into_string().ok()?, file: entry.path() })
+        Some(Mark { value: entry.file_name().into_string().ok()?, file: Some(entry.path()) })
     };
     entries.flatten().filter_map(mark).collect()
 }

@@ -6,6 +6,7 @@
 
 mod capture;
 mod mark;
+mod produce;
 pub(crate) mod surroundings;
 
 use crate::error::EngineError;
@@ -16,13 +17,14 @@ use proctor_core::config::secret::shown_text;
 use proctor_core::home::Home;
 use proctor_sys::tree::Tree;
 use proctor_sys::{clock, leash};
+pub(crate) use produce::{Produced, Program};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 pub use surroundings::Surroundings;
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::Semaphore;
 use tokio::time::{timeout, timeout_at};
 
@@ -88,7 +90,10 @@ impl Commands {
         let deadline = begun + plan.limit;
         let mark = Mark::new(&self.home);
         let finished = match start(&plan, &self.home, &mark) {
-            Ok(child) => Running::new(child, mark).finish(deadline.into()).await?,
+            Ok(child) => {
+                let pair = [Capture::default(), Capture::default()];
+                Running::new(child, mark).finish(deadline.into(), pair).await?.finished()
+            }
             Err(why) => {
                 mark.forget();
                 Finished::not_started(why)
@@ -137,6 +142,22 @@ fn start(plan: &CommandPlan, home: &Home, mark: &Mark) -> Result<Child, String> 
     spawned.map_err(|error| unstartable(program, &plan.working_dir, &error.to_string()))
 }
 
+/// A command that has ended.
+struct Over {
+    end: End,
+    out: Capture,
+    err: Capture,
+    left: usize,
+}
+
+impl Over {
+    fn finished(self) -> Finished {
+        let ((stdout, cut), (stderr, also_cut)) = (self.out.text(), self.err.text());
+        let (end, truncated, left) = (self.end, cut || also_cut, self.left);
+        Finished { end, stdout, stderr, truncated, took: Duration::ZERO, left }
+    }
+}
+
 fn unstartable(program: &str, folder: &Path, why: &str) -> String {
     match folder.is_dir() {
         true => format!("'{}' cannot be run: {}", shown_text(program), shown_text(why)),
@@ -149,21 +170,30 @@ struct Running {
     child: Option<Child>,
     tree: Tree,
     mark: Option<Mark>,
+    /// For its standard input.
+    input: Vec<u8>,
+    /// What it leaves running when it ends by itself is looked for: at every process of the machine.
+    thorough: bool,
 }
 
 impl Running {
     fn new(child: Child, mark: Mark) -> Running {
         let tree = mark.tree(child.id().unwrap_or(0));
-        Running { child: Some(child), tree, mark: Some(mark) }
+        Running { child: Some(child), tree, mark: Some(mark), input: Vec::new(), thorough: true }
     }
 
-    async fn finish(mut self, deadline: tokio::time::Instant) -> Result<Finished, EngineError> {
+    async fn finish(
+        mut self,
+        deadline: tokio::time::Instant,
+        [out, err]: [Capture; 2],
+    ) -> Result<Over, EngineError> {
         let gone = || EngineError::Failed("the command was lost".into());
         let child = self.child.as_mut().ok_or_else(gone)?;
-        let mut out = Stream::new(child.stdout.take());
-        let mut err = Stream::new(child.stderr.take());
+        let mut out = Stream::new(child.stdout.take(), out);
+        let mut err = Stream::new(child.stderr.take(), err);
         let ended = {
-            let reading = async { tokio::join!(out.read(), err.read()) };
+            let feeding = feed(child.stdin.take(), &self.input);
+            let reading = async { tokio::join!(out.read(), err.read(), feeding) };
             tokio::pin!(reading);
             tokio::select! {
                 ended = child.wait() => Some(ended),
@@ -185,11 +215,15 @@ impl Running {
             let moment = (tokio::time::Instant::now() + LAST_WORDS).min(deadline);
             let _ = timeout_at(moment, async { tokio::join!(out.read(), err.read()) }).await;
         }
-        let left = self.clear(&end).await?;
+        let left = match self.mark.take_if(|_| !self.thorough && end != End::TimedOut) {
+            Some(mark) => {
+                mark.forget();
+                0
+            }
+            None => self.clear(&end).await?,
+        };
         let _ = timeout(LAST_WORDS, async { tokio::join!(out.read(), err.read()) }).await;
-        let ((stdout, cut), (stderr, also_cut)) = (out.capture.text(), err.capture.text());
-        let truncated = cut || also_cut;
-        Ok(Finished { end, stdout, stderr, truncated, took: Duration::ZERO, left })
+        Ok(Over { end, out: out.capture, err: err.capture, left })
     }
 
     /// End what is left: how many there were beside the command itself.
@@ -256,8 +290,8 @@ struct Stream<R> {
 }
 
 impl<R: AsyncRead + Unpin> Stream<R> {
-    fn new(pipe: Option<R>) -> Stream<R> {
-        Stream { pipe, capture: Capture::default() }
+    fn new(pipe: Option<R>, capture: Capture) -> Stream<R> {
+        Stream { pipe, capture }
     }
 
     /// Read to the end. May be dropped and begun again.
@@ -269,7 +303,18 @@ impl<R: AsyncRead + Unpin> Stream<R> {
                 Ok(1..) => self.capture.push(&chunk),
                 Ok(0) | Err(_) => self.pipe = None,
             }
+            if self.capture.is_over() {
+                // Whoever writes on is told by the kernel that nobody reads it.
+                self.pipe = None;
+            }
         }
+    }
+}
+
+/// Give it all there is; it may end without reading it.
+async fn feed(pipe: Option<ChildStdin>, input: &[u8]) {
+    if let Some(mut pipe) = pipe {
+        let _ = pipe.write_all(input).await;
     }
 }
 

@@ -158,3 +158,50 @@ async fn what_has_been_reaped_is_known_to_be() {
     reap(child, &mut tree).await;
     assert!(tree.reaped_at.is_some_and(|tick| tick <= clock::ticks_since_boot()));
 }
+
+impl Place {
+    fn program(&self, script: &str) -> Program {
+        Program {
+            file: "/bin/sh".into(),
+            args: ["-c", script].map(Into::into).to_vec(),
+            env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            working_dir: self.folder.path().into(),
+            limit: Duration::from_secs(30),
+            most: 10,
+            ..Program::default()
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_program_gets_its_input_and_no_more_is_read_than_is_wanted() {
+    let place = place();
+    let mut program = place.program("cat; echo oh >&2; exit 3");
+    program.input = b"a\0\xff\n".to_vec();
+    let Produced { end, stdout, cut, stderr } = place.commands.produce(program).await.unwrap();
+    assert_eq!(
+        (end, stdout, cut, stderr),
+        (End::Code(3), b"a\0\xff\n".into(), false, "oh\n".into())
+    );
+    // Endless output ends it, and so does input that it does not read.
+    let mut program = place.program("yes");
+    program.input = vec![b'x'; 1 << 20];
+    let produced = place.commands.produce(program).await.unwrap();
+    assert_eq!((produced.stdout.as_slice(), produced.cut), (&b"y\ny\ny\ny\ny\n"[..], true));
+    let missing = Program { file: "/nowhere/x".into(), ..place.program("") };
+    let produced = place.commands.produce(missing).await.unwrap();
+    assert!(matches!(produced.end, End::NotStarted(_)), "{produced:?}");
+    assert!(left_behind(&place.commands.home).is_empty());
+}
+
+#[tokio::test]
+async fn a_program_whose_time_is_over_is_killed_with_what_it_started() {
+    let place = place();
+    for thorough in [false, true] {
+        let script = "setsid sleep 1000 & echo $! > escaped; wait";
+        let limit = Duration::from_millis(500);
+        let program = Program { limit, thorough, ..place.program(script) };
+        assert_eq!(place.commands.produce(program).await.unwrap().end, End::TimedOut);
+        assert!(!lives(place.file("escaped").unwrap()));
+    }
+}

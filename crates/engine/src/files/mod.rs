@@ -27,9 +27,11 @@ pub use search::{Case, FoundFile, FoundLine, SearchPage, SearchQuery, Want};
 use crate::error::EngineError;
 use crate::registry::Registry;
 use proctor_core::home::Home;
+use proctor_sys::beneath::Folder;
 use proctor_sys::fence::Fence;
 use roots::Guarded;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use survey::Surveys;
@@ -97,6 +99,17 @@ impl Files {
             search::search(&roots, &roots.find(&path)?, &query, &files.guarded(), stop)
         });
         Ok(searched.await??)
+    }
+
+    /// A folder, held open. Waits for disks.
+    pub(crate) fn folder(&self, spot: &Spot) -> Result<Folder, FileError> {
+        spot.folder(&self.guarded())
+    }
+
+    /// Where Proctor's own files are, without links.
+    pub(crate) fn own(&self) -> Vec<PathBuf> {
+        let Home { state, runtime, .. } = &self.shared.home;
+        [state, runtime].into_iter().filter_map(|path| path.canonicalize().ok()).collect()
     }
 
     fn guarded(&self) -> Guarded {

@@ -104,6 +104,18 @@ impl Roots {
         &self.0
     }
 
+    /// Does a path begin with the name of one of them?
+    pub fn names_one(&self, text: &str) -> bool {
+        let name = text.split_once(':').map(|(name, _)| name);
+        self.0.iter().any(|root| Some(&*root.name) == name)
+    }
+
+    /// The first of them.
+    pub(crate) fn first(&self) -> Result<Spot, FileError> {
+        let first = self.0.first().ok_or(FileError::NoRoot)?;
+        Ok(self.made(first, Rel::root()))
+    }
+
     /// Where a path of a request is: `NAME:path`, `path` if there is one root, or an absolute path below one of them.
     pub fn find(&self, text: &str) -> Result<Spot, FileError> {
         if self.0.is_empty() {

@@ -1,5 +1,6 @@
 //! Where the caller stands: folder, environment, and the configuration that is meant when none is named.
 
+use proctor_ops::operation::Meta;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,24 @@ const NAMES: [&str; 2] = ["proctor.yaml", "proctor.yml"];
 /// Variables that name it, in the order in which they count.
 const VARIABLES: [&str; 2] = ["PROCTOR_CONFIG", "MAGICTUNNEL_CONFIG"];
 
+/// Add what an operation wants to know of the caller.
+pub(crate) fn fill_for(meta: &Meta, input: &mut Value) {
+    if meta.wants_caller {
+        fill(input);
+    } else if meta.wants_folder {
+        fill_folder(input);
+    }
+}
+
+fn fill_folder(input: &mut Value) {
+    if let (Value::Object(fields), Ok(folder)) = (input, std::env::current_dir()) {
+        fields.insert("base_dir".into(), json!(folder.to_string_lossy()));
+    }
+}
+
 /// Add the caller's environment and folder to an input that wants them.
 pub(crate) fn fill(input: &mut Value) {
+    fill_folder(input);
     let Value::Object(fields) = input else { return };
     // What is not text cannot be in a request; the service does without it.
     let variables: Map<String, Value> = std::env::vars_os()
@@ -19,9 +36,6 @@ pub(crate) fn fill(input: &mut Value) {
         })
         .collect();
     fields.insert("environment".into(), Value::Object(variables));
-    if let Ok(folder) = std::env::current_dir() {
-        fields.insert("base_dir".into(), json!(folder.to_string_lossy()));
-    }
 }
 
 /// The configuration that the environment names, or the nearest one from this folder upwards.

@@ -23,7 +23,7 @@ mod tree;
 mod up;
 
 use crate::client::Client;
-pub(crate) use caller::fill as fill_caller;
+pub(crate) use caller::fill_for as fill_caller;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 pub use install::reference as clients;

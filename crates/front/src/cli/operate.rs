@@ -54,9 +54,7 @@ pub(crate) fn entry(name: &str) -> Result<&'static Entry, OpError> {
 /// The input that a command line means, with what the operation wants to know of the caller.
 pub(crate) fn input(entry: &Entry, arguments: &ArgMatches) -> Result<Value, Failure> {
     let mut input = entry.input(arguments)?;
-    if entry.meta.wants_caller {
-        caller::fill(&mut input);
-    }
+    caller::fill_for(&entry.meta, &mut input);
     Ok(input)
 }
 

@@ -41,6 +41,11 @@ fn branch(words: &[OsString]) -> Option<Command> {
 /// Commands of two words, by the first.
 const NOUNS: &[(&str, &str, &str)] = &[
     ("file", "Files below the declared folders: read, list, find, search", "proctor file list"),
+    (
+        "git",
+        "The code behind the services: status, diff, log, commit, restore, branch and more",
+        "proctor git status",
+    ),
     ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
     ("mode", "The runtime mode: get, switch", "proctor mode get"),
     ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),

@@ -62,9 +62,9 @@ impl Call {
     /// Do it. Dropped before its end, it ends what only waits; a change goes on, unless its client says that it shall not.
     pub(super) async fn run(mut self) -> Result<Outcome, OpError> {
         let meta = &self.tool.entry().meta;
-        if self.house.here && meta.wants_caller {
+        if self.house.here {
             let mut input = Value::Object(std::mem::take(&mut self.input));
-            crate::cli::fill_caller(&mut input);
+            crate::cli::fill_caller(meta, &mut input);
             if let Value::Object(filled) = input {
                 self.input = filled;
             }

@@ -280,6 +280,12 @@ mod tests {
     }
 
     #[test]
+    fn the_tools_for_git_are_brief() {
+        let size = size(&[Toolset::Git]);
+        assert!(size <= 14 << 10, "{size} bytes");
+    }
+
+    #[test]
     fn lists_are_the_same_each_time_and_one_set_is_part_of_all() {
         assert_eq!(tools(&Toolset::USUAL), tools(&Toolset::USUAL));
         assert_eq!(tools(&Toolset::ALL).len(), TOOLS.len());

@@ -129,6 +129,16 @@ impl Page {
         }
     }
 
+    /// Text of several lines whose tabs mean something.
+    pub fn code(&mut self, text: &str, style: impl Fn(&str) -> Style) {
+        for line in text.split_inclusive('\n') {
+            let line = line.strip_suffix('\n').unwrap_or(line);
+            let text = harmless_but_tabs(line).into_owned().into();
+            let span = Span { style: style(line), text };
+            self.line().spans.push(span);
+        }
+    }
+
     /// Text of a file, with its tabs; `before` stands in front of each line.
     pub fn content(&mut self, text: &str, before: impl Fn(usize) -> String) {
         for (number, line) in text.lines().enumerate() {

@@ -1,6 +1,6 @@
 //! Every tool, one line or a few for each.
 
-use super::{Tool, Toolset, files};
+use super::{Tool, Toolset, files, git};
 
 /// Every tool, in the order in which they are listed.
 pub static TOOLS: &[Tool] = &[
@@ -164,6 +164,18 @@ pub static TOOLS: &[Tool] = &[
     files::SEARCH,
     files::LIST,
     files::FIND,
+    git::STATUS,
+    git::DIFF,
+    git::LOG,
+    git::SHOW,
+    git::BLAME,
+    git::ADD,
+    git::COMMIT,
+    git::RESTORE,
+    git::BRANCH,
+    git::TAG,
+    git::STASH,
+    git::RESOLVE,
     Tool::new(
         "daemon.health",
         "check_health",

@@ -49,6 +49,13 @@ const OTHERS: &[&str] = &[
     "token.create",
     "token.revoke",
     "daemon.upgrade",
+    "git.add",
+    "git.commit",
+    "git.restore",
+    "git.branch",
+    "git.tag",
+    "git.stash",
+    "git.resolve",
 ];
 
 /// Services, and whose each is: of assistant a, of assistant b, of a person, of a file, and of a file that says `assistants: view`.

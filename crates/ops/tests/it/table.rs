@@ -88,11 +88,13 @@ fn effects_are_what_they_do() {
             "service.list service.status service.wait log.read config.show daemon.status \
              operation.list operation.status token.list token.path \
              file.read file.list file.find file.search \
-             event.read daemon.health daemon.metrics mode.get audit.read audit.verify",
+             event.read daemon.health daemon.metrics mode.get audit.read audit.verify \
+             git.status git.diff git.log git.show git.blame",
         ),
         (
             Effect::Write,
-            "service.stop service.down service.signal service.remove service.lease operation.cancel",
+            "service.stop service.down service.signal service.remove service.lease operation.cancel git.add git.commit git.restore \
+             git.branch git.tag git.stash git.resolve",
         ),
         (
             Effect::Exec,

@@ -16,6 +16,7 @@ mod files;
 mod foreground;
 mod foreground_up;
 mod full_disk;
+mod git;
 mod health;
 mod homes;
 mod hostile;

@@ -383,3 +383,31 @@ pub(in super::super) const AUDIT: &[Key] = &[
         "64",
     ),
 ];
+
+pub(in super::super) const GIT: &[Key] = &[
+    key(
+        "trusted",
+        Scope::Both,
+        Kind::List,
+        Absent::Value("[]"),
+        "Repositories whose own configuration may run programs: hooks, filters, merge drivers, signing. Folders with the \
+         `.git` in them, relative to the folder of the file. In all others nothing of that is run.",
+        "[., ../library]",
+    ),
+    key(
+        "protocols",
+        Scope::Both,
+        Kind::List,
+        Absent::Value("[]"),
+        "Ways to other machines by which git may get what a partial clone lacks: `https`, `http`, `ssh`, `git`, `file`.",
+        "[https]",
+    ),
+    key(
+        "timeout",
+        Scope::Both,
+        seconds(1000),
+        Absent::Value("60"),
+        "A call of git that takes longer is ended, with everything it started.",
+        "60",
+    ),
+];

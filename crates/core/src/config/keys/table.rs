@@ -1,6 +1,6 @@
 //! The keys of `supervisor:` and of a service, in the order in which the reference shows them.
 
-use super::blocks::{HEALTH_CHECK, HTTP, LIMITS, LOGS, MCP, RESTART, SECURITY, STOP};
+use super::blocks::{GIT, HEALTH_CHECK, HTTP, LIMITS, LOGS, MCP, RESTART, SECURITY, STOP};
 use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
 use crate::spec::RestartSpec;
 
@@ -72,6 +72,14 @@ pub(in super::super) const KEYS: &[Key] = &[
         Absent::Nothing("see its keys"),
         "What assistants may do, and what they are offered.",
         "{ role: operator, control: own }",
+    ),
+    key(
+        "git",
+        Scope::Supervisor,
+        Kind::Block(GIT),
+        Absent::Nothing("see its keys"),
+        "What the repositories of the code behind the services may do.",
+        "{ trusted: [.] }",
     ),
     key(
         "services",

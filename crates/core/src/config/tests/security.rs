@@ -2,10 +2,12 @@
 
 use super::{around, config, lines};
 use crate::access::{Role, Strangers};
+use crate::config::git::Git;
 use crate::config::mcp::Mcp;
 use crate::config::security::{Audit, ConfiguredToken, Security};
 use crate::config::{Surroundings, parse};
 use crate::hands::{Assistants, Control, Reach};
+use crate::time::Millis;
 
 fn file(keys: &str) -> String {
     format!("supervisor:\n  {keys}\n  services: {{}}\n")
@@ -28,6 +30,7 @@ fn a_file_that_says_nothing_lets_the_owner_read_without_a_token() {
             toolsets: ["processes", "logs", "files", "git"][..].into(),
         },
         audit: Audit { reads: false, max_size: 16 << 20, max_files: 64 },
+        git: Git::USUAL,
     };
     assert_eq!(security, expected);
     assert_eq!(Security::without_file(&|_| None).unwrap(), expected);
@@ -134,5 +137,21 @@ fn a_token_is_in_no_message_and_no_setting() {
     assert_eq!(
         (setting.value.as_str(), setting.origin.as_str()),
         ("\"***\"", "environment SUPERVISOR_TOKEN")
+    );
+}
+
+#[test]
+fn repositories_are_trusted_by_their_folder_and_protocols_by_their_name() {
+    let keys = "git: { trusted: [., /srv/x/, ../lib], protocols: [https, ssh], timeout: 5 }";
+    let git = config(&file(keys)).security.git;
+    assert_eq!(git.trusted, ["/srv/app", "/srv/x", "/srv/app/../lib"]);
+    assert_eq!((git.protocols, git.timeout), (vec!["https".into(), "ssh".into()], Millis(5000)));
+    assert_eq!(
+        refused("git: { trusted: [~/x], protocols: [ext] }"),
+        [
+            "proctor.yaml:2:19: supervisor.git.trusted: '~' is not expanded, found '~/x'; write ${HOME}/…, or a path \
+             from '/'",
+            "proctor.yaml:2:37: supervisor.git.protocols: found 'ext', expected https, http, ssh, git or file",
+        ]
     );
 }

@@ -1,0 +1,55 @@
+//! What a configuration says about git repositories: whose own configuration is trusted, and which ways to other machines
+//! are open.
+
+use super::problem::{Place, quoted};
+use super::read::{Layer, Reader};
+use super::value::{Value, Word};
+use crate::time::Millis;
+
+/// What git may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Git {
+    /// Absolute folders of repositories whose hooks, filters and signing run as usual.
+    pub trusted: Vec<String>,
+    /// Protocols of git that are open.
+    pub protocols: Vec<String>,
+    /// Longest time for one call.
+    pub timeout: Millis,
+}
+
+impl Git {
+    pub const USUAL: Git =
+        Git { trusted: Vec::new(), protocols: Vec::new(), timeout: Millis(60_000) };
+}
+
+const TRUSTED: &str = "git.trusted";
+const PROTOCOLS: &str = "git.protocols";
+
+/// Those of git itself. Whatever else is called one runs a program of that name.
+const KNOWN: [&str; 5] = ["https", "http", "ssh", "git", "file"];
+
+pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: Place) -> Git {
+    let spot = |key: &str| own.get(key).and_then(|found| found.place).unwrap_or(start);
+    let words = |key: &str| match own.get(key).map(|found| &found.value) {
+        Some(Value::Words(words)) => words.clone(),
+        _ => Vec::<Word>::new(),
+    };
+    let full = format!("supervisor.{TRUSTED}");
+    let trusted = words(TRUSTED);
+    let trusted =
+        trusted.iter().filter_map(|word| reader.path(&word.text, spot(TRUSTED), &full)).collect();
+    let protocols = words(PROTOCOLS);
+    for word in protocols.iter().filter(|word| !KNOWN.contains(&word.text.as_str())) {
+        let found = quoted(&word.shown);
+        let message = format!(
+            "supervisor.{PROTOCOLS}: found {found}, expected https, http, ssh, git or file"
+        );
+        reader.problem(spot(PROTOCOLS), message, None);
+    }
+    let timeout = match own.get("git.timeout").map(|found| &found.value) {
+        Some(Value::Millis(millis)) => Millis(*millis),
+        _ => Git::USUAL.timeout,
+    };
+    let protocols = protocols.into_iter().map(|word| word.text).collect();
+    Git { trusted, protocols, timeout }
+}

@@ -1,0 +1,80 @@
+//! A program that the engine itself needs, for what it writes: bytes, as many as are wanted.
+
+use super::capture::Capture;
+use super::mark::Mark;
+use super::{Commands, End, Running};
+use crate::error::EngineError;
+use proctor_sys::fence::Fence;
+use proctor_sys::leash;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::process::Command;
+
+/// A program with everything decided.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    /// Absolute.
+    pub(crate) file: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    /// All of its environment.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) working_dir: PathBuf,
+    pub(crate) input: Vec<u8>,
+    pub(crate) limit: Duration,
+    /// Of its output, this much from the beginning; then nobody reads it any more.
+    pub(crate) most: usize,
+    pub(crate) fence: Option<Fence>,
+    /// It may start programs that stay: they are looked for when it has ended.
+    pub(crate) thorough: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Produced {
+    pub(crate) end: End,
+    pub(crate) stdout: Vec<u8>,
+    /// There was more than was wanted.
+    pub(crate) cut: bool,
+    pub(crate) stderr: String,
+}
+
+impl Commands {
+    /// Run it to its end. Dropped early, everything of it is killed.
+    pub(crate) async fn produce(&self, program: Program) -> Result<Produced, EngineError> {
+        let deadline = Instant::now() + program.limit;
+        let mark = if program.thorough { Mark::new(&self.home) } else { Mark::unnoted() };
+        let mut command = std::process::Command::new(&program.file);
+        command
+            .args(&program.args)
+            .env_clear()
+            .envs(program.env.iter().map(|(name, value)| (name, value)))
+            .envs([mark.variable()])
+            .current_dir(&program.working_dir)
+            .stdin(if program.input.is_empty() { Stdio::null() } else { Stdio::piped() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        leash::hold(&mut command);
+        if let Some(fence) = &program.fence {
+            fence.around(&mut command);
+        }
+        let child = match Command::from(command).spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                mark.forget();
+                let end = End::NotStarted(error.to_string());
+                let (stdout, stderr) = (Vec::new(), String::new());
+                return Ok(Produced { end, stdout, cut: false, stderr });
+            }
+        };
+        let mut running = Running::new(child, mark);
+        running.input = program.input;
+        running.thorough = program.thorough;
+        // Nobody is ended for complaining too much.
+        let captures = [Capture::beginning(program.most), Capture::default()];
+        let over = running.finish(deadline.into(), captures).await?;
+        let ((stdout, cut), (stderr, _)) = (over.out.bytes(), over.err.text());
+        Ok(Produced { end: over.end, stdout, cut, stderr })
+    }
+}

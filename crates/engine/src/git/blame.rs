@@ -1,0 +1,188 @@
+//! Who wrote which lines last, from `git blame --porcelain`.
+
+use super::Repository;
+use super::call::Call;
+use super::error::GitError;
+use super::fields::{self, number, text};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// Lines of one answer have this many bytes at most, with who wrote them.
+const MOST: usize = 4 << 20;
+
+/// Of an author and of a first line: every run of lines has them once more, and a commit may have megabytes of each.
+const WORDS: usize = 200;
+
+#[derive(Debug, Clone, Default)]
+pub struct BlameQuery {
+    pub path: String,
+    /// As it was in this revision; else as it is in the work tree.
+    pub revision: Option<String>,
+    /// From 1.
+    pub first: u64,
+    /// How many lines at most.
+    pub count: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Blame {
+    pub runs: Vec<Blamed>,
+    /// There are more lines: the next one.
+    pub next: Option<u64>,
+}
+
+/// Lines in a row that came with one commit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Blamed {
+    /// All zeros for what is not committed.
+    pub hash: String,
+    pub author: String,
+    /// Seconds since 1970.
+    pub authored: i64,
+    pub summary: String,
+    /// Number of the first line.
+    pub line: u64,
+    pub lines: Vec<Vec<u8>>,
+}
+
+impl Repository {
+    pub async fn blame(&self, query: &BlameQuery) -> Result<Blame, GitError> {
+        let path = self.path("path", &query.path)?;
+        let commit = match &query.revision {
+            Some(revision) => Some(self.commit_of(revision).await?),
+            None => None,
+        };
+        // One more than is wanted tells whether there are more.
+        let range = format!("{},+{}", query.first, query.count.saturating_add(1));
+        let call = Call::reading(&["blame", "--porcelain", "--no-textconv", "--no-progress", "-L"]);
+        let call =
+            call.arg(range).args(commit).arg("--").arg(OsStr::from_bytes(&path.0)).most(MOST);
+        let said = self.run(call).await?;
+        if said.code != 0 && said.err.contains(" lines") && said.err.contains("has only") {
+            return Ok(Blame::default());
+        }
+        let said = said.good()?;
+        Ok(parse(&said.out, query.first, query.count, said.cut))
+    }
+}
+
+/// Lines from `first` on, at most `count` of them. `cut`: the output itself goes on.
+pub fn parse(bytes: &[u8], first: u64, count: u64, cut: bool) -> Blame {
+    let mut known: HashMap<String, Blamed> = HashMap::new();
+    let mut blame = Blame::default();
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let mut next_line = first;
+    while let Some(head) = lines.next() {
+        let Some((hash, line)) = header(head) else { continue };
+        let about =
+            known.entry(hash.clone()).or_insert_with(|| Blamed { hash, ..Blamed::default() });
+        let Some(content) = lines.by_ref().find_map(|line| match line.strip_prefix(b"\t") {
+            Some(content) => Some(content),
+            None => {
+                describe(about, line);
+                None
+            }
+        }) else {
+            break;
+        };
+        let whole = content.ends_with(b"\n") || !cut;
+        if line >= first.saturating_add(count) || !whole {
+            blame.next = Some(line);
+            return blame;
+        }
+        let content = content.strip_suffix(b"\n").unwrap_or(content).to_vec();
+        match blame.runs.last_mut() {
+            Some(run) if run.hash == about.hash && line == next_line => run.lines.push(content),
+            _ => blame.runs.push(Blamed { line, lines: vec![content], ..about.clone() }),
+        }
+        next_line = line + 1;
+    }
+    if cut {
+        blame.next = Some(next_line);
+    }
+    blame
+}
+
+/// `hash original-line line [lines-in-group]`
+fn header(line: &[u8]) -> Option<(String, u64)> {
+    let mut words = line.trim_ascii_end().split(|byte| *byte == b' ');
+    Some((fields::hash(words.next()?)?, number(words.nth(1)?)?))
+}
+
+fn describe(about: &mut Blamed, line: &[u8]) {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let Some(at) = line.iter().position(|byte| *byte == b' ') else { return };
+    let (key, value) = (&line[..at], &line[at + 1..]);
+    match key {
+        b"author" => about.author = brief(value),
+        b"author-time" => about.authored = number(value).unwrap_or(0),
+        b"summary" => about.summary = brief(value),
+        _ => {}
+    }
+}
+
+fn brief(value: &[u8]) -> String {
+    proctor_core::text::beginning(&text(value), WORDS).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "0123456789abcdef0123456789abcdef01234567";
+    const B: &str = "1123456789abcdef0123456789abcdef01234567";
+
+    fn output() -> String {
+        format!(
+            "{A} 1 1 2\nauthor J\nauthor-mail <j>\nauthor-time 5\nsummary one two\nfilename a\n\tfirst\n{A} 2 2\n\t\tsecond\n\
+             {B} 1 3 1\nauthor K\nauthor-time 6\nsummary {A} 9 9\nfilename a\n\tthird\n{A} 4 4 1\n\tfourth"
+        )
+    }
+
+    #[test]
+    fn lines_in_a_row_of_one_commit_are_one_run() {
+        let blame = parse(output().as_bytes(), 1, 10, false);
+        let run =
+            |hash: &str, author: &str, authored, summary: &str, line, lines: &[&str]| Blamed {
+                hash: hash.into(),
+                author: author.into(),
+                authored,
+                summary: summary.into(),
+                line,
+                lines: lines.iter().map(|line| line.as_bytes().to_vec()).collect(),
+            };
+        assert_eq!(
+            blame.runs,
+            [
+                run(A, "J", 5, "one two", 1, &["first", "\tsecond"]),
+                run(B, "K", 6, &format!("{A} 9 9"), 3, &["third"]),
+                run(A, "J", 5, "one two", 4, &["fourth"]),
+            ]
+        );
+        assert_eq!(blame.next, None);
+    }
+
+    #[test]
+    fn a_commit_with_a_long_line_is_not_copied_for_every_line() {
+        let mut text = format!("{A} 1 1 1\nsummary {}\n\tx\n", "s".repeat(1 << 20));
+        for line in 2..=2000 {
+            let hash = if line % 2 == 0 { B } else { A };
+            text.push_str(&format!("{hash} 1 {line} 1\n\tx\n"));
+        }
+        let blame = parse(text.as_bytes(), 1, 5000, false);
+        assert_eq!(blame.runs.len(), 2000);
+        assert_eq!(blame.runs[2].summary, format!("{}…", "s".repeat(WORDS)));
+    }
+
+    #[test]
+    fn what_is_left_out_begins_at_the_next_line() {
+        let two = parse(output().as_bytes(), 1, 2, false);
+        assert_eq!((two.runs.len(), two.next), (1, Some(3)));
+        let cut = parse(output().as_bytes(), 1, 10, true);
+        assert_eq!((cut.runs.len(), cut.next), (2, Some(4)), "half a line is none");
+        for end in 0..output().len() {
+            parse(&output().as_bytes()[..end], 1, 10, true);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Branches, and where they are checked out.
+
+use super::Repository;
+use super::call::Call;
+use super::error::GitError;
+use super::fields::{self, groups, number, records, some_text, text};
+use std::path::PathBuf;
+
+/// A name, what it is at, and what is known about that: eight fields.
+const FORMAT: &str = "--format=%(refname)%00%(objectname)%00%(upstream:short)%00%(upstream:track,nobracket)%00\
+    %(committerdate:unix)%00%(worktreepath)%00%(HEAD)%00%(contents:subject)%00";
+
+/// Work trees can be listed with any name in them since then.
+const LISTS_ANY_NAME: (u32, u32) = (2, 36);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    pub name: String,
+    pub hash: String,
+    pub upstream: Option<String>,
+    /// Commits that only the branch has, and that only its upstream has; `None` without one, or if it is gone.
+    pub ahead_behind: Option<(u64, u64)>,
+    /// Seconds since 1970.
+    pub committed: i64,
+    /// Where it is checked out.
+    pub worktree: Option<String>,
+    /// It is checked out here.
+    pub current: bool,
+    pub subject: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Worktree {
+    pub path: PathBuf,
+    pub head: Option<String>,
+    /// `None`: no branch is checked out there.
+    pub branch: Option<String>,
+    pub bare: bool,
+    pub locked: bool,
+    /// Its folder is gone.
+    pub prunable: bool,
+}
+
+impl Repository {
+    /// The branches, the one worked on last first, `most` of them and one if there are more.
+    pub async fn branches(&self, most: usize) -> Result<Vec<Branch>, GitError> {
+        let call = Call::reading(&["for-each-ref", "--sort=-committerdate", FORMAT]);
+        let count = format!("--count={}", most.saturating_add(1));
+        let said = self.ask(call.args([&count, "refs/heads/"])).await?;
+        Ok(branches(&said.out))
+    }
+
+    /// Make a branch at a revision; the commit it is at.
+    pub async fn create_branch(&mut self, name: &str, from: &str) -> Result<String, GitError> {
+        self.write().await?;
+        let full = self.reference("refs/heads/", name).await?;
+        let hash = self.commit_of(from).await?;
+        let reason = "branch: Created by Proctor";
+        self.create_reference(&full, &hash, reason, name).await?;
+        Ok(hash)
+    }
+
+    /// A reference that is not there yet.
+    pub(super) async fn create_reference(
+        &self,
+        full: &str,
+        hash: &str,
+        reason: &str,
+        name: &str,
+    ) -> Result<(), GitError> {
+        let nothing = "0".repeat(hash.len());
+        let call = Call::writing(&["update-ref", "--create-reflog", "--no-deref", "-m", reason]);
+        let said = self.run(call.args([full, hash, &nothing])).await?;
+        if said.code != 0 && said.err.contains("already exists") {
+            return Err(GitError::Exists(name.to_owned()));
+        }
+        said.good().map(drop)
+    }
+
+    /// Check a branch out; the commit it is at.
+    pub async fn switch(&mut self, name: &str) -> Result<String, GitError> {
+        self.write().await?;
+        let full = self.reference("refs/heads/", name).await?;
+        let hash = self
+            .commit_of(&full)
+            .await
+            .map_err(|_| GitError::Nothing(format!("branch '{name}'")))?;
+        let call = Call::writing(&["switch", "--quiet", "--no-guess", "--no-progress"]);
+        let said = self.run(call.args(["--no-recurse-submodules", name])).await?;
+        let lost = ["would be overwritten", "is already used by", "cannot switch branch while"];
+        if said.code != 0 && lost.iter().any(|text| said.err.contains(text)) {
+            return Err(said.failed().in_the_way());
+        }
+        said.good()?;
+        Ok(hash)
+    }
+
+    pub async fn worktrees(&self) -> Result<Vec<Worktree>, GitError> {
+        let any = self.tool.version >= LISTS_ANY_NAME;
+        let call = Call::reading(&["worktree", "list", "--porcelain"]);
+        let mut said = self.ask(call.args(any.then_some("-z"))).await?;
+        if !any {
+            for byte in said.out.iter_mut().filter(|byte| **byte == b'\n') {
+                *byte = 0;
+            }
+        }
+        Ok(worktrees(&said.out))
+    }
+}
+
+pub fn branches(bytes: &[u8]) -> Vec<Branch> {
+    let branch = |[name, hash, upstream, track, date, worktree, head, subject]: [&[u8]; 8]| {
+        // What ends a record stands before the next one.
+        let name = name.strip_prefix(b"\n").unwrap_or(name);
+        let upstream = some_text(upstream);
+        Some(Branch {
+            name: text(name.strip_prefix(b"refs/heads/")?),
+            hash: fields::hash(hash)?,
+            ahead_behind: upstream.as_ref().and_then(|_| ahead_behind(&text(track))),
+            upstream,
+            committed: number(date).unwrap_or(0),
+            worktree: some_text(worktree),
+            current: head == b"*",
+            subject: text(subject),
+        })
+    };
+    groups::<8>(bytes).into_iter().filter_map(branch).collect()
+}
+
+/// `ahead 1, behind 2`, either of them, nothing, or `gone`.
+fn ahead_behind(track: &str) -> Option<(u64, u64)> {
+    if track == "gone" {
+        return None;
+    }
+    let count = |word: &str| {
+        let part = track.split(", ").find_map(|part| part.strip_prefix(word));
+        part.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    };
+    Some((count("ahead"), count("behind")))
+}
+
+pub fn worktrees(bytes: &[u8]) -> Vec<Worktree> {
+    let mut all: Vec<Worktree> = Vec::new();
+    for record in records(bytes) {
+        let at = record.iter().position(|byte| *byte == b' ').unwrap_or(record.len());
+        let (key, value) = (&record[..at], record.get(at + 1..).unwrap_or(b""));
+        if key == b"worktree" {
+            let path =
+                PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(value));
+            all.push(Worktree { path, ..Worktree::default() });
+            continue;
+        }
+        let Some(last) = all.last_mut() else { continue };
+        match key {
+            b"HEAD" => last.head = fields::hash(value),
+            b"branch" => last.branch = value.strip_prefix(b"refs/heads/").map(text),
+            b"bare" => last.bare = true,
+            b"locked" => last.locked = true,
+            b"prunable" => last.prunable = true,
+            _ => {}
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    #[test]
+    fn branches_are_read_from_their_fields() {
+        let text = format!(
+            "refs/heads/main\0{A}\0o/main\0ahead 2, behind 1\x00100\0/srv/a\nb\0*\0Fix it\0\n\
+             refs/heads/x/y\0{A}\0\0\x005\0\0 \0\0\nrefs/heads/z\0{A}\0o/z\0gone\x005\0\0 \0s\0\nrefs/heads/cut\0"
+        );
+        let found = branches(text.as_bytes());
+        let names: Vec<&str> = found.iter().map(|branch| branch.name.as_str()).collect();
+        assert_eq!(names, ["main", "x/y", "z"]);
+        let tracks: Vec<_> = found.iter().map(|branch| branch.ahead_behind).collect();
+        assert_eq!(tracks, [Some((2, 1)), None, None]);
+        assert!(found[0].current && !found[1].current);
+        assert_eq!(found[0].worktree.as_deref(), Some("/srv/a\nb"));
+        assert_eq!(ahead_behind(""), Some((0, 0)));
+        assert_eq!(ahead_behind("behind 7"), Some((0, 7)));
+    }
+
+    #[test]
+    fn work_trees_are_read_from_their_lines() {
+        let text = format!(
+            "worktree /a\0HEAD {A}\0branch refs/heads/main\0\0worktree /b c\n\0HEAD {A}\0detached\0locked why\0prunable gone\0\0worktree /d\0bare\0\0"
+        );
+        let found = worktrees(text.as_bytes());
+        let main = Worktree {
+            path: "/a".into(),
+            head: Some(A.into()),
+            branch: Some("main".into()),
+            ..Worktree::default()
+        };
+        let other = Worktree {
+            path: "/b c\n".into(),
+            head: Some(A.into()),
+            locked: true,
+            prunable: true,
+            ..Worktree::default()
+        };
+        let bare = Worktree { path: "/d".into(), bare: true, ..Worktree::default() };
+        assert_eq!(found, [main, other, bare]);
+    }
+}

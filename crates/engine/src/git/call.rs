@@ -1,0 +1,207 @@
+//! One call of git, from its words to what it said.
+
+use super::error::GitError;
+use super::names::Look;
+use super::{Git, Repository};
+use crate::command::{End, Produced, Program};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Of an answer that is a list or a few fields.
+pub(super) const SOME: usize = 4 << 20;
+
+/// Names in a configuration: many times what anybody has.
+const NAMES: usize = 1 << 20;
+
+/// Of what git complains, this much is told.
+const COMPLAINT: usize = 1500;
+
+/// SIGPIPE: it, or what it had called, wrote on when nobody wanted more.
+const UNREAD: i32 = 13;
+const CALLED_UNREAD: i32 = 128 + UNREAD;
+
+/// The words of one call and what it may do.
+#[derive(Debug)]
+pub(super) struct Call {
+    args: Vec<OsString>,
+    input: Vec<u8>,
+    env: Vec<(OsString, OsString)>,
+    most: usize,
+    reads: bool,
+}
+
+/// What a call said, however it ended.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) code: i32,
+    pub(super) out: Vec<u8>,
+    /// There was more.
+    pub(super) cut: bool,
+    pub(super) err: String,
+    what: String,
+}
+
+impl Call {
+    /// One that changes nothing.
+    pub(super) fn reading(words: &[&str]) -> Call {
+        let args = words.iter().map(Into::into).collect();
+        Call { args, input: Vec::new(), env: Vec::new(), most: SOME, reads: true }
+    }
+
+    /// One that changes the repository or its work tree.
+    pub(super) fn writing(words: &[&str]) -> Call {
+        Call { reads: false, ..Call::reading(words) }
+    }
+
+    pub(super) fn arg(mut self, word: impl Into<OsString>) -> Call {
+        self.args.push(word.into());
+        self
+    }
+
+    pub(super) fn args<T: Into<OsString>>(mut self, words: impl IntoIterator<Item = T>) -> Call {
+        self.args.extend(words.into_iter().map(Into::into));
+        self
+    }
+
+    pub(super) fn input(self, input: Vec<u8>) -> Call {
+        Call { input, ..self }
+    }
+
+    pub(super) fn env(mut self, name: &str, value: impl Into<OsString>) -> Call {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    pub(super) fn most(self, most: usize) -> Call {
+        Call { most, ..self }
+    }
+}
+
+impl Said {
+    /// What it said, if it succeeded.
+    pub(super) fn good(self) -> Result<Said, GitError> {
+        match self.code {
+            0 => Ok(self),
+            _ => Err(self.failed()),
+        }
+    }
+
+    /// Why it did not do what it was to do.
+    pub(super) fn failed(self) -> GitError {
+        let lost = "Unable to create '";
+        if self.err.contains(lost) && self.err.contains(".lock': File exists") {
+            let message = "another git is at work in this repository, or died there";
+            return GitError::Conflict(message.into());
+        }
+        let nobody =
+            ["Please tell me who you are", "auto-detection is disabled", "empty ident name"];
+        if nobody.iter().any(|text| self.err.contains(text)) {
+            return GitError::Nobody;
+        }
+        // Some of its commands say on the wrong stream what they could not do.
+        let said = if self.err.trim().is_empty() {
+            String::from_utf8_lossy(&self.out).into_owned()
+        } else {
+            self.err
+        };
+        let said = said.trim().trim_start_matches("fatal: ").trim_start_matches("error: ");
+        let said = match said {
+            "" => format!("exit code {}", self.code),
+            said => proctor_core::text::beginning(said, COMPLAINT).into_owned(),
+        };
+        GitError::Failed { what: self.what, said }
+    }
+}
+
+impl Repository {
+    /// Call git; what it said, if it succeeded.
+    pub(super) async fn ask(&self, call: Call) -> Result<Said, GitError> {
+        self.run(call).await?.good()
+    }
+
+    /// Call git; what it said, however it ended.
+    pub(super) async fn run(&self, call: Call) -> Result<Said, GitError> {
+        debug_assert!(call.reads || self.writing.is_some(), "{:?} without the lock", call.args);
+        let Git { commands, room, .. } = &*self.git;
+        let what = call.args.first().map(|word| word.to_string_lossy().into_owned());
+        let what = what.unwrap_or_default();
+        let failed = |why: String| GitError::Failed { what: what.clone(), said: why };
+        let _place = room.acquire().await.map_err(|error| failed(error.to_string()))?;
+        let mut args: Vec<OsString> = vec!["--no-pager".into(), "--no-replace-objects".into()];
+        args.extend(call.args);
+        let mut env = self.environment(call.reads);
+        env.extend(call.env);
+        let program = Program {
+            file: self.tool.file.clone(),
+            args,
+            env,
+            working_dir: self.place.top.clone(),
+            input: call.input,
+            limit: self.limit,
+            most: call.most,
+            fence: self.fence(call.reads),
+            thorough: self.place.trusted,
+        };
+        let Produced { end, stdout, cut, stderr } =
+            commands.produce(program).await.map_err(|error| failed(error.to_string()))?;
+        let code = match end {
+            End::Code(CALLED_UNREAD) | End::Signal(UNREAD) if cut => 0,
+            End::Code(code) => code,
+            End::Signal(number) => return Err(failed(format!("signal {number}"))),
+            End::TimedOut => return Err(GitError::Late { what, limit: self.limit }),
+            End::NotStarted(why) => return Err(failed(why)),
+        };
+        Ok(Said { code, out: stdout, cut, err: stderr, what })
+    }
+
+    /// Read the names in the configuration, and close what could run something.
+    pub(super) async fn close(&mut self) -> Result<(), GitError> {
+        let files = self.configurations();
+        let look = crate::blocking(move || Look::at(&files)).await.ok().flatten();
+        let key = (self.place.git_dir.clone(), self.place.trusted);
+        let known = &self.git.names;
+        let remembered = look.as_ref().and_then(|look| known.get(&key, look));
+        let names = match remembered {
+            Some(names) => names,
+            None => {
+                let names = self.configured().await?;
+                if let Some(look) = look {
+                    known.put(key, look, &names);
+                }
+                names
+            }
+        };
+        let closed = self.settings.close(&names, self.place.trusted);
+        closed.map_err(|why| GitError::Unsafe { top: self.place.top.clone(), why })
+    }
+
+    /// The names in it, each with a zero byte behind it.
+    async fn configured(&self) -> Result<Arc<[u8]>, GitError> {
+        let list = Call::reading(&["config", "--list", "--name-only", "-z"]).most(NAMES);
+        let names = self.ask(list).await?;
+        if names.cut {
+            let why = "its configuration is too large".into();
+            return Err(GitError::Unsafe { top: self.place.top.clone(), why });
+        }
+        Ok(names.out.into())
+    }
+
+    /// The files that it is read from, those that are not there too.
+    fn configurations(&self) -> Vec<PathBuf> {
+        let own = |name: &str| {
+            let found = self.env.iter().rev().find(|(key, _)| key == name);
+            found.map(|(_, value)| PathBuf::from(value))
+        };
+        let home = own("HOME");
+        let mut files = vec![
+            self.place.common_dir.join("config"),
+            self.place.git_dir.join("config.worktree"),
+            PathBuf::from("/etc/gitconfig"),
+        ];
+        files.extend(home.iter().map(|home| home.join(".gitconfig")));
+        files.extend(home.iter().map(|home| home.join(".config/git/config")));
+        files.extend(own("XDG_CONFIG_HOME").map(|folder| folder.join("git/config")));
+        files
+    }
+}

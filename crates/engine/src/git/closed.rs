@@ -1,0 +1,226 @@
+//! What a repository's configuration could run, and how each of it is closed.
+//!
+//! Settings from the environment count more than those of any file, included ones too. Names that a repository makes up itself
+//! (`filter.NAME.clean`) are read from it first and closed one by one; an attribute that names a driver nobody configured does
+//! nothing.
+
+use std::ffi::OsString;
+
+/// More settings to close than any repository has: it is refused then.
+const MOST: usize = 2000;
+
+/// A program that does nothing and says that it failed.
+const NOTHING: &str = "false";
+
+/// For every repository: answers are the same wherever they are asked for, and nothing goes on afterwards.
+const ALWAYS: &[(&str, &str)] = &[
+    ("color.ui", "false"),
+    ("i18n.logOutputEncoding", "UTF-8"),
+    ("log.follow", "false"),
+    ("diff.orderFile", "/dev/null"),
+    ("blame.ignoreRevsFile", ""),
+    ("user.useConfigOnly", "true"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("status.submoduleSummary", "false"),
+    ("diff.submodule", "short"),
+    ("diff.ignoreSubmodules", "dirty"),
+];
+
+/// For those that are not trusted, whatever they say.
+const CLOSED: &[(&str, &str)] = &[
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.editor", ":"),
+    ("sequence.editor", ":"),
+    ("core.askPass", ""),
+    ("core.sshCommand", NOTHING),
+    ("core.alternateRefsCommand", NOTHING),
+    ("credential.helper", ""),
+    ("diff.external", NOTHING),
+    ("interactive.diffFilter", NOTHING),
+    ("gc.recentObjectsHook", NOTHING),
+    ("uploadpack.packObjectsHook", NOTHING),
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("tag.forceSignAnnotated", "false"),
+    ("log.showSignature", "false"),
+    ("merge.verifySignatures", "false"),
+    ("gpg.program", NOTHING),
+    ("gpg.openpgp.program", NOTHING),
+    ("gpg.x509.program", NOTHING),
+    ("gpg.ssh.program", NOTHING),
+    ("gpg.ssh.defaultKeyCommand", NOTHING),
+];
+
+/// The settings that are laid over those of a repository.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pairs: Vec<(String, String)>,
+    /// Filters that somebody configured.
+    pub(super) filters: Vec<String>,
+    /// A name and an address for commits are configured.
+    pub(super) has_identity: bool,
+}
+
+impl Settings {
+    pub(super) fn new(trusted: bool, protocols: &[String]) -> Settings {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let closed = if trusted { &[] } else { CLOSED };
+        let mut pairs: Vec<_> = ALWAYS.iter().chain(closed).map(owned).collect();
+        pairs.push(("protocol.allow".into(), "never".into()));
+        let open = |name: &String| (format!("protocol.{name}.allow"), "always".to_owned());
+        pairs.extend(protocols.iter().map(open));
+        Settings { pairs, filters: Vec::new(), has_identity: false }
+    }
+
+    /// Close what a repository made up names for: all names that it and its owner configure, each with a zero byte behind it.
+    pub(super) fn close(&mut self, names: &[u8], trusted: bool) -> Result<(), String> {
+        let mut identity = (false, false);
+        for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+            let Ok(name) = std::str::from_utf8(name) else {
+                // It can be closed by its very name only.
+                match closing(&String::from_utf8_lossy(name)) {
+                    Some(_) => return Err("a name in its configuration is not UTF-8".into()),
+                    None => continue,
+                }
+            };
+            identity.0 |= name == "user.name" || name == "committer.name";
+            identity.1 |= name == "user.email" || name == "committer.email";
+            if !trusted {
+                self.close_one(name);
+            }
+            if self.pairs.len() > MOST {
+                return Err("its configuration names too many programs".into());
+            }
+        }
+        self.has_identity = identity == (true, true);
+        Ok(())
+    }
+
+    fn close_one(&mut self, name: &str) {
+        let Some(value) = closing(name) else { return };
+        let driver = name.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.'));
+        if let Some((driver, _)) = driver
+            && !self.filters.iter().any(|known| known == driver)
+        {
+            self.filters.push(driver.to_owned());
+            self.push(format!("filter.{driver}.required"), "false");
+        }
+        self.push(name.to_owned(), value);
+    }
+
+    /// What is there already closes it, too.
+    fn push(&mut self, key: String, value: &str) {
+        if !self.pairs.iter().any(|(known, _)| known.eq_ignore_ascii_case(&key)) {
+            self.pairs.push((key, value.to_owned()));
+        }
+    }
+
+    /// More that is known to be closed: submodules are not looked into.
+    pub(super) fn ignore_submodules(&mut self, names: impl Iterator<Item = String>) {
+        self.pairs.extend(names.map(|name| (format!("submodule.{name}.ignore"), "dirty".into())));
+    }
+
+    /// As git takes them: `=` and dots in a name are no riddle there.
+    pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut all = vec![("GIT_CONFIG_COUNT".into(), self.pairs.len().to_string().into())];
+        for (at, (key, value)) in self.pairs.iter().enumerate() {
+            all.push((format!("GIT_CONFIG_KEY_{at}").into(), key.into()));
+            all.push((format!("GIT_CONFIG_VALUE_{at}").into(), value.into()));
+        }
+        all
+    }
+}
+
+/// What closes a setting whose name a repository made up, if it needs closing.
+fn closing(name: &str) -> Option<&'static str> {
+    let (section, rest) = name.split_once('.')?;
+    let (_, last) = rest.rsplit_once('.')?;
+    match (section, last) {
+        ("filter", "clean" | "smudge" | "process") | ("credential", "helper") => Some(""),
+        ("submodule", "ignore") => Some("dirty"),
+        ("submodule", "update") => Some("none"),
+        ("hook", "enabled") => Some("false"),
+        ("remote", "uploadpack" | "receivepack" | "vcs") => Some(NOTHING),
+        (_, "command" | "cmd" | "program" | "driver" | "textconv" | "helper") => Some(NOTHING),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closed(names: &str) -> Vec<(String, String)> {
+        let mut settings = Settings::new(false, &[]);
+        let known = settings.pairs.len();
+        settings.close(names.replace(' ', "\0").as_bytes(), false).unwrap();
+        settings.pairs.split_off(known)
+    }
+
+    #[test]
+    fn every_name_that_runs_something_is_closed_and_no_other() {
+        let check = |names: &str, expected: &[(&str, &str)]| {
+            let found = closed(names);
+            let found: Vec<(&str, &str)> =
+                found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            assert_eq!(found, expected, "{names}");
+        };
+        check(
+            "filter.a=b.c.clean filter.a=b.c.process",
+            &[
+                ("filter.a=b.c.required", "false"),
+                ("filter.a=b.c.clean", ""),
+                ("filter.a=b.c.process", ""),
+            ],
+        );
+        check("filter..smudge", &[("filter..required", "false"), ("filter..smudge", "")]);
+        check(
+            "merge.x.driver diff.x.textconv",
+            &[("merge.x.driver", "false"), ("diff.x.textconv", "false")],
+        );
+        check(
+            "diff.x.command trailer.t.cmd gpg.new.program",
+            &[
+                ("diff.x.command", "false"),
+                ("trailer.t.cmd", "false"),
+                ("gpg.new.program", "false"),
+            ],
+        );
+        check(
+            "credential.https://x.y.helper hook.h.command",
+            &[("credential.https://x.y.helper", ""), ("hook.h.command", "false")],
+        );
+        check(
+            "submodule.s.update submodule.s.ignore remote.o.uploadpack",
+            &[
+                ("submodule.s.update", "none"),
+                ("submodule.s.ignore", "dirty"),
+                ("remote.o.uploadpack", "false"),
+            ],
+        );
+        check("core.fsmonitor user.name remote.o.url branch.main.merge diff.x.xfuncname", &[]);
+    }
+
+    #[test]
+    fn who_commits_is_known_by_two_names() {
+        let identity = |names: &str| {
+            let mut settings = Settings::new(true, &[]);
+            settings.close(names.replace(' ', "\0").as_bytes(), true).unwrap();
+            settings.has_identity
+        };
+        assert!(identity("user.name user.email") && identity("user.email committer.name"));
+        assert!(!identity("user.name") && !identity("user.email"));
+    }
+
+    #[test]
+    fn a_configuration_without_end_is_refused() {
+        let many: String = (0..MOST).map(|n| format!("filter.{n}.clean\0")).collect();
+        assert!(Settings::new(false, &[]).close(many.as_bytes(), false).is_err());
+        assert!(Settings::new(false, &[]).close(b"filter.\xff.clean\0", false).is_err());
+    }
+}

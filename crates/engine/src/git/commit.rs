@@ -1,0 +1,175 @@
+//! A commit of what is in the index.
+
+use super::Repository;
+use super::call::Call;
+use super::change::Add;
+use super::diff::{DiffQuery, empty_tree, total};
+use super::error::GitError;
+use super::fields;
+use super::given::{literal, literals, prose};
+use super::log::Commit;
+use super::state;
+
+#[derive(Debug, Clone, Default)]
+pub struct CommitRequest {
+    /// Not needed with `amend`.
+    pub message: Option<String>,
+    /// Only these, as they are in the work tree.
+    pub paths: Vec<String>,
+    /// First everything that is different and known to git.
+    pub all: bool,
+    /// In the place of the last commit.
+    pub amend: bool,
+    /// `Name <address>`
+    pub author: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Committed {
+    /// There was nothing to commit.
+    Nothing,
+    Done {
+        commit: Box<Commit>,
+        /// `None`: no branch is checked out.
+        branch: Option<String>,
+        files: usize,
+        /// Added and deleted.
+        lines: (u64, u64),
+    },
+}
+
+impl Repository {
+    pub async fn commit_changes(&mut self, request: &CommitRequest) -> Result<Committed, GitError> {
+        let author = request.author.as_deref().map(author).transpose()?;
+        match &request.message {
+            Some(message) => prose("message", message)?,
+            None if request.amend => {}
+            None => return Err(GitError::bad("message", "a commit needs one")),
+        }
+        if !self.settings.has_identity && author.is_none() {
+            return Err(GitError::Nobody);
+        }
+        self.write().await?;
+        let under_way = state::of(&self.place).await?;
+        match (request.paths.is_empty(), request.all, &under_way) {
+            (false, true, _) => return Err(GitError::bad("paths", "give 'paths' or 'all'")),
+            (false, false, Some(_)) => {
+                let message = "something is under way that is committed as a whole";
+                return Err(GitError::Conflict(message.into()));
+            }
+            (false, false, None) => drop(self.add(&Add::Paths(request.paths.clone())).await?),
+            (true, true, _) => drop(self.add(&Add::Known).await?),
+            (true, false, _) => {}
+        }
+        // Asked here, because git itself would look into submodules to say what else is different.
+        if !request.amend && under_way.is_none() && !self.has_staged(&request.paths).await? {
+            return Ok(Committed::Nothing);
+        }
+        let said = self.run(self.commit_call(request, author)?).await?;
+        if said.code != 0 && said.err.contains("unmerged files") {
+            let message = "files have conflicts; `proctor git resolve` lists them";
+            return Err(GitError::Conflict(message.into()));
+        }
+        said.good()?;
+        self.committed().await
+    }
+
+    fn commit_call(
+        &self,
+        request: &CommitRequest,
+        author: Option<(String, String)>,
+    ) -> Result<Call, GitError> {
+        let mut call = Call::writing(&["commit", "--quiet", "--no-status", "--allow-empty"])
+            .args(["--cleanup=whitespace", "--untracked-files=no"]);
+        if !self.place.trusted {
+            call = call.args(["--no-verify", "--no-post-rewrite", "--no-gpg-sign"]);
+        }
+        if request.amend {
+            call = call.arg("--amend");
+        }
+        call = match &request.message {
+            Some(message) => call.arg("-m").arg(message),
+            None => call.arg("--no-edit"),
+        };
+        if let Some((name, address)) = author {
+            call = call.arg(format!("--author={name} <{address}>"));
+            if !self.settings.has_identity {
+                call = call.env("GIT_COMMITTER_NAME", name).env("GIT_COMMITTER_EMAIL", address);
+            }
+        }
+        if request.paths.is_empty() {
+            return Ok(call);
+        }
+        let paths = literals(&self.paths(&request.paths)?);
+        Ok(call.args(["--only", "--pathspec-from-file=-", "--pathspec-file-nul"]).input(paths))
+    }
+
+    /// Is anything in the index that the last commit does not have, below these paths?
+    async fn has_staged(&self, paths: &[String]) -> Result<bool, GitError> {
+        let paths = self.paths(paths)?;
+        let call = Call::reading(&["diff", "--cached", "--quiet", "--no-ext-diff"]).args([
+            "--no-textconv",
+            "--ignore-submodules=dirty",
+            "--",
+        ]);
+        let said = self.run(call.args(paths.iter().map(literal))).await?;
+        match said.code {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(said.failed()),
+        }
+    }
+
+    /// The commit that was just made.
+    pub(super) async fn committed(&self) -> Result<Committed, GitError> {
+        let commit = self.commit("HEAD").await?;
+        let hash = commit.hash.clone();
+        let before = commit.parents.first().cloned().unwrap_or_else(|| empty_tree(&hash));
+        let query = DiffQuery { stat: true, ..DiffQuery::default() };
+        let diff = self.compare(&[before, hash], &query).await?;
+        let (files, lines) = (diff.files.len(), total(&diff.files));
+        let branch = self.branch().await?;
+        Ok(Committed::Done { commit: Box::new(commit), branch, files, lines })
+    }
+
+    /// The branch that is checked out.
+    pub(super) async fn branch(&self) -> Result<Option<String>, GitError> {
+        let said = self.run(Call::reading(&["symbolic-ref", "--quiet", "HEAD"])).await?;
+        let name = said.out.trim_ascii_end().strip_prefix(b"refs/heads/").map(fields::text);
+        Ok(name.filter(|_| said.code == 0))
+    }
+}
+
+/// `Name <address>`; anything else git would take for a pattern.
+fn author(text: &str) -> Result<(String, String), GitError> {
+    prose("author", text)?;
+    let bad = || GitError::bad("author", "write it as 'Name <address>'");
+    let inner = text.strip_suffix('>').ok_or_else(bad)?;
+    let (name, address) = inner.split_once(" <").ok_or_else(bad)?;
+    let plain = |part: &str| {
+        let odd = |c: char| c.is_control() || matches!(c, '<' | '>');
+        !part.trim().is_empty() && !part.contains(odd)
+    };
+    let fits = plain(name) && plain(address) && !address.contains(' ');
+    if fits { Ok((name.trim().to_owned(), address.to_owned())) } else { Err(bad()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_author_is_a_name_and_an_address() {
+        let check = |text: &str, expected: Option<(&str, &str)>| {
+            let expected = expected.map(|(name, address)| (name.to_owned(), address.to_owned()));
+            assert_eq!(author(text).ok(), expected, "{text}");
+        };
+        check("J. Doe <j@x>", Some(("J. Doe", "j@x")));
+        check("--amend <x>", Some(("--amend", "x")));
+        for bad in
+            ["", "J", "J <>", " <j@x>", "J <j@x> ", "J <a> <b>", "J\n <j@x>", "J <j\n>", "<j>"]
+        {
+            check(bad, None);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Files that two sides changed differently: what each has, and which of it counts; and the end of what caused it.
+
+use super::Repository;
+use super::call::Call;
+use super::diff::staged;
+use super::error::GitError;
+use super::fields::{self, Name, records};
+use super::given::{listed, literal};
+use super::state::{self, State, Step};
+use std::collections::BTreeMap;
+
+/// Entries of the index that have conflicts: thousands of files.
+const MOST: usize = 4 << 20;
+
+/// A file with conflicts, as the three sides have it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sides {
+    pub path: Name,
+    pub base: Option<Side>,
+    pub ours: Option<Side>,
+    pub theirs: Option<Side>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Side {
+    pub mode: String,
+    pub blob: String,
+}
+
+/// What a file is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Take {
+    Ours,
+    Theirs,
+    /// What is in the work tree now.
+    AsItIs,
+    Content(Vec<u8>),
+}
+
+impl Repository {
+    /// Files with conflicts, `most` of them and one if there are more; and what is under way.
+    pub async fn conflicts(&self) -> Result<(Option<State>, Vec<Sides>), GitError> {
+        let call = Call::reading(&["ls-files", "--unmerged", "-z"]).most(MOST);
+        let found = sides(&self.ask(call).await?.out);
+        Ok((state::of(&self.place).await?, found))
+    }
+
+    /// Settle one file.
+    pub async fn resolve(&mut self, path: &str, take: &Take) -> Result<(), GitError> {
+        let path = self.path("path", path)?;
+        self.write().await?;
+        let call = Call::reading(&["ls-files", "--unmerged", "-z", "--"]).arg(literal(&path));
+        let found = sides(&self.ask(call).await?.out);
+        let Some(sides) = found.into_iter().find(|sides| sides.path == path) else {
+            return Err(GitError::Nothing(format!("conflict in '{}'", path.text())));
+        };
+        self.check_filters(std::slice::from_ref(&path)).await?;
+        match take {
+            Take::Ours => self.take_side(&path, sides.ours, "2").await,
+            Take::Theirs => self.take_side(&path, sides.theirs, "3").await,
+            Take::AsItIs => self.take_file(&path).await,
+            Take::Content(bytes) => self.take_content(&path, &sides, bytes.clone()).await,
+        }
+    }
+
+    /// One that a side does not have is gone.
+    async fn take_side(
+        &self,
+        path: &Name,
+        side: Option<Side>,
+        stage: &str,
+    ) -> Result<(), GitError> {
+        if side.is_none() {
+            let call = Call::writing(&["rm", "--quiet", "--force", "--"]).arg(literal(path));
+            return self.ask(call).await.map(drop);
+        }
+        let call = Call::writing(&["checkout-index", "--force", "--quiet", "-z", "--stdin"]);
+        let call = call.arg(format!("--stage={stage}")).input(listed([path]));
+        self.ask(call).await?;
+        self.take_file(path).await
+    }
+
+    async fn take_file(&self, path: &Name) -> Result<(), GitError> {
+        let call = Call::writing(&["update-index", "--add", "--remove", "-z", "--stdin"]);
+        self.ask(call.input(listed([path]))).await.map(drop)
+    }
+
+    /// Into the index first, and from there into the work tree: git sees to it that no link leads elsewhere.
+    async fn take_content(
+        &self,
+        path: &Name,
+        sides: &Sides,
+        bytes: Vec<u8>,
+    ) -> Result<(), GitError> {
+        let any = [&sides.ours, &sides.theirs, &sides.base].into_iter().flatten().next();
+        let mode = any.map(|side| side.mode.as_str()).filter(|mode| mode.starts_with("100"));
+        let mode = mode.unwrap_or("100644");
+        let Some(name) = path.is_text().then(|| path.text().into_owned()) else {
+            return Err(GitError::bad("path", "it is not UTF-8"));
+        };
+        // Read from a pipe, also where it is empty.
+        let mut call =
+            Call::writing(&["hash-object", "-w", "--stdin"]).arg(format!("--path={name}"));
+        if !bytes.is_empty() {
+            call = call.input(bytes);
+        }
+        let said = self.ask(call).await?;
+        let blob = fields::hash(&said.out).ok_or_else(|| GitError::Failed {
+            what: "hash-object".into(),
+            said: "it named no object".into(),
+        })?;
+        let nothing = "0".repeat(blob.len());
+        let mut entries = format!("0 {nothing}\t").into_bytes();
+        entries.extend_from_slice(&path.0);
+        entries.extend_from_slice(format!("\0{mode} {blob} 0\t").as_bytes());
+        entries.extend_from_slice(&path.0);
+        entries.push(0);
+        let call = Call::writing(&["update-index", "-z", "--index-info"]).input(entries);
+        self.ask(call).await?;
+        let call = Call::writing(&["checkout-index", "--force", "--quiet", "-z", "--stdin"]);
+        self.ask(call.input(listed([path]))).await.map(drop)
+    }
+
+    /// Go on with what is under way; what is under way then.
+    pub async fn go_on(&mut self) -> Result<Option<State>, GitError> {
+        let step = self.under_way().await?;
+        self.require_identity()?;
+        let git_dir = self.place.git_dir.clone();
+        let runs = crate::blocking(move || state::runs_programs(&git_dir)).await;
+        let runs = runs.map_err(|error| GitError::Conflict(error.to_string()))?;
+        match runs {
+            _ if self.place.trusted => {}
+            Ok(false) => {}
+            Ok(true) => return Err(self.unsafe_("the rebase has programs among its steps")),
+            Err(why) => return Err(self.unsafe_(&why)),
+        }
+        let call = match step {
+            Step::Merge => self.finish_merge(),
+            Step::Rebase => Call::writing(&["rebase", "--continue"]),
+            Step::CherryPick => Call::writing(&["cherry-pick", "--continue"]),
+            Step::Revert => Call::writing(&["revert", "--continue"]),
+            Step::Apply => Call::writing(&["am", "--continue"]),
+            Step::Bisect => return Err(GitError::Conflict("a bisect has no next step".into())),
+        };
+        let said = self.run(call).await?;
+        let state = state::of(&self.place).await?;
+        if said.code == 0 {
+            return Ok(state);
+        }
+        let (_, clashing) = self.conflicts().await?;
+        match (clashing.is_empty(), said.failed()) {
+            (false, _) => Ok(state),
+            (true, error) => Err(error),
+        }
+    }
+
+    fn finish_merge(&self) -> Call {
+        let call = Call::writing(&["commit", "--quiet", "--no-edit", "--no-status"]);
+        match self.place.trusted {
+            true => call,
+            false => call.args(["--no-verify", "--no-post-rewrite", "--no-gpg-sign"]),
+        }
+    }
+
+    /// Go back to before it.
+    pub async fn abort(&mut self) -> Result<(), GitError> {
+        let word = match self.under_way().await? {
+            Step::Merge => "merge",
+            Step::Rebase => "rebase",
+            Step::CherryPick => "cherry-pick",
+            Step::Revert => "revert",
+            Step::Apply => "am",
+            Step::Bisect => {
+                return self.ask(Call::writing(&["bisect", "reset"])).await.map(drop);
+            }
+        };
+        self.ask(Call::writing(&[word, "--abort"])).await.map(drop)
+    }
+
+    async fn under_way(&mut self) -> Result<Step, GitError> {
+        self.write().await?;
+        let names = self.submodules().await?;
+        self.settings.ignore_submodules(names.into_iter());
+        let state = state::of(&self.place).await?;
+        let none = || GitError::Nothing("merge or rebase under way".into());
+        state.map(|state| state.step).ok_or_else(none)
+    }
+
+    fn unsafe_(&self, why: &str) -> GitError {
+        GitError::Unsafe { top: self.place.top.clone(), why: why.to_owned() }
+    }
+}
+
+/// The sides of each file, in the order of their names.
+pub fn sides(bytes: &[u8]) -> Vec<Sides> {
+    let mut files: BTreeMap<Name, Sides> = BTreeMap::new();
+    for (mode, blob, stage, path) in records(bytes).filter_map(staged) {
+        let file = files.entry(path.clone()).or_default();
+        file.path = path;
+        let side = Some(Side { mode, blob });
+        match stage {
+            1 => file.base = side,
+            2 => file.ours = side,
+            3 => file.theirs = side,
+            _ => {}
+        }
+    }
+    files.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sides_of_a_file_are_its_stages() {
+        let (a, b) = ("a".repeat(40), "b".repeat(40));
+        let text = format!(
+            "100644 {a} 1\tx y\x00100755 {b} 2\tx y\x00100644 {a} 3\t\"q\n\0nonsense\x00100644 {a} 2\tcut"
+        );
+        let side = |mode: &str, blob: &str| Some(Side { mode: mode.into(), blob: blob.into() });
+        let quoted =
+            Sides { path: b"\"q\n"[..].into(), theirs: side("100644", &a), ..Sides::default() };
+        let both = Sides {
+            path: b"x y"[..].into(),
+            base: side("100644", &a),
+            ours: side("100755", &b),
+            theirs: None,
+        };
+        assert_eq!(sides(text.as_bytes()), [quoted, both]);
+    }
+}

@@ -1,0 +1,75 @@
+//! The folder of a request, where it really is: git is told paths, not descriptors.
+
+use crate::files::{Fault, FileError, Files};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Component, Path, PathBuf};
+
+/// A folder that somebody named, below a root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Folder {
+    /// Without links.
+    pub(crate) root: PathBuf,
+    /// Without links; the root or below it.
+    pub(crate) folder: PathBuf,
+    /// The root may be written to.
+    pub(crate) write: bool,
+}
+
+impl Folder {
+    /// The one that is meant, or the first root if none is named. Blocks.
+    pub(crate) fn named(files: &Files, named: Option<&Path>) -> Result<Folder, FileError> {
+        let roots = files.roots();
+        let spot = match named {
+            Some(path) => roots.find(&without_detours(path))?,
+            None => roots.first()?,
+        };
+        let moved = |error| spot.at()(Fault::Io(error));
+        let folder = real(&files.folder(&spot)?).map_err(moved)?;
+        let root = real(spot.root.held()?.folder()).map_err(moved)?;
+        if !folder.starts_with(&root) {
+            return Err(spot.at()(Fault::Outside));
+        }
+        Ok(Folder { root, folder, write: spot.root.write })
+    }
+}
+
+/// What the kernel calls a folder that is held open.
+fn real(folder: &impl AsFd) -> std::io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
+}
+
+/// Without `..`, by its names alone: whatever comes of it is resolved beneath a root.
+fn without_detours(path: &Path) -> String {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir if plain.file_name().is_some() => drop(plain.pop()),
+            Component::CurDir => {}
+            Component::ParentDir
+            | Component::Normal(_)
+            | Component::RootDir
+            | Component::Prefix(_) => plain.push(part),
+        }
+    }
+    plain.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_back_is_taken_by_its_names() {
+        for (given, expected) in [
+            ("/srv/app/sub/..", "/srv/app"),
+            ("/srv/app/./x//y", "/srv/app/x/y"),
+            ("code:x/a/../b", "code:x/b"),
+            ("..", ".."),
+            ("a/../../b", "../b"),
+            ("/..", "/.."),
+            ("", ""),
+        ] {
+            assert_eq!(without_detours(Path::new(given)), expected, "{given}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What callers give, made harmless before git sees it: revisions become hashes, names full references, paths literal.
+
+use super::Repository;
+use super::call::Call;
+use super::error::GitError;
+use super::fields::{self, Name};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+/// Far longer than a name that a person writes.
+const LONGEST_NAME: usize = 1000;
+
+/// A path has as many bytes at most.
+const LONGEST_PATH: usize = 4096;
+
+/// A message, or a pattern: as long as one word of a command line may safely be.
+const LONGEST_TEXT: usize = 64 << 10;
+
+/// Paths of one request.
+const MOST_PATHS: usize = 10_000;
+
+impl Repository {
+    /// The commit that a revision names. Only what this returns is ever a word for git.
+    pub(super) async fn commit_of(&self, revision: &str) -> Result<String, GitError> {
+        self.object(revision, "^{commit}").await
+    }
+
+    /// The object that a revision names.
+    pub(super) async fn object(&self, revision: &str, kind: &str) -> Result<String, GitError> {
+        short("rev", revision, LONGEST_NAME)?;
+        let call = Call::reading(&["rev-parse", "--verify", "--quiet", "--end-of-options"]);
+        let said = self.run(call.arg(format!("{revision}{kind}"))).await?;
+        let hash = fields::hash(&said.out).filter(|_| said.code == 0);
+        hash.ok_or_else(|| GitError::NoRevision(revision.to_owned()))
+    }
+
+    /// The commit that is checked out; there is none in a repository without commits.
+    pub(super) async fn head(&self) -> Result<Option<String>, GitError> {
+        match self.commit_of("HEAD").await {
+            Ok(hash) => Ok(Some(hash)),
+            Err(GitError::NoRevision(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The full name of a branch or a tag: `refs/heads/` or `refs/tags/` before the name that somebody chose.
+    pub(super) async fn reference(&self, folder: &str, name: &str) -> Result<String, GitError> {
+        short("name", name, LONGEST_NAME)?;
+        let bad = || GitError::bad("name", format!("'{name}' cannot be the name of one"));
+        // Git takes these in some places and not in others.
+        if name.starts_with('-') || name == "HEAD" || name.starts_with("refs/") {
+            return Err(bad());
+        }
+        let full = format!("{folder}{name}");
+        let said = self.run(Call::reading(&["check-ref-format"]).arg(&full)).await?;
+        if said.code == 0 { Ok(full) } else { Err(bad()) }
+    }
+
+    /// Paths from the top of the work tree, as somebody gave them.
+    pub(super) fn paths(&self, given: &[String]) -> Result<Vec<Name>, GitError> {
+        if given.len() > MOST_PATHS {
+            return Err(GitError::bad("paths", format!("more than {MOST_PATHS}")));
+        }
+        given.iter().map(|path| self.path("paths", path)).collect()
+    }
+
+    /// One path from the top of the work tree; the top itself is `.`.
+    pub(super) fn path(&self, field: &'static str, given: &str) -> Result<Name, GitError> {
+        short(field, given, LONGEST_PATH)?;
+        inside(&self.place.top, Path::new(given))
+            .map(|path| Name(path.into_os_string().into_vec()))
+            .ok_or_else(|| {
+                GitError::bad(field, format!("'{given}' is not below {}", self.place.top.display()))
+            })
+    }
+}
+
+/// A path without detours, relative to `top`; `None` if it leads out.
+fn inside(top: &Path, given: &Path) -> Option<PathBuf> {
+    let given = if given.is_absolute() { given.strip_prefix(top).ok()? } else { given };
+    let mut path = PathBuf::new();
+    for part in given.components() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => {}
+            Component::ParentDir => path.pop().then_some(())?,
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    if path.as_os_str().is_empty() {
+        path.push(".");
+    }
+    Some(path)
+}
+
+/// As a word that is a path and nothing else, whatever is in it.
+pub(super) fn literal(path: &Name) -> OsString {
+    let mut word = OsString::from(":(literal)");
+    word.push(std::ffi::OsStr::from_bytes(&path.0));
+    word
+}
+
+/// The same for many, as the input of `--pathspec-from-file=- --pathspec-file-nul`.
+pub(super) fn literals(paths: &[Name]) -> Vec<u8> {
+    paths.iter().flat_map(|path| [b":(literal)", path.0.as_slice(), b"\0"].concat()).collect()
+}
+
+/// Names as the input of a `-z --stdin`.
+pub(super) fn listed<'a>(paths: impl IntoIterator<Item = &'a Name>) -> Vec<u8> {
+    paths.into_iter().flat_map(|path| [path.0.as_slice(), b"\0"].concat()).collect()
+}
+
+/// Not empty, not too long, and a C program can have it.
+pub(super) fn short(field: &'static str, text: &str, most: usize) -> Result<(), GitError> {
+    match text {
+        "" => Err(GitError::bad(field, "it is empty")),
+        text if text.contains('\0') => Err(GitError::bad(field, "a zero byte is in it")),
+        text if text.len() > most => Err(GitError::bad(field, format!("{most} bytes at most"))),
+        _ => Ok(()),
+    }
+}
+
+/// A message, a pattern.
+pub(super) fn prose(field: &'static str, text: &str) -> Result<(), GitError> {
+    short(field, text, LONGEST_TEXT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_inside_whatever_they_say() {
+        let check = |given: &str, expected: Option<&str>| {
+            let found = inside(Path::new("/srv/app"), Path::new(given));
+            assert_eq!(found, expected.map(PathBuf::from), "{given}");
+        };
+        check("a/b", Some("a/b"));
+        check("./a//b/.", Some("a/b"));
+        check("a/../b", Some("b"));
+        check(".", Some("."));
+        check("a/..", Some("."));
+        check("/srv/app/a", Some("a"));
+        check("/srv/app", Some("."));
+        check("-c", Some("-c"));
+        check(":(top)x", Some(":(top)x"));
+        for outside in
+            ["..", "a/../../b", "/srv/application", "/srv", "/etc/passwd", "/srv/app/../x"]
+        {
+            check(outside, None);
+        }
+    }
+
+    #[test]
+    fn texts_are_whole_words() {
+        assert!(prose("message", "-m\n--amend").is_ok());
+        for bad in ["", "a\0b", &"x".repeat(LONGEST_TEXT + 1)] {
+            assert!(prose("message", bad).is_err());
+        }
+        assert_eq!(
+            literals(&[Name(b"a".into()), Name(b"\xff".into())]),
+            b":(literal)a\0:(literal)\xff\0"
+        );
+    }
+}

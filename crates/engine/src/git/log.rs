@@ -1,0 +1,183 @@
+//! Commits, newest first.
+
+use super::Repository;
+use super::call::{Call, SOME};
+use super::error::GitError;
+use super::fields::{self, hash, number, records, some_text, text};
+use super::given::{literal, prose};
+
+/// One field a line, and the message, which has lines of its own, at the end.
+const FORMAT: &str = "--format=tformat:%H%n%P%n%an%n%ae%n%at%n%ct%n%D%n%B";
+
+/// From one page to the next nobody goes further than this.
+const FARTHEST: usize = 10_000_000;
+
+#[derive(Debug, Clone, Default)]
+pub struct LogFilter {
+    /// Where to begin; what is checked out if not given.
+    pub revision: Option<String>,
+    pub paths: Vec<String>,
+    /// Follow the one path through renames.
+    pub follow: bool,
+    /// Extended regular expressions, upper and lower case alike.
+    pub author: Option<String>,
+    pub grep: Option<String>,
+    /// Seconds since 1970.
+    pub since: Option<i64>,
+    pub until: Option<i64>,
+    pub limit: usize,
+    /// As an earlier answer gave it.
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Log {
+    pub commits: Vec<Commit>,
+    /// Where to go on, if there is more.
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Commit {
+    pub hash: String,
+    pub parents: Vec<String>,
+    pub author: String,
+    pub email: String,
+    /// Seconds since 1970.
+    pub authored: i64,
+    pub committed: i64,
+    /// Branches and tags that name it.
+    pub refs: Option<String>,
+    pub subject: String,
+    /// The message without its first line.
+    pub body: Option<String>,
+}
+
+impl Repository {
+    pub async fn log(&self, filter: &LogFilter) -> Result<Log, GitError> {
+        let (start, skip) = match &filter.cursor {
+            Some(cursor) => place(cursor)?,
+            None => match &filter.revision {
+                Some(revision) => (self.commit_of(revision).await?, 0),
+                None => match self.head().await? {
+                    Some(head) => (head, 0),
+                    None => return Ok(Log::default()),
+                },
+            },
+        };
+        let call = self.log_call(filter, &start, skip)?;
+        let said = self.ask(call).await?;
+        let mut commits = commits(&said.out);
+        let more = commits.len() > filter.limit || said.cut;
+        commits.truncate(filter.limit);
+        let cursor = more.then(|| format!("{start}.{}", skip + commits.len()));
+        Ok(Log { commits, cursor })
+    }
+
+    fn log_call(&self, filter: &LogFilter, start: &str, skip: usize) -> Result<Call, GitError> {
+        let paths = self.paths(&filter.paths)?;
+        if filter.follow && paths.len() != 1 {
+            return Err(GitError::bad("follow", "it takes one path"));
+        }
+        let mut call = plain_log().most(SOME).args([
+            format!("--max-count={}", filter.limit.saturating_add(1)),
+            format!("--skip={skip}"),
+        ]);
+        let patterns = [("author", &filter.author), ("grep", &filter.grep)];
+        for (name, pattern) in patterns {
+            if let Some(pattern) = pattern {
+                prose(name, pattern)?;
+                call = call.arg(format!("--{name}={pattern}"));
+            }
+        }
+        if filter.author.is_some() || filter.grep.is_some() {
+            call = call.args(["--extended-regexp", "--regexp-ignore-case", "--all-match"]);
+        }
+        for (name, moment) in [("since", filter.since), ("until", filter.until)] {
+            call = call.args(moment.map(|seconds| format!("--{name}=@{seconds} +0000")));
+        }
+        call = call.args(filter.follow.then_some("--follow"));
+        Ok(call.args([start, "--"]).args(paths.iter().map(literal)))
+    }
+
+    /// One commit, by its hash or by a name of ours.
+    pub(super) async fn commit(&self, hash: &str) -> Result<Commit, GitError> {
+        let said = self.ask(plain_log().args(["--max-count=1", hash, "--"])).await?;
+        let found = commits(&said.out).into_iter().next();
+        found.ok_or_else(|| GitError::NoRevision(hash.to_owned()))
+    }
+}
+
+fn plain_log() -> Call {
+    let words = ["log", "-z", "--no-patch", "--no-show-signature", "--no-color", "--no-notes"];
+    Call::reading(&words).args(["--decorate=short", "--no-ext-diff", "--no-textconv", FORMAT])
+}
+
+/// The commit that a page begins from, and how many of it were seen.
+fn place(cursor: &str) -> Result<(String, usize), GitError> {
+    let parts = cursor.split_once('.').and_then(|(start, skip)| {
+        let plain = skip.bytes().all(|byte| byte.is_ascii_digit());
+        let skip = skip.parse().ok().filter(|skip| plain && *skip <= FARTHEST)?;
+        Some((hash(start.as_bytes()).filter(|hash| hash == start)?, skip))
+    });
+    parts.ok_or_else(|| GitError::bad("cursor", "it is not one of an earlier answer"))
+}
+
+/// The commits of an output; half a commit is none.
+pub fn commits(bytes: &[u8]) -> Vec<Commit> {
+    records(bytes).filter_map(commit).collect()
+}
+
+fn commit(record: &[u8]) -> Option<Commit> {
+    let mut lines = record.splitn(8, |byte| *byte == b'\n');
+    let mut line = || lines.next();
+    let hash = fields::hash(line()?)?;
+    let parents = line()?.split(|byte| *byte == b' ').filter_map(fields::hash).collect();
+    let (author, email) = (text(line()?), text(line()?));
+    let (authored, committed) = (number(line()?)?, number(line()?)?);
+    let refs = some_text(line()?);
+    let message = text(line()?);
+    let (subject, body) = message.split_once('\n').unwrap_or((&message, ""));
+    let body = Some(body.trim_matches('\n')).filter(|body| !body.is_empty()).map(str::to_owned);
+    let subject = subject.to_owned();
+    Some(Commit { hash, parents, author, email, authored, committed, refs, subject, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    #[test]
+    fn a_commit_is_read_from_its_lines() {
+        let text = format!(
+            "{A}\n{A} {A}\nJ. Doe\nj@x\n100\n-5\nHEAD -> main, tag: v1\nSubject\n\nBody\n\nmore\n\0{A}\n\n\n\n1\n2\n\n\0{A}\n\ncut"
+        );
+        let found = commits(text.as_bytes());
+        let expected = Commit {
+            hash: A.into(),
+            parents: vec![A.into(), A.into()],
+            author: "J. Doe".into(),
+            email: "j@x".into(),
+            authored: 100,
+            committed: -5,
+            refs: Some("HEAD -> main, tag: v1".into()),
+            subject: "Subject".into(),
+            body: Some("Body\n\nmore".into()),
+        };
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0], expected);
+        assert_eq!((found[1].parents.len(), found[1].subject.as_str()), (0, ""));
+    }
+
+    #[test]
+    fn a_cursor_is_a_commit_and_a_number() {
+        assert_eq!(place(&format!("{A}.20")).unwrap(), (A.to_owned(), 20));
+        for bad in
+            ["", "main.3", "--all.0", &format!("{A}.-1"), &format!("{A}.+1"), &format!("{A}\n.1")]
+        {
+            assert!(place(bad).is_err(), "{bad}");
+        }
+    }
+}

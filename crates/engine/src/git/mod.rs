@@ -1,0 +1,255 @@
+//! Git, as the one that is installed, called so that a repository has no say in what is run.
+//!
+//! ```text
+//! folder ─► place (which repository, is it safe) ─► closed (what its configuration could run) ─► call ─► parsers
+//! ```
+//! What a caller gives is never an option: revisions become hashes first (`given`), names become full references, paths
+//! are literal and come after everything else. A repository that the owner trusts in the configuration runs its hooks,
+//! filters and signing as usual.
+
+mod blame;
+mod branches;
+mod call;
+mod change;
+mod closed;
+mod commit;
+mod conflicts;
+mod diff;
+mod error;
+mod fields;
+mod folder;
+mod given;
+mod log;
+mod names;
+mod place;
+mod stash;
+mod state;
+mod status;
+mod tags;
+mod tool;
+mod tree;
+
+pub use blame::{Blame, BlameQuery, Blamed};
+pub use branches::{Branch, Worktree};
+pub use change::{Add, Added};
+pub use commit::{CommitRequest, Committed};
+pub use conflicts::{Side, Sides, Take};
+pub use diff::{Compared, Diff, DiffQuery, FileDiff};
+pub use error::GitError;
+pub use fields::Name;
+pub use log::{Commit, Log, LogFilter};
+pub use stash::{Popped, Stash, StashRequest};
+pub use state::{State, Step};
+pub use status::{Change, Clash, Entry, Status, StatusQuery, What};
+pub use tags::{Tag, TagRequest};
+pub use tree::{AtRevision, Restore};
+
+/// What is made of git's answers, for whoever tries other bytes on it.
+#[doc(hidden)]
+pub mod answers {
+    pub use super::blame::parse as blame;
+    pub use super::branches::{branches, worktrees};
+    pub use super::conflicts::sides;
+    pub use super::diff::split as diff;
+    pub use super::log::commits;
+    pub use super::stash::stashes;
+    pub use super::status::parse as status;
+    pub use super::tags::tags;
+    pub use super::tree::object;
+}
+
+use crate::command::Commands;
+use crate::error::EngineError;
+use crate::files::Files;
+use closed::Settings;
+use folder::Folder;
+use names::Names;
+use place::Place;
+use proctor_core::config::git::Git as Terms;
+use proctor_sys::fence::{Fence, Gates};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
+use tool::{Found, Tool};
+
+/// Calls at once: each is a process that may use a core.
+const MOST: usize = 8;
+
+/// Variables of the owner's that git needs to find the owner's own settings.
+const OWN: [&str; 2] = ["HOME", "XDG_CONFIG_HOME"];
+
+/// Calls git for everybody.
+pub(crate) struct Git {
+    commands: Arc<Commands>,
+    found: Found,
+    room: Semaphore,
+    names: Names,
+    writers: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
+    unfenced: AtomicBool,
+}
+
+/// What a repository is opened with.
+pub(crate) struct Around {
+    pub(crate) files: Files,
+    pub(crate) terms: Terms,
+    /// The owner's.
+    pub(crate) env: Vec<(String, String)>,
+}
+
+/// A repository that was found and looked at. Good for one request: what it is may change.
+pub struct Repository {
+    git: Arc<Git>,
+    tool: Arc<Tool>,
+    place: Place,
+    settings: Settings,
+    protocols: Vec<String>,
+    env: Vec<(String, String)>,
+    limit: Duration,
+    /// Held by whoever changes something.
+    writing: Option<OwnedMutexGuard<()>>,
+}
+
+impl Git {
+    pub(crate) fn new(commands: Arc<Commands>) -> Git {
+        Git {
+            commands,
+            found: Found::default(),
+            room: Semaphore::new(MOST),
+            names: Names::default(),
+            writers: Mutex::default(),
+            unfenced: AtomicBool::new(false),
+        }
+    }
+
+    /// For tests of the first wall: the second one is left out.
+    pub(crate) fn without_fence(&self) {
+        self.unfenced.store(true, Ordering::Relaxed);
+    }
+
+    /// The repository that a folder is in.
+    pub(crate) async fn open(
+        self: Arc<Git>,
+        around: Around,
+        folder: Option<PathBuf>,
+    ) -> Result<Repository, EngineError> {
+        let Around { files, terms, env } = around;
+        let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
+        let tool = self.found.get(&self.commands, path).await?;
+        let trusted = terms.trusted;
+        let place = crate::blocking(move || -> Result<Place, EngineError> {
+            let folder = Folder::named(&files, folder.as_deref())?;
+            Ok(place::find(&folder, &trusted, &files.own())?)
+        });
+        let place = place.await??;
+        let mut repository = Repository {
+            settings: Settings::new(place.trusted, &terms.protocols),
+            git: self,
+            tool,
+            place,
+            protocols: terms.protocols,
+            env,
+            limit: Duration::from_millis(terms.timeout.0),
+            writing: None,
+        };
+        repository.close().await?;
+        Ok(repository)
+    }
+
+    /// Only one of our own changes a repository at a time; git itself would refuse the second.
+    async fn write_in(&self, top: &Path) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+            writers.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(writers.entry(top.to_owned()).or_default())
+        };
+        lock.lock_owned().await
+    }
+}
+
+impl Repository {
+    /// Where its work tree begins.
+    pub fn top(&self) -> &Path {
+        &self.place.top
+    }
+
+    /// May it run programs of its own?
+    pub fn is_trusted(&self) -> bool {
+        self.place.trusted
+    }
+
+    /// From now on something is changed.
+    async fn write(&mut self) -> Result<(), GitError> {
+        if self.writing.is_none() {
+            self.writing = Some(self.git.write_in(&self.place.top).await);
+            let place = self.place.clone();
+            let looked = crate::blocking(move || place.check_writable()).await;
+            looked.map_err(|error| GitError::Conflict(error.to_string()))??;
+        }
+        Ok(())
+    }
+
+    /// The environment that every call has.
+    fn environment(&self, reads: bool) -> Vec<(OsString, OsString)> {
+        let owner = self.env.iter().filter(|(name, _)| match self.place.trusted {
+            true => !name.starts_with("GIT_"),
+            false => OWN.contains(&name.as_str()),
+        });
+        let mut env: Vec<(OsString, OsString)> =
+            owner.map(|(name, value)| (name.into(), value.into())).collect();
+        if !self.place.trusted {
+            env.push(("PATH".into(), self.tool.search_path()));
+            let closed = ["GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM"];
+            env.extend(closed.map(|name| (name.into(), "1".into())));
+            // Looked at before the setting of the same meaning.
+            env.push(("GIT_SSH_COMMAND".into(), "ssh -o BatchMode=yes".into()));
+            env.push(("GIT_PROXY_COMMAND".into(), "".into()));
+        }
+        env.push(("GIT_DIR".into(), self.place.git_dir.clone().into()));
+        env.push(("GIT_WORK_TREE".into(), self.place.top.clone().into()));
+        env.push(("GIT_ALLOW_PROTOCOL".into(), self.protocols.join(":").into()));
+        for (name, value) in [
+            ("LC_ALL", "C"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_ASKPASS", ""),
+            ("GIT_PAGER", "cat"),
+            ("GIT_EDITOR", ":"),
+            ("GIT_SEQUENCE_EDITOR", ":"),
+            ("GIT_MERGE_AUTOEDIT", "no"),
+            ("GIT_ADVICE", "0"),
+        ] {
+            env.push((name.into(), value.into()));
+        }
+        if self.protocols.is_empty() {
+            env.push(("GIT_NO_LAZY_FETCH".into(), "1".into()));
+        }
+        if reads {
+            env.push(("GIT_OPTIONAL_LOCKS".into(), "0".into()));
+        }
+        env.extend(self.settings.environment());
+        env
+    }
+
+    /// Around one that is not trusted: it writes nothing elsewhere, executes nothing but git, connects to nobody.
+    fn fence(&self, reads: bool) -> Option<Fence> {
+        if self.place.trusted || self.git.unfenced.load(Ordering::Relaxed) {
+            return None;
+        }
+        let closed = self.protocols.is_empty();
+        let programs = self.tool.programs.as_ref().filter(|_| closed);
+        let programs: Option<Vec<&Path>> =
+            programs.map(|programs| programs.iter().map(PathBuf::as_path).collect());
+        let Place { top, git_dir, common_dir, .. } = &self.place;
+        let own: [&Path; 3] = [top, git_dir, common_dir];
+        // What a partial clone lacks is written where it is read.
+        let writable = if reads && closed { &[][..] } else { &own[..] };
+        let gates = Gates { writable, executable: programs.as_deref(), network: !closed };
+        Fence::new(&gates).unwrap_or_else(|error| {
+            tracing::warn!(%error, "git is not fenced in");
+            None
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! Changes put aside, and brought back.
+
+use super::Repository;
+use super::call::Call;
+use super::error::GitError;
+use super::fields::{self, Name, number, records, text};
+use super::given::{literals, prose};
+use super::status::{StatusQuery, What};
+
+/// Where they are kept.
+const REFERENCE: &str = "refs/stash";
+
+/// A changed hash, when, and what it is called.
+const FORMAT: &str = "--format=%H%n%ct%n%gs";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stash {
+    /// 0 is the last one.
+    pub number: u32,
+    pub hash: String,
+    /// Seconds since 1970.
+    pub created: i64,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct StashRequest {
+    pub message: Option<String>,
+    /// Only what is different below these.
+    pub paths: Vec<String>,
+    /// New files, too.
+    pub untracked: bool,
+}
+
+/// What became of changes that were to come back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Popped {
+    Done,
+    /// They are in the work tree with conflicts in these files, and kept aside, too.
+    Conflicts(Vec<Name>),
+}
+
+impl Repository {
+    pub async fn stashes(&self) -> Result<Vec<Stash>, GitError> {
+        let call = Call::reading(&["stash", "list", "-z", "--no-show-signature", FORMAT]);
+        Ok(stashes(&self.ask(call).await?.out))
+    }
+
+    /// Put changes aside; `false` if there are none.
+    pub async fn push_stash(&mut self, request: &StashRequest) -> Result<bool, GitError> {
+        let paths = self.paths(&request.paths)?;
+        if let Some(message) = &request.message {
+            prose("message", message)?;
+        }
+        self.require_identity()?;
+        self.write().await?;
+        let names = self.submodules().await?;
+        self.settings.ignore_submodules(names.into_iter());
+        let before = self.object(REFERENCE, "").await.ok();
+        let mut call = Call::writing(&["stash", "push", "--quiet"]);
+        call = call.args(request.untracked.then_some("--include-untracked"));
+        if let Some(message) = &request.message {
+            call = call.arg("-m").arg(message);
+        }
+        if !paths.is_empty() {
+            let words = ["--pathspec-from-file=-", "--pathspec-file-nul"];
+            call = call.args(words).input(literals(&paths));
+        }
+        self.ask(call).await?;
+        let after = self.object(REFERENCE, "").await.ok();
+        Ok(before != after)
+    }
+
+    /// Bring changes back and forget them, unless they do not fit.
+    pub async fn pop_stash(&mut self, number: u32) -> Result<Popped, GitError> {
+        self.require_identity()?;
+        let name = self.stash(number).await?;
+        let said = self.run(Call::writing(&["stash", "pop", "--quiet", &name])).await?;
+        if said.code == 0 {
+            return Ok(Popped::Done);
+        }
+        let query = StatusQuery { no_untracked: true, ..StatusQuery::default() };
+        let clashing = self.status(&query).await?.entries.into_iter();
+        let clashing = clashing.filter(|entry| matches!(entry.what, What::Conflict(_)));
+        let paths: Vec<Name> = clashing.map(|entry| entry.path).collect();
+        match (paths.is_empty(), said.failed()) {
+            (false, _) => Ok(Popped::Conflicts(paths)),
+            (true, GitError::Failed { said, .. }) if said.contains("would be overwritten") => {
+                Err(GitError::Conflict(said))
+            }
+            (true, error) => Err(error),
+        }
+    }
+
+    pub async fn drop_stash(&mut self, number: u32) -> Result<(), GitError> {
+        let name = self.stash(number).await?;
+        self.ask(Call::writing(&["stash", "drop", "--quiet", &name])).await.map(drop)
+    }
+
+    /// The name of one that is there.
+    async fn stash(&mut self, number: u32) -> Result<String, GitError> {
+        self.write().await?;
+        let names = self.submodules().await?;
+        self.settings.ignore_submodules(names.into_iter());
+        let name = format!("stash@{{{number}}}");
+        match self.object(&name, "").await {
+            Ok(_) => Ok(name),
+            Err(GitError::NoRevision(_)) => Err(GitError::Nothing(format!("stash {number}"))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Git makes commits of what is put aside.
+    pub(super) fn require_identity(&self) -> Result<(), GitError> {
+        if self.settings.has_identity { Ok(()) } else { Err(GitError::Nobody) }
+    }
+}
+
+pub fn stashes(bytes: &[u8]) -> Vec<Stash> {
+    let stash = |(at, record): (usize, &[u8])| {
+        let mut lines = record.splitn(3, |byte| *byte == b'\n');
+        Some(Stash {
+            number: u32::try_from(at).ok()?,
+            hash: fields::hash(lines.next()?)?,
+            created: number(lines.next()?)?,
+            message: text(lines.next()?),
+        })
+    };
+    records(bytes).enumerate().filter_map(stash).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stashes_are_counted_from_the_last() {
+        let a = "a".repeat(40);
+        let text = format!("{a}\n5\nWIP on main: x\n\0{a}\n4\nOn main: y\0{a}\ncut");
+        let found = stashes(text.as_bytes());
+        assert_eq!(found.iter().map(|stash| stash.number).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!((found[1].created, found[1].message.as_str()), (4, "On main: y"));
+    }
+}

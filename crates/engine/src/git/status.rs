@@ -1,0 +1,294 @@
+//! What is different in a work tree, from `git status --porcelain=v2 -z`.
+
+use super::Repository;
+use super::call::Call;
+use super::error::GitError;
+use super::fields::{self, Name, records};
+use super::given::literal;
+use super::state::{self, State};
+
+/// A work tree with more differences than fit here has other problems.
+const MOST: usize = 16 << 20;
+
+#[derive(Debug, Clone, Default)]
+pub struct StatusQuery {
+    /// From the top of the work tree; none: all of it.
+    pub paths: Vec<String>,
+    /// Leave out files that git does not know.
+    pub no_untracked: bool,
+    pub ignored: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The commit that is checked out; `None` before the first.
+    pub head: Option<String>,
+    /// `None`: no branch is checked out.
+    pub branch: Option<String>,
+    pub upstream: Option<String>,
+    /// Commits that only this branch has, and that only its upstream has.
+    pub ahead_behind: Option<(u64, u64)>,
+    pub stashes: u64,
+    pub entries: Vec<Entry>,
+    /// There was more.
+    pub cut: bool,
+    /// A merge, rebase or the like that is under way.
+    pub state: Option<State>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub path: Name,
+    pub what: What,
+    pub submodule: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    Changed {
+        /// From the commit to the index.
+        staged: Option<Change>,
+        /// From the index to the work tree.
+        unstaged: Option<Change>,
+        /// What it was renamed or copied from.
+        from: Option<Name>,
+    },
+    Conflict(Clash),
+    Untracked,
+    Ignored,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Added,
+    Modified,
+    Deleted,
+    Renamed,
+    Copied,
+    TypeChanged,
+    /// Of a diff: it has conflicts.
+    Unmerged,
+}
+
+/// How two sides do not fit together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clash {
+    BothModified,
+    BothAdded,
+    BothDeleted,
+    AddedByUs,
+    AddedByThem,
+    DeletedByUs,
+    DeletedByThem,
+}
+
+impl Repository {
+    pub async fn status(&self, query: &StatusQuery) -> Result<Status, GitError> {
+        let untracked = if query.no_untracked { "no" } else { "all" };
+        let mut call =
+            Call::reading(&["status", "--porcelain=v2", "-z", "--branch", "--show-stash"])
+                .args(["--ahead-behind", "--renames", "--ignore-submodules=dirty"])
+                .arg(format!("--untracked-files={untracked}"))
+                .most(MOST);
+        if query.ignored {
+            call = call.arg("--ignored=traditional");
+        }
+        let paths = self.paths(&query.paths)?;
+        let said = self.ask(call.arg("--").args(paths.iter().map(literal))).await?;
+        let mut status = parse(&said.out).ok_or_else(|| GitError::Failed {
+            what: "status".into(),
+            said: "its answer cannot be understood".into(),
+        })?;
+        status.cut = said.cut;
+        status.state = state::of(&self.place).await?;
+        Ok(status)
+    }
+}
+
+/// `None` where git said something that it does not say.
+pub fn parse(bytes: &[u8]) -> Option<Status> {
+    let mut status = Status::default();
+    let mut records = records(bytes);
+    while let Some(record) = records.next() {
+        let (kind, rest) = record.split_at_checked(2)?;
+        match kind {
+            b"# " => header(&mut status, rest),
+            b"1 " => status.entries.push(changed(rest, 6, None)?),
+            b"2 " => match records.next() {
+                Some(from) => status.entries.push(changed(rest, 7, Some(from))?),
+                // Cut off between its two names.
+                None => break,
+            },
+            b"u " => status.entries.push(conflict(rest)?),
+            b"? " if !rest.is_empty() => status.entries.push(plain(rest, What::Untracked)),
+            b"! " if !rest.is_empty() => status.entries.push(plain(rest, What::Ignored)),
+            _ => return None,
+        }
+    }
+    Some(status)
+}
+
+fn header(status: &mut Status, text: &[u8]) {
+    let Some(at) = text.iter().position(|byte| *byte == b' ') else { return };
+    let (key, value) = (&text[..at], &text[at + 1..]);
+    match key {
+        b"branch.oid" => status.head = fields::hash(value),
+        b"branch.head" if value != b"(detached)" => status.branch = fields::some_text(value),
+        b"branch.upstream" => status.upstream = fields::some_text(value),
+        b"branch.ab" => status.ahead_behind = ahead_behind(value),
+        b"stash" => status.stashes = fields::number(value).unwrap_or(0),
+        _ => {}
+    }
+}
+
+/// `+3 -0`
+fn ahead_behind(value: &[u8]) -> Option<(u64, u64)> {
+    let mut numbers = value.split(|byte| *byte == b' ');
+    let ahead = numbers.next()?.strip_prefix(b"+")?;
+    let behind = numbers.next()?.strip_prefix(b"-")?;
+    Some((fields::number(ahead)?, fields::number(behind)?))
+}
+
+/// `XY sub …`, `skip` more words, and a path with whatever is in it.
+fn changed(text: &[u8], skip: usize, from: Option<&[u8]>) -> Option<Entry> {
+    let (states, submodule, path) = parts(text, skip)?;
+    let [x, y] = states;
+    let (staged, unstaged) = (change(x)?, change(y)?);
+    let what = What::Changed { staged, unstaged, from: from.map(Name::from) };
+    Some(Entry { path, what, submodule })
+}
+
+fn conflict(text: &[u8]) -> Option<Entry> {
+    let (states, submodule, path) = parts(text, 8)?;
+    let clash = match &states {
+        b"UU" => Clash::BothModified,
+        b"AA" => Clash::BothAdded,
+        b"DD" => Clash::BothDeleted,
+        b"AU" => Clash::AddedByUs,
+        b"UA" => Clash::AddedByThem,
+        b"DU" => Clash::DeletedByUs,
+        b"UD" => Clash::DeletedByThem,
+        _ => return None,
+    };
+    Some(Entry { path, what: What::Conflict(clash), submodule })
+}
+
+fn parts(text: &[u8], skip: usize) -> Option<([u8; 2], bool, Name)> {
+    let mut words = text.splitn(skip + 2, |byte| *byte == b' ');
+    let states = <[u8; 2]>::try_from(words.next()?).ok()?;
+    let submodule = words.next()?.starts_with(b"S");
+    let path = words.nth(skip - 1)?;
+    (!path.is_empty()).then(|| (states, submodule, Name::from(path)))
+}
+
+/// `Some(None)` for nothing.
+fn change(letter: u8) -> Option<Option<Change>> {
+    match letter {
+        b'.' => Some(None),
+        letter => Change::of(letter).map(Some),
+    }
+}
+
+impl Change {
+    pub(super) fn of(letter: u8) -> Option<Change> {
+        match letter {
+            b'A' => Some(Change::Added),
+            b'M' => Some(Change::Modified),
+            b'D' => Some(Change::Deleted),
+            b'R' => Some(Change::Renamed),
+            b'C' => Some(Change::Copied),
+            b'T' => Some(Change::TypeChanged),
+            b'U' => Some(Change::Unmerged),
+            _ => None,
+        }
+    }
+}
+
+fn plain(path: &[u8], what: What) -> Entry {
+    Entry { path: Name::from(path), what, submodule: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    fn entry(path: &[u8], what: What) -> Entry {
+        Entry { path: path.into(), what, submodule: false }
+    }
+
+    fn differs(staged: Option<Change>, unstaged: Option<Change>, from: Option<&[u8]>) -> What {
+        What::Changed { staged, unstaged, from: from.map(Name::from) }
+    }
+
+    #[test]
+    fn headers_say_where_one_is() {
+        let text = format!(
+            "# branch.oid {A}\0# branch.head a b\0# branch.upstream o/main\0# branch.ab +12 -3\0# stash 2\0"
+        );
+        let status = parse(text.as_bytes()).unwrap();
+        assert_eq!(status.head.as_deref(), Some(A));
+        assert_eq!(status.branch.as_deref(), Some("a b"));
+        assert_eq!((status.ahead_behind, status.stashes), (Some((12, 3)), 2));
+        let empty = parse(b"# branch.oid (initial)\0# branch.head (detached)\0").unwrap();
+        assert_eq!(empty, Status::default());
+        assert_eq!(parse(b""), Some(Status::default()));
+    }
+
+    #[test]
+    fn entries_have_any_name_at_all() {
+        let text = [
+            format!("1 .M N... 100644 100644 100644 {A} {A} plain\0").as_bytes(),
+            format!("1 A. N... 000000 100644 100644 {A} {A} a b\n \"c\0").as_bytes(),
+            format!("1 MD N... 100644 100644 000000 {A} {A} \u{fc}\0").as_bytes(),
+            format!("2 R. N... 100644 100644 100644 {A} {A} R100 new name\0old\nname\0").as_bytes(),
+            format!("1 .M S.M. 160000 160000 160000 {A} {A} sub\0").as_bytes(),
+            format!("u UD N... 100644 100644 000000 100644 {A} {A} {A} gone here\0").as_bytes(),
+            b"? \xff\xfe\0! target/\0? cut o",
+        ]
+        .concat();
+        let expected = [
+            entry(b"plain", differs(None, Some(Change::Modified), None)),
+            entry(b"a b\n \"c", differs(Some(Change::Added), None, None)),
+            entry("ü".as_bytes(), differs(Some(Change::Modified), Some(Change::Deleted), None)),
+            entry(b"new name", differs(Some(Change::Renamed), None, Some(b"old\nname"))),
+            Entry { submodule: true, ..entry(b"sub", differs(None, Some(Change::Modified), None)) },
+            entry(b"gone here", What::Conflict(Clash::DeletedByThem)),
+            entry(b"\xff\xfe", What::Untracked),
+            entry(b"target/", What::Ignored),
+        ];
+        assert_eq!(parse(&text).unwrap().entries, expected);
+    }
+
+    #[test]
+    fn every_conflict_has_its_name() {
+        for (letters, clash) in [
+            ("UU", Clash::BothModified),
+            ("AA", Clash::BothAdded),
+            ("DD", Clash::BothDeleted),
+            ("AU", Clash::AddedByUs),
+            ("UA", Clash::AddedByThem),
+            ("DU", Clash::DeletedByUs),
+            ("UD", Clash::DeletedByThem),
+        ] {
+            let text = format!("u {letters} N... 1 2 3 4 {A} {A} {A} x\0");
+            let found = parse(text.as_bytes()).unwrap().entries;
+            assert_eq!(found, [entry(b"x", What::Conflict(clash))], "{letters}");
+        }
+    }
+
+    #[test]
+    fn what_git_never_says_is_not_guessed_at() {
+        for bad in [
+            "9 x\0",
+            "? \0",
+            "1 .M\0",
+            "1 .Q N... 1 2 3 4 5 x\0",
+            "u XX N... 1 2 3 4 5 6 7 x\0",
+            "x\0",
+        ] {
+            assert_eq!(parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}

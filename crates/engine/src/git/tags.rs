@@ -1,0 +1,109 @@
+//! Tags.
+
+use super::Repository;
+use super::call::Call;
+use super::error::GitError;
+use super::fields::{self, groups, number, text};
+use super::given::prose;
+
+/// The commit behind a tag with a message stands in a field of its own.
+const FORMAT: &str = "--format=%(refname)%00%(objectname)%00%(*objectname)%00%(creatordate:unix)%00%(contents:subject)%00";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    pub name: String,
+    /// What it names in the end.
+    pub hash: String,
+    /// It has a message of its own.
+    pub annotated: bool,
+    /// Seconds since 1970.
+    pub created: i64,
+    pub subject: String,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct TagRequest {
+    pub name: String,
+    /// What is checked out if not given.
+    pub revision: Option<String>,
+    /// With one, the tag is an object of its own.
+    pub message: Option<String>,
+}
+
+impl Repository {
+    /// The tags, newest first, `most` of them and one if there are more.
+    pub async fn tags(&self, most: usize) -> Result<Vec<Tag>, GitError> {
+        let call = Call::reading(&["for-each-ref", "--sort=-creatordate", FORMAT]);
+        let count = format!("--count={}", most.saturating_add(1));
+        let said = self.ask(call.args([&count, "refs/tags/"])).await?;
+        Ok(tags(&said.out))
+    }
+
+    /// Make a tag; the commit it names.
+    pub async fn create_tag(&mut self, request: &TagRequest) -> Result<String, GitError> {
+        self.write().await?;
+        let name = &request.name;
+        let full = self.reference("refs/tags/", name).await?;
+        let hash = self.commit_of(request.revision.as_deref().unwrap_or("HEAD")).await?;
+        let Some(message) = &request.message else {
+            self.create_reference(&full, &hash, "tag: Created by Proctor", name).await?;
+            return Ok(hash);
+        };
+        prose("message", message)?;
+        let mut call = Call::writing(&["tag", "--annotate", "--cleanup=whitespace"]);
+        if !self.place.trusted {
+            call = call.arg("--no-sign");
+        }
+        let said = self.run(call.arg("-m").args([message, name, &hash])).await?;
+        if said.code != 0 && said.err.contains("already exists") {
+            return Err(GitError::Exists(name.clone()));
+        }
+        said.good()?;
+        Ok(hash)
+    }
+
+    /// Delete a tag; what it was.
+    pub async fn delete_tag(&mut self, name: &str) -> Result<String, GitError> {
+        self.write().await?;
+        let full = self.reference("refs/tags/", name).await?;
+        let none = |_| GitError::Nothing(format!("tag '{name}'"));
+        let hash = self.object(&full, "").await.map_err(none)?;
+        self.ask(Call::writing(&["update-ref", "--no-deref", "-d", &full, &hash])).await?;
+        Ok(hash)
+    }
+}
+
+pub fn tags(bytes: &[u8]) -> Vec<Tag> {
+    let tag = |[name, hash, behind, date, subject]: [&[u8]; 5]| {
+        let name = name.strip_prefix(b"\n").unwrap_or(name);
+        Some(Tag {
+            name: text(name.strip_prefix(b"refs/tags/")?),
+            hash: fields::hash(behind).or_else(|| fields::hash(hash))?,
+            annotated: !behind.is_empty(),
+            created: number(date).unwrap_or(0),
+            subject: text(subject),
+        })
+    };
+    groups::<5>(bytes).into_iter().filter_map(tag).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_read_from_their_fields() {
+        let (a, b) = ("a".repeat(40), "b".repeat(64));
+        let text =
+            format!("refs/tags/v1\0{a}\0\x005\0subject\0\nrefs/tags/v/2\0{a}\0{b}\0-6\0\0\ncut");
+        let tag = |name: &str, hash: &str, annotated, created, subject: &str| Tag {
+            name: name.into(),
+            hash: hash.into(),
+            annotated,
+            created,
+            subject: subject.into(),
+        };
+        let expected = [tag("v1", &a, false, 5, "subject"), tag("v/2", &b, true, -6, "")];
+        assert_eq!(tags(text.as_bytes()), expected);
+    }
+}

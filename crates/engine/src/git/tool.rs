@@ -1,0 +1,144 @@
+//! The installed git: found once, and asked what it is.
+
+use super::error::GitError;
+use crate::command::{Commands, End, Program};
+use proctor_sys::fence::{Fence, Gates};
+use proctor_sys::program;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+/// The first that takes settings and the owner's file from the environment.
+const OLDEST: Version = (2, 32);
+
+/// To say its version.
+const SOON: Duration = Duration::from_secs(10);
+
+/// What is searched beside the folder of git itself, by git and by nothing else.
+const USUAL_FOLDERS: &str = "/usr/bin:/bin";
+
+pub(super) type Version = (u32, u32);
+
+/// A git that can be used.
+#[derive(Debug)]
+pub(super) struct Tool {
+    pub(super) file: PathBuf,
+    pub(super) version: Version,
+    /// All that it needs to execute, if that is known; nothing else is then executed for a repository that is not trusted.
+    pub(super) programs: Option<Vec<PathBuf>>,
+}
+
+/// Where it is kept. What was not found is looked for again: somebody may have installed it.
+#[derive(Default)]
+pub(super) struct Found(OnceCell<Arc<Tool>>);
+
+impl Found {
+    pub(super) async fn get(
+        &self,
+        commands: &Commands,
+        path: Option<&str>,
+    ) -> Result<Arc<Tool>, GitError> {
+        self.0.get_or_try_init(|| find(commands, path)).await.cloned()
+    }
+}
+
+impl Tool {
+    pub(super) fn search_path(&self) -> OsString {
+        let mut path = OsString::from(self.file.parent().unwrap_or(Path::new("/usr/bin")));
+        path.push(":");
+        path.push(USUAL_FOLDERS);
+        path
+    }
+}
+
+async fn find(commands: &Commands, path: Option<&str>) -> Result<Arc<Tool>, GitError> {
+    // Where a folder of that list is depends on nothing that anybody may have chosen.
+    let absolute = path.map(|path| {
+        let folders = path.split(':').filter(|folder| folder.starts_with('/'));
+        folders.collect::<Vec<_>>().join(":")
+    });
+    let file = program::resolve("git", Path::new("/"), absolute.as_deref())
+        .map_err(|missing| GitError::Missing { searched: missing.to_string() })?;
+    let file = std::fs::canonicalize(&file).unwrap_or(file);
+    let said = ask(commands, &file, "version", None).await?;
+    let text = String::from_utf8_lossy(&said).trim().to_owned();
+    let version = version(&text).ok_or_else(|| GitError::Failed {
+        what: "version".into(),
+        said: format!("it says '{text}' of itself"),
+    })?;
+    if version < OLDEST {
+        let found = text.trim_start_matches("git version ").to_owned();
+        return Err(GitError::TooOld { file, found });
+    }
+    let mut folder = ask(commands, &file, "--exec-path", None).await?;
+    folder.truncate(folder.trim_ascii_end().len());
+    let folder = PathBuf::from(OsString::from_vec(folder));
+    let programs = programs(commands, &file, folder).await;
+    if programs.is_none() {
+        tracing::info!(git = %file.display(), "what git executes is not fenced in");
+    }
+    Ok(Arc::new(Tool { file, version, programs }))
+}
+
+/// What it executes, if it can do with that.
+async fn programs(commands: &Commands, file: &Path, folder: PathBuf) -> Option<Vec<PathBuf>> {
+    let mut programs = vec![file.to_owned(), folder];
+    programs.extend(program::loader(file));
+    let named: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
+    let gates = Gates { writable: &[], executable: Some(&named), network: false };
+    let fence = Fence::new(&gates).ok().flatten()?;
+    ask(commands, file, "version", Some(fence)).await.ok()?;
+    Some(programs)
+}
+
+async fn ask(
+    commands: &Commands,
+    file: &Path,
+    word: &str,
+    fence: Option<Fence>,
+) -> Result<Vec<u8>, GitError> {
+    let program = Program {
+        file: file.to_owned(),
+        args: vec![word.into()],
+        env: vec![("LC_ALL".into(), "C".into())],
+        working_dir: "/".into(),
+        limit: SOON,
+        most: 4096,
+        fence,
+        ..Program::default()
+    };
+    let failed = |said: String| GitError::Failed { what: word.into(), said };
+    let produced = commands.produce(program).await.map_err(|error| failed(error.to_string()))?;
+    match produced.end {
+        End::Code(0) => Ok(produced.stdout),
+        End::NotStarted(why) => Err(failed(why)),
+        End::Code(_) | End::Signal(_) | End::TimedOut => Err(failed(produced.stderr)),
+    }
+}
+
+/// `git version 2.39.5 (Apple Git-154)` is 2.39.
+fn version(text: &str) -> Option<Version> {
+    let mut numbers = text.strip_prefix("git version ")?.split(['.', ' ', '-']);
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_two_numbers() {
+        for (text, expected) in [
+            ("git version 2.47.3", Some((2, 47))),
+            ("git version 2.39.5 (Apple Git-154)", Some((2, 39))),
+            ("git version 3.0-rc1", Some((3, 0))),
+            ("git version 2", None),
+            ("hello", None),
+        ] {
+            assert_eq!(version(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What the operations on git share: which repository, and pieces of their answers.
+
+use crate::error::OpError;
+use crate::moment::rfc3339;
+use crate::operation::Context;
+use crate::show::{Page, Style};
+use proctor_core::time::Wall;
+use proctor_engine::error::EngineError;
+use proctor_engine::files::FileError;
+use proctor_engine::git::{Change, Clash, Commit, FileDiff, Name, Repository, State, Step};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The repository that is meant.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Where {
+    /// A folder in the repository, if it is another one
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
+    /// Absolute folder that a relative one is relative to
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_dir: Option<String>,
+}
+
+impl Where {
+    pub(crate) async fn open(&self, context: &Context) -> Result<Repository, OpError> {
+        let engine = &context.engine;
+        let roots = engine.files().roots();
+        let base = self.base_dir.as_deref().map(Path::new);
+        let repo = self.repo.as_deref();
+        let named = repo.is_some_and(|repo| repo.starts_with('/') || roots.names_one(repo));
+        let found = match base.filter(|_| !named) {
+            Some(base) => {
+                let folder = repo.map_or_else(|| base.to_owned(), |repo| base.join(repo));
+                match engine.repository(Some(folder)).await {
+                    // Whoever stands elsewhere means the code of the services.
+                    Err(EngineError::File(FileError::Elsewhere { .. })) => {
+                        engine.repository(repo.map(PathBuf::from)).await
+                    }
+                    found => found,
+                }
+            }
+            None => engine.repository(repo.map(PathBuf::from)).await,
+        };
+        Ok(found?)
+    }
+}
+
+/// Of a commit, a diff and the like: how much of a text one answer has.
+pub(crate) const USUAL_TEXT: usize = 128 << 10;
+const LEAST_TEXT: usize = 256;
+const LARGEST_TEXT: usize = 1 << 20;
+
+pub(crate) fn text_size(asked: Option<usize>) -> usize {
+    asked.unwrap_or(USUAL_TEXT).clamp(LEAST_TEXT, LARGEST_TEXT)
+}
+
+/// How many of a list, within what is allowed.
+pub(crate) fn count(
+    field: &str,
+    asked: Option<usize>,
+    usual: usize,
+    most: usize,
+) -> Result<usize, OpError> {
+    match asked {
+        None => Ok(usual),
+        Some(count @ 1..) if count <= most => Ok(count),
+        Some(_) => Err(OpError::bad_input(format!("{field}: 1 to {most}"))),
+    }
+}
+
+pub(crate) fn at(seconds: i64) -> String {
+    rfc3339(Wall(seconds.saturating_mul(1_000_000)))
+}
+
+/// The beginning of a hash that people copy.
+pub(crate) fn brief(hash: &str) -> &str {
+    hash.get(..10).unwrap_or(hash)
+}
+
+pub(crate) fn texts(names: &[Name]) -> Vec<String> {
+    names.iter().map(|name| name.text().into_owned()).collect()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeWord {
+    Added,
+    Modified,
+    Deleted,
+    Renamed,
+    Copied,
+    TypeChanged,
+    Conflict,
+}
+
+impl ChangeWord {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ChangeWord::Added => "added",
+            ChangeWord::Modified => "modified",
+            ChangeWord::Deleted => "deleted",
+            ChangeWord::Renamed => "renamed",
+            ChangeWord::Copied => "copied",
+            ChangeWord::TypeChanged => "type changed",
+            ChangeWord::Conflict => "conflict",
+        }
+    }
+}
+
+impl From<Change> for ChangeWord {
+    fn from(change: Change) -> ChangeWord {
+        match change {
+            Change::Added => ChangeWord::Added,
+            Change::Modified => ChangeWord::Modified,
+            Change::Deleted => ChangeWord::Deleted,
+            Change::Renamed => ChangeWord::Renamed,
+            Change::Copied => ChangeWord::Copied,
+            Change::TypeChanged => ChangeWord::TypeChanged,
+            Change::Unmerged => ChangeWord::Conflict,
+        }
+    }
+}
+
+/// How two sides do not fit together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClashWord {
+    BothModified,
+    BothAdded,
+    BothDeleted,
+    AddedByUs,
+    AddedByThem,
+    DeletedByUs,
+    DeletedByThem,
+}
+
+impl ClashWord {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ClashWord::BothModified => "both modified",
+            ClashWord::BothAdded => "both added",
+            ClashWord::BothDeleted => "both deleted",
+            ClashWord::AddedByUs => "added by us",
+            ClashWord::AddedByThem => "added by them",
+            ClashWord::DeletedByUs => "deleted by us",
+            ClashWord::DeletedByThem => "deleted by them",
+        }
+    }
+}
+
+impl From<Clash> for ClashWord {
+    fn from(clash: Clash) -> ClashWord {
+        match clash {
+            Clash::BothModified => ClashWord::BothModified,
+            Clash::BothAdded => ClashWord::BothAdded,
+            Clash::BothDeleted => ClashWord::BothDeleted,
+            Clash::AddedByUs => ClashWord::AddedByUs,
+            Clash::AddedByThem => ClashWord::AddedByThem,
+            Clash::DeletedByUs => ClashWord::DeletedByUs,
+            Clash::DeletedByThem => ClashWord::DeletedByThem,
+        }
+    }
+}
+
+/// A merge, rebase or the like that somebody has to finish.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnderWay {
+    pub kind: StepWord,
+    /// Of a rebase: the branch
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Of a rebase: at which step of how many
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepWord {
+    Merge,
+    Rebase,
+    CherryPick,
+    Revert,
+    Apply,
+    Bisect,
+}
+
+impl UnderWay {
+    pub(crate) fn sentence(&self) -> String {
+        let what = match self.kind {
+            StepWord::Merge => "a merge",
+            StepWord::Rebase => "a rebase",
+            StepWord::CherryPick => "a cherry-pick",
+            StepWord::Revert => "a revert",
+            StepWord::Apply => "an application of patches",
+            StepWord::Bisect => "a bisect",
+        };
+        let of = self.branch.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
+        let far = Option::zip(self.step, self.steps);
+        let far = far.map(|(step, steps)| format!(", step {step} of {steps}")).unwrap_or_default();
+        format!("{what}{of} is under way{far}")
+    }
+}
+
+impl From<State> for UnderWay {
+    fn from(state: State) -> UnderWay {
+        let kind = match state.step {
+            Step::Merge => StepWord::Merge,
+            Step::Rebase => StepWord::Rebase,
+            Step::CherryPick => StepWord::CherryPick,
+            Step::Revert => StepWord::Revert,
+            Step::Apply => StepWord::Apply,
+            Step::Bisect => StepWord::Bisect,
+        };
+        let (step, steps) = (state.done.map(|done| done.0), state.done.map(|done| done.1));
+        UnderWay { kind, branch: state.branch, step, steps }
+    }
+}
+
+/// One file of a difference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileChange {
+    /// From the top of the repository
+    pub path: String,
+    /// What it was called before
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    pub change: ChangeWord,
+    /// Lines; neither is there for what is no text
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<u64>,
+}
+
+impl From<FileDiff> for FileChange {
+    fn from(file: FileDiff) -> FileChange {
+        FileChange {
+            path: file.path.text().into_owned(),
+            from: file.from.map(|name| name.text().into_owned()),
+            change: file.change.into(),
+            added: file.lines.map(|lines| lines.0),
+            deleted: file.lines.map(|lines| lines.1),
+        }
+    }
+}
+
+impl FileChange {
+    pub(crate) fn show(&self, page: &mut Page) {
+        let line = page.line();
+        line.plain(format!("{:12}  ", self.change.as_str()));
+        if let Some(from) = &self.from {
+            line.name(from).plain(" -> ");
+        }
+        line.name(&self.path);
+        if let (Some(added), Some(deleted)) = (self.added, self.deleted) {
+            line.plain("  ").add(Style::Good, format!("+{added}"));
+            line.plain(" ").add(Style::Bad, format!("-{deleted}"));
+        }
+    }
+}
+
+/// The text of a difference, with its lines as what they are.
+pub(crate) fn show_diff(page: &mut Page, text: &str) {
+    page.code(text, |line| match line.as_bytes().first() {
+        _ if line.starts_with("+++") || line.starts_with("---") => Style::Dim,
+        Some(b'+') => Style::Good,
+        Some(b'-') => Style::Bad,
+        Some(b'@') => Style::Warn,
+        _ if line.starts_with("diff ") => Style::Heading,
+        _ => Style::Plain,
+    });
+}
+
+/// A commit in brief.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CommitInfo {
+    pub hash: String,
+    /// First line of its message
+    pub subject: String,
+    /// The rest of it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    pub author: String,
+    pub email: String,
+    /// When it was written (RFC 3339)
+    pub at: String,
+    /// None of the first, several of a merge
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<String>,
+    /// Branches and tags that name it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refs: Option<String>,
+}
+
+impl From<Commit> for CommitInfo {
+    fn from(commit: Commit) -> CommitInfo {
+        let Commit { hash, subject, body, author, email, parents, refs, authored, .. } = commit;
+        CommitInfo { hash, subject, body, author, email, at: at(authored), parents, refs }
+    }
+}
+
+impl CommitInfo {
+    pub(crate) fn show(&self, page: &mut Page) {
+        let moment = page.moment(&self.at);
+        let line = page.line();
+        line.name(&self.hash);
+        if let Some(refs) = &self.refs {
+            line.plain(" ").add(Style::Good, format!("({refs})"));
+        }
+        page.line().plain(format!("{} <{}>", self.author, self.email)).dim(format!("  {moment}"));
+        page.line().plain(format!("    {}", self.subject));
+        for line in self.body.iter().flat_map(|body| body.lines()) {
+            page.line().plain(format!("    {line}"));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `git.blame`: who wrote which lines last.
+
+use crate::error::OpError;
+use crate::git::{Where, at, brief, count};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show, Style};
+use proctor_engine::git::{BlameQuery, Blamed};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const USUAL_LINES: usize = 200;
+const MOST_LINES: usize = 5000;
+
+pub struct GitBlame;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// The file, from the top of the repository
+    #[arg(value_name = "PATH", required = true)]
+    pub path: String,
+    /// As it was in this revision; as it is in the work tree if not given
+    #[arg(long, value_name = "REV")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rev: Option<String>,
+    /// First line; 1 if not given
+    #[arg(long, value_name = "LINE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// How many lines at most; 200 if not given
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub place: Where,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub runs: Vec<Run>,
+    /// There are more lines: the number of the next
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_line: Option<u64>,
+}
+
+/// Lines in a row that came with one commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// Left out of what is not committed
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    pub author: String,
+    /// RFC 3339
+    pub at: String,
+    pub subject: String,
+    /// Number of the first line
+    pub line: u64,
+    pub lines: Vec<String>,
+}
+
+impl Operation for GitBlame {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["git", "blame"],
+        summary: "Show who wrote which lines last",
+        details: "\
+Examples:
+  proctor git blame src/main.rs
+  proctor git blame src/main.rs --line 100 --limit 20
+  proctor git blame src/main.rs --rev v1.0",
+        role: Role::Operator,
+        ..Meta::of("git.blame", Effect::Read).long().with_folder()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let count = count("limit", input.limit, USUAL_LINES, MOST_LINES)? as u64;
+        let first = input.line.unwrap_or(1);
+        if first == 0 || i32::try_from(first).is_err() {
+            return Err(OpError::bad_input("line: they are counted from 1"));
+        }
+        let Input { path, rev: revision, place, .. } = input;
+        let query = BlameQuery { path, revision, first, count };
+        let blame = place.open(context).await?.blame(&query).await?;
+        let runs = blame.runs.into_iter().map(Run::from).collect();
+        Ok(Output { runs, next_line: blame.next })
+    }
+}
+
+impl From<Blamed> for Run {
+    fn from(blamed: Blamed) -> Run {
+        let committed = blamed.hash.bytes().any(|byte| byte != b'0');
+        let text = |line: Vec<u8>| String::from_utf8_lossy(&line).into_owned();
+        Run {
+            hash: committed.then_some(blamed.hash),
+            author: blamed.author,
+            at: at(blamed.authored),
+            subject: blamed.summary,
+            line: blamed.line,
+            lines: blamed.lines.into_iter().map(text).collect(),
+        }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        for run in &self.runs {
+            let at = page.moment(&run.at);
+            let line = page.line();
+            match &run.hash {
+                Some(hash) => line
+                    .name(brief(hash))
+                    .plain(format!(" {}", run.author))
+                    .dim(format!("  {at}  {}", run.subject)),
+                None => line.add(Style::Warn, "not committed yet"),
+            };
+            for (number, text) in (run.line..).zip(&run.lines) {
+                page.code(&format!("{number:6}  {text}\n"), |_| Style::Plain);
+            }
+        }
+        if let Some(next) = self.next_line {
+            page.line().dim(format!("more from line {next} on"));
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! `git.branch`: list, make and check out branches; and the work trees they are checked out in.
+
+use crate::error::OpError;
+use crate::git::{Where, at, brief, count};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
+use proctor_engine::git::{Branch as Found, Repository, Worktree as Tree};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const USUAL_BRANCHES: usize = 50;
+const MOST_BRANCHES: usize = 2000;
+
+pub struct GitBranch;
+
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Branches, the last one worked on first, and work trees
+    #[default]
+    List,
+    /// Make one
+    Create,
+    /// Check one out
+    Switch,
+}
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// What is to be done
+    #[arg(value_enum, default_value = "list", value_name = "ACTION")]
+    pub action: Action,
+    /// The branch, to create or to switch to
+    #[arg(value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Create: at this revision; what is checked out if not given
+    #[arg(long, value_name = "REV")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Create: check it out, too
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub switch: bool,
+    /// List: how many at most; 50 if not given
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub place: Where,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// What was made or checked out
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The commit that it is at
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<Branch>,
+    /// There are more branches
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worktrees: Vec<Worktree>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Branch {
+    pub name: String,
+    /// It is checked out here
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub current: bool,
+    pub hash: String,
+    pub subject: String,
+    /// RFC 3339
+    pub at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<u64>,
+    /// Where it is checked out
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Worktree {
+    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub locked: bool,
+    /// Its folder is gone
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
+}
+
+impl Operation for GitBranch {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["git", "branch"],
+        summary: "List, make and check out branches; list work trees",
+        details: "\
+Examples:
+  proctor git branch
+  proctor git branch create topic --from main --switch
+  proctor git branch switch main",
+        role: Role::Operator,
+        ..Meta::of("git.branch", Effect::Write).followed().with_folder()
+    };
+
+    fn role(input: &Input) -> Role {
+        match input.action {
+            Action::List => Role::Operator,
+            Action::Create | Action::Switch => Role::Admin,
+        }
+    }
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let mut repository = input.place.open(context).await?;
+        let named = || {
+            let missing = || OpError::bad_input("which branch? give 'name'");
+            input.name.as_deref().ok_or_else(missing)
+        };
+        match input.action {
+            Action::List => {
+                let limit = count("limit", input.limit, USUAL_BRANCHES, MOST_BRANCHES)?;
+                list(&repository, limit).await
+            }
+            Action::Create => {
+                let name = named()?;
+                let from = input.from.as_deref().unwrap_or("HEAD");
+                let hash = repository.create_branch(name, from).await?;
+                if input.switch {
+                    repository.switch(name).await?;
+                }
+                Ok(Output::at(name, hash))
+            }
+            Action::Switch => {
+                let name = named()?;
+                let hash = repository.switch(name).await?;
+                Ok(Output::at(name, hash))
+            }
+        }
+    }
+}
+
+impl Output {
+    fn at(name: &str, hash: String) -> Output {
+        Output { name: Some(name.to_owned()), hash: Some(hash), ..Output::default() }
+    }
+}
+
+async fn list(repository: &Repository, limit: usize) -> Result<Output, OpError> {
+    let found = repository.branches(limit).await?;
+    let worktrees = repository.worktrees().await?.into_iter().map(Worktree::from).collect();
+    let truncated = found.len() > limit;
+    let branches = found.into_iter().take(limit).map(Branch::from).collect();
+    Ok(Output { branches, truncated, worktrees, ..Output::default() })
+}
+
+impl From<Found> for Branch {
+    fn from(found: Found) -> Branch {
+        Branch {
+            name: found.name,
+            current: found.current,
+            hash: found.hash,
+            subject: found.subject,
+            at: at(found.committed),
+            upstream: found.upstream,
+            ahead: found.ahead_behind.map(|counts| counts.0),
+            behind: found.ahead_behind.map(|counts| counts.1),
+            worktree: found.worktree,
+        }
+    }
+}
+
+impl From<Tree> for Worktree {
+    fn from(tree: Tree) -> Worktree {
+        Worktree {
+            path: tree.path.to_string_lossy().into_owned(),
+            branch: tree.branch,
+            head: tree.head,
+            locked: tree.locked,
+            gone: tree.prunable,
+        }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        if let (Some(name), Some(hash)) = (&self.name, &self.hash) {
+            page.line().plain("branch ").name(name).plain(" at ").plain(brief(hash));
+            return;
+        }
+        let mut table = Table::new(&[
+            Column::new("", Fit::Keep),
+            Column::new("BRANCH", Fit::Keep),
+            Column::new("COMMIT", Fit::Keep),
+            Column::new("WHEN", Fit::Drop(1)),
+            Column::new("UPSTREAM", Fit::Drop(2)),
+            Column::new("SUBJECT", Fit::Shrink(12)),
+        ]);
+        for branch in &self.branches {
+            let far = match (&branch.upstream, branch.ahead, branch.behind) {
+                (Some(name), Some(ahead), Some(behind)) => format!("{name} +{ahead} -{behind}"),
+                (Some(name), _, _) => format!("{name} gone"),
+                (None, _, _) => String::new(),
+            };
+            table.row([
+                Span::new(Style::Good, if branch.current { "*" } else { "" }),
+                Span::new(Style::Name, &branch.name),
+                Span::new(Style::Plain, brief(&branch.hash)),
+                Span::new(Style::Dim, page.moment(&branch.at)),
+                Span::new(Style::Dim, far),
+                Span::new(Style::Plain, &branch.subject),
+            ]);
+        }
+        page.table(table);
+        if self.truncated {
+            page.line().dim("… and more; `limit` shows them");
+        }
+        for tree in self.worktrees.iter().filter(|_| self.worktrees.len() > 1) {
+            let line = page.line();
+            line.plain("work tree ").name(&tree.path);
+            line.dim(format!("  {}", tree.branch.as_deref().unwrap_or("on no branch")));
+            if tree.gone {
+                line.add(Style::Warn, "  gone");
+            }
+        }
+    }
+}

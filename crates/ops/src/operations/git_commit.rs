@@ -1,0 +1,125 @@
+//! `git.commit`: a commit of what is in the index. That there is nothing to commit is an answer.
+
+use crate::error::OpError;
+use crate::git::{CommitInfo, Where, brief};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show, Style};
+use proctor_engine::git::{CommitRequest, Committed};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct GitCommit;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// The message; not needed with --amend
+    #[arg(long, short = 'm', value_name = "TEXT", required_unless_present = "amend")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Only these, as they are in the work tree, new files too; from the top of the repository
+    #[arg(value_name = "PATH")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Everything that is different and known to git
+    #[arg(long, short = 'a', conflicts_with = "paths")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+    /// In the place of the last commit
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub amend: bool,
+    /// Who wrote it, as 'Name <address>'; who is configured in git if not given
+    #[arg(long, value_name = "WHO")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub place: Where,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// False: there was nothing to commit
+    pub committed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<CommitInfo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// How many files it changed
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<usize>,
+    /// Lines
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<u64>,
+}
+
+impl Operation for GitCommit {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["git", "commit"],
+        summary: "Commit what is in the index",
+        details: "\
+Hooks and signing are left out unless the repository is named in `supervisor.git.trusted`.
+
+Examples:
+  proctor git commit -m 'Fix the header'
+  proctor git commit -m 'Fix the header' src/header.rs
+  proctor git commit --all --amend",
+        role: Role::Admin,
+        ..Meta::of("git.commit", Effect::Write).followed().with_folder()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let Input { message, paths, all, amend, author, place } = input;
+        let request = CommitRequest { message, paths, all, amend, author };
+        let mut repository = place.open(context).await?;
+        Ok(repository.commit_changes(&request).await?.into())
+    }
+}
+
+impl From<Committed> for Output {
+    fn from(committed: Committed) -> Output {
+        match committed {
+            Committed::Nothing => Output {
+                committed: false,
+                commit: None,
+                branch: None,
+                files: None,
+                added: None,
+                deleted: None,
+            },
+            Committed::Done { commit, branch, files, lines } => Output {
+                committed: true,
+                commit: Some((*commit).into()),
+                branch,
+                files: Some(files),
+                added: Some(lines.0),
+                deleted: Some(lines.1),
+            },
+        }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        let Some(commit) = &self.commit else {
+            page.line().dim("nothing to commit");
+            return;
+        };
+        let line = page.line();
+        line.plain("committed ").name(brief(&commit.hash));
+        if let Some(branch) = &self.branch {
+            line.plain(" on ").name(branch);
+        }
+        line.plain(format!(": {}", commit.subject));
+        let number = |count: Option<u64>| count.unwrap_or(0);
+        let line = page.line();
+        line.plain(format!("{} files  ", self.files.unwrap_or(0)));
+        line.add(Style::Good, format!("+{}", number(self.added)));
+        line.plain(" ").add(Style::Bad, format!("-{}", number(self.deleted)));
+    }
+}

@@ -1,0 +1,129 @@
+//! `git.log`: commits, newest first.
+
+use crate::error::OpError;
+use crate::git::{CommitInfo, Where, count};
+use crate::moment;
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show};
+use jiff::tz::TimeZone;
+use proctor_engine::git::LogFilter;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const USUAL_COMMITS: usize = 20;
+const MOST_COMMITS: usize = 500;
+
+pub struct GitLog;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Only commits that changed these
+    #[arg(value_name = "PATH")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Where to begin: a branch, a tag, a hash; what is checked out if not given
+    #[arg(long, value_name = "REV")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rev: Option<String>,
+    /// Follow the one path through renames
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub follow: bool,
+    /// Only by authors that match this regular expression
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// Only with messages that match this regular expression
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grep: Option<String>,
+    /// Only after this time: 2d, 2026-03-01, or RFC 3339
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Only before this time
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// How many at most; 20 if not given
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Go on where an earlier answer ended: its `cursor`
+    #[arg(long, value_name = "CURSOR", conflicts_with = "rev")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub place: Where,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub commits: Vec<CommitInfo>,
+    /// Pass it back, with the same filters, to go on from here
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// There are more
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
+}
+
+impl Operation for GitLog {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["git", "log"],
+        summary: "Show commits, newest first",
+        details: "\
+Examples:
+  proctor git log
+  proctor git log src/main.rs --follow
+  proctor git log --author jane --since 14d
+  proctor git log --rev v1.0 --grep 'fix|bug' -n 50",
+        role: Role::Operator,
+        ..Meta::of("git.log", Effect::Read).long().with_folder()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let limit = count("limit", input.limit, USUAL_COMMITS, MOST_COMMITS)?;
+        if input.cursor.is_some() && input.rev.is_some() {
+            return Err(OpError::bad_input("a cursor knows where it began: leave out 'rev'"));
+        }
+        let (now, zone) = (proctor_sys::clock::now().wall, TimeZone::system());
+        let time = |field: &str, text: &Option<String>| {
+            let parsed = text.as_ref().map(|text| moment::parse(text, now, &zone)).transpose();
+            let parsed = parsed.map(|wall| wall.map(|wall| wall.0.div_euclid(1_000_000)));
+            parsed.map_err(|why| OpError::bad_input(format!("{field}: {why}")))
+        };
+        let filter = LogFilter {
+            since: time("since", &input.since)?,
+            until: time("until", &input.until)?,
+            revision: input.rev,
+            paths: input.paths,
+            follow: input.follow,
+            author: input.author,
+            grep: input.grep,
+            limit,
+            cursor: input.cursor,
+        };
+        let log = input.place.open(context).await?.log(&filter).await?;
+        let commits = log.commits.into_iter().map(CommitInfo::from).collect();
+        Ok(Output { commits, more: log.cursor.is_some(), cursor: log.cursor })
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        if self.commits.is_empty() {
+            page.line().dim("no commits like that");
+        }
+        for (at, commit) in self.commits.iter().enumerate() {
+            if at > 0 {
+                page.line();
+            }
+            commit.show(page);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `git.show`: a commit with its changes, or a file as it was.
+
+use super::git_diff;
+use crate::error::OpError;
+use crate::git::{CommitInfo, FileChange, Where, brief, show_diff, text_size};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show, Style};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proctor_engine::git::{AtRevision, DiffQuery};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct GitShow;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// A branch, a tag, a hash; what is checked out if not given
+    #[arg(value_name = "REV")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rev: Option<String>,
+    /// This file as it was then, instead of the changes; from the top of the repository
+    #[arg(long, value_name = "PATH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Of the changes, only which files and how many lines
+    #[arg(long, conflicts_with = "path")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stat: bool,
+    /// How large the text of one answer may be
+    #[arg(long, value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<usize>,
+    /// Go on where an earlier answer ended: its `cursor`
+    #[arg(long, value_name = "CURSOR", conflicts_with = "path")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub place: Where,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<CommitInfo>,
+    /// How it differs from its first parent
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileChange>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// With `path`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<File>,
+    /// Pass it back to go on from here
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// More of the changes is there
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
+}
+
+/// A file as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct File {
+    pub path: String,
+    /// The commit
+    pub commit: String,
+    /// Git's name of the content
+    pub blob: String,
+    pub size: u64,
+    /// Its content, if it is UTF-8
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Its content as base64, if it is not
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<String>,
+    /// Only the beginning is here
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+impl Operation for GitShow {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["git", "show"],
+        summary: "Show a commit with its changes, or a file as it was",
+        details: "\
+Examples:
+  proctor git show
+  proctor git show v1.0 --stat
+  proctor git show HEAD~3 --path src/main.rs",
+        role: Role::Operator,
+        ..Meta::of("git.show", Effect::Read).long().with_folder()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let most = text_size(input.max_bytes);
+        if input.path.is_some() && (input.stat || input.cursor.is_some()) {
+            return Err(OpError::bad_input("'stat' and 'cursor' are about changes, not 'path'"));
+        }
+        let repository = input.place.open(context).await?;
+        let rev = input.rev.as_deref().unwrap_or("HEAD");
+        let found = match &input.path {
+            Some(path) => repository.show_file(rev, path, most).await?,
+            None => {
+                let Input { stat, cursor, .. } = input;
+                let query = DiffQuery { stat, cursor, max_bytes: most, ..DiffQuery::default() };
+                repository.show(rev, &query).await?
+            }
+        };
+        Ok(output(found, input.stat))
+    }
+}
+
+fn output(found: AtRevision, stat: bool) -> Output {
+    match found {
+        AtRevision::Commit(commit, diff) => {
+            let git_diff::Output { files, diff, cursor, more } = git_diff::output(diff, stat);
+            Output { commit: Some((*commit).into()), files, diff, file: None, cursor, more }
+        }
+        AtRevision::File { commit, path, blob, size, bytes } => {
+            let truncated = (bytes.len() as u64) < size;
+            let (text, bytes) = content(bytes, truncated);
+            let path = path.text().into_owned();
+            let file = File { path, commit, blob, size, text, bytes, truncated };
+            let file = Some(file);
+            Output { commit: None, files: Vec::new(), diff: None, file, cursor: None, more: false }
+        }
+    }
+}
+
+/// As text if it is some; a character that was cut off does not count.
+fn content(bytes: Vec<u8>, truncated: bool) -> (Option<String>, Option<String>) {
+    match String::from_utf8(bytes) {
+        Ok(text) => (Some(text), None),
+        Err(error) => {
+            let whole = error.utf8_error().valid_up_to();
+            let cut_off = truncated && error.utf8_error().error_len().is_none();
+            let mut bytes = error.into_bytes();
+            if !cut_off {
+                return (None, Some(STANDARD.encode(bytes)));
+            }
+            bytes.truncate(whole);
+            (Some(String::from_utf8_lossy(&bytes).into_owned()), None)
+        }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        if let Some(commit) = &self.commit {
+            commit.show(page);
+            page.line();
+        }
+        match &self.diff {
+            Some(text) => show_diff(page, text),
+            None => self.files.iter().for_each(|file| file.show(page)),
+        }
+        let Some(file) = &self.file else { return };
+        match &file.text {
+            Some(text) => page.code(text, |_| Style::Plain),
+            None => {
+                let size = crate::moment::bytes(file.size);
+                let at = brief(&file.commit);
+                page.line().dim(format!("{} at {at} is no text: {size}", file.path));
+            }
+        }
+        if file.truncated {
+            page.line().dim(format!("… of {} in all", crate::moment::bytes(file.size)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_text_where_it_is_some() {
+        let check = |bytes: &[u8], truncated, text: Option<&str>, base64: Option<&str>| {
+            let expected = (text.map(str::to_owned), base64.map(str::to_owned));
+            assert_eq!(content(bytes.to_vec(), truncated), expected, "{bytes:?}");
+        };
+        check(b"a\r\n", false, Some("a\r\n"), None);
+        check(b"a\xc3", true, Some("a"), None);
+        check(b"a\xc3", false, None, Some("YcM="));
+        check(b"\xff\0a", true, None, Some("/wBh"));
+    }
+}

@@ -1,0 +1,215 @@
+//! `git.status`: what is different in a work tree, and what is under way.
+
+use crate::error::OpError;
+use crate::git::{ChangeWord, ClashWord, UnderWay, Where, brief, count};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show, Style};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proctor_engine::git::{Entry as Found, Status, StatusQuery, What};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const USUAL_ENTRIES: usize = 500;
+const MOST_ENTRIES: usize = 10_000;
+
+pub struct GitStatus;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// Only below these, from the top of the repository
+    #[arg(value_name = "PATH")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Leave out files that git does not know
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_untracked: bool,
+    /// Ignored files, too
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ignored: bool,
+    /// How many entries at most; 500 if not given
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub place: Where,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// Top of the repository
+    pub root: String,
+    /// The branch that is checked out
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit that is checked out
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// Commits that upstream does not have
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<u64>,
+    /// Commits that only upstream has
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<u64>,
+    /// What somebody has to finish
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<UnderWay>,
+    /// Changes put aside
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stashes: Option<u64>,
+    /// Nothing is different
+    pub clean: bool,
+    pub entries: Vec<Entry>,
+    /// There are more entries
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// One file that is different.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    pub path: String,
+    /// What it was called before
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// What is in the index for the next commit
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staged: Option<ChangeWord>,
+    /// What is not
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unstaged: Option<ChangeWord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<ClashWord>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untracked: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignored: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub submodule: bool,
+    /// The name as base64 where it is no UTF-8
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<String>,
+}
+
+impl Operation for GitStatus {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["git", "status"],
+        summary: "Show what is different in a work tree",
+        details: "\
+Which branch, how far from its upstream, a merge or rebase under way, and every file that is changed, new or in conflict.
+
+Examples:
+  proctor git status
+  proctor git status src --no-untracked
+  proctor git status --repo /srv/app --json",
+        role: Role::Operator,
+        ..Meta::of("git.status", Effect::Read).long().with_folder()
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let limit = count("limit", input.limit, USUAL_ENTRIES, MOST_ENTRIES)?;
+        let repository = input.place.open(context).await?;
+        let Input { paths, no_untracked, ignored, .. } = input;
+        let status = repository.status(&StatusQuery { paths, no_untracked, ignored }).await?;
+        let root = repository.top().to_string_lossy().into_owned();
+        Ok(output(root, status, limit))
+    }
+}
+
+fn output(root: String, status: Status, limit: usize) -> Output {
+    let different = |entry: &Found| entry.what != What::Ignored;
+    Output {
+        root,
+        branch: status.branch,
+        head: status.head,
+        upstream: status.upstream,
+        ahead: status.ahead_behind.map(|counts| counts.0),
+        behind: status.ahead_behind.map(|counts| counts.1),
+        state: status.state.map(UnderWay::from),
+        stashes: Some(status.stashes).filter(|count| *count > 0),
+        clean: !status.entries.iter().any(different),
+        truncated: status.cut || status.entries.len() > limit,
+        entries: status.entries.into_iter().take(limit).map(Entry::from).collect(),
+    }
+}
+
+impl From<Found> for Entry {
+    fn from(found: Found) -> Entry {
+        let path = found.path;
+        let bytes = (!path.is_text()).then(|| STANDARD.encode(&path.0));
+        let entry = Entry {
+            path: path.text().into_owned(),
+            submodule: found.submodule,
+            bytes,
+            ..Entry::default()
+        };
+        match found.what {
+            What::Changed { staged, unstaged, from } => Entry {
+                staged: staged.map(ChangeWord::from),
+                unstaged: unstaged.map(ChangeWord::from),
+                from: from.map(|name| name.text().into_owned()),
+                ..entry
+            },
+            What::Conflict(clash) => Entry { conflict: Some(clash.into()), ..entry },
+            What::Untracked => Entry { untracked: true, ..entry },
+            What::Ignored => Entry { ignored: true, ..entry },
+        }
+    }
+}
+
+impl Entry {
+    fn words(&self) -> [(Style, &'static str); 2] {
+        let word = |change: Option<ChangeWord>| change.map_or("", ChangeWord::as_str);
+        match self.conflict {
+            Some(clash) => [(Style::Bad, clash.as_str()), (Style::Bad, "")],
+            None if self.untracked => [(Style::Good, ""), (Style::Warn, "untracked")],
+            None if self.ignored => [(Style::Good, ""), (Style::Dim, "ignored")],
+            None => [(Style::Good, word(self.staged)), (Style::Warn, word(self.unstaged))],
+        }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        let line = page.line();
+        match (&self.branch, &self.head) {
+            (Some(branch), _) => line.plain("on ").name(branch),
+            (None, Some(head)) => line.plain("on no branch, at ").name(brief(head)),
+            (None, None) => line.plain("on no branch"),
+        };
+        if let Some(upstream) = &self.upstream {
+            let (ahead, behind) = (self.ahead.unwrap_or(0), self.behind.unwrap_or(0));
+            line.dim(format!("  {upstream}: {ahead} ahead, {behind} behind"));
+        }
+        if let Some(state) = &self.state {
+            page.line().add(Style::Warn, state.sentence());
+        }
+        if let Some(stashes) = self.stashes {
+            page.line().dim(format!("{stashes} put aside with stash"));
+        }
+        if self.clean {
+            page.line().add(Style::Good, "nothing is different");
+        }
+        for entry in &self.entries {
+            let [staged, unstaged] = entry.words();
+            let line = page.line();
+            line.add(staged.0, format!("{:15}  ", staged.1));
+            line.add(unstaged.0, format!("{:12}  ", unstaged.1));
+            if let Some(from) = &entry.from {
+                line.name(from).plain(" -> ");
+            }
+            line.name(&entry.path);
+        }
+        if self.truncated {
+            page.line().dim("… and more; `limit` shows them");
+        }
+    }
+}

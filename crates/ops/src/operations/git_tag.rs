@@ -1,0 +1,169 @@
+//! `git.tag`: list, make and delete tags.
+
+use crate::error::OpError;
+use crate::git::{Where, at, brief, count};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
+use proctor_engine::git::{Tag as Found, TagRequest};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const USUAL_TAGS: usize = 50;
+const MOST_TAGS: usize = 2000;
+
+pub struct GitTag;
+
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Newest first
+    #[default]
+    List,
+    /// Make one
+    Create,
+    /// Delete one
+    Delete,
+}
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// What is to be done
+    #[arg(value_enum, default_value = "list", value_name = "ACTION")]
+    pub action: Action,
+    /// The tag, to create or to delete
+    #[arg(value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Create: of this revision; of what is checked out if not given
+    #[arg(long, value_name = "REV")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rev: Option<String>,
+    /// Create: with a message
+    #[arg(long, short = 'm', value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// List: how many at most; 50 if not given
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub place: Where,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// What was made or deleted
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it names, or named
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<Tag>,
+    /// There are more tags
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tag {
+    pub name: String,
+    pub hash: String,
+    pub subject: String,
+    /// RFC 3339
+    pub at: String,
+    /// It has a message of its own
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub annotated: bool,
+}
+
+impl Operation for GitTag {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["git", "tag"],
+        summary: "List, make and delete tags",
+        details: "\
+Examples:
+  proctor git tag
+  proctor git tag create v1.0 -m 'First release'
+  proctor git tag delete v1.0",
+        role: Role::Operator,
+        ..Meta::of("git.tag", Effect::Write).followed().with_folder()
+    };
+
+    fn role(input: &Input) -> Role {
+        match input.action {
+            Action::List => Role::Operator,
+            Action::Create | Action::Delete => Role::Admin,
+        }
+    }
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let mut repository = input.place.open(context).await?;
+        let missing = || OpError::bad_input("which tag? give 'name'");
+        let name = input.name.clone();
+        match input.action {
+            Action::List => {
+                let limit = count("limit", input.limit, USUAL_TAGS, MOST_TAGS)?;
+                let found = repository.tags(limit).await?;
+                let truncated = found.len() > limit;
+                let tags = found.into_iter().take(limit).map(Tag::from).collect();
+                Ok(Output { tags, truncated, ..Output::default() })
+            }
+            Action::Create => {
+                let Input { rev: revision, message, .. } = input;
+                let request = TagRequest { name: name.ok_or_else(missing)?, revision, message };
+                let hash = repository.create_tag(&request).await?;
+                Ok(Output { name: Some(request.name), hash: Some(hash), ..Output::default() })
+            }
+            Action::Delete => {
+                let name = name.ok_or_else(missing)?;
+                let hash = repository.delete_tag(&name).await?;
+                Ok(Output { name: Some(name), hash: Some(hash), ..Output::default() })
+            }
+        }
+    }
+}
+
+impl From<Found> for Tag {
+    fn from(found: Found) -> Tag {
+        let Found { name, hash, annotated, created, subject } = found;
+        Tag { name, hash, subject, at: at(created), annotated }
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        if let (Some(name), Some(hash)) = (&self.name, &self.hash) {
+            page.line().plain("tag ").name(name).plain(" of ").plain(brief(hash));
+            return;
+        }
+        if self.tags.is_empty() {
+            page.line().dim("no tags");
+            return;
+        }
+        let mut table = Table::new(&[
+            Column::new("TAG", Fit::Keep),
+            Column::new("COMMIT", Fit::Keep),
+            Column::new("WHEN", Fit::Drop(1)),
+            Column::new("SUBJECT", Fit::Shrink(12)),
+        ]);
+        for tag in &self.tags {
+            table.row([
+                Span::new(Style::Name, &tag.name),
+                Span::new(Style::Plain, brief(&tag.hash)),
+                Span::new(Style::Dim, page.moment(&tag.at)),
+                Span::new(Style::Plain, &tag.subject),
+            ]);
+        }
+        page.table(table);
+        if self.truncated {
+            page.line().dim("… and more; `limit` shows them");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Git: every operation against the installed git, in real repositories; then in hostile ones.
+
+mod everyday;
+mod hostile;
+mod injected;
+mod merging;
+mod rooted;
+mod scene;
+mod trusted;
+mod vectors;

@@ -1,0 +1,87 @@
+//! Which repositories are used: those below a declared root, each as its root allows.
+
+use super::scene::{Scene, put};
+use proctor_ops::error::Code;
+use serde_json::{Value, json};
+
+#[test]
+fn a_read_only_root_is_looked_at_and_nothing_in_it_is_changed() {
+    let scene = Scene::new();
+    let (app, docs) = (
+        scene.repository("app", &[("a", "1\n")]),
+        scene.repository("docs/book", &[("a", "1\n"), ("sub/b", "2\n")]),
+    );
+    put(&app, "a", "2\n");
+    put(&docs, "a", "2\n");
+    let roots = "roots: [{ path: app, name: code }, { path: docs, write: false }]";
+    scene.daemon(roots, json!({}), async |caller| {
+        let root =
+            async |input: Value| caller.call("git.status", input).await.unwrap()["root"].clone();
+        assert_eq!(root(json!({})).await, json!(app), "the first root");
+        for named in ["docs:book", "docs:book/sub", "docs:book/sub/.."] {
+            assert_eq!(root(json!({ "repo": named })).await, json!(docs), "{named}");
+            let elsewhere = json!({ "repo": named, "base_dir": app });
+            assert_eq!(root(elsewhere).await, json!(docs), "{named}");
+        }
+        assert_eq!(root(json!({ "base_dir": docs.join("sub"), "repo": ".." })).await, json!(docs));
+        // Whoever stands elsewhere means what is below the roots.
+        let away = json!({ "base_dir": scene.outside, "repo": "code:." });
+        assert_eq!(root(away).await, json!(app));
+        assert_eq!(root(json!({ "base_dir": scene.outside })).await, json!(app));
+        for (name, input) in [
+            ("git.add", json!({ "all": true })),
+            ("git.commit", json!({ "message": "m", "all": true })),
+            ("git.restore", json!({ "paths": ["a"] })),
+            ("git.branch", json!({ "action": "create", "name": "x" })),
+            ("git.branch", json!({ "action": "switch", "name": "main" })),
+            ("git.tag", json!({ "action": "create", "name": "x" })),
+            ("git.tag", json!({ "action": "delete", "name": "x" })),
+            ("git.stash", json!({ "action": "push" })),
+            ("git.stash", json!({ "action": "pop" })),
+            ("git.stash", json!({ "action": "drop" })),
+            ("git.resolve", json!({ "action": "ours", "path": "a" })),
+            ("git.resolve", json!({ "action": "abort" })),
+        ] {
+            let (code, why) = caller.refused(name, &docs, input.clone()).await;
+            assert_eq!(code, Code::Forbidden, "{name} {input}: {why}");
+            assert!(why.contains("is read-only"), "{name} {input}: {why}");
+        }
+        assert_eq!(scene.git(&docs, &["status", "--porcelain"]), " M a");
+        for (name, input) in [
+            ("git.diff", json!({})),
+            ("git.log", json!({})),
+            ("git.show", json!({})),
+            ("git.blame", json!({ "path": "a" })),
+            ("git.branch", json!({})),
+            ("git.tag", json!({})),
+            ("git.stash", json!({})),
+            ("git.resolve", json!({})),
+        ] {
+            caller.ok(name, &docs, input).await;
+        }
+        assert_eq!(
+            caller.call("git.add", json!({ "all": true })).await.unwrap()["added"],
+            json!(["a"])
+        );
+        // Only what lies below a root, whatever its name begins with.
+        for other in ["docs:..", "docs:../app", "book", "code:../docs/book"] {
+            let answer = caller.call("git.status", json!({ "repo": other })).await;
+            assert!(answer.is_err(), "{other}: {answer:?}");
+        }
+    });
+}
+
+#[test]
+fn a_repository_around_a_root_is_used_if_the_owner_trusts_it() {
+    let scene = Scene::new();
+    let repo = scene.repository("all", &[("one/a", "1\n"), ("two/b", "1\n")]);
+    let inside = "roots: [all/one]";
+    scene.daemon(inside, json!({}), async |caller| {
+        let refused = caller.call("git.status", json!({})).await.unwrap_err();
+        assert_eq!(refused.code, Code::NotFound, "{refused:?}");
+    });
+    scene.daemon(&format!("{inside}\n  git: {{ trusted: [all] }}"), json!({}), async |caller| {
+        let status = caller.call("git.status", json!({})).await.unwrap();
+        assert_eq!(status["root"], json!(repo));
+    });
+}

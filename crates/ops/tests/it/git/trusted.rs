@@ -1,0 +1,145 @@
+//! What the owner allows in the configuration: hooks, filters and signing of a trusted repository, and open protocols.
+
+use super::scene::{Scene, put};
+use super::vectors::{program, script};
+use proctor_ops::error::Code;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+fn hook(repo: &Path, name: &str, text: &str) {
+    script(&repo.join(".git/hooks").join(name), text);
+}
+
+async fn until(what: &str, mut reached: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    let mut looks = tokio::time::interval(Duration::from_millis(10));
+    while !reached() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        looks.tick().await;
+    }
+}
+
+#[test]
+fn a_trusted_repository_runs_its_own_programs() {
+    let scene = Scene::new();
+    let (evil, mark) = program(&scene, "trusted");
+    let repo = scene.repository("mine", &[("f", "1\n"), (".gitattributes", "*.up filter=upper\n")]);
+    let config = repo.join(".git/config");
+    let own = format!("[filter \"upper\"]\n clean = tr a-z A-Z\n[gpg]\n program = {evil}\n");
+    fs::write(&config, fs::read_to_string(&config).unwrap() + &own).unwrap();
+    hook(&repo, "pre-commit", "grep -q bad f && { echo 'no bad things' >&2; exit 1; }; exit 0");
+    let other = scene.repository("other", &[("f", "1\n")]);
+    hook(&other, "pre-commit", &evil);
+    scene.daemon("git: { trusted: [mine] }", json!({}), async |asker| {
+        put(&repo, "a.up", "loud\n");
+        asker.ok("git.add", &repo, json!({ "paths": ["a.up"] })).await;
+        assert_eq!(scene.git(&repo, &["show", ":a.up"]), "LOUD");
+        put(&repo, "f", "bad\n");
+        let (code, why) =
+            asker.refused("git.commit", &repo, json!({ "message": "m", "all": true })).await;
+        assert_eq!((code, why.contains("no bad things")), (Code::Failed, true), "{why}");
+        put(&repo, "f", "good\n");
+        asker.ok("git.commit", &repo, json!({ "message": "m", "all": true })).await;
+        scene.git(&repo, &["config", "commit.gpgSign", "true"]);
+        put(&repo, "f", "better\n");
+        asker.refused("git.commit", &repo, json!({ "message": "m", "all": true })).await;
+        assert!(mark.exists(), "its program for signing was not asked");
+        fs::remove_file(&mark).unwrap();
+        put(&other, "f", "2\n");
+        asker.ok("git.commit", &other, json!({ "message": "m", "all": true })).await;
+        assert!(!mark.exists(), "trust in one is trust in another");
+    });
+}
+
+#[test]
+fn what_a_filter_would_change_is_not_stored_without_it() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n"), (".gitattributes", "*.up filter=upper\n")]);
+    scene.git(&repo, &["config", "filter.upper.clean", "tr a-z A-Z"]);
+    scene.daemon("", json!({}), async |asker| {
+        put(&repo, "a.up", "loud\n");
+        put(&repo, "f", "2\n");
+        for input in [json!({ "all": true }), json!({ "paths": ["a.up"] })] {
+            let (code, why) = asker.refused("git.add", &repo, input).await;
+            assert_eq!((code, why.contains("'upper' of 'a.up'")), (Code::Forbidden, true), "{why}");
+        }
+        asker.ok("git.commit", &repo, json!({ "message": "m", "paths": ["f"] })).await;
+    });
+}
+
+/// A hook that goes on and on, and what it started.
+fn endless(scene: &Scene) -> std::path::PathBuf {
+    let repo = scene.repository("slow", &[("f", "1\n")]);
+    hook(
+        &repo,
+        "pre-commit",
+        "setsid sleep 1000 & echo $! > .git/escaped; echo $$ > .git/hook; sleep 1000",
+    );
+    put(&repo, "f", "2\n");
+    repo
+}
+
+fn lives(repo: &Path, name: &str) -> bool {
+    let text = fs::read_to_string(repo.join(".git").join(name)).unwrap();
+    let pid = text.trim().parse().unwrap();
+    proctor_sys::proc::stat(pid).is_some_and(|stat| !stat.is_dead())
+}
+
+#[test]
+fn what_takes_too_long_is_ended_with_all_that_it_started() {
+    let scene = Scene::new();
+    let repo = endless(&scene);
+    scene.daemon("git: { trusted: [slow], timeout: 3 }", json!({}), async |asker| {
+        let (code, why) =
+            asker.refused("git.commit", &repo, json!({ "message": "m", "all": true })).await;
+        assert_eq!((code, why.as_str()), (Code::Timeout, "git commit took longer than 3 s"));
+        assert!(!lives(&repo, "hook") && !lives(&repo, "escaped"));
+    });
+}
+
+#[test]
+fn what_is_cancelled_is_ended_with_all_that_it_started() {
+    let scene = Scene::new();
+    let repo = endless(&scene);
+    scene.daemon("git: { trusted: [slow] }", json!({}), async |asker| {
+        let begun = json!({ "message": "m", "all": true, "background": true });
+        let begun = asker.ok("git.commit", &repo, begun).await;
+        until("the hook runs", || {
+            fs::read_to_string(repo.join(".git/hook")).is_ok_and(|pid| pid.ends_with('\n'))
+        })
+        .await;
+        asker.call("operation.cancel", json!({ "operation": begun["operation"] })).await.unwrap();
+        until("it is gone", || !lives(&repo, "hook") && !lives(&repo, "escaped")).await;
+    });
+}
+
+#[test]
+fn what_a_partial_clone_lacks_comes_by_an_open_protocol_only() {
+    let scene = Scene::new();
+    let source = scene.repository("source", &[("f", "1\n")]);
+    put(&source, "f", "2\n");
+    scene.git(&source, &["commit", "-q", "-a", "-m", "second"]);
+    scene.git(&source, &["config", "uploadpack.allowFilter", "true"]);
+    scene.git(&source, &["config", "uploadpack.allowAnySHA1InWant", "true"]);
+    let url = format!("file://{}", source.display());
+    let clone =
+        ["-c", "protocol.file.allow=always", "clone", "-q", "--filter=blob:none", &url, "partial"];
+    scene.git(&scene.root, &clone);
+    let partial = scene.root.join("partial");
+    let old = json!({ "rev": "HEAD~1", "path": "f" });
+    let ask = |keys: &str, expected: Option<&str>| {
+        scene.daemon(keys, json!({}), async |asker| {
+            let mut input: Value = old.clone();
+            input["repo"] = json!(partial);
+            let answer = asker.call("git.show", input).await;
+            let text =
+                answer.ok().map(|answer| answer["file"]["text"].as_str().unwrap().to_owned());
+            assert_eq!(text.as_deref(), expected, "{keys}");
+        });
+    };
+    ask("", None);
+    ask("git: { protocols: [https] }", None);
+    ask("git: { protocols: [file] }", Some("1\n"));
+}

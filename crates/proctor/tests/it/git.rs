@@ -1,0 +1,148 @@
+//! Version control of the code behind the services: as a person, as an assistant, as a client of HTTP.
+
+use crate::control::admin;
+use crate::files::{app, put, token};
+use proctor_testkit::{Conversation, Home, Http};
+use serde_json::json;
+use std::process::Command;
+
+/// The installed git in `app`, as the owner would call it; what it printed.
+#[track_caller]
+fn git(home: &Home, words: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=Owner", "-c", "user.email=owner@example.org"])
+        .args(words)
+        .current_dir(home.path().join("app"))
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+#[track_caller]
+fn content(home: &Home, path: &str) -> Vec<u8> {
+    std::fs::read(home.path().join("app").join(path)).unwrap()
+}
+
+/// A Proctor whose root is a repository with one commit.
+fn repository(keys: &str) -> Home {
+    let home = app(keys);
+    put(&home, "main.rs", "fn main() {}\n");
+    git(&home, &["init", "-q", "-b", "main", "--template="]);
+    git(&home, &["config", "user.name", "Owner"]);
+    git(&home, &["config", "user.email", "owner@example.org"]);
+    git(&home, &["add", "-A"]);
+    git(&home, &["commit", "-q", "-m", "First"]);
+    home
+}
+
+#[test]
+fn a_person_sees_a_change_commits_it_and_takes_another_back() {
+    let home = repository("");
+    put(&home, "main.rs", "fn main() {\n\trun();\n}\n");
+    assert_eq!(
+        home.ok(["git", "status"]),
+        format!("on main\n{:15}  {:12}  main.rs\n", "", "modified")
+    );
+    assert!(home.ok(["git", "diff"]).contains("\n-fn main() {}\n+fn main() {\n+\trun();\n+}\n"));
+    home.ok(["git", "add", "main.rs"]);
+    assert!(home.ok(["git", "diff", "--staged", "--stat"]).contains("main.rs  +3 -1"));
+    let said = home.ok(["git", "commit", "-m", "Run it"]);
+    assert!(said.contains("Run it") && said.contains("1 file"), "{said}");
+    assert_eq!(git(&home, &["log", "--format=%an: %s"]), "Owner: Run it\nOwner: First");
+    assert_eq!(home.json(["git", "commit", "-m", "Again"])["committed"], false);
+    let log = home.json(["git", "log", "--grep", "run", "main.rs"]);
+    assert_eq!(log["commits"][0]["subject"], "Run it");
+    assert_eq!(
+        home.json(["git", "show", "HEAD~1", "--path", "main.rs"])["file"]["text"],
+        "fn main() {}\n"
+    );
+    assert_eq!(home.json(["git", "blame", "main.rs"])["runs"][0]["subject"], "Run it");
+    put(&home, "main.rs", "broken");
+    home.ok(["git", "restore", "main.rs"]);
+    assert_eq!(content(&home, "main.rs"), b"fn main() {\n\trun();\n}\n");
+    assert_eq!(home.ok(["git", "status"]), "on main\nnothing is different\n");
+    let (code, said) = home.fail(["git", "show", "no-such"]);
+    assert_eq!((code, said.contains("no revision 'no-such'")), (3, true), "{said}");
+    let (code, said) = home.fail(["git", "status", "--repo", "/"]);
+    assert_eq!((code, said.contains("below none of the roots")), (1, true), "{said}");
+}
+
+#[test]
+fn an_assistant_settles_a_conflict_file_by_file() {
+    let home = repository("");
+    let mut assistant = Conversation::begin(&home, "assistant");
+    assistant.ok("git_branch", json!({ "action": "create", "name": "topic", "switch": true }));
+    put(&home, "main.rs", "theirs\n");
+    assistant.ok("git_commit", json!({ "message": "Theirs", "all": true }));
+    assistant.ok("git_branch", json!({ "action": "switch", "name": "main" }));
+    put(&home, "main.rs", "ours\n");
+    assistant.ok("git_commit", json!({ "message": "Ours", "all": true }));
+    let mut merge = Command::new("git");
+    merge.args(["merge", "--quiet", "topic"]).current_dir(home.path().join("app"));
+    assert!(!merge.output().unwrap().status.success());
+    let status = assistant.ok("git_status", json!({}));
+    assert_eq!(status.facts["state"]["kind"], "merge");
+    assert_eq!(status.facts["entries"][0]["conflict"], "both_modified");
+    let listed = assistant.ok("git_resolve", json!({}));
+    assert!(listed.text.contains("main.rs"), "{}", listed.text);
+    assistant
+        .ok("git_resolve", json!({ "action": "done", "path": "main.rs", "content": "both\n" }));
+    assistant.ok("git_resolve", json!({ "action": "continue" }));
+    assert_eq!(git(&home, &["show", "HEAD:main.rs"]), "both");
+    assert_eq!(git(&home, &["log", "-1", "--format=%p"]).split(' ').count(), 2);
+    put(&home, "main.rs", "later\n");
+    assistant.ok("git_stash", json!({ "action": "push" }));
+    assert_eq!(content(&home, "main.rs"), b"both\n");
+    assistant.ok("git_stash", json!({ "action": "pop" }));
+    let diff = assistant.ok("git_diff", json!({}));
+    assert!(diff.text.contains("+later") && diff.facts.get("diff").is_none(), "{}", diff.text);
+    assistant.ok("git_tag", json!({ "action": "create", "name": "v1", "message": "One" }));
+    assert_eq!(git(&home, &["cat-file", "-t", "v1"]), "tag");
+    let wrong = assistant.call("git_add", json!({ "paths": ["../token"] }));
+    assert!(wrong.is_error && wrong.text.contains("is not below"), "{}", wrong.text);
+}
+
+#[test]
+fn over_http_a_role_says_what_is_looked_at_and_what_is_changed() {
+    let home = repository("");
+    put(&home, "main.rs", "changed\n");
+    let at = |role: &str| Http::at(home.port("http")).token(&token(&home, role));
+    let (viewer, operator) = (at("viewer"), at("operator"));
+    let admin = Http::at(home.port("http")).token(&admin(&home));
+    let (nothing, commit) = (json!({}), json!({ "message": "Over HTTP", "paths": ["main.rs"] }));
+    assert_eq!(Http::at(home.port("http")).get("/api/v1/git/status").status, 401);
+    assert_eq!(viewer.get("/api/v1/git/status").status, 403);
+    let status = operator.get("/api/v1/git/status");
+    assert_eq!((status.status, &status.json()["entries"][0]["path"]), (200, &json!("main.rs")));
+    assert_eq!(operator.post("/api/v1/git/commit", &commit).status, 403);
+    assert_eq!(
+        operator.post("/api/v1/git/branch", &json!({ "action": "create", "name": "x" })).status,
+        403
+    );
+    assert_eq!(operator.post("/api/v1/git/branch", &nothing).status, 200);
+    let made = admin.post("/api/v1/git/commit", &commit);
+    assert_eq!((made.status, &made.json()["committed"]), (200, &json!(true)), "{:?}", made.json());
+    assert_eq!(git(&home, &["log", "-1", "--format=%s"]), "Over HTTP");
+    let audit = home.json(["audit", "read", "-n", "100"]);
+    let commits = audit["entries"].as_array().unwrap().iter();
+    assert_eq!(commits.filter(|line| line["operation"] == "git.commit").count(), 2, "{audit:#}");
+}
+
+#[test]
+fn hooks_run_where_the_owner_trusts_the_repository_and_nowhere_else() {
+    for trusted in [false, true] {
+        let home = repository(if trusted { "  git: { trusted: [app] }\n" } else { "" });
+        let hook = home.path().join("app/.git/hooks/post-commit");
+        std::fs::create_dir(hook.parent().unwrap()).unwrap();
+        let made = Command::new("sh")
+            .args(["-c", "printf '#!/bin/sh\\necho ran > ran\\n' > \"$0\"; chmod 755 \"$0\""])
+            .arg(&hook)
+            .status();
+        assert!(made.unwrap().success());
+        put(&home, "main.rs", "changed\n");
+        home.ok(["git", "commit", "-a", "-m", "With a hook"]);
+        assert_eq!(home.path().join("app/ran").exists(), trusted);
+    }
+}
