@@ -55,7 +55,8 @@ impl Hunk {
     }
 
     fn side(&self, own: Sign) -> impl Iterator<Item = &[u8]> {
-        let there = self.lines.iter().filter(move |line| line.sign == Sign::Same || line.sign == own);
+        let there =
+            self.lines.iter().filter(move |line| line.sign == Sign::Same || line.sign == own);
         there.map(|line| line.text.as_slice())
     }
 }
