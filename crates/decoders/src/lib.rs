@@ -4,6 +4,7 @@
 //! targets in `fuzz/`, each one line long, and this crate's own tests, which try every seed and some thousand mutations
 //! of it on every run. Left out on purpose: what a decoded value then does. That is tested where it does it.
 
+mod changes;
 mod config;
 mod control;
 mod files;
@@ -50,6 +51,12 @@ pub static DECODERS: &[Decoder] = &[
     Decoder { name: "views", check: views::check, seeds: views::seeds },
     Decoder { name: "outputs", check: views::output, seeds: views::seeds_output },
     Decoder { name: "proc_stat", check: proc::check, seeds: proc::seeds },
+    Decoder {
+        name: "unified_diff",
+        check: changes::unified_diff,
+        seeds: changes::seeds_unified_diff,
+    },
+    Decoder { name: "exact_edits", check: changes::exact_edits, seeds: changes::seeds_exact_edits },
 ];
 
 /// The decoder of this name.

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod reference;
+
 use proctor_decoders::mutation::{Chance, mutated};
 use proctor_decoders::{DECODERS, Decoder};
 
@@ -70,4 +72,6 @@ decoders!(
     views,
     outputs,
     proc_stat,
+    unified_diff,
+    exact_edits,
 );
