@@ -13,6 +13,8 @@ const GENERATED: &[Generated] = &[
     ("docs/cli.md", None, proctor_front::cli::reference),
     ("docs/configuration.md", Some("reference"), proctor_core::config::reference),
     ("docs/errors.md", None, proctor_ops::error::reference),
+    ("docs/mcp.md", Some("clients"), proctor_front::cli::clients),
+    ("docs/mcp.md", Some("tools"), proctor_front::mcp::reference),
     ("docs/openapi.json", None, openapi),
     ("docs/proctor.schema.json", None, schema),
 ];

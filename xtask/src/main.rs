@@ -1,7 +1,7 @@
 //! `cargo xtask …`: what a contributor and CI run. Checks, generated files, measurements.
 //!
 //! Nothing here is part of what users get; it may call `cargo` and `git`, `coverage` also `rustup`, `schemathesis` and `mcp` Python, and
-//! `bench` alone other supervisors and their installers.
+//! `bench` alone other supervisors, other MCP servers and their installers.
 
 #![expect(
     clippy::print_stdout,
@@ -15,6 +15,7 @@ mod coverage;
 mod fuzz;
 mod generate;
 mod mcp;
+mod node;
 mod schemathesis;
 mod served;
 mod step;
@@ -35,7 +36,7 @@ usage: cargo xtask COMMAND
   coverage            which lines the tests run; fails where that are too few
   fuzz [--seconds N] [TARGET…]
                       every decoder under a fuzzer; see `fuzz --help`
-  bench [--quick]     measure a release build beside other supervisors and the bare kernel; see `bench --help`
+  bench [--quick]     measure a release build beside others of its kind and the bare kernel; see `bench --help`
   mcp [--built] [PART…]
                       the official conformance suites, Inspector and clients against the MCP front; see `mcp --help`
   schemathesis [--built]

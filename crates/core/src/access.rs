@@ -198,18 +198,26 @@ pub enum Refused {
     Forbidden { has: Role, needs: Role },
 }
 
-/// May this caller do what needs this role?
-pub fn allows(caller: &Caller, needs: Role, strangers: Strangers) -> Result<(), Refused> {
-    let has = match &caller.principal {
+/// May this caller do what needs this role? An assistant has the role of whom it speaks for, and never more than `assistants`.
+pub fn allows(
+    caller: &Caller,
+    needs: Role,
+    strangers: Strangers,
+    assistants: Role,
+) -> Result<(), Refused> {
+    let own = match &caller.principal {
         Principal::Local { .. } => Role::Admin,
         Principal::Token { role, .. } => *role,
         Principal::Anonymous => anonymous(caller, strangers).ok_or(Refused::Unauthenticated)?,
         Principal::Stranger => return Err(Refused::Unauthenticated),
     };
-    match &caller.principal {
-        _ if has >= needs => Ok(()),
-        Principal::Anonymous | Principal::Stranger => Err(Refused::Unauthenticated),
-        Principal::Local { .. } | Principal::Token { .. } => Err(Refused::Forbidden { has, needs }),
+    let has = if caller.front == Front::Mcp { own.min(assistants) } else { own };
+    let nameless = matches!(caller.principal, Principal::Anonymous);
+    match has >= needs {
+        true => Ok(()),
+        // No token would help one that is kept short for being an assistant.
+        false if nameless && own < needs => Err(Refused::Unauthenticated),
+        false => Err(Refused::Forbidden { has, needs }),
     }
 }
 
@@ -243,10 +251,35 @@ mod tests {
                 let expected =
                     if has >= needs { Ok(()) } else { Err(Refused::Forbidden { has, needs }) };
                 let from_afar = caller(token(has), Some("10.0.0.7:4000"));
-                assert_eq!(allows(&from_afar, needs, Strangers::Nothing), expected);
+                assert_eq!(allows(&from_afar, needs, Strangers::Nothing, Role::Viewer), expected);
             }
         }
-        assert_eq!(allows(&Caller::local(0), Role::Admin, Strangers::Nothing), Ok(()));
+        let local = Caller::local(0);
+        assert_eq!(allows(&local, Role::Admin, Strangers::Nothing, Role::Viewer), Ok(()));
+    }
+
+    #[test]
+    fn an_assistant_may_do_what_its_user_may_and_no_more_than_assistants() {
+        let peer = Some("127.0.0.1:9");
+        for assistants in Role::ALL {
+            for needs in Role::ALL {
+                let callers = Role::ALL.map(|role| (caller(token(role), peer), role));
+                let nobody = (caller(Principal::Anonymous, peer), Role::Admin);
+                let all = callers.into_iter().chain([(Caller::local(0), Role::Admin), nobody]);
+                for (caller, role) in all {
+                    let caller = caller.through(Front::Mcp, None);
+                    let allowed = allows(&caller, needs, Strangers::All, assistants);
+                    let has = role.min(assistants);
+                    let expected = has >= needs;
+                    assert_eq!(allowed.is_ok(), expected, "{caller:?} {needs} {assistants}");
+                    let refused = Err(Refused::Forbidden { has, needs });
+                    assert!(expected || allowed == refused, "{caller:?} {needs}: {allowed:?}");
+                }
+            }
+        }
+        let nobody = caller(Principal::Anonymous, peer).through(Front::Mcp, None);
+        let allowed = allows(&nobody, Role::Operator, Strangers::Read, Role::Admin);
+        assert_eq!(allowed, Err(Refused::Unauthenticated), "a token would help");
     }
 
     #[test]
@@ -277,7 +310,8 @@ mod tests {
     #[test]
     fn who_has_no_token_reads_on_this_machine_only() {
         let check = |peer, needs, strangers, expected: bool| {
-            let allowed = allows(&caller(Principal::Anonymous, peer), needs, strangers);
+            let nobody = caller(Principal::Anonymous, peer);
+            let allowed = allows(&nobody, needs, strangers, Role::Viewer);
             let expected = if expected { Ok(()) } else { Err(Refused::Unauthenticated) };
             assert_eq!(allowed, expected, "{peer:?} {needs} {strangers:?}");
         };
@@ -293,7 +327,7 @@ mod tests {
         }
         let stranger = caller(Principal::Stranger, Some("127.0.0.1:9"));
         for strangers in [Strangers::Nothing, Strangers::Read, Strangers::All] {
-            let allowed = allows(&stranger, Role::Viewer, strangers);
+            let allowed = allows(&stranger, Role::Viewer, strangers, Role::Admin);
             assert_eq!(allowed, Err(Refused::Unauthenticated), "{strangers:?}");
         }
     }

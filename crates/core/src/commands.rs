@@ -21,6 +21,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("execute", &["command.execute"]),
     ("add", &["service.add"]),
     ("remove", &["service.remove"]),
+    ("lease", &["service.lease"]),
     ("config", &["config.show"]),
     ("reload", &["config.reload"]),
     ("file", &["file.read", "file.list", "file.find", "file.search"]),

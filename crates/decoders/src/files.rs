@@ -124,6 +124,7 @@ pub(crate) fn seeds_services() -> Vec<Vec<u8>> {
         r#"{"version":1}"#,
         r#"{"version":1,"config":"/srv/proctor.yaml","example":false,"environment":{"A":"1"},"wishes":{"web":"up","db@2":"down"},"args":{"web":["--port","80"]},"added":{"job":{"definition":{"command":"true"},"base_dir":"/srv","environment":null}}}"#,
         r#"{"version":1,"target":true,"texts":{"/srv/proctor.yaml":"services: {}"},"execs":{"web":{"defined":18446744073709551615,"run":{"id":7,"exec":9}}}}"#,
+        r#"{"version":1,"added":{"job":{"definition":{"command":"true"},"base_dir":"/srv","environment":null,"owner":"claude-code","lease":{"length":1800000,"until":1763193600000000,"ends":7200000000,"boot":"00112233445566778899aabbccddeeff"}}}}"#,
         r#"{"version":2}"#,
     ]
     .map(|text| text.as_bytes().to_vec())

@@ -5,6 +5,7 @@
 //! of it on every run. Left out on purpose: what a decoded value then does. That is tested where it does it.
 
 mod changes;
+mod clients;
 mod config;
 mod control;
 mod files;
@@ -48,6 +49,7 @@ pub static DECODERS: &[Decoder] = &[
     Decoder { name: "audit_line", check: files::audit_line, seeds: files::seeds_audit_line },
     Decoder { name: "requests", check: requests::check, seeds: requests::seeds },
     Decoder { name: "control", check: control::check, seeds: control::seeds },
+    Decoder { name: "client_file", check: clients::check, seeds: clients::seeds },
     Decoder { name: "views", check: views::check, seeds: views::seeds },
     Decoder { name: "outputs", check: views::output, seeds: views::seeds_output },
     Decoder { name: "proc_stat", check: proc::check, seeds: proc::seeds },

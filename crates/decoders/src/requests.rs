@@ -86,7 +86,10 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ("service.restart", r#"{"names":["web"],"args":["--port","3"]}"#),
         ("service.list", r#"{"state":["running"]}"#),
         ("service.status", r#"{"names":[]}"#),
-        ("service.wait", r#"{"names":["web"],"for":"running","wait":5}"#),
+        (
+            "service.wait",
+            r#"{"names":["web"],"until":"log","log":"a+","cursor":"x","port":1,"timeout":5,"tail":3}"#,
+        ),
         ("service.signal", r#"{"names":["web"],"signal":"HUP","tree":true}"#),
         (
             "log.read",

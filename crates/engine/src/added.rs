@@ -4,11 +4,16 @@ use crate::api::NewService;
 use crate::definition::{Definition, Origin};
 use crate::environment::Environment;
 use crate::error::EngineError;
-use crate::owner::Owner;
+use crate::lease::{self, LeaseChange, OverLease};
+use crate::owner::{Owner, Removal};
 use crate::source;
 use crate::startable;
-use crate::store::{Added, StoredWish};
+use crate::store::{Added, Stored, StoredWish};
+use crate::tenure::Tenure;
+use proctor_core::access::ClientName;
 use proctor_core::config::Problem;
+use proctor_core::lease::Lease;
+use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -18,6 +23,7 @@ use std::sync::Arc;
 pub(crate) fn prepare(
     name: &ServiceName,
     added: &Added,
+    tenure: &Arc<Tenure>,
     environment: &Arc<Environment>,
     args: &BTreeMap<ServiceName, Vec<String>>,
 ) -> Result<Vec<Arc<Definition>>, EngineError> {
@@ -26,7 +32,8 @@ pub(crate) fn prepare(
     let services = source::parse_service("service", name.as_str(), &text, base, environment)?;
     let define = |def: proctor_core::config::ServiceDef| {
         let args = args.get(&def.name).filter(|_| Definition::takes_arguments(&def));
-        Definition::new(def, Origin::Added, environment, args.map(Vec::as_slice)).map(Arc::new)
+        let made = Definition::new(def, Origin::Added, environment, args.map(Vec::as_slice))?;
+        Ok(Arc::new(made.held_by(tenure)))
     };
     services.into_iter().map(define).collect()
 }
@@ -38,11 +45,16 @@ impl Owner {
     ) -> Result<Vec<ServiceName>, EngineError> {
         let name = ServiceName::parse(&service.name)?;
         let before = self.of_base(&name);
-        self.refuse_taken(&before, service.replace)?;
-        let given = service.environment.map(|pairs| pairs.into_iter().collect());
-        let definition = Some(object(&service.definition)?);
-        let added = Added { definition, base_dir: service.base_dir, environment: given };
-        let definitions = self.prepare_added(&name, added.clone()).await?;
+        let taken = self.is_taken(&before)? && !service.replace;
+        if taken && !(service.keep && self.belongs_to(&name, service.owner.as_ref())) {
+            return Err(self.already_exists(&name, &service));
+        }
+        let added = self.added(&name, &service)?;
+        let tenure = Arc::new(added.tenure());
+        let definitions = self.prepare_added(&name, added.clone(), &tenure).await?;
+        if taken {
+            return self.keep(&name, &service, &before, &definitions).await;
+        }
         if service.start.is_some() {
             self.refuse_unstartable_added(&definitions, &before).await?;
         }
@@ -58,15 +70,14 @@ impl Owner {
         for name in &names {
             // Arguments of before belong to the definition of before.
             stored.args.remove(name);
-            // With the definition, so that a daemon that dies now leaves neither without the other.
-            let wish = service.start.map(StoredWish::of);
-            stored.wishes.extend(wish.map(|wish| (name.clone(), wish)));
         }
+        wish_all(&mut stored, &names, service.start);
         stored.added.insert(name.clone(), added);
         self.note_execs(&mut stored, &definitions);
         self.save(stored).await?;
 
         tracing::info!(service = service.name, instances = names.len(), "added");
+        self.tenures.insert(name.clone(), tenure);
         self.registry.define(&definitions);
         self.registry.removing(&gone);
         for key in gone.iter().chain([&name]) {
@@ -76,7 +87,55 @@ impl Owner {
         Ok(names)
     }
 
-    pub(crate) async fn remove(&mut self, names: Vec<ServiceName>) -> Result<(), EngineError> {
+    /// Somebody asks for what is theirs and there already: it stays as it is.
+    async fn keep(
+        &mut self,
+        key: &ServiceName,
+        service: &NewService,
+        before: &BTreeMap<ServiceName, Option<Arc<Definition>>>,
+        definitions: &[Arc<Definition>],
+    ) -> Result<Vec<ServiceName>, EngineError> {
+        let same = |new: &Arc<Definition>| {
+            let old = before.get(new.name()).and_then(Option::as_ref);
+            old.is_some_and(|old| old.def() == new.def())
+        };
+        if before.len() != definitions.len() || !definitions.iter().all(same) {
+            return Err(self.already_exists(key, service));
+        }
+        let names: Vec<ServiceName> = before.keys().cloned().collect();
+        if service.start.is_some() {
+            let (registry, names) = (Arc::clone(&self.registry), names.clone());
+            crate::blocking(move || startable::check_start(&registry, &names)).await??;
+        }
+        let mut stored = self.stored.clone();
+        wish_all(&mut stored, &names, service.start);
+        self.save(stored).await?;
+        if let Some(length) = service.lease {
+            self.change_lease(names.clone(), LeaseChange::For(length)).await?;
+        }
+        Ok(names)
+    }
+
+    /// What is written down of a new service. Who replaces what is theirs and says nothing of a lease means the same one.
+    fn added(&self, name: &ServiceName, service: &NewService) -> Result<Added, EngineError> {
+        let before =
+            self.tenures.get(name).filter(|tenure| tenure.owner() == service.owner.as_ref());
+        let before = before.and_then(|tenure| tenure.lease()).map(Lease::length);
+        let lease = service.lease.or(before).map(|length| lease::begin(length).1);
+        Ok(Added {
+            definition: Some(object(&service.definition)?),
+            base_dir: service.base_dir.clone(),
+            environment: service.environment.clone().map(|pairs| pairs.into_iter().collect()),
+            owner: service.owner.clone(),
+            lease,
+        })
+    }
+
+    pub(crate) async fn remove(
+        &mut self,
+        names: Vec<ServiceName>,
+        why: Removal,
+    ) -> Result<(), EngineError> {
         let names: BTreeSet<ServiceName> = names.into_iter().collect();
         let mut stored = self.stored.clone();
         let mut keys = BTreeSet::new();
@@ -96,9 +155,16 @@ impl Owner {
             let message = format!("'{base}' has more instances ({left}): remove all of '{base}'");
             return Err(EngineError::Failed(message));
         }
+        let owner = |key: &ServiceName| self.tenures.get(key).and_then(|it| it.owner().cloned());
+        let over = |key: &ServiceName| OverLease { service: key.clone(), owner: owner(key) };
+        let over: Vec<OverLease> = match why {
+            Removal::Asked => Vec::new(),
+            Removal::LeaseOver => keys.iter().map(over).collect(),
+        };
         self.save(stored).await?;
         let names: Vec<ServiceName> = names.into_iter().collect();
         tracing::info!(services = names.len(), "removing");
+        over.iter().for_each(|over| self.registry.lease_over(over));
         self.registry.removing(&names);
         for key in keys {
             self.clear_troubles(&key);
@@ -110,10 +176,12 @@ impl Owner {
         &mut self,
         name: &ServiceName,
         added: Added,
+        tenure: &Arc<Tenure>,
     ) -> Result<Vec<Arc<Definition>>, EngineError> {
         let environment = self.environments.share(added.environment.as_ref())?;
-        let name = name.clone();
-        crate::blocking(move || prepare(&name, &added, &environment, &BTreeMap::new())).await?
+        let (name, tenure) = (name.clone(), Arc::clone(tenure));
+        let none = BTreeMap::new();
+        crate::blocking(move || prepare(&name, &added, &tenure, &environment, &none)).await?
     }
 
     async fn refuse_unstartable_added(
@@ -123,24 +191,36 @@ impl Owner {
     ) -> Result<(), EngineError> {
         let old: Vec<ServiceName> = before.keys().cloned().collect();
         let (definitions, freed) = (definitions.to_vec(), self.registry.ports(&old));
-        crate::blocking(move || startable::check(definitions, &freed)).await?
+        let registry = Arc::clone(&self.registry);
+        crate::blocking(move || startable::check(&registry, definitions, &freed)).await?
     }
 
-    /// A name that is taken is refused, unless it is to be replaced or nobody knows what it was.
-    fn refuse_taken(
+    /// Is the name somebody's? One of the file is refused; nobody knows what it was whose definition was lost.
+    fn is_taken(
         &self,
         before: &BTreeMap<ServiceName, Option<Arc<Definition>>>,
-        replace: bool,
-    ) -> Result<(), EngineError> {
-        for (name, definition) in before {
-            if self.added_key(name).is_err() {
-                return Err(self.of_the_file(name));
-            }
-            if definition.is_some() && !replace {
-                return Err(EngineError::AlreadyExists(name.clone()));
-            }
+    ) -> Result<bool, EngineError> {
+        if let Some(filed) = before.keys().find(|name| self.added_key(name).is_err()) {
+            return Err(self.of_the_file(filed));
         }
-        Ok(())
+        Ok(before.values().any(Option::is_some))
+    }
+
+    fn belongs_to(&self, key: &ServiceName, owner: Option<&ClientName>) -> bool {
+        self.tenures.get(key).is_some_and(|tenure| tenure.owner() == owner)
+    }
+
+    fn already_exists(&self, key: &ServiceName, service: &NewService) -> EngineError {
+        let owner = self.tenures.get(key).and_then(|tenure| tenure.owner());
+        let how = match owner {
+            owner if owner == service.owner.as_ref() && service.keep => {
+                " with another definition".into()
+            }
+            owner if owner == service.owner.as_ref() => String::new(),
+            Some(owner) => format!("; {owner} started it"),
+            None => "; a person started it".into(),
+        };
+        EngineError::AlreadyExists { name: key.clone(), how }
     }
 
     /// All services of the same configured name.
@@ -151,7 +231,7 @@ impl Owner {
     }
 
     /// The entry of `services.json` that a service comes from, or why there is none.
-    fn added_key(&self, name: &ServiceName) -> Result<ServiceName, EngineError> {
+    pub(crate) fn added_key(&self, name: &ServiceName) -> Result<ServiceName, EngineError> {
         if !self.registry.exists(name) {
             let unknown = |view: &_| crate::select::unknown(view, name.as_str());
             return Err(self.registry.read(unknown));
@@ -170,6 +250,12 @@ impl Owner {
         self.troubles.services.remove(key);
         self.registry.set_problems(self.troubles.texts());
     }
+}
+
+/// With the definition, so that a daemon that dies now leaves neither without the other.
+fn wish_all(stored: &mut Stored, names: &[ServiceName], wish: Option<Wish>) {
+    let Some(wish) = wish.map(StoredWish::of) else { return };
+    stored.wishes.extend(names.iter().map(|name| (name.clone(), wish)));
 }
 
 fn object(text: &str) -> Result<serde_json::Value, EngineError> {

@@ -7,23 +7,27 @@ use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
 pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
 use crate::files::Files;
+pub use crate::lease::LeaseChange;
 use crate::link::{Ask, Link};
 pub use crate::logs::query::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
-use crate::settings::Settings;
+pub use crate::tenure::{Tenure, Use};
 use crate::tokens::Tokens;
 use crate::usage::Meter;
-use crate::{apply, logs, select, source, startable, upgrade};
-use proctor_core::access::Principal;
+pub use crate::view::{Health, KeeperView, PortSeen, ServiceView, Usage, View};
+use crate::{apply, logs, ports, select, source, startable, upgrade};
+use proctor_core::access::{ClientName, Principal};
 use proctor_core::config::Setting;
 use proctor_core::config::listen::Listeners;
 use proctor_core::config::security::Security;
+use proctor_core::hands::Hands;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
-use proctor_core::time::Wall;
-use proctor_core::wire::{ServiceState, Tracking, Whom};
+use proctor_core::time::Millis;
+use proctor_core::wire::{RunView, Whom};
+use proctor_sys::port::Listening;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -52,76 +56,6 @@ struct Inner {
     files: Files,
 }
 
-/// Everything known now. Lives behind a lock held for microseconds; see [`Engine::read`].
-#[derive(Debug, Default)]
-pub struct View {
-    /// Grows with every change.
-    pub generation: u64,
-    pub services: BTreeMap<ServiceName, ServiceView>,
-    pub groups: BTreeMap<String, Vec<ServiceName>>,
-    pub config: Option<PathBuf>,
-    pub keeper: Option<KeeperView>,
-    pub settings: Arc<Settings>,
-    /// The listeners on the network that are wanted, by front: their real address, or why there is none.
-    pub listening: BTreeMap<&'static str, Result<SocketAddr, String>>,
-    /// What is wrong and needs somebody to do something.
-    pub problems: Vec<String>,
-}
-
-#[derive(Debug, Clone)]
-pub struct KeeperView {
-    pub pid: u32,
-    pub started: Wall,
-    pub tracking: Tracking,
-}
-
-#[derive(Debug, Clone)]
-pub struct ServiceView {
-    pub name: ServiceName,
-    /// In the configuration file (false), or added at run time (true).
-    pub added: bool,
-    pub description: Option<String>,
-    pub groups: Vec<String>,
-    /// As it may be shown: secrets are masked.
-    pub command: String,
-    pub working_dir: String,
-    pub autostart: bool,
-    pub port: Option<u16>,
-    /// Meant when no service is named.
-    pub primary: bool,
-    /// `None` until the keeper has confirmed the definition.
-    pub state: Option<ServiceState>,
-    pub health: Option<Health>,
-    /// The settings changed since the current run began; a restart applies them.
-    pub stale: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Health {
-    /// Not checked yet in this run.
-    Unknown,
-    Healthy {
-        at: Wall,
-    },
-    /// `failures` in a row; the last said `why`.
-    Failing {
-        at: Wall,
-        failures: u32,
-        why: String,
-    },
-}
-
-/// Of the whole tree of a service.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Usage {
-    /// Of one core; since the last look, or since the run began if nobody looked before.
-    pub cpu_percent: f64,
-    pub cpu_seconds: f64,
-    /// Proportional set size where it can be read, else resident set size.
-    pub memory_bytes: u64,
-    pub processes: u32,
-}
-
 /// A configuration to apply.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigRequest {
@@ -133,6 +67,8 @@ pub struct ConfigRequest {
     /// What is to be started afterwards, in words of a command line; none at all: what has autostart. Refused, with nothing
     /// changed, where that has no chance. `None`: nothing is.
     pub start: Option<Vec<String>>,
+    /// An assistant asks: what it must not touch stays as it is, or nothing changes.
+    pub hands: Option<Hands>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -156,6 +92,12 @@ pub struct NewService {
     pub environment: Option<Vec<(String, String)>>,
     /// Replace an added service of this name instead of refusing.
     pub replace: bool,
+    /// One that is there with the same definition and the same owner is kept as it is.
+    pub keep: bool,
+    /// The program that adds it.
+    pub owner: Option<ClientName>,
+    /// How long it stays. If not given: what the owner gave it before, else until it is removed.
+    pub lease: Option<Millis>,
     /// What will be wished of it next, kept with its definition. Refused, with nothing changed, if it cannot be started.
     pub start: Option<Wish>,
 }
@@ -324,6 +266,30 @@ impl Engine {
         self.command(|answer| Command::Remove { names, answer }).await
     }
 
+    /// Change the leases of services added at run time; one from the file is refused.
+    pub async fn change_lease(
+        &self,
+        names: &[ServiceName],
+        change: LeaseChange,
+    ) -> Result<(), EngineError> {
+        let names = names.to_vec();
+        self.command(|answer| Command::Lease { names, change, answer }).await
+    }
+
+    /// A program does something with those of these services that are its own: their leases are renewed until the answer is
+    /// dropped.
+    pub fn using(&self, client: &ClientName, names: &[ServiceName]) -> Vec<Use> {
+        let mut own: Vec<Arc<Tenure>> = self.read(|view| {
+            let services = names.iter().filter_map(|name| view.services.get(name));
+            let own = services.filter(|service| service.owner() == Some(client));
+            own.filter_map(|service| service.tenure.clone()).collect()
+        });
+        // Instances have theirs in common.
+        own.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        let begin = |tenure| Use::begin(tenure, Arc::clone(&self.inner.registry));
+        own.into_iter().map(begin).collect()
+    }
+
     /// Before a start: do all these programs exist, are their ports free? Changes nothing. Services that have a run
     /// are not looked at: they are started, and the port is theirs.
     pub fn check_startable(&self, names: &[ServiceName]) -> Result<(), EngineError> {
@@ -359,14 +325,33 @@ impl Engine {
         self.inner.link.ask(Ask::Signal(name.clone(), signal, whom)).await
     }
 
-    /// CPU and memory of the trees of these services, sampled now.
-    pub async fn usage(&self, names: &[ServiceName]) -> BTreeMap<ServiceName, Usage> {
-        self.inner.meter.usage(&self.inner.registry, names).await
+    /// CPU and memory of the trees of these services, sampled now; with `ports`, where they listen, too.
+    pub async fn usage(&self, names: &[ServiceName], ports: bool) -> BTreeMap<ServiceName, Usage> {
+        self.inner.meter.usage(&self.inner.registry, names, ports).await
+    }
+
+    /// How it is about each of these ports of services, now. A service without a run listens nowhere.
+    pub async fn look_at_ports(&self, ports: &[(ServiceName, u16)]) -> Vec<PortSeen> {
+        let run = |name: &ServiceName| self.inner.registry.runs(std::slice::from_ref(name)).pop();
+        let asked: Vec<_> = ports.iter().map(|(name, port)| (run(name), *port)).collect();
+        let look = move || {
+            let listening = Listening::now();
+            let one = |(run, port): (Option<(ServiceName, RunView)>, u16)| {
+                run.map_or(PortSeen::Closed, |(_, run)| ports::look(&run, port, &listening))
+            };
+            asked.into_iter().map(one).collect()
+        };
+        crate::blocking(look).await.unwrap_or_default()
     }
 
     pub async fn read_logs(&self, query: LogQuery) -> Result<LogPage, EngineError> {
         let folder = self.inner.home.logs();
         crate::blocking(move || logs::read(&folder, &query)).await?
+    }
+
+    /// The cursor of a page, for one of the services on it.
+    pub fn cursor_for(&self, cursor: &str, service: &ServiceName) -> Result<String, EngineError> {
+        logs::cursor_for(cursor, service)
     }
 
     /// Wait until one of these logs may have more than `cursor` has seen.

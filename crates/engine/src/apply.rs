@@ -1,6 +1,6 @@
 //! A configuration becomes the services it names, all or nothing: anything wrong in it, and nothing has changed.
 
-use crate::api::{Applied, ConfigRequest};
+use crate::api::{Applied, ConfigRequest, ServiceView};
 use crate::board::{Board, unknown};
 use crate::definition::{Definition, Origin};
 use crate::environment::{Environment, Environments};
@@ -14,6 +14,7 @@ use crate::store::{Stored, StoredWish};
 use proctor_core::config::listen::Listeners;
 use proctor_core::config::security::Security;
 use proctor_core::config::{Problem, Setting};
+use proctor_core::hands::Hands;
 use proctor_core::name::ServiceName;
 use proctor_core::wire::{PhaseView, ServiceState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,7 +97,7 @@ impl Owner {
         mut request: ConfigRequest,
     ) -> Result<Applied, EngineError> {
         let current = self.registry.current();
-        let start = request.start.take();
+        let (start, hands) = (request.start.take(), request.hands.take());
         let asked = source::choose(request, current.as_deref())?;
         if let Some(current) = &current {
             self.refuse_second(&current.source, &asked.source)?;
@@ -108,6 +109,9 @@ impl Owner {
             let starting = self.starting(&words, &prepared.definitions)?;
             self.refuse_unstartable(&starting, &prepared.definitions, &difference).await?;
             difference.applied.starting = starting;
+        }
+        if let Some(hands) = hands {
+            self.refuse_hands(&hands, &difference.applied, &prepared.security)?;
         }
 
         let mut stored = self.stored.clone();
@@ -189,7 +193,36 @@ impl Owner {
         let anew: Vec<Arc<Definition>> = starting.iter().filter_map(anew).collect();
         let ending = anew.iter().map(|definition| definition.name()).chain(&difference.removes);
         let freed = self.registry.ports(&ending.cloned().collect::<Vec<_>>());
-        crate::blocking(move || startable::check(anew, &freed)).await?
+        let registry = Arc::clone(&self.registry);
+        crate::blocking(move || startable::check(&registry, anew, &freed)).await?
+    }
+
+    /// An assistant may bring new services, but must not change by a file what it may not change otherwise, nor the rule itself.
+    fn refuse_hands(
+        &self,
+        hands: &Hands,
+        applied: &Applied,
+        security: &Security,
+    ) -> Result<(), EngineError> {
+        if !hands.may_bring(security.mcp.reach) {
+            return Err(EngineError::FreesHands);
+        }
+        let services: BTreeSet<_> = self.registry.read(|view| {
+            let known = |names: &[ServiceName]| {
+                let known = names.iter().filter_map(|name| view.services.get(name));
+                known.cloned().collect::<Vec<ServiceView>>()
+            };
+            let begun = known(&applied.starting).into_iter().filter(|service| !goes_on(service));
+            let all = known(&applied.removed).into_iter().chain(known(&applied.changed));
+            all.chain(begun)
+                .filter_map(|service| {
+                    let why = hands.may_change(service.assistants, service.owner()).err()?;
+                    Some((service.name, why))
+                })
+                .collect()
+        });
+        let services: Vec<_> = services.into_iter().collect();
+        if services.is_empty() { Ok(()) } else { Err(EngineError::HandsOff { services }) }
     }
 
     async fn prepare(&mut self, asked: &Current) -> Result<Prepared, EngineError> {
@@ -255,6 +288,12 @@ impl Owner {
         applied.removed.clone_from(&removes);
         Difference { defines, removes, applied }
     }
+}
+
+/// It runs, and a start changes nothing about that.
+fn goes_on(service: &ServiceView) -> bool {
+    let up = |state: &ServiceState| matches!(state.phase, PhaseView::Up { .. });
+    !service.stale && service.state.as_ref().is_some_and(up)
 }
 
 /// It runs, or will by itself.

@@ -7,6 +7,7 @@ use crate::link::News;
 use crate::secrets;
 use crate::source::Current;
 use proctor_core::config::redact;
+use proctor_core::hands::Assistants;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::{PhaseView, ServiceState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,11 +214,21 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
         working_dir: def.working_dir.clone(),
         autostart: def.autostart,
         port: def.port,
+        origin: def.health.as_ref().map(|health| origin(&health.url).to_owned()),
         primary: def.primary,
+        assistants: def.assistants,
+        tenure: definition.tenure().cloned(),
         state,
         health: checked.then(|| health.unwrap_or(Health::Unknown)),
         stale: false,
     }
+}
+
+/// `http://host:port` of a URL.
+fn origin(url: &str) -> &str {
+    let from = url.find("://").map_or(0, |at| at + 3);
+    let end = url[from..].find(['/', '?', '#']).map_or(url.len(), |at| from + at);
+    &url[..end]
 }
 
 /// A service of which only the keeper knows something.
@@ -231,7 +242,10 @@ pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
         working_dir: String::new(),
         autostart: false,
         port: None,
+        origin: None,
         primary: false,
+        assistants: Assistants::default(),
+        tenure: None,
         state: None,
         health: None,
         stale: false,

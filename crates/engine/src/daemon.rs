@@ -167,6 +167,8 @@ async fn own(
         environments: std::mem::take(&mut startup.environments),
         sent: BTreeSet::new(),
         troubles: std::mem::take(&mut startup.troubles),
+        tenures: std::mem::take(&mut startup.tenures),
+        end_again: None,
     };
     owner.run(startup, inbox).await;
 }

@@ -5,6 +5,7 @@
 use crate::environment::{Environment, hash_bytes};
 use crate::error::EngineError;
 use crate::secrets;
+use crate::tenure::Tenure;
 use proctor_core::config::{HealthCheck, ServiceDef, UserRef};
 use proctor_core::name::ServiceName;
 use proctor_core::spec::{Credentials, ExecSpec, ServiceSpec};
@@ -19,6 +20,8 @@ pub(crate) struct Definition {
     spec: ServiceSpec,
     environment: Arc<Environment>,
     exec: u64,
+    /// Of one that was added.
+    tenure: Option<Arc<Tenure>>,
 }
 
 /// Who defined it.
@@ -64,11 +67,24 @@ impl Definition {
             logs: def.logs.clone(),
         };
         let exec = exec_hash(&spec.exec)?;
-        Ok(Definition { origin, def, spec, environment: Arc::clone(environment), exec })
+        Ok(Definition {
+            origin,
+            def,
+            spec,
+            environment: Arc::clone(environment),
+            exec,
+            tenure: None,
+        })
+    }
+
+    pub(crate) fn held_by(self, tenure: &Arc<Tenure>) -> Definition {
+        Definition { tenure: Some(Arc::clone(tenure)), ..self }
     }
 
     pub(crate) fn with_arguments(&self, arguments: &[String]) -> Result<Definition, EngineError> {
-        Definition::new(self.def.clone(), self.origin, &self.environment, Some(arguments))
+        let (def, tenure) = (self.def.clone(), self.tenure.clone());
+        let new = Definition::new(def, self.origin, &self.environment, Some(arguments))?;
+        Ok(Definition { tenure, ..new })
     }
 
     /// May what follows its program be replaced? What a shell runs is one text; words appended to it would be lost
@@ -88,6 +104,10 @@ impl Definition {
 
     pub(crate) fn spec(&self) -> &ServiceSpec {
         &self.spec
+    }
+
+    pub(crate) fn tenure(&self) -> Option<&Arc<Tenure>> {
+        self.tenure.as_ref()
     }
 
     pub(crate) fn environment(&self) -> &Arc<Environment> {
@@ -156,6 +176,7 @@ fn credentials(def: &ServiceDef) -> Result<Option<Credentials>, EngineError> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use proctor_core::hands::Assistants;
     use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopSpec};
     use proctor_core::time::Millis;
     use std::collections::BTreeMap;
@@ -177,6 +198,7 @@ pub(crate) mod tests {
             port: None,
             autostart: true,
             primary: false,
+            assistants: Assistants::default(),
             stop: StopSpec {
                 signal: 15,
                 grace: Millis::seconds(10),

@@ -2,8 +2,10 @@
 
 use crate::files::FileError;
 use proctor_core::config::Problem;
+use proctor_core::hands::HandsOff;
 use proctor_core::name::{NameError, ServiceName};
 use proctor_core::wire::Refusal;
+use std::fmt;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
@@ -14,8 +16,20 @@ pub enum EngineError {
     UnknownService { name: String, nearest: Option<String> },
     #[error("{}", none_named(.names))]
     NoneNamed { names: Vec<String> },
-    #[error("service '{0}' already exists")]
-    AlreadyExists(ServiceName),
+    #[error("service '{name}' already exists{how}")]
+    AlreadyExists {
+        name: ServiceName,
+        /// The rest of the sentence: what about it is another than what was asked for.
+        how: String,
+    },
+    #[error("{}", hands_off(.services))]
+    HandsOff { services: Vec<(ServiceName, HandsOff)> },
+    #[error(
+        "this configuration would let assistants do more than the one in force (`supervisor.mcp`)"
+    )]
+    FreesHands,
+    #[error("service '{0}' has no lease")]
+    NoLease(ServiceName),
     #[error("service '{0}' is defined in {1}")]
     DefinedInFile(ServiceName, PathBuf),
     #[error("{count} problem(s) in the configuration", count = .0.len())]
@@ -27,7 +41,7 @@ pub enum EngineError {
     #[error("{service}: program '{program}' was not found")]
     ProgramMissing { service: ServiceName, program: String, searched: String },
     #[error("{service}: port {port} is in use{}", .holder.as_ref().map(|h| format!(" by {h}")).unwrap_or_default())]
-    PortInUse { service: ServiceName, port: u16, holder: Option<String> },
+    PortInUse { service: ServiceName, port: u16, holder: Option<PortHolder> },
     #[error("{service}: no user or group '{user}' on this machine")]
     UnknownUser { service: ServiceName, user: String },
     #[error(transparent)]
@@ -46,6 +60,46 @@ pub enum EngineError {
     File(#[from] FileError),
     #[error("{0}")]
     Failed(String),
+}
+
+/// Who has a port, where we are allowed to see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortHolder {
+    pub process: String,
+    pub pid: u32,
+    /// The service of ours whose process that is.
+    pub service: Option<ServiceName>,
+}
+
+impl fmt::Display for PortHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.process, self.pid)?;
+        match &self.service {
+            Some(service) => write!(f, " of service '{service}'"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Services that are named one by one; of more than these it is said how many.
+const NAMED: usize = 8;
+
+fn hands_off(services: &[(ServiceName, HandsOff)]) -> String {
+    let list = |wanted: HandsOff| {
+        let names = services.iter().filter(|(_, why)| *why == wanted).map(|(name, _)| name);
+        let names: Vec<&str> = names.map(ServiceName::as_str).collect();
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (!names.is_empty()).then(|| format!("{}{more}", names[..names.len().min(NAMED)].join(", ")))
+    };
+    let view = list(HandsOff::ViewOnly)
+        .map(|names| format!("assistants may only look at {names} (`assistants: view`)"));
+    let other = list(HandsOff::NotOwn).map(|names| {
+        format!("this assistant did not start {names}, and may change only what it started (`supervisor.mcp.control: own`)")
+    });
+    view.into_iter().chain(other).collect::<Vec<_>>().join("; ")
 }
 
 fn none_named(names: &[String]) -> String {

@@ -30,6 +30,8 @@ pub enum Happening {
     Defined,
     /// It is forgotten.
     Removed,
+    /// Its time is over: it will be stopped and forgotten.
+    LeaseOver,
     /// It came into this state. Of no process the pid is 0.
     Phase {
         state: Word,

@@ -16,9 +16,11 @@ mod environment;
 pub mod error;
 mod events;
 pub mod files;
+mod lease;
 mod link;
 mod logs;
 mod owner;
+mod ports;
 mod probe;
 mod probes;
 mod registry;
@@ -29,11 +31,13 @@ mod source;
 mod startable;
 mod startup;
 mod store;
+mod tenure;
 pub mod tokens;
 #[doc(hidden)]
 pub mod untrusted;
 mod upgrade;
 mod usage;
+mod view;
 mod witness;
 
 /// Run what blocks on a thread where that does no harm.

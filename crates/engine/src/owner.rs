@@ -8,10 +8,12 @@ use crate::api::{Applied, ConfigRequest, NewService, RestartWith};
 use crate::definition::Definition;
 use crate::environment::Environments;
 use crate::error::EngineError;
+use crate::lease::LeaseChange;
 use crate::link::{Ask, Link};
 use crate::registry::{Awaited, Registry};
 use crate::startup::{Startup, Troubles};
 use crate::store::{Execs, Store, Stored, StoredRun, StoredWish};
+use crate::tenure::Tenure;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_core::spec::EnvId;
@@ -39,6 +41,7 @@ pub(crate) enum Command {
     Apply { request: ConfigRequest, answer: Answer<Applied> },
     Add { service: NewService, answer: Answer<Vec<ServiceName>> },
     Remove { names: Vec<ServiceName>, answer: Answer<()> },
+    Lease { names: Vec<ServiceName>, change: LeaseChange, answer: Answer<()> },
     SetWish { names: Vec<ServiceName>, wish: Wish, answer: Answer<()> },
     Restart { names: Vec<ServiceName>, with: RestartWith, answer: Answer<()> },
 }
@@ -47,6 +50,13 @@ struct WishCommand {
     names: Vec<ServiceName>,
     wish: Wish,
     answer: Answer<()>,
+}
+
+/// Why services are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Asked,
+    LeaseOver,
 }
 
 pub(crate) struct Owner {
@@ -59,6 +69,10 @@ pub(crate) struct Owner {
     /// Environments that the keeper has been sent on this connection.
     pub(crate) sent: BTreeSet<EnvId>,
     pub(crate) troubles: Troubles,
+    /// Of every added service, by the name it was added under.
+    pub(crate) tenures: BTreeMap<ServiceName, Arc<Tenure>>,
+    /// Not before: leases that are over could not be ended.
+    pub(crate) end_again: Option<Instant>,
 }
 
 impl Owner {
@@ -69,6 +83,7 @@ impl Owner {
         let mut commands = Vec::new();
         let mut rest = Some(Instant::now() + QUIET);
         loop {
+            let lease = self.next_end();
             tokio::select! {
                 count = inbox.recv_many(&mut commands, INBOX) => {
                     if count == 0 {
@@ -79,6 +94,10 @@ impl Owner {
                     rest = if applies { Some(Instant::now() + QUIET) } else { rest };
                 }
                 names = registry.vanished() => self.define_again(names).await,
+                () = registry.renewals() => self.keep_leases().await,
+                () = sleep_until(lease.unwrap_or_else(Instant::now)), if lease.is_some() => {
+                    self.end_leases().await;
+                }
                 () = sleep_until(rest.unwrap_or_else(Instant::now)), if rest.is_some() => {
                     rest = None;
                     // What was read and planned is many times larger than what stays of it.
@@ -106,7 +125,11 @@ impl Owner {
                 }
                 Command::Remove { names, answer } => {
                     self.set_wishes(std::mem::take(&mut wishes)).await;
-                    answer.send(self.remove(names).await).ok();
+                    answer.send(self.remove(names, Removal::Asked).await).ok();
+                }
+                Command::Lease { names, change, answer } => {
+                    self.set_wishes(std::mem::take(&mut wishes)).await;
+                    answer.send(self.change_lease(names, change).await).ok();
                 }
                 Command::Restart { names, with, answer } => {
                     self.set_wishes(std::mem::take(&mut wishes)).await;
@@ -291,6 +314,7 @@ impl Owner {
         if stored != self.stored {
             self.store.save(&stored).await?;
             self.stored = stored;
+            self.tenures.retain(|key, _| self.stored.added.contains_key(key));
             failpoint::moment(Point::OwnerSaved);
         }
         Ok(())

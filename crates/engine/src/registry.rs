@@ -9,11 +9,13 @@ use crate::board::{Board, unknown, up};
 use crate::definition::{Definition, Origin};
 use crate::events::{Event, Events, From, Happening};
 use crate::files::Roots;
+use crate::lease::OverLease;
 use crate::link::News;
 use crate::secrets;
 use crate::settings::Settings;
 use crate::source::Current;
 use crate::tokens::secret::Digest;
+use proctor_core::access::ClientName;
 use proctor_core::config::listen::Listeners;
 use proctor_core::config::security::Security;
 use proctor_core::config::{HealthCheck, Setting};
@@ -33,6 +35,7 @@ pub(crate) struct Registry {
     roots: RwLock<Arc<Roots>>,
     probing: Notify,
     vanishing: Notify,
+    renewing: Notify,
 }
 
 /// What is waited for after a request: more states than these, with this wish if it is known.
@@ -68,6 +71,7 @@ impl Registry {
             roots: RwLock::default(),
             probing: Notify::new(),
             vanishing: Notify::new(),
+            renewing: Notify::new(),
         }
     }
 
@@ -214,6 +218,18 @@ impl Registry {
         self.modify().events.begin();
     }
 
+    /// Something is different that the board does not have.
+    pub(crate) fn touch(&self) {
+        self.change(|_| {});
+    }
+
+    /// A lease is over.
+    pub(crate) fn lease_over(&self, over: &OverLease) {
+        let owner = over.owner.as_ref().map(ClientName::as_str);
+        tracing::info!(service = %over.service, owner, "its lease is over: it is stopped and removed");
+        self.change(|board| board.events.push(Some(&over.service), Happening::LeaseOver));
+    }
+
     /// Something happened that is not a service's doing.
     pub(crate) fn happened(&self, what: Happening) {
         self.change(|board| board.events.push(None, what));
@@ -349,6 +365,15 @@ impl Registry {
             }
             self.vanishing.notified().await;
         }
+    }
+
+    /// A lease has moved far enough to be written down.
+    pub(crate) fn renewed(&self) {
+        self.renewing.notify_one();
+    }
+
+    pub(crate) async fn renewals(&self) {
+        self.renewing.notified().await;
     }
 
     fn look(&self) -> std::sync::RwLockReadGuard<'_, Board> {

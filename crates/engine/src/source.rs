@@ -290,7 +290,12 @@ mod tests {
     fn request(path: Option<&str>, example: bool, variables: Option<&[&str]>) -> ConfigRequest {
         let pair = |name: &&str| ((*name).to_owned(), "asked".to_owned());
         let environment = variables.map(|names| names.iter().map(pair).collect());
-        ConfigRequest { path: path.map(PathBuf::from), example, environment, start: None }
+        ConfigRequest {
+            path: path.map(PathBuf::from),
+            example,
+            environment,
+            ..ConfigRequest::default()
+        }
     }
 
     /// The source that is chosen, and whose environment it gets.

@@ -2,11 +2,15 @@
 //! instead of after the first crash.
 
 use crate::definition::Definition;
-use crate::error::EngineError;
+use crate::error::{EngineError, PortHolder};
 use crate::registry::Registry;
+use crate::usage::members;
 use proctor_core::config::secret::shown_text;
 use proctor_core::name::ServiceName;
+use proctor_sys::port::Holder;
+use proctor_sys::tree::Census;
 use proctor_sys::{port, program};
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,24 +19,29 @@ use std::sync::Arc;
 pub(crate) fn check_start(registry: &Registry, names: &[ServiceName]) -> Result<(), EngineError> {
     let idle = |name: &&ServiceName| registry.began_with(name).is_none();
     let definitions = names.iter().filter(idle).filter_map(|name| registry.definition(name));
-    check(definitions, &BTreeSet::new())
+    check(registry, definitions, &BTreeSet::new())
 }
 
 /// Before a restart: the ports of what runs are free when it has ended.
 pub(crate) fn check_restart(registry: &Registry, names: &[ServiceName]) -> Result<(), EngineError> {
     let definitions = names.iter().filter_map(|name| registry.definition(name));
-    check(definitions, &registry.ports(names))
+    check(registry, definitions, &registry.ports(names))
 }
 
 /// Could each of these be made a process, once the ports in `freed` are free?
 pub(crate) fn check(
+    registry: &Registry,
     definitions: impl IntoIterator<Item = Arc<Definition>>,
     freed: &BTreeSet<u16>,
 ) -> Result<(), EngineError> {
-    definitions.into_iter().try_for_each(|definition| check_one(&definition, freed))
+    definitions.into_iter().try_for_each(|definition| check_one(registry, &definition, freed))
 }
 
-fn check_one(definition: &Definition, freed: &BTreeSet<u16>) -> Result<(), EngineError> {
+fn check_one(
+    registry: &Registry,
+    definition: &Definition,
+    freed: &BTreeSet<u16>,
+) -> Result<(), EngineError> {
     let exec = &definition.spec().exec;
     let service = definition.name();
     let folder = Path::new(&exec.working_dir);
@@ -53,11 +62,20 @@ fn check_one(definition: &Definition, freed: &BTreeSet<u16>) -> Result<(), Engin
             Err(EngineError::PortInUse {
                 service: service.clone(),
                 port,
-                holder: port::holder(port),
+                holder: port::holder(port).map(|holder| with_service(registry, holder)),
             })
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// A process, and which of our services it belongs to.
+fn with_service(registry: &Registry, Holder { process, pid }: Holder) -> PortHolder {
+    let names: Vec<ServiceName> = registry.read(|view| view.services.keys().cloned().collect());
+    let census: LazyCell<Census> = LazyCell::new(Census::take);
+    let mut runs = registry.runs(&names).into_iter();
+    let service = runs.find(|(_, run)| members(run, &census).contains(&pid));
+    PortHolder { process, pid, service: service.map(|(name, _)| name) }
 }
 
 #[cfg(test)]
@@ -65,7 +83,12 @@ mod tests {
     use super::*;
     use crate::definition::Origin;
     use crate::definition::tests::{definition, plain};
+    use crate::link::News;
     use proctor_core::config::ServiceDef;
+    use proctor_core::lifecycle::Wish;
+    use proctor_core::name::RunId;
+    use proctor_core::time::Wall;
+    use proctor_core::wire::{PhaseView, RunView, ServiceState};
     use std::net::TcpListener;
     use std::os::unix::fs::PermissionsExt;
 
@@ -125,5 +148,34 @@ mod tests {
         let me = format!("(pid {})", std::process::id());
         assert!(text.starts_with(&format!("web: port {port} is in use by ")), "{text}");
         assert!(text.ends_with(&me), "{text}");
+    }
+
+    #[test]
+    fn a_process_of_a_service_is_told_with_its_service() {
+        let registry = Registry::new();
+        let state = |service: &str, pid| {
+            let run = RunView { id: RunId(1), pid, started: Wall(0), cgroup: None };
+            let name = ServiceName::parse(service).unwrap();
+            let phase = PhaseView::Up { run };
+            let (wish, since) = (Wish::Up, Wall(0));
+            News::State(Box::new(ServiceState {
+                name,
+                wish,
+                phase,
+                since,
+                restarts: 0,
+                last_exit: None,
+            }))
+        };
+        let me = std::process::id();
+        registry.observe(vec![state("other", u32::MAX), state("own", me)]);
+        let told =
+            |pid| with_service(&registry, Holder { process: "node".into(), pid }).to_string();
+        assert_eq!(told(me), format!("node (pid {me}) of service 'own'"));
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert_eq!(told(child.id()), format!("node (pid {}) of service 'own'", child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(told(1), "node (pid 1)");
     }
 }

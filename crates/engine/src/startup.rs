@@ -12,11 +12,13 @@ use crate::definition::{Definition, Origin};
 use crate::environment::Environments;
 use crate::error::EngineError;
 use crate::files::Roots;
+use crate::lease::OverLease;
 use crate::link::Ask;
 use crate::owner::Owner;
 use crate::registry::Registry;
 use crate::source::{Current, Files, describe};
 use crate::store::{Added, Execs, Found, Stored, StoredRun, StoredWish};
+use crate::tenure::Tenure;
 use proctor_core::config::Setting;
 use proctor_core::config::listen::Listeners;
 use proctor_core::config::security::Security;
@@ -50,7 +52,7 @@ pub(crate) struct Startup {
     /// As `services.json` was found; empty if it was not.
     pub(crate) before: Stored,
     /// As it is to be from now on.
-    stored: Stored,
+    pub(crate) stored: Stored,
     definitions: Vec<Arc<Definition>>,
     removes: Vec<ServiceName>,
     wishes: Vec<(ServiceName, Wish)>,
@@ -67,6 +69,10 @@ pub(crate) struct Startup {
     roots: Arc<Roots>,
     pub(crate) troubles: Troubles,
     pub(crate) environments: Environments,
+    /// Of every added service.
+    pub(crate) tenures: BTreeMap<ServiceName, Arc<Tenure>>,
+    /// Added services whose time is over.
+    pub(crate) over: Vec<OverLease>,
 }
 
 const CLOSED: &str = "which configuration was in force is not known, and what it allowed neither: nobody comes in over the network \
@@ -79,6 +85,7 @@ impl Startup {
     pub(crate) fn plan(found: Found, snapshot: &Snapshot) -> Startup {
         let mut plan = Startup::default();
         plan.take_stored(found, snapshot);
+        plan.end_leases();
         plan.read_configuration(snapshot);
         plan.listen_without_file();
         plan.read_added(snapshot);
@@ -119,8 +126,7 @@ impl Startup {
             Found::Damaged { problem } => problem,
         };
         for (name, state) in snapshot {
-            let lost = Added { definition: None, base_dir: "/".into(), environment: None };
-            self.stored.added.insert(name.clone(), lost);
+            self.stored.added.insert(name.clone(), Added::lost());
             self.stored.wishes.insert(name.clone(), StoredWish::of(state.wish));
         }
         self.stored.lost = true;
@@ -190,10 +196,11 @@ impl Startup {
 
     fn read_added(&mut self, snapshot: &Snapshot) {
         for (name, added) in self.stored.added.clone() {
+            let tenure = self.tenures.entry(name.clone()).or_default();
             let prepared = self
                 .environments
                 .share(added.environment.as_ref())
-                .and_then(|env| added::prepare(&name, &added, &env, &self.stored.args));
+                .and_then(|env| added::prepare(&name, &added, tenure, &env, &self.stored.args));
             match prepared {
                 Ok(definitions) => self.definitions.extend(definitions),
                 Err(error) => {
@@ -223,7 +230,8 @@ impl Startup {
             if defined.contains(name) || self.kept.contains_key(name) {
                 continue;
             }
-            if self.troubles.config.is_some() {
+            let over = self.over.iter().any(|over| over.service.base() == name.base());
+            if self.troubles.config.is_some() && !over {
                 self.kept.insert(name.clone(), Origin::File);
             } else {
                 self.removes.push(name.clone());
@@ -283,7 +291,7 @@ fn decide_wish(stored: Option<StoredWish>, keeper: Option<Wish>, autostart: bool
 impl Owner {
     /// Carry out the plan. What fails is said; a daemon that gave up here would help nobody.
     pub(crate) async fn start(&mut self, startup: Startup) {
-        let Startup { stored, definitions, removes, wishes, .. } = startup;
+        let Startup { stored, definitions, removes, wishes, over, .. } = startup;
         if let Err(error) = self.save(stored).await {
             tracing::error!(%error, "the state cannot be written");
             self.troubles.store.get_or_insert(error.to_string());
@@ -294,6 +302,7 @@ impl Owner {
             wishes = wishes.len(),
             "taking up the work"
         );
+        over.iter().for_each(|over| self.registry.lease_over(over));
         if let Err(error) = self.tell(&definitions, &removes).await {
             tracing::error!(%error, "the keeper did not take every definition");
             self.troubles.config.get_or_insert(format!("not every service is defined: {error}"));

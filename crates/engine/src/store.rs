@@ -6,11 +6,13 @@
 
 use crate::error::EngineError;
 use crate::source::{Source, Texts};
+use proctor_core::access::ClientName;
+use proctor_core::lease::KeptLease;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_sys::atomic;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -70,6 +72,20 @@ pub(crate) struct Added {
     pub(crate) base_dir: String,
     /// `None`: the daemon's own.
     pub(crate) environment: Option<BTreeMap<String, String>>,
+    /// The program that added it; `None`: a person did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<ClientName>,
+    /// `None`: it stays until it is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lease: Option<KeptLease>,
+}
+
+impl Added {
+    /// One of which only the keeper knows something.
+    pub(crate) fn lost() -> Added {
+        let base_dir = "/".into();
+        Added { definition: None, base_dir, environment: None, owner: None, lease: None }
+    }
 }
 
 /// Hashes of the exec parts of a service.
@@ -129,6 +145,16 @@ impl Stored {
         }
         let base = ServiceName::parse(name.base()).ok()?;
         self.added.contains_key(&base).then_some(base)
+    }
+
+    /// Forget an added service with everything that is kept of its instances.
+    pub(crate) fn drop_added(&mut self, key: &ServiceName) {
+        let kept = self.wishes.keys().chain(self.args.keys()).chain(self.execs.keys());
+        let own = kept.filter(|name| self.added_key(name).as_ref() == Some(key));
+        for name in own.cloned().collect::<BTreeSet<_>>() {
+            self.forget(&name);
+        }
+        self.added.remove(key);
     }
 
     /// Forget what is kept under this name beside its definition.
@@ -281,6 +307,8 @@ struct Version {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proctor_core::record::BootId;
+    use proctor_core::time::{Millis, Mono, Now, Wall};
 
     /// The shape that version 1 promises; written by hand, never regenerated.
     const RELEASED: &str = r#"{
@@ -300,6 +328,41 @@ mod tests {
         assert_eq!(job.definition, Some(serde_json::json!({"command": "true"})));
         let again: Stored = serde_json::from_slice(&serde_json::to_vec(&stored).unwrap()).unwrap();
         assert_eq!(again, stored);
+    }
+
+    /// … with owners and leases.
+    const OWNED: &str = r#"{
+        "version": 1,
+        "added": {"job": {"definition": {"command": "true"}, "base_dir": "/srv", "environment": null, "owner": "claude-code",
+                  "lease": {"length": 1800000, "until": 1763193600000000, "ends": 7200000000, "boot": "00112233445566778899aabbccddeeff"}}}
+    }"#;
+
+    #[test]
+    fn whose_a_service_is_and_until_when_is_understood() {
+        let stored: Stored = serde_json::from_str(OWNED).unwrap();
+        let job = &stored.added[&ServiceName::parse("job").unwrap()];
+        assert_eq!(job.owner, ClientName::parse("claude-code"));
+        let (now, boot) = (
+            Mono(7_000_000_000),
+            BootId(*b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff"),
+        );
+        let lease = job.lease.as_ref().unwrap().resume(Now { mono: now, wall: Wall(0) }, boot);
+        assert_eq!(lease.left(now), Millis::seconds(200 + 180));
+        let again: Stored = serde_json::from_slice(&serde_json::to_vec(&stored).unwrap()).unwrap();
+        assert_eq!(again, stored);
+    }
+
+    #[test]
+    fn what_is_dropped_leaves_nothing_of_its_instances() {
+        let name = |text: &str| ServiceName::parse(text).unwrap();
+        let mut stored: Stored = serde_json::from_str(OWNED).unwrap();
+        for service in ["job@1", "job@2", "jobs"] {
+            stored.wishes.insert(name(service), StoredWish::Up);
+        }
+        stored.args.insert(name("job@2"), Vec::new());
+        stored.drop_added(&name("job"));
+        assert_eq!(stored.wishes.keys().collect::<Vec<_>>(), [&name("jobs")]);
+        assert!(stored.args.is_empty() && stored.added.is_empty());
     }
 
     #[tokio::test]

@@ -1,19 +1,21 @@
-//! CPU and memory of services, measured when somebody asks.
+//! CPU, memory and ports of services, measured when somebody asks.
 //!
 //! Nothing is sampled while nobody looks. A percentage is about the time since the last look at that run, or since
 //! the run began. One measurement at a time: looks that come together share it.
 
 use crate::api::Usage;
+use crate::ports;
 use crate::registry::Registry;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
 use proctor_core::wire::RunView;
+use proctor_sys::port::Listening;
 use proctor_sys::tree::Census;
 use proctor_sys::{cgroup, clock, proc};
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
@@ -24,14 +26,19 @@ const SAME_LOOK: Duration = Duration::from_millis(200);
 const FEW: usize = 4;
 
 pub(crate) struct Meter {
-    samples: Arc<Mutex<BTreeMap<ServiceName, Sample>>>,
+    samples: Arc<Mutex<Samples>>,
     one_at_a_time: Semaphore,
+}
+
+type Samples = BTreeMap<ServiceName, Sample>;
+
+fn locked(samples: &Mutex<Samples>) -> MutexGuard<'_, Samples> {
+    samples.lock().expect("nothing panics while it measures")
 }
 
 struct Sample {
     run: RunId,
     at: Instant,
-    cpu_seconds: f64,
     usage: Usage,
 }
 
@@ -40,6 +47,25 @@ struct Reading {
     cpu_seconds: f64,
     memory_bytes: u64,
     processes: u32,
+}
+
+/// What is read once for all services, if one of them needs it.
+struct Machine {
+    /// For runs without a cgroup.
+    census: LazyCell<Census>,
+    /// `None`: nobody asked for ports.
+    listening: Option<LazyCell<Listening>>,
+}
+
+impl Machine {
+    fn new(ports: bool) -> Machine {
+        let listening = ports.then(|| LazyCell::new(Listening::now as fn() -> Listening));
+        Machine { census: LazyCell::new(Census::take), listening }
+    }
+
+    fn ports(&self, run: &RunView, members: &[u32]) -> Option<Vec<u16>> {
+        self.listening.as_ref().map(|listening| ports::of(run, members, listening))
+    }
 }
 
 impl Meter {
@@ -51,17 +77,18 @@ impl Meter {
         &self,
         registry: &Registry,
         names: &[ServiceName],
+        ports: bool,
     ) -> BTreeMap<ServiceName, Usage> {
         let Ok(_permit) = self.one_at_a_time.acquire().await else { return BTreeMap::new() };
-        let known = registry.read(|view| view.services.keys().cloned().collect::<Vec<_>>());
         let runs = registry.runs(names);
         let samples = Arc::clone(&self.samples);
+        let known = |name: &ServiceName| registry.read(|view| view.services.contains_key(name));
+        locked(&samples).retain(|name, _| known(name));
         let measure = move || {
-            let mut samples = samples.lock().expect("nothing panics while it measures");
-            samples.retain(|name, _| known.binary_search(name).is_ok());
-            let census: LazyCell<Census> = LazyCell::new(Census::take);
+            let mut samples = locked(&samples);
+            let machine = Machine::new(ports);
             let measured = runs.into_iter().filter_map(|(name, run)| {
-                let usage = measure(&mut samples, &name, &run, &census)?;
+                let usage = measure(&mut samples, &name, &run, &machine)?;
                 Some((name, usage))
             });
             measured.collect()
@@ -74,27 +101,31 @@ impl Meter {
 }
 
 fn measure(
-    samples: &mut BTreeMap<ServiceName, Sample>,
+    samples: &mut Samples,
     name: &ServiceName,
     run: &RunView,
-    census: &LazyCell<Census>,
+    machine: &Machine,
 ) -> Option<Usage> {
     let now = Instant::now();
-    let last = samples.get(name).filter(|sample| sample.run == run.id);
-    if let Some(last) = last
-        && now.duration_since(last.at) < SAME_LOOK
-    {
-        return Some(last.usage);
+    let last = samples.get_mut(name).filter(|sample| sample.run == run.id);
+    let (mut since, mut before) = (age(run.started, clock::now().wall), 0.0);
+    if let Some(last) = last {
+        let recent = now.duration_since(last.at) < SAME_LOOK;
+        if recent && (last.usage.ports.is_some() || machine.listening.is_none()) {
+            return Some(last.usage.clone());
+        }
+        if recent {
+            last.usage.ports = machine.ports(run, &members(run, &machine.census));
+            return Some(last.usage.clone());
+        }
+        (since, before) = (now.duration_since(last.at).as_secs_f64(), last.usage.cpu_seconds);
     }
-    let reading = read(run, census)?;
-    let (since, before) = match last {
-        Some(last) => (now.duration_since(last.at).as_secs_f64(), last.cpu_seconds),
-        None => (age(run.started, clock::now().wall), 0.0),
-    };
-    let Reading { cpu_seconds, memory_bytes, processes } = reading;
+    let members = members(run, &machine.census);
+    let Reading { cpu_seconds, memory_bytes, processes } = read(run, &members)?;
     let cpu_percent = percent(cpu_seconds - before, since);
-    let usage = Usage { cpu_percent, cpu_seconds, memory_bytes, processes };
-    samples.insert(name.clone(), Sample { run: run.id, at: now, cpu_seconds, usage });
+    let ports = machine.ports(run, &members);
+    let usage = Usage { cpu_percent, cpu_seconds, memory_bytes, processes, ports };
+    samples.insert(name.clone(), Sample { run: run.id, at: now, usage: usage.clone() });
     Some(usage)
 }
 
@@ -107,16 +138,12 @@ fn age(started: Wall, now: Wall) -> f64 {
     now.0.saturating_sub(started.0).max(0) as f64 / 1e6
 }
 
-/// `None` if nothing of the run is left. The census is taken when a run without a cgroup needs it, once for all of them.
-fn read(run: &RunView, census: &LazyCell<Census>) -> Option<Reading> {
+/// `None` if nothing of the run is left.
+fn read(run: &RunView, members: &[u32]) -> Option<Reading> {
     let cgroup = run.cgroup.as_deref().map(Path::new);
-    let members = match cgroup {
-        Some(folder) => cgroup::members(folder),
-        None => census.members(run.pid),
-    };
     let mut ticks = 0;
     let mut reading = Reading { cpu_seconds: 0.0, memory_bytes: 0, processes: 0 };
-    for pid in members {
+    for &pid in members {
         let Some(stat) = proc::stat(pid) else { continue };
         ticks += stat.user_ticks + stat.system_ticks;
         reading.memory_bytes += proc::pss_bytes(pid).or_else(|| resident_bytes(pid)).unwrap_or(0);
@@ -125,6 +152,14 @@ fn read(run: &RunView, census: &LazyCell<Census>) -> Option<Reading> {
     let summed = ticks as f64 / proc::ticks_per_second() as f64;
     reading.cpu_seconds = cgroup.and_then(cgroup_seconds).unwrap_or(summed);
     (reading.processes > 0).then_some(reading)
+}
+
+/// The processes of a run, as far as they can be found. The census is taken when a run without a cgroup needs it.
+pub(crate) fn members(run: &RunView, census: &LazyCell<Census>) -> Vec<u32> {
+    match run.cgroup.as_deref() {
+        Some(folder) => cgroup::members(Path::new(folder)),
+        None => census.members(run.pid),
+    }
 }
 
 /// Readable where the proportional set size is not; in bytes, because pages have many sizes.
@@ -151,29 +186,43 @@ mod tests {
         RunView { id: RunId(id), pid: std::process::id(), started, cgroup: None }
     }
 
-    fn census() -> LazyCell<Census> {
-        LazyCell::new(Census::take)
+    fn machine() -> Machine {
+        Machine::new(false)
     }
 
     #[test]
     fn a_run_is_measured_against_its_last_look_and_a_new_run_against_its_beginning() {
         let name = ServiceName::parse("web").unwrap();
         let mut samples = BTreeMap::new();
-        let first = measure(&mut samples, &name, &this_process(1), &census()).unwrap();
+        let first = measure(&mut samples, &name, &this_process(1), &machine()).unwrap();
         assert!(first.processes >= 1 && first.memory_bytes > 0, "{first:?}");
         // However long this test was kept from running meanwhile.
         samples.get_mut(&name).unwrap().at = Instant::now() + Duration::from_secs(60);
-        let at_once = measure(&mut samples, &name, &this_process(1), &census()).unwrap();
+        let at_once = measure(&mut samples, &name, &this_process(1), &machine()).unwrap();
         assert_eq!(at_once, first, "looks that come together share a measurement");
 
         let earlier = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
         let sample = samples.get_mut(&name).unwrap();
-        (sample.at, sample.cpu_seconds) = (earlier, first.cpu_seconds - 5.0);
-        let later = measure(&mut samples, &name, &this_process(1), &census()).unwrap();
+        (sample.at, sample.usage.cpu_seconds) = (earlier, first.cpu_seconds - 5.0);
+        let later = measure(&mut samples, &name, &this_process(1), &machine()).unwrap();
         assert!((45.0..=90.0).contains(&later.cpu_percent), "{later:?}");
 
-        measure(&mut samples, &name, &this_process(2), &census()).unwrap();
+        measure(&mut samples, &name, &this_process(2), &machine()).unwrap();
         assert_eq!(samples[&name].run, RunId(2));
+    }
+
+    #[test]
+    fn ports_are_looked_for_only_if_somebody_asks() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let name = ServiceName::parse("web").unwrap();
+        let mut samples = BTreeMap::new();
+        let first = measure(&mut samples, &name, &this_process(1), &machine()).unwrap();
+        assert_eq!(first.ports, None);
+        samples.get_mut(&name).unwrap().at = Instant::now() + Duration::from_secs(60);
+        let asked = measure(&mut samples, &name, &this_process(1), &Machine::new(true)).unwrap();
+        assert!(asked.ports.as_ref().unwrap().contains(&port), "{asked:?}");
+        assert_eq!(Usage { ports: None, ..asked }, first, "all else is the same measurement");
     }
 
     #[test]
@@ -181,7 +230,7 @@ mod tests {
         assert!(resident_bytes(std::process::id()).unwrap() > 0);
         assert_eq!(resident_bytes(u32::MAX), None);
         let gone = RunView { pid: u32::MAX, ..this_process(1) };
-        assert!(read(&gone, &census()).is_none());
+        assert!(read(&gone, &members(&gone, &machine().census)).is_none());
     }
 
     #[test]

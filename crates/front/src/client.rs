@@ -1,10 +1,12 @@
 //! The client of the unix socket: blocking, without a runtime, because a command line that lives for milliseconds
 //! needs neither threads nor futures.
 
-use crate::protocol::{Answer, Cut, Lines, Look, MAX_ANSWER, Request, Shown, Voice};
+use crate::protocol::{Answer, Cut, Following, Lines, Look, MAX_ANSWER, Request, Shown, Voice};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_sys::file::Lock;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,6 +19,9 @@ const STARTING_LIMIT: Duration = Duration::from_secs(10);
 
 /// From one try to the next while it starts: a start takes tens of milliseconds.
 const STARTING_PAUSE: Duration = Duration::from_millis(10);
+
+/// A list of a thousand services takes one of these.
+const READ_CHUNK: usize = 64 << 10;
 
 /// A connection to the daemon.
 pub(crate) struct Client {
@@ -92,6 +97,12 @@ impl Client {
         self.stream
     }
 
+    /// The same for who does not wait and does not want to know why not.
+    pub(crate) fn connect_at_once(home: &Home) -> Option<Client> {
+        let stream = proctor_sys::socket::connect(&home.socket()).ok()?;
+        Some(Client { stream, lines: Lines::default(), voice: None })
+    }
+
     /// Ask, and wait for the answer at most `limit`.
     pub(crate) fn call(
         &mut self,
@@ -114,8 +125,30 @@ impl Client {
         self.request(op, input, Some(look))?;
         match self.answer(limit)? {
             Answer::Page(page) => Ok(page),
-            Answer::Ok(_) => Err(unreadable("no page")),
+            Answer::Ok(_) | Answer::Follows(_) => Err(unreadable("no page")),
             Answer::Error(error) => Err(CallError::Refused(error)),
+        }
+    }
+
+    /// Send a request that is a line already and wants the text behind the answer.
+    pub(crate) fn text(
+        &mut self,
+        line: &str,
+        limit: Duration,
+    ) -> Result<(Vec<u8>, Option<Code>), CallError> {
+        self.write(line.as_bytes())?;
+        let Following { length, verdict } = match self.answer(limit)? {
+            Answer::Follows(following) if following.length <= MAX_ANSWER => following,
+            Answer::Follows(_) | Answer::Ok(_) | Answer::Page(_) => {
+                return Err(unreadable("no text that is to be shown"));
+            }
+            Answer::Error(error) => return Err(CallError::Refused(error)),
+        };
+        loop {
+            if let Some(text) = self.lines.bytes(length) {
+                return Ok((text, verdict));
+            }
+            self.read_more()?;
         }
     }
 
@@ -131,7 +164,11 @@ impl Client {
             CallError::Refused(OpError::new(Code::Internal, format!("cannot encode: {error}")))
         })?;
         line.push(b'\n');
-        match self.stream.write_all(&line) {
+        self.write(&line)
+    }
+
+    fn write(&mut self, line: &[u8]) -> Result<(), CallError> {
+        match self.stream.write_all(line) {
             Ok(()) => Ok(()),
             // The server may have refused the connection and closed it: its answer is still to be read.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -143,7 +180,7 @@ impl Client {
     pub(crate) fn receive(&mut self, limit: Duration) -> Result<Value, CallError> {
         match self.answer(limit)? {
             Answer::Ok(value) => Ok(value),
-            Answer::Page(_) => Err(unreadable("a page that nobody asked for")),
+            Answer::Page(_) | Answer::Follows(_) => Err(unreadable("a page that nobody asked for")),
             Answer::Error(error) => Err(CallError::Refused(error)),
         }
     }
@@ -159,23 +196,23 @@ impl Client {
             match self.lines.next(MAX_ANSWER) {
                 Cut::Line(line) => return Ok(line),
                 Cut::TooLong => return Err(CallError::Lost),
-                Cut::Unfinished => {}
+                Cut::Unfinished => self.read_more()?,
             }
-            let mut chunk = [0; 16 << 10];
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return Err(CallError::Lost),
-                Ok(count) => self.lines.push(&chunk[..count]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
-                {
-                    return Err(CallError::Refused(
-                        OpError::new(Code::Timeout, "Proctor does not answer")
-                            .help("`proctor daemon status` tells how it is"),
-                    ));
-                }
-                Err(_) => return Err(CallError::Lost),
-            }
+        }
+    }
+
+    fn read_more(&mut self) -> Result<(), CallError> {
+        let buffer = self.lines.buffer();
+        buffer.reserve(READ_CHUNK);
+        match rustix::io::read(&self.stream, spare_capacity(buffer)) {
+            Ok(0) => Err(CallError::Lost),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            // The limit that was set has passed.
+            Err(Errno::AGAIN) => Err(CallError::Refused(
+                OpError::new(Code::Timeout, "Proctor does not answer")
+                    .help("`proctor daemon status` tells how it is"),
+            )),
+            Err(_) => Err(CallError::Lost),
         }
     }
 

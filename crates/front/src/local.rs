@@ -129,11 +129,11 @@ async fn connection(stream: UnixStream, full: bool, dispatch: Arc<dyn Dispatch>)
         (Ok(_), true) => {
             let error =
                 OpError::new(Code::Busy, "too many connections").help("try again in a moment");
-            let _ = answer(&mut write, Err(error), Form::Json).await;
+            let _ = refuse(&mut write, error).await;
             return;
         }
         (Err(error), _) => {
-            let _ = answer(&mut write, Err(error), Form::Json).await;
+            let _ = refuse(&mut write, error).await;
             return;
         }
     };
@@ -169,15 +169,16 @@ async fn requests(
             Line::End => return Ok(()),
             Line::TooLong => {
                 let error = OpError::bad_input(format!("a request is at most {MAX_REQUEST} bytes"));
-                return answer(write, Err(error), Form::Json).await.map(drop);
+                return refuse(write, error).await;
             }
             Line::Whole(line) => Request::parse(&line).map(Request::owned),
         };
-        let mut form = Form::Json;
+        let (mut form, mut bytes) = (Form::Json, false);
         let result = match request {
             Err(error) => Err(error),
             Ok(Request { op, input, page, voice }) => {
                 if let Some(look) = page {
+                    bytes = look.bytes;
                     form = Form::Page { width: look.width, paint: paint(look.colour), zone };
                 }
                 let reading =
@@ -191,7 +192,9 @@ async fn requests(
                 }
             }
         };
-        incoming.large |= answer(write, result, form).await? > LARGE_ANSWER;
+        let line = protocol::line(result, form, bytes)?;
+        incoming.large |= line.len() > LARGE_ANSWER;
+        send(write, &line).await?;
     }
     Ok(())
 }
@@ -268,15 +271,13 @@ fn hung_up(read: &OwnedReadHalf) -> bool {
         && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
-/// Returns how long the answer was.
-async fn answer(
-    write: &mut OwnedWriteHalf,
-    result: Result<Reply, OpError>,
-    form: Form,
-) -> io::Result<usize> {
-    let line = protocol::line(result, form)?;
-    match timeout(WRITE_TIMEOUT, write.write_all(&line)).await {
-        Ok(written) => written.map(|()| line.len()),
+async fn refuse(write: &mut OwnedWriteHalf, error: OpError) -> io::Result<()> {
+    send(write, &protocol::line(Err(error), Form::Json, false)?).await
+}
+
+async fn send(write: &mut OwnedWriteHalf, answer: &[u8]) -> io::Result<()> {
+    match timeout(WRITE_TIMEOUT, write.write_all(answer)).await {
+        Ok(written) => written,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
 }

@@ -1,8 +1,9 @@
 //! What travels over the unix socket: one JSON value a line, a request and its answer, one after the other.
 //!
 //! `{"op":"service.status","input":{"names":["web"]}}` → `{"ok":{…}}` or `{"error":{"code":…,"message":…}}`. With `"page":{}` in
-//! the request a good answer is text for a person instead: `{"page":{"text":…}}`. A program that speaks for somebody says so in
-//! each request: `"as":{"front":"mcp","client":"claude-code"}`.
+//! the request a good answer is text for a person instead: `{"page":{"text":…}}`, with `"page":{"bytes":true}` the text as it is
+//! behind a line that says how long it is: `{"follows":{"length":…}}`. A program that speaks for somebody says so in each
+//! request: `"as":{"front":"mcp","client":"claude-code"}`.
 
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, ClientName, Front};
@@ -72,6 +73,9 @@ impl Voice {
     }
 }
 
+/// More than a line takes that says how long the text behind it is.
+const MOST_BEFORE_TEXT: usize = 128;
+
 /// The terminal in which a page is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -81,6 +85,9 @@ pub struct Look {
     pub(crate) width: Option<usize>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) colour: bool,
+    /// The text behind the answer, not in it: nobody has to escape it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) bytes: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -88,6 +95,7 @@ pub struct Look {
 pub enum Answer {
     Ok(Value),
     Page(Shown),
+    Follows(Following),
     Error(OpError),
 }
 
@@ -100,13 +108,33 @@ pub struct Shown {
     pub(crate) verdict: Option<Code>,
 }
 
-/// An answer as a line. What is JSON already is not read again.
-pub(crate) fn line(answer: Result<Reply, OpError>, form: Form) -> serde_json::Result<Vec<u8>> {
+/// An output as a person sees it, behind the line that this is in.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Following {
+    pub(crate) length: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) verdict: Option<Code>,
+}
+
+/// An answer as a line, with what follows it. What is JSON already is not read again.
+pub(crate) fn line(
+    answer: Result<Reply, OpError>,
+    form: Form,
+    bytes: bool,
+) -> serde_json::Result<Vec<u8>> {
     let mut line = Vec::new();
     match (answer, form) {
         (Err(error), _) => {
             line.extend_from_slice(b"{\"error\":");
             serde_json::to_writer(&mut line, &error)?;
+        }
+        (Ok(Reply { text, verdict, .. }), Form::Page { .. }) if bytes => {
+            line.reserve(text.len() + MOST_BEFORE_TEXT);
+            line.extend_from_slice(b"{\"follows\":");
+            serde_json::to_writer(&mut line, &Following { length: text.len(), verdict })?;
+            line.extend_from_slice(b"}\n");
+            line.extend_from_slice(text.as_bytes());
+            return Ok(line);
         }
         (Ok(Reply { text, verdict, .. }), Form::Page { .. }) => {
             line.reserve(text.len() + text.len() / 16);
@@ -179,6 +207,17 @@ impl Lines {
         self.start = stop + 1;
         self.searched = self.start;
         Cut::Line(line)
+    }
+
+    /// What comes after the last line, if so much of it is there.
+    pub(crate) fn bytes(&mut self, length: usize) -> Option<Vec<u8>> {
+        if self.len() < length {
+            return None;
+        }
+        let bytes = self.buffer[self.start..self.start + length].to_vec();
+        self.start += length;
+        self.searched = self.start;
+        Some(bytes)
     }
 
     /// What came after the last line end.

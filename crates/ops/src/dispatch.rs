@@ -4,19 +4,19 @@
 //! What changes the world is written into the audit before it begins and after it ended, and is finished even if who asked
 //! for it goes away: half of it would be worse than one nobody hears about.
 
+use crate::authority::{authorise, may_change, using};
 use crate::check::{checked, unknown};
 use crate::error::{Code, OpError};
 use crate::noted::{Noted, outcome, seen};
-use crate::operation::{Context, Effect, Meta, Role};
+use crate::operation::{Context, Effect, Role};
 use crate::quiet::quiet;
 use crate::reply::{Form, Reply};
 use crate::subject::subjects;
 use crate::table::{self, Entry};
 use crate::underway::{self, Work};
-use proctor_core::access::{self, Refused};
 use proctor_engine::audit::Call;
 use proctor_engine::secrets::of_request;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -109,8 +109,10 @@ fn admit(
     let (input, background) = checked(entry, input)?;
     let request = (entry.request)(input)?;
     authorise(context, &entry.meta, request.role)?;
+    may_change(context, &entry.meta, request.about())?;
     let permit = context.limits.admit(&context.caller, entry.meta.effect)?;
-    Ok(Work { request, form, background, permit, noted: None, private: Arc::clone(private) })
+    let (uses, private) = (using(context, request.about()), Arc::clone(private));
+    Ok(Work { request, form, background, permit, uses, noted: None, private })
 }
 
 async fn run(
@@ -147,13 +149,13 @@ async fn perform(context: &Context, entry: &'static Entry, work: Work) -> Result
     if entry.meta.follows {
         return context.underway.follow(context, &entry.meta, work).await;
     }
-    let Work { request, form, permit, noted, .. } = work;
+    let Work { request, form, permit, uses, noted, .. } = work;
     let answer = tokio::time::timeout(entry.meta.timeout, request.run(context, form)).await;
     let answer = answer.unwrap_or_else(|_| Err(underway::late(&entry.meta)));
     if let Some(noted) = noted {
         noted.end(context, &answer).await;
     }
-    drop(permit);
+    drop((permit, uses));
     answer
 }
 
@@ -165,28 +167,4 @@ pub fn refused(context: &Context, name: &str, subjects: &[String], error: &OpErr
     } else {
         audit.skipped();
     }
-}
-
-/// Who may do what: by the caller's role, and over the network only what the configuration offers there.
-pub(crate) fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(), OpError> {
-    let (name, caller) = (meta.name, &context.caller);
-    context.engine.security(|security| {
-        let offered = security.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
-        if caller.is_network() && !offered {
-            let message = format!("{name} is not offered over the network");
-            return Err(OpError::new(Code::Forbidden, message)
-                .help("`security.allowed_commands` in the configuration lists what is"));
-        }
-        access::allows(caller, needs, security.strangers).map_err(|refused| match refused {
-            Refused::Unauthenticated => {
-                OpError::new(Code::Unauthenticated, format!("{name} needs a token"))
-                    .help("`proctor token path` says where the first one is")
-            }
-            Refused::Forbidden { has, needs } => OpError::new(
-                Code::Forbidden,
-                format!("{name} needs the role {needs}; {} is not enough", caller.principal),
-            )
-            .details(json!({ "role": has, "needs": needs })),
-        })
-    })
 }

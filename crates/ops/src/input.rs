@@ -1,7 +1,10 @@
 //! Pieces that the inputs of several operations share.
 
 use crate::error::OpError;
-use crate::operation::LONGEST_WAIT;
+use crate::moment;
+use crate::operation::{Context, LONGEST_WAIT};
+use proctor_core::lease;
+use proctor_core::time::Millis;
 use proctor_engine::api::NewService;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -132,7 +135,7 @@ pub enum RestartPolicy {
 }
 
 /// A service defined by a request instead of a file.
-#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Definition {
     /// Program and arguments, split like a shell does (with --shell: a shell's own command line)
@@ -159,10 +162,22 @@ pub struct Definition {
     #[arg(long, value_name = "POLICY")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<RestartPolicy>,
+    /// Port it listens on, given to it as PORT
+    #[arg(long, value_name = "PORT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// Restart it when this URL does not answer well: http://localhost:3000/health
+    #[arg(long, value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_check_url: Option<String>,
     /// Replace an added service of this name instead of refusing
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
+    /// Stop and remove it after this long without use by who started it: 30m, 2h
+    #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
     /// Program and arguments word by word, taken as they are
     #[arg(last = true, value_name = "PROGRAM")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -206,11 +221,19 @@ impl Definition {
         if let Some(policy) = self.restart_policy {
             keys.insert("restart_policy".into(), json!(policy));
         }
+        if let Some(port) = self.port {
+            keys.insert("port".into(), json!(port));
+        }
+        if let Some(url) = &self.health_check_url {
+            keys.insert("health_check_url".into(), json!(literal(url)));
+        }
         Ok(keys)
     }
 
+    /// A service of whoever calls.
     pub(crate) fn new_service(
         &self,
+        context: &Context,
         name: &str,
         keys: Map<String, Value>,
         caller: &Caller,
@@ -229,9 +252,22 @@ impl Definition {
             base_dir,
             environment: caller.environment(),
             replace: self.replace,
+            keep: false,
+            owner: context.caller.client.clone(),
+            lease: self.lease.as_deref().map(lease_of).transpose()?,
             start: None,
         })
     }
+}
+
+/// A lease as people write it.
+pub(crate) fn lease_of(text: &str) -> Result<Millis, OpError> {
+    let micros = moment::duration(text).and_then(|micros| u64::try_from(micros).ok());
+    let fits = |length: &Millis| (lease::SHORTEST..=lease::LONGEST).contains(length);
+    micros.map(|micros| Millis(micros / 1000)).filter(fits).ok_or_else(|| {
+        OpError::bad_input(format!("lease: '{text}' is not a time from 1s to 366d"))
+            .help("write 30m, 2h or 1d")
+    })
 }
 
 /// A request's words are not configuration text: `${X}` in them is meant for the service's shell, not for us.
@@ -281,6 +317,16 @@ mod tests {
         let there = Caller { environment: Some(shell.into()), ..here };
         let pairs = [("A", "b"), ("PWD", "/srv")].map(|(key, value)| (key.into(), value.into()));
         assert_eq!(there.environment(), Some(pairs.into()));
+    }
+
+    #[test]
+    fn leases_have_a_bound() {
+        for (text, seconds) in [("1s", 1), ("30m", 1800), ("1h30m", 5400), ("366d", 31_622_400)] {
+            assert_eq!(lease_of(text).unwrap(), Millis::seconds(seconds), "{text}");
+        }
+        for bad in ["", "0s", "999ms", "367d", "soon", "-1h", "30", "99999999999999999999h"] {
+            assert!(lease_of(bad).unwrap_err().message.starts_with("lease: "), "{bad}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! passes on the reply. Every check (decoding, permission, limits) is on that way and nowhere else.
 //! What is left out on purpose: sockets, terminals, argument parsing. They belong to the fronts.
 
+mod authority;
 mod check;
 mod command;
 pub mod counters;
@@ -29,3 +30,4 @@ mod subject;
 pub mod table;
 pub mod tools;
 pub mod underway;
+mod waiting;

@@ -6,6 +6,48 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use proctor_core::time::Wall;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
+
+/// A moment in an answer, as RFC 3339. It becomes text where somebody reads it: most tables do not show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment(pub Wall);
+
+impl Display for Moment {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        timestamp(self.0).fmt(f)
+    }
+}
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
+        let text = Cow::<str>::deserialize(from)?;
+        from_rfc3339(&text).map(Moment).ok_or_else(|| D::Error::custom("no moment in RFC 3339"))
+    }
+}
+
+impl JsonSchema for Moment {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Moment".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+}
 
 /// `2026-03-01T14:05:03.123456Z`
 pub fn rfc3339(wall: Wall) -> String {

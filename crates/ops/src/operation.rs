@@ -37,11 +37,33 @@ pub trait Operation: 'static {
         Self::META.role
     }
 
+    /// The services that this very request names: an assistant may change them or not, and by using what is its own it renews
+    /// a lease.
+    fn about(input: &Self::Input) -> About<'_> {
+        let _ = input;
+        About::Nothing
+    }
+
     /// The answer where none of it depends on a running Proctor.
     fn without_daemon(home: &Home, input: &Self::Input) -> Option<Result<Self::Output, OpError>> {
         let _ = (home, input);
         None
     }
+}
+
+/// The services that a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About<'a> {
+    Nothing,
+    /// As a command line names them; none: the only or the primary one, where something changes.
+    Services(&'a [String]),
+    /// One that is to be defined.
+    New {
+        name: &'a str,
+        replace: bool,
+    },
+    /// All that run or will by themselves.
+    Everything,
 }
 
 /// The description of an operation.

@@ -3,7 +3,7 @@
 use crate::error::{Code, OpError};
 use proctor_core::config::Problem;
 use proctor_core::wire::Refusal;
-use proctor_engine::error::EngineError;
+use proctor_engine::error::{EngineError, PortHolder};
 use serde_json::json;
 
 impl From<EngineError> for OpError {
@@ -21,9 +21,21 @@ impl From<EngineError> for OpError {
             EngineError::NoneNamed { names } => op(Code::BadInput)
                 .help("name one; or mark one in the configuration with `primary: true`")
                 .details(json!({ "services": names })),
-            EngineError::AlreadyExists(name) => op(Code::AlreadyExists).help(format!(
-                "`proctor start {name}` starts it; `--replace` gives it a new definition"
+            EngineError::AlreadyExists { name, .. } => op(Code::AlreadyExists).help(format!(
+                "`proctor start {name}` starts it as it is; `--replace` (`replace: true`) gives it a new definition"
             )),
+            EngineError::HandsOff { services } => {
+                let names: Vec<&str> = services.iter().map(|(name, _)| name.as_str()).collect();
+                op(Code::Forbidden)
+                    .help("nothing was changed; ask the person you work for, or look only")
+                    .details(json!({ "services": names }))
+            }
+            EngineError::FreesHands => {
+                op(Code::Forbidden).help("nothing was changed; a person has to apply it: `proctor up`")
+            }
+            EngineError::NoLease(_) => {
+                op(Code::BadInput).help("it stays until it is removed; give a time for a lease: 2h")
+            }
             EngineError::DefinedInFile(_, path) => op(Code::DefinedInFile)
                 .help(format!("change {} and run `proctor up`", path.display())),
             EngineError::BadConfig(problems) => bad_config(&problems),
@@ -37,9 +49,7 @@ impl From<EngineError> for OpError {
             EngineError::ProgramMissing { searched, .. } => {
                 op(Code::ProgramMissing).help(searched)
             }
-            EngineError::PortInUse { port, .. } => op(Code::PortInUse)
-                .help("stop what holds it, or give the service another port")
-                .details(json!({ "port": port })),
+            EngineError::PortInUse { port, holder, .. } => port_in_use(op(Code::PortInUse), port, holder),
             EngineError::UnknownUser { .. } => op(Code::UnknownUser),
             EngineError::Refused(refusal) => refused(&refusal),
             EngineError::KeeperGone => {
@@ -56,6 +66,19 @@ impl From<EngineError> for OpError {
             EngineError::Failed(_) => op(Code::Failed),
         }
     }
+}
+
+fn port_in_use(error: OpError, port: u16, holder: Option<PortHolder>) -> OpError {
+    let mut details = json!({ "port": port });
+    let mut help = "stop what holds it, or give the service another port".to_owned();
+    if let Some(PortHolder { process, pid, service }) = holder {
+        (details["process"], details["pid"]) = (process.into(), pid.into());
+        if let Some(service) = service {
+            help = format!("`proctor stop {service}` frees it; or give the service another port");
+            details["service"] = service.as_str().into();
+        }
+    }
+    error.help(help).details(details)
 }
 
 fn refused(refusal: &Refusal) -> OpError {
@@ -114,10 +137,16 @@ mod tests {
             EngineError::PortInUse {
                 service: web(),
                 port: 80,
-                holder: Some("nginx (pid 3)".into()),
+                holder: Some(PortHolder { process: "nginx".into(), pid: 3, service: None }),
             },
             Code::PortInUse,
-            &["port 80", "nginx (pid 3)"],
+            &["port 80 is in use by nginx (pid 3)", "stop what holds it"],
+        );
+        let holder = PortHolder { process: "node".into(), pid: 4, service: Some(web()) };
+        check(
+            EngineError::PortInUse { service: web(), port: 80, holder: Some(holder) },
+            Code::PortInUse,
+            &["in use by node (pid 4) of service 'web'", "`proctor stop web`"],
         );
         check(
             EngineError::HomeInUse { running: "/a/p.yaml".into(), asked: "/b/p.yaml".into() },

@@ -1,7 +1,7 @@
 //! The table of operations, and what every front can ask of a line in it without knowing its types.
 
 use crate::error::OpError;
-use crate::operation::{Context, Meta, Operation, Role};
+use crate::operation::{About, Context, Meta, Operation, Role};
 use crate::operations as op;
 use crate::reply::{Form, Reply};
 use crate::show::{Page, Show};
@@ -36,6 +36,7 @@ pub static TABLE: &[Entry] = &[
     Entry::of::<op::execute::Execute>(),
     Entry::of::<op::add::Add>(),
     Entry::of::<op::remove::Remove>(),
+    Entry::of::<op::lease::Lease>(),
     Entry::of::<op::config::Config>(),
     Entry::of::<op::reload::Reload>(),
     Entry::of::<op::file_read::FileRead>(),
@@ -84,15 +85,24 @@ impl Request {
     pub(crate) fn run(self, context: &Context, form: Form) -> Answer<'_> {
         self.call.run(context, form)
     }
+
+    pub(crate) fn about(&self) -> About<'_> {
+        self.call.about()
+    }
 }
 
 trait Run: Send {
+    fn about(&self) -> About<'_>;
     fn run(self: Box<Self>, context: &Context, form: Form) -> Answer<'_>;
 }
 
 struct Call<O: Operation>(O::Input);
 
 impl<O: Operation> Run for Call<O> {
+    fn about(&self) -> About<'_> {
+        O::about(&self.0)
+    }
+
     fn run(self: Box<Self>, context: &Context, form: Form) -> Answer<'_> {
         Box::pin(async move { Reply::of(&O::run(context, self.0).await?, form) })
     }

@@ -8,7 +8,7 @@ mod table;
 
 pub use table::TOOLS;
 
-use crate::operation::Effect;
+use crate::operation::{Context, Effect};
 use crate::table::{self as operations, Entry};
 use std::fmt;
 use std::str::FromStr;
@@ -77,6 +77,12 @@ impl fmt::Display for Toolset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// What the configuration in force offers to who asks for nothing in particular.
+pub fn offered(context: &Context) -> Vec<Toolset> {
+    let names = context.engine.security(|security| security.mcp.toolsets.clone());
+    names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 /// An operation as a tool.

@@ -102,7 +102,7 @@ fn start_tracing(flag: Option<String>) {
     let (rust_log, level) = (flag.or_else(|| var("RUST_LOG")), var("SUPERVISOR_LOG_LEVEL"));
     // A word that is no level would be taken as the name of a module, and everything else would be silent.
     let level_parsed = level.as_deref().map_or(Ok(LevelFilter::INFO), str::parse);
-    let usual = EnvFilter::new(level_parsed.as_ref().unwrap_or(&LevelFilter::INFO).to_string());
+    let usual = usually(*level_parsed.as_ref().unwrap_or(&LevelFilter::INFO));
     let asked = rust_log.as_deref().map(EnvFilter::try_new);
     let not_understood = [
         matches!(asked, Some(Err(_))).then_some(("RUST_LOG", rust_log)),
@@ -119,6 +119,13 @@ fn start_tracing(flag: Option<String>) {
     for (variable, value) in not_understood.into_iter().flatten() {
         tracing::warn!(variable, value, "not understood: error, warn, info, debug or trace");
     }
+}
+
+/// At this level. The MCP SDK has a word for each request, and calls a client that went away an error: only who looks for
+/// details sees that.
+fn usually(level: LevelFilter) -> EnvFilter {
+    let details = level >= LevelFilter::DEBUG;
+    EnvFilter::new(if details { level.to_string() } else { format!("{level},rmcp=off") })
 }
 
 /// Writes lines without what is known to be secret; each comes with one call.

@@ -76,18 +76,16 @@ fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
         proctor_sys::file::private_dir(folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let (mut lock, guard) = match lock {
+    let (mut lock, mut guard) = match lock {
         Some(fd) => (Lock::from_inherited(File::from(fd)), wait_for_guard(&home)),
         None => take_locks(&home)?,
     };
     failpoint::moment(Point::KeeperLocked);
-    let pid = format!("{}\n", std::process::id());
-    // Over the old one, for a full disk has no room for more; and only people read it, so a failure is no reason to
-    // leave services without a keeper. After an upgrade the descriptor is where the last program left it.
-    let _ = lock
-        .file()
-        .write_all_at(pid.as_bytes(), 0)
-        .and_then(|()| lock.file().set_len(pid.len() as u64));
+    note(lock.file(), &std::process::id().to_string());
+    if let Some(guard) = &mut guard {
+        // For commands that would look elsewhere, because their environment is another.
+        note(guard.file(), &home.runtime.to_string_lossy());
+    }
     if let Some(config) = config {
         bring_up(&home, config)?;
     }
@@ -102,6 +100,13 @@ fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
         home,
     })?;
     Ok(())
+}
+
+/// Over the old one, for a full disk has no room for more; and a failure is no reason to leave services without a keeper. After
+/// an upgrade the descriptor is where the last program left it.
+fn note(file: &File, text: &str) {
+    let line = format!("{text}\n");
+    let _ = file.write_all_at(line.as_bytes(), 0).and_then(|()| file.set_len(line.len() as u64));
 }
 
 /// Start a command that waits for this keeper to answer and then brings up a configuration. It is our child, and is reaped

@@ -27,6 +27,7 @@ pub mod program;
 pub mod random;
 mod raw;
 pub mod signal;
+mod sockdiag;
 pub mod socket;
 pub mod spawn;
 pub mod tree;

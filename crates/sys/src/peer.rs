@@ -3,9 +3,8 @@
 //! The kernel is asked for the one socket with exactly these addresses and ports (netlink, sock_diag), however many there are.
 //! Where that is not to be had, its list of sockets is read. What is not certain is `None`, which means: a stranger.
 
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
-};
+use crate::sockdiag::{self, ANSWER, BY_FAMILY, ERROR, HEADER, QUESTION, REQUEST, TCP};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -69,15 +68,6 @@ enum Asked {
     Unanswered,
 }
 
-// Of linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
-const ERROR: u16 = 2;
-const BY_FAMILY: u16 = 20;
-const REQUEST: u16 = 1;
-const HEADER: usize = 16;
-const QUESTION: usize = HEADER + 56;
-/// Up to the inode, its last field.
-const ANSWER: usize = HEADER + 72;
-const TCP: u8 = 6;
 const ANY_STATE: u32 = u32::MAX;
 const ANY_COOKIE: u64 = u64::MAX;
 
@@ -99,9 +89,7 @@ impl End {
     }
 
     fn exchange(self, answer: &mut [u8]) -> rustix::io::Result<usize> {
-        let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
-        let protocol = Some(netlink::SOCK_DIAG);
-        let socket = socket_with(AddressFamily::NETLINK, kind, flags, protocol)?;
+        let socket = sockdiag::open()?;
         send(&socket, &self.question(), SendFlags::empty())?;
         // The kernel answers before `send` returns.
         recv(&socket, answer, RecvFlags::DONTWAIT).map(|(length, _)| length)

@@ -34,13 +34,26 @@ impl Http {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
+    /// The same client, which asks there.
+    #[must_use]
+    pub fn moved_to(&self, port: u16) -> Http {
+        Http { port, headers: self.headers.clone() }
+    }
+
+    /// The same client, which does not send this.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Http {
+        let mut headers = self.headers.clone();
+        headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        Http { port: self.port, headers }
+    }
+
     /// The same client, which also sends this.
     #[must_use]
     pub fn header(&self, name: &str, value: &str) -> Http {
-        let mut headers = self.headers.clone();
-        headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-        headers.push((name.to_owned(), value.to_owned()));
-        Http { port: self.port, headers }
+        let mut client = self.without(name);
+        client.headers.push((name.to_owned(), value.to_owned()));
+        client
     }
 
     #[track_caller]

@@ -1,6 +1,7 @@
 //! What was measured: one sample for each repetition, and what is kept of them.
 
 use super::options::Part;
+use super::replies::Asking;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
@@ -34,6 +35,16 @@ pub(crate) enum Measure {
     CrowdMemory,
     /// The status of one service over HTTP, as fast as clients ask.
     Requests,
+    /// From the spawn of an MCP server to the answer of the handshake.
+    McpStart,
+    McpFirst,
+    McpTools,
+    McpStatus,
+    McpLogs,
+    McpMemory,
+    /// Of all everyday questions together; each of them is in a table of its own.
+    ReplyCalls,
+    ReplyBytes,
 }
 
 /// Where a crowd connects to.
@@ -61,13 +72,15 @@ pub(crate) enum Unit {
     Lines,
     Times,
     PerSecond,
+    Calls,
+    Bytes,
 }
 
 /// How many services write at once.
 pub(crate) const WRITERS: &[usize] = &[1, 10, 50];
 
 impl Measure {
-    /// In the order of the table.
+    /// In the order of the tables, without those that have one of their own.
     pub(crate) fn all() -> Vec<Measure> {
         use Measure::*;
         let mut all = vec![Start, Stop, CrashOne, CrashOneWorst, CrashMany, CrashManyWorst];
@@ -76,6 +89,7 @@ impl Measure {
         all.extend([Wrong, Fairness, StatusOne, StatusMany, ListOne, ListMany, CrowdNone]);
         all.extend([Port::Tcp, Port::Http].into_iter().flat_map(|p| [CrowdIdle(p), CrowdSlow(p)]));
         all.extend([CrowdMemory, Requests]);
+        all.extend([McpStart, McpFirst, McpTools, McpStatus, McpLogs, McpMemory]);
         all
     }
 
@@ -92,6 +106,8 @@ impl Measure {
             StatusOne | StatusMany | ListOne | ListMany => Part::Cli,
             CrowdNone | CrowdIdle(_) | CrowdSlow(_) | CrowdMemory => Part::Hostile,
             Requests => Part::Rest,
+            McpStart | McpFirst | McpTools | McpStatus | McpLogs | McpMemory => Part::Mcp,
+            ReplyCalls | ReplyBytes => Part::Replies,
         }
     }
 
@@ -102,7 +118,7 @@ impl Measure {
                 Unit::Milliseconds
             }
             MemoryNone | MemoryMany | MemoryAwake | MemoryEach | MainNone | MainMany
-            | CrowdMemory => Unit::Kibibytes,
+            | CrowdMemory | McpMemory => Unit::Kibibytes,
             Idle => Unit::Percent,
             Logs(_) => Unit::MegabytesPerSecond,
             Wrong => Unit::Lines,
@@ -110,6 +126,9 @@ impl Measure {
             StatusOne | StatusMany | ListOne | ListMany => Unit::Milliseconds,
             CrowdNone | CrowdIdle(_) | CrowdSlow(_) => Unit::Milliseconds,
             Requests => Unit::PerSecond,
+            McpStart | McpFirst | McpTools | McpStatus | McpLogs => Unit::Milliseconds,
+            ReplyCalls => Unit::Calls,
+            ReplyBytes => Unit::Bytes,
         }
     }
 
@@ -149,6 +168,14 @@ impl Measure {
             }
             CrowdMemory => "Memory (PSS) of all its processes, with the worst of crowds".to_owned(),
             Requests => "Status of a service over HTTP, as often as clients can ask".to_owned(),
+            McpStart => "MCP: from the start of a server to its answer of the handshake".to_owned(),
+            McpFirst => "MCP: from the start of a server to the first answer of a tool".to_owned(),
+            McpTools => "MCP: list of tools".to_owned(),
+            McpStatus => "MCP: a call that says how things are".to_owned(),
+            McpLogs => "MCP: a call that reads a page of text".to_owned(),
+            McpMemory => "MCP: memory (PSS) of all its processes after such calls".to_owned(),
+            ReplyCalls => "Everyday questions of an assistant, calls".to_owned(),
+            ReplyBytes => "Everyday questions of an assistant, bytes".to_owned(),
         }
     }
 
@@ -192,6 +219,10 @@ pub(crate) struct Book {
     entries: Vec<(Measure, String, Samples)>,
     /// What did not work, and lines that were lost.
     pub(crate) notes: Vec<String>,
+    /// Of MCP servers.
+    pub(crate) settings: Vec<(String, String)>,
+    /// What assistants were answered.
+    pub(crate) askings: Vec<Asking>,
 }
 
 impl Book {

@@ -1,8 +1,11 @@
 //! What Proctor's figures should be, as ratios to the bare kernel in the same run or as plain limits.
 
+use super::OURS;
 use super::book::{Book, Measure, Port};
+use super::mcp::ours::OVER_HTTP;
 use super::measure::cli::MINIMAL;
 use super::measure::rest;
+use super::options::is_peer;
 
 pub(crate) struct Goal {
     pub(crate) says: &'static str,
@@ -19,6 +22,10 @@ enum Figure {
     Worst(Measure),
     /// Proctor's to the best of all peers'.
     ToBestPeer(Measure),
+    /// The same for another of ours.
+    OursToBestPeer(Measure, &'static str),
+    /// How many times better than the best of all peers.
+    Ahead(Measure),
     /// Of one of ours to another.
     Within(Measure, Measure),
     /// From none to many, divided by their number.
@@ -164,6 +171,56 @@ pub(crate) const GOALS: &[Goal] = &[
         Figure::Ratio(Measure::Requests, rest::BARE),
         Limit::AtLeast(0.5),
     ),
+    goal(
+        "MCP server to its handshake, ≥ 20 × faster than every peer",
+        Figure::Ahead(Measure::McpStart),
+        Limit::AtLeast(20.0),
+    ),
+    goal(
+        "MCP server to the first answer of a tool, ≥ 20 × faster than every peer",
+        Figure::Ahead(Measure::McpFirst),
+        Limit::AtLeast(20.0),
+    ),
+    goal(
+        "MCP memory with daemon and keeper, ≥ 5 × less than every peer",
+        Figure::Ahead(Measure::McpMemory),
+        Limit::AtLeast(5.0),
+    ),
+    goal(
+        "MCP list of tools, never slower (≤ 1 × the fastest peer)",
+        Figure::ToBestPeer(Measure::McpTools),
+        Limit::AtMost(1.0),
+    ),
+    goal(
+        "MCP status, never slower (≤ 1 × the fastest peer)",
+        Figure::ToBestPeer(Measure::McpStatus),
+        Limit::AtMost(1.0),
+    ),
+    goal(
+        "MCP log read, never slower (≤ 1 × the fastest peer)",
+        Figure::ToBestPeer(Measure::McpLogs),
+        Limit::AtMost(1.0),
+    ),
+    goal(
+        "MCP status over HTTP, never slower (≤ 1 × the fastest peer over stdio)",
+        Figure::OursToBestPeer(Measure::McpStatus, OVER_HTTP),
+        Limit::AtMost(1.0),
+    ),
+    goal(
+        "MCP log read over HTTP, never slower (≤ 1 × the fastest peer over stdio)",
+        Figure::OursToBestPeer(Measure::McpLogs, OVER_HTTP),
+        Limit::AtMost(1.0),
+    ),
+    goal(
+        "everyday questions of an assistant, fewer calls than every peer (< 1 × the fewest)",
+        Figure::ToBestPeer(Measure::ReplyCalls),
+        Limit::LessThan(1.0),
+    ),
+    goal(
+        "everyday questions of an assistant, fewer bytes than every peer (< 1 × the fewest)",
+        Figure::ToBestPeer(Measure::ReplyBytes),
+        Limit::LessThan(1.0),
+    ),
 ];
 
 impl Goal {
@@ -180,13 +237,17 @@ impl Goal {
 
 impl Figure {
     fn value(self, book: &Book, services: usize) -> Option<f64> {
-        let own = |measure| book.median(measure, "proctor");
+        let own = |measure| book.median(measure, OURS);
         match self {
             Figure::Ratio(measure, base) => Some(own(measure)? / book.median(measure, base)?),
             Figure::Value(measure) => own(measure),
             Figure::Within(measure, base) => Some(own(measure)? / own(base)?),
-            Figure::Worst(measure) => book.most(measure, "proctor"),
+            Figure::Worst(measure) => book.most(measure, OURS),
             Figure::ToBestPeer(measure) => Some(own(measure)? / best_peer(book, measure)?),
+            Figure::OursToBestPeer(measure, who) => {
+                Some(book.median(measure, who)? / best_peer(book, measure)?)
+            }
+            Figure::Ahead(measure) => Some(best_peer(book, measure)? / own(measure)?),
             Figure::KeeperEach => {
                 Some((own(Measure::MainMany)? - own(Measure::MainNone)?) / services as f64)
             }
@@ -196,7 +257,6 @@ impl Figure {
 
 /// By its median, like everything that is compared.
 fn best_peer(book: &Book, measure: Measure) -> Option<f64> {
-    let is_peer = |name: &str| super::adapter::PEERS.iter().any(|(peer, _)| *peer == name);
     let peers = book.of(measure).into_iter().filter(|(name, _)| is_peer(name));
     let medians = peers.map(|(_, samples)| samples.median());
     if measure.more_is_better() {
@@ -244,6 +304,9 @@ mod tests {
         check(best(start), Limit::LessThan(1.0), &with(start), Verdict::NotYet(2.0));
         check(best(logs), Limit::AtLeast(1.0), &with(logs), Verdict::NotYet(0.5));
         check(best(start), Limit::LessThan(1.0), &with(start)[..1], Verdict::NotMeasured);
+        check(Figure::Ahead(start), Limit::AtLeast(2.0), &with(start), Verdict::NotYet(0.5));
+        let other = Figure::OursToBestPeer(start, "runit");
+        check(other, Limit::AtMost(1.0), &with(start), Verdict::NotYet(4.0));
     }
 
     #[test]

@@ -1,28 +1,35 @@
 //! `cargo xtask bench`: Proctor beside other supervisors and the bare kernel, on one machine in one run.
 //!
 //! Every supervisor is an adapter, every service the same small program that tells when its main begins. Nothing here
-//! judges by the clock: slow is a figure, only what breaks is an error. A peer that cannot be had or breaks is a note.
+//! judges by the clock: slow is a figure, only what breaks is an error. A peer that cannot be had or breaks is a note. What
+//! assistants have of it is beside what they have of other MCP servers ([`assistants`]).
 
 mod adapter;
 mod adapters;
+mod assistants;
 mod book;
 mod clock;
 mod exits;
 mod goals;
 pub(crate) mod interrupt;
 mod machine;
+mod mcp;
 mod measure;
 mod options;
+mod page;
 mod process;
 mod progress;
+mod replies;
 mod reports;
 mod scratch;
 mod session;
 mod table;
+mod talk;
 
 use crate::step::{cargo, output, root};
 use adapter::{Adapter, OWN, PEERS};
 use anyhow::{Context as _, Result, bail};
+use assistants::Assistants;
 use book::Book;
 use measure::Programs;
 use measure::crowd::Crowds;
@@ -38,6 +45,9 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 const PAGE: &str = "docs/benchmarks.md";
+
+/// What ours is called in every table.
+pub(crate) const OURS: &str = "proctor";
 
 pub(crate) fn run(words: &[&str]) -> Result<()> {
     let options = Options::parse(words)?;
@@ -59,18 +69,31 @@ fn measured(options: &Options, scratch: &Scratch) -> Result<()> {
     let programs = Programs::compile(scratch)?;
     let mut book = Book::default();
     let adapters = install(options, scratch, &mut book)?;
-    let broken = measure_all(options, scratch, &programs, &adapters, &mut book)?;
+    let mut broken = measure_all(options, scratch, &programs, &adapters, &mut book)?;
+    let assistants = Assistants { options, scratch, programs: &programs };
+    if assistants.measure(&mut book)? {
+        broken.push("MCP".to_owned());
+    }
     let facts = machine::facts(&scratch.folder)?;
     let text = table::render(options, &facts, &adapters, &book);
     println!("\n{text}");
     if options.write {
-        let page = root()?.join(PAGE);
-        std::fs::write(&page, text).with_context(|| format!("cannot write {PAGE}"))?;
+        write_page(options, text)?;
     }
     if !broken.is_empty() {
         bail!("broken: {}", broken.join(", "));
     }
     Ok(())
+}
+
+/// Parts that were not measured stay as they are.
+fn write_page(options: &Options, text: String) -> Result<()> {
+    let page = root()?.join(PAGE);
+    let text = match std::fs::read_to_string(&page) {
+        Ok(old) if !options.is_complete() => page::joined(&old, &text)?,
+        _ => text,
+    };
+    std::fs::write(&page, text).with_context(|| format!("cannot write {PAGE}"))
 }
 
 /// The release build, where cargo says that it is.
@@ -109,8 +132,10 @@ fn install(
     for (name, install) in OWN {
         adapters.push(((*name).to_owned(), install(scratch)?));
     }
-    for (name, install) in PEERS.iter().filter(|(name, _)| options.peers.iter().any(|p| p == name))
-    {
+    if options.parts.iter().all(|part| part.is_of_assistants()) {
+        return Ok(adapters);
+    }
+    for (name, install) in PEERS.iter().filter(|(name, _)| options.wants_peer(name)) {
         match install(scratch) {
             Ok(adapter) => adapters.push(((*name).to_owned(), adapter)),
             Err(why) => {
@@ -137,7 +162,9 @@ fn measure_all(
     let crowds = Crowds { scratch, programs, plan: &options.plan };
     let rest = Rest { scratch, programs, plan: &options.plan };
     let mut broken = Vec::new();
-    let takes_part = |adapter: &dyn Adapter| options.parts.iter().any(|&part| adapter.takes(part));
+    let takes_part = |adapter: &dyn Adapter| {
+        options.parts.iter().any(|&part| !part.is_of_assistants() && adapter.takes(part))
+    };
     let contenders: Vec<_> =
         adapters.iter().filter(|(_, adapter)| takes_part(adapter.as_ref())).collect();
     let mut progress = Progress::begin(contenders.len() * options.plan.repeats);

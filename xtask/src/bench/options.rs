@@ -1,6 +1,7 @@
 //! The words behind `cargo xtask bench`, and how much is measured.
 
 use super::adapter::PEERS;
+use super::mcp::peers;
 use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,10 +10,10 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [--quick] [--only PART] [--peers a,b,c] [--scratch DIR] [--write]
 
   --quick        small numbers, once: does everything work?
-  --only PART    start, crash, memory, idle, logs, cli, hostile or rest; may be given more than once
+  --only PART    start, crash, memory, idle, logs, cli, hostile, rest, mcp or replies; may be given more than once
   --peers a,b,c  only these; `none` for Proctor and the bare kernel alone
   --scratch DIR  where peers are installed and everything runs; target/bench-peers if not given
-  --write        write the table to docs/benchmarks.md, too";
+  --write        write the table to docs/benchmarks.md, too; with --only, those parts of it";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -24,6 +25,15 @@ pub(crate) enum Part {
     Cli,
     Hostile,
     Rest,
+    Mcp,
+    Replies,
+}
+
+impl Part {
+    /// About MCP servers and their tools, not about supervisors.
+    pub(crate) fn is_of_assistants(self) -> bool {
+        matches!(self, Part::Mcp | Part::Replies)
+    }
 }
 
 const PARTS: &[(&str, Part)] = &[
@@ -35,6 +45,8 @@ const PARTS: &[(&str, Part)] = &[
     ("cli", Part::Cli),
     ("hostile", Part::Hostile),
     ("rest", Part::Rest),
+    ("mcp", Part::Mcp),
+    ("replies", Part::Replies),
 ];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -93,7 +105,7 @@ const QUICK: Plan = Plan {
 
 impl Options {
     pub(crate) fn parse(words: &[&str]) -> Result<Options> {
-        let all = PEERS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let all = known().map(str::to_owned).collect();
         let mut options =
             Options { plan: FULL, parts: Vec::new(), peers: all, scratch: None, write: false };
         let mut words = words.iter();
@@ -103,7 +115,7 @@ impl Options {
                 "--quick" => options.plan = QUICK,
                 "--write" => options.write = true,
                 "--only" => options.parts.push(part(value()?)?),
-                "--peers" => options.peers = peers(value()?)?,
+                "--peers" => options.peers = listed(value()?)?,
                 "--scratch" => options.scratch = Some(PathBuf::from(value()?)),
                 unknown => bail!("unknown: {unknown}\n{USAGE}"),
             }
@@ -117,6 +129,15 @@ impl Options {
     pub(crate) fn wants(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }
+
+    /// Nothing is left out?
+    pub(crate) fn is_complete(&self) -> bool {
+        PARTS.iter().all(|(_, part)| self.wants(*part))
+    }
+
+    pub(crate) fn wants_peer(&self, name: &str) -> bool {
+        self.peers.iter().any(|peer| peer == name)
+    }
 }
 
 fn part(word: &str) -> Result<Part> {
@@ -124,13 +145,22 @@ fn part(word: &str) -> Result<Part> {
     found.map(|(_, part)| *part).with_context(|| format!("no part is called {word}\n{USAGE}"))
 }
 
-fn peers(list: &str) -> Result<Vec<String>> {
+/// Supervisors and MCP servers that we are compared with.
+fn known() -> impl Iterator<Item = &'static str> {
+    let supervisors = PEERS.iter().map(|(name, _)| *name);
+    supervisors.chain(peers::PEERS.iter().map(|(name, _)| *name))
+}
+
+pub(crate) fn is_peer(name: &str) -> bool {
+    known().any(|peer| peer == name)
+}
+
+fn listed(list: &str) -> Result<Vec<String>> {
     let names = list.split(',').filter(|name| !name.is_empty() && *name != "none");
-    let known = |name: &str| PEERS.iter().any(|(peer, _)| *peer == name);
     names
         .map(
             |name| {
-                if known(name) { Ok(name.to_owned()) } else { bail!("no peer is called {name}") }
+                if is_peer(name) { Ok(name.to_owned()) } else { bail!("no peer is called {name}") }
             },
         )
         .collect()
@@ -151,15 +181,15 @@ mod tests {
     #[test]
     fn words_say_what_is_measured() {
         let all: Vec<Part> = PARTS.iter().map(|(_, part)| *part).collect();
-        check(&[], Some((&all, PEERS.len(), false)));
-        check(&["--quick"], Some((&all, PEERS.len(), true)));
-        check(&["--only", "logs"], Some((&[Part::Logs], PEERS.len(), false)));
+        check(&[], Some((&all, known().count(), false)));
+        check(&["--quick"], Some((&all, known().count(), true)));
+        check(&["--only", "logs"], Some((&[Part::Logs], known().count(), false)));
         check(
             &["--only", "cli", "--only", "idle"],
-            Some((&[Part::Cli, Part::Idle], PEERS.len(), false)),
+            Some((&[Part::Cli, Part::Idle], known().count(), false)),
         );
         check(&["--peers", "none"], Some((&all, 0, false)));
-        check(&["--peers", "s6,runit"], Some((&all, 2, false)));
+        check(&["--peers", "s6,mcp-server-git"], Some((&all, 2, false)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! machine has; what cannot be had is an error for that one peer.
 
 use super::interrupt;
+use crate::node::{self, Node};
 use crate::step::{output, succeed};
 use anyhow::{Context as _, Result, bail};
 use std::fs;
@@ -96,6 +97,25 @@ impl Scratch {
             pip.args(["install", "--quiet", "--disable-pip-version-check", package]);
             succeed(pip)
         })
+    }
+
+    /// Node of this machine, or of PyPI where that is missing or too old.
+    pub(crate) fn node_itself(&self) -> Result<Node> {
+        match Node::of_machine() {
+            Some(node) => Ok(node),
+            None => Node::of_python(&self.python(node::PYTHON_PACKAGE)?),
+        }
+    }
+
+    /// Packages of npm in a folder of that name; `options` are npm's.
+    pub(crate) fn node_packages(
+        &self,
+        name: &str,
+        node: &Node,
+        packages: &[&str],
+        options: &[&str],
+    ) -> Result<PathBuf> {
+        self.once(name, |folder| node.install(folder, packages, options))
     }
 
     /// A package of npm below the folder.

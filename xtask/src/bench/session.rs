@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::Signal;
 use std::collections::HashSet;
 use std::fs::File;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,7 @@ impl<'a> Session<'a> {
         let reports = Reports::listen(&case.folder.join(SOCKET))?;
         adapter.prepare(&case)?;
         let said = File::create(case.folder.join(SAID)).context("cannot make a file")?;
-        let mut command = outside(adapter.launch(&case), &case);
+        let mut command = outside(adapter.launch(&case), &case.folder);
         command.stderr(said.try_clone().context("cannot use a file twice")?).stdout(said);
         let begin = now();
         let launched = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
@@ -126,7 +127,7 @@ impl<'a> Session<'a> {
         match self.adapter.stop(&self.case) {
             Stop::Signal(signal) => process::signal(main, signal),
             Stop::Command(command) => {
-                let mut command = outside(command, &self.case);
+                let mut command = outside(command, &self.case.folder);
                 command.spawn().with_context(|| format!("cannot run {command:?}")).map(|_| ())
             }
         }
@@ -197,15 +198,15 @@ impl Drop for Session<'_> {
 }
 
 /// The same small environment for everyone, and out of reach of a Ctrl-C that is meant for us.
-pub(crate) fn outside(mut command: Command, case: &Case) -> Command {
+pub(crate) fn outside(mut command: Command, folder: &Path) -> Command {
     use std::os::unix::process::CommandExt as _;
     let own: Vec<_> = command
         .get_envs()
         .filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())))
         .collect();
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-    command.env_clear().env("PATH", path).env("HOME", &case.folder).env("LANG", "C.UTF-8");
-    command.envs(own).current_dir(&case.folder).process_group(0);
+    command.env_clear().env("PATH", path).env("HOME", folder).env("LANG", "C.UTF-8");
+    command.envs(own).current_dir(folder).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }

@@ -1,11 +1,13 @@
 //! The book as markdown: facts, goals, figures, settings, and what did not work.
 
+use super::OURS;
 use super::adapter::Adapter;
 use super::book::{Book, Measure, Samples, Unit};
 use super::goals::{GOALS, Verdict};
 use super::measure::cli::MINIMAL;
 use super::measure::rest;
 use super::options::{Options, Part};
+use super::replies::table as replies_table;
 
 /// In which order things are shown.
 pub(crate) fn render(
@@ -20,9 +22,13 @@ pub(crate) fn render(
     for measure in Measure::all() {
         text += &figures(book, measure, many);
     }
+    text += &replies_table::render(&book.askings);
     text += "## Settings\n\n";
     for (name, adapter) in adapters {
         text += &format!("- {name}: {}.\n", adapter.settings());
+    }
+    for (name, settings) in &book.settings {
+        text += &format!("- {name}: {settings}.\n");
     }
     if !book.notes.is_empty() {
         text += "\n## What did not work\n\n";
@@ -45,7 +51,7 @@ fn introduction(options: &Options, facts: &[(&'static str, String)]) -> String {
         times => format!("{times} times"),
     };
     format!(
-        "# Benchmarks\n\nWritten by `cargo xtask bench --write`: everything in one run on one machine ({}). \
+        "# Benchmarks\n\nWritten by `cargo xtask bench --write`: each part in one run, all on one machine ({}). \
          The ratios are what to look at; times depend on the machine. Each figure was taken {repeats} \
          (of peers once); the median is compared.\n\n{quick}",
         facts.join(", ")
@@ -103,6 +109,7 @@ fn base(measure: Measure) -> Option<&'static str> {
         Part::Logs => matches!(measure, Measure::Logs(_)).then_some("bare splice"),
         Part::Memory | Part::Idle | Part::Hostile => None,
         Part::Rest => Some(rest::BARE),
+        Part::Mcp | Part::Replies => Some(OURS),
     }
 }
 
@@ -115,6 +122,8 @@ fn unit(unit: Unit) -> &'static str {
         Unit::Lines => ", lines",
         Unit::Times => ", ×",
         Unit::PerSecond => ", requests/s",
+        Unit::Calls => ", calls",
+        Unit::Bytes => ", bytes",
     }
 }
 

@@ -6,18 +6,21 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-import time
+import urllib.parse
 import warnings
 
 import anyio
-from mcp import Client, StdioServerParameters
+import httpx2
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 TOLD = json.loads(sys.argv[1])
 NAME = "ticker"
+ADDRESS = ("127.0.0.1", urllib.parse.urlsplit(TOLD["url"]).port)
 LOGS = f"proctor://services/{NAME}/logs"
 STATUS = f"proctor://services/{NAME}/status"
 
@@ -27,6 +30,9 @@ LIMIT = 30
 MODES = {"legacy": "legacy", "modern": "2026-07-28"}
 OVER_STDIO = TOLD["transport"] == "stdio"
 MODERN = TOLD["era"] == "modern"
+
+# A request whose connection breaks takes this client with it, all but its older manner of reading answers.
+ENDS_WITH_ITS_CONNECTION = MODERN and not OVER_STDIO
 
 # What it uses in the older revision is deprecated, as it should be.
 warnings.filterwarnings("ignore")
@@ -42,6 +48,12 @@ def server():
 def command_line(*words):
     command = [TOLD["proctor"], "--home", TOLD["home"], "--json", *words]
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+def is_served():
+    with contextlib.suppress(OSError), socket.create_connection(ADDRESS, timeout=1):
+        return True
+    return OVER_STDIO
 
 
 def is_alive(pid):
@@ -88,17 +100,6 @@ class Conversation:
         answer, text = await self.call("get_process_logs", services=[NAME], **arguments)
         self.lines += [int(number) for number in re.findall(r"\bline (\d+)$", text, re.MULTILINE)]
         self.cursor = answer["cursor"]
-
-    async def until_it_answers(self, ask):
-        """Over HTTP whoever asks while there is no daemon is refused."""
-        give_up = time.monotonic() + LIMIT
-        while True:
-            try:
-                return await ask()
-            except Exception:
-                if OVER_STDIO or time.monotonic() > give_up:
-                    raise
-                await anyio.sleep(0.1)
 
     @contextlib.asynccontextmanager
     async def watching(self):
@@ -148,7 +149,7 @@ async def watch(conversation):
     assert f'"{NAME}"' in read.contents[0].text, read
 
 
-async def survive(conversation, pid):
+async def kill_in_the_middle(conversation):
     """The daemon is killed while somebody waits for what does not happen."""
     daemon = command_line("daemon", "status")["daemon"]["pid"]
 
@@ -156,7 +157,7 @@ async def survive(conversation, pid):
         arguments = {"names": [NAME], "until": "stopped", "timeout": 3}
         try:
             answer, _ = await conversation.call("wait_for_process", **arguments)
-        except Exception:
+        except MCPError:
             # Over HTTP the answer went with the daemon.
             assert not OVER_STDIO
             return
@@ -167,9 +168,14 @@ async def survive(conversation, pid):
             group.start_soon(wait_in_vain)
             await anyio.sleep(0.3)
             os.kill(daemon, signal.SIGKILL)
-    service = await conversation.until_it_answers(conversation.service)
+            # Whoever asks while there is no daemon is refused over HTTP.
+            while command_line("daemon", "status")["daemon"]["pid"] == daemon or not is_served():
+                await anyio.sleep(0.05)
+
+
+async def go_on(conversation, pid):
+    service = await conversation.service()
     assert service["pid"] == pid and service["restarts"] == 0, service
-    assert command_line("daemon", "status")["daemon"]["pid"] != daemon
     for _ in range(3):
         await conversation.read_on()
     first, last = conversation.lines[0], conversation.lines[-1]
@@ -190,12 +196,22 @@ async def end(conversation, pid):
 
 async def main():
     watched = Watched()
-    mode = MODES[TOLD["era"]]
-    async with Client(server(), mode=mode, message_handler=watched.heard) as client:
-        conversation = Conversation(client, watched)
-        pid = await begin(conversation)
-        await watch(conversation)
-        await survive(conversation, pid)
+    connect = lambda: Client(server(), mode=MODES[TOLD["era"]], message_handler=watched.heard)
+    try:
+        async with connect() as client:
+            conversation = Conversation(client, watched)
+            pid = await begin(conversation)
+            await watch(conversation)
+            await kill_in_the_middle(conversation)
+            if not ENDS_WITH_ITS_CONNECTION:
+                await go_on(conversation, pid)
+                await end(conversation, pid)
+                return
+    except* httpx2.TransportError:
+        assert ENDS_WITH_ITS_CONNECTION
+    async with connect() as client:
+        conversation.client = client
+        await go_on(conversation, pid)
         await end(conversation, pid)
 
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Each script knows what it is told; `sdk` is the client's own major version.
 const CLIENTS: &[(&str, &str, &[&str])] = &[
@@ -27,53 +28,88 @@ supervisor:
 
 const TRANSPORTS: [&str; 2] = ["stdio", "http"];
 
+/// Conversations at a time: they wait more than they do.
+const AT_ONCE: usize = 3;
+
+struct Conversation {
+    script: &'static str,
+    sdk: &'static str,
+    era: &'static str,
+    transport: &'static str,
+}
+
 pub(super) fn run(tried: &Tried) -> Result<()> {
-    let mut failed = 0;
-    for (script, sdk, eras) in CLIENTS {
-        for era in *eras {
-            for transport in TRANSPORTS {
-                let name = format!("{script} {sdk} {era} {transport}");
-                let result = converse(tried, script, sdk, era, transport);
-                println!("-- {name}: {}", if result.is_ok() { "ok" } else { "FAILED" });
-                if let Err(why) = result {
-                    println!("{why:#}");
-                    failed += 1;
-                }
+    let all = conversations();
+    let next = AtomicUsize::new(0);
+    let failed = AtomicUsize::new(0);
+    let work = || {
+        while let Some((number, conversation)) = take(&all, &next) {
+            if !passes(tried, number, conversation) {
+                failed.fetch_add(1, Ordering::Relaxed);
             }
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(work);
+        }
+    });
+    let failed = failed.into_inner();
     ensure!(failed == 0, "{failed} conversations failed");
     Ok(())
 }
 
-fn converse(tried: &Tried, script: &str, sdk: &str, era: &str, transport: &str) -> Result<()> {
-    // A daemon that comes after one that was killed must be found at the same place.
-    let port = free_port()?;
-    let config = CONFIG.replace("PORT", &port.to_string());
-    let served = Served::start(&tried.proctor, "clients", &config, &[])?;
-    let told = json!({
-        "sdk": sdk,
-        "era": era,
-        "transport": transport,
-        "proctor": served.proctor,
-        "home": served.home,
-        "url": format!("http://127.0.0.1:{port}/mcp"),
-        "token": served.token("client", "admin")?,
-        "victim": tried.victim,
-        "modules": tried.installed.modules(),
-    });
-    let path = root()?.join("xtask/src/mcp").join(script);
-    let mut command = interpreter(tried, &path);
-    command.arg(told.to_string()).current_dir(&served.home).env("HOME", &served.home);
-    let output = command.output().with_context(|| format!("cannot run {script}"))?;
-    ensure!(
-        output.status.success(),
-        "{}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
+fn conversations() -> Vec<Conversation> {
+    let mut all = Vec::new();
+    for (script, sdk, eras) in CLIENTS {
+        for era in *eras {
+            all.extend(TRANSPORTS.map(|transport| Conversation { script, sdk, era, transport }));
+        }
+    }
+    all
+}
+
+fn take<'a>(all: &'a [Conversation], next: &AtomicUsize) -> Option<(usize, &'a Conversation)> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    all.get(number).map(|conversation| (number, conversation))
+}
+
+fn passes(tried: &Tried, number: usize, conversation: &Conversation) -> bool {
+    let Conversation { script, sdk, era, transport } = conversation;
+    let result = conversation.hold(tried, number);
+    let verdict = match &result {
+        Ok(()) => "ok".to_owned(),
+        Err(why) => format!("FAILED\n{why:#}"),
+    };
+    println!("-- {script}, version {sdk}, {era}, {transport}: {verdict}");
+    result.is_ok()
+}
+
+impl Conversation {
+    fn hold(&self, tried: &Tried, number: usize) -> Result<()> {
+        // A daemon that comes after one that was killed must be found at the same place.
+        let port = free_port()?;
+        let config = CONFIG.replace("PORT", &port.to_string());
+        let served = Served::start(&tried.proctor, &format!("client-{number}"), &config, &[])?;
+        let told = json!({
+            "sdk": self.sdk,
+            "era": self.era,
+            "transport": self.transport,
+            "proctor": served.proctor,
+            "home": served.home,
+            "url": format!("http://127.0.0.1:{port}/mcp"),
+            "token": served.token("client", "admin")?,
+            "victim": tried.victim,
+            "modules": tried.installed.modules(),
+        });
+        let mut command = interpreter(tried, &root()?.join("xtask/src/mcp").join(self.script));
+        command.arg(told.to_string()).current_dir(&served.home).env("HOME", &served.home);
+        let output = command.output().with_context(|| format!("cannot run {}", self.script))?;
+        let (said, why) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.success(), "{}\n{said}{why}", output.status);
+        Ok(())
+    }
 }
 
 fn interpreter(tried: &Tried, script: &Path) -> Command {

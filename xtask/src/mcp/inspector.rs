@@ -26,7 +26,8 @@ const CALLS: &[(&str, &str)] = &[
     ("list_processes", "{}"),
     ("get_process_status", r#"{"names": ["web"]}"#),
     ("wait_for_process", r#"{"names": ["web"], "timeout": 20}"#),
-    ("start_process", r#"{"name": "job", "command": "sleep 100000"}"#),
+    ("start_process", r#"{"name": "job", "command": "sleep 100000", "lease": "1h"}"#),
+    ("renew_lease", r#"{"name": "job"}"#),
     ("restart_process", r#"{"names": ["job"]}"#),
     ("signal_process", r#"{"name": "job", "signal": "CONT"}"#),
     ("stop_process", r#"{"names": ["job"]}"#),
@@ -94,7 +95,8 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
 
 impl Inspector {
     fn call_all(&self, tried: &Tried) -> Result<()> {
-        let begun = self.served.json(&["execute", "--background", "--", "sleep", "1000"])?;
+        let words = ["execute", "--background", "--timeout", "1000", "--", "sleep", "1000"];
+        let begun = self.served.json(&words)?;
         let operation = begun["operation"].as_str().context("no operation was begun")?;
         for (index, (tool, input)) in CALLS.iter().enumerate() {
             let input = input.replace("$operation", operation);
@@ -124,5 +126,22 @@ impl Inspector {
             bail!("{era} {}: {}\n{said}\n{warned}", words.join(" "), output.status);
         }
         serde_json::from_str(&said).with_context(|| format!("not JSON: {said}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proctor_ops::tools::TOOLS;
+
+    #[test]
+    fn every_tool_is_called() {
+        for tool in TOOLS {
+            assert!(CALLS.iter().any(|(name, _)| *name == tool.name), "{} is not", tool.name);
+        }
+        for (name, input) in CALLS {
+            assert!(TOOLS.iter().any(|tool| tool.name == *name), "there is no {name}");
+            assert!(serde_json::from_str::<Value>(input).unwrap().is_object(), "{name}: {input}");
+        }
     }
 }

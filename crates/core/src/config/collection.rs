@@ -1,7 +1,7 @@
 //! Values that are more than one text: commands, lists, environments, files.
 
 use super::envfile;
-use super::keys::{Kind, suggest};
+use super::keys::{Choice, Kind, suggest};
 use super::listen;
 use super::problem::{Place, quoted};
 use super::read::Reader;
@@ -24,6 +24,7 @@ impl Reader<'_> {
             Kind::Command if is_list => self.command(node, path),
             Kind::List => self.words(node, path, "a list of texts").map(Value::Words),
             Kind::ExitCodes => self.exit_codes(node, path),
+            Kind::Choices(choices) => self.choices(choices, node, path),
             Kind::Environment => self.environment(node, path).map(Value::Variables),
             Kind::EnvFiles if is_list => {
                 self.words(node, path, "a list of files").map(Value::Words)
@@ -100,6 +101,19 @@ impl Reader<'_> {
             codes.push(i32::try_from(code).expect("the kind ends at 255"));
         }
         (codes.len() == items.len()).then_some(Value::ExitCodes(codes))
+    }
+
+    /// Each word once, in the order of the file.
+    fn choices(&mut self, choices: &'static [Choice], node: &Node, path: &str) -> Option<Value> {
+        let items = self.items(node, path, &scalar::expected(&Kind::Choices(choices)))?;
+        let (mut names, mut good) = (Vec::new(), true);
+        for (at, item) in items.iter().enumerate() {
+            match self.scalar(&Kind::Choice(choices), item, &format!("{path}[{at}]")) {
+                Some(Value::Choice(name)) if !names.contains(&name) => names.push(name),
+                found => good &= found.is_some(),
+            }
+        }
+        good.then_some(Value::Choices(names))
     }
 
     fn folder(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {

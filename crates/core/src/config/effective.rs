@@ -151,7 +151,7 @@ impl Service<'_> {
         sure(float)
     }
 
-    fn choice(&self, key: &str) -> &'static str {
+    pub(super) fn choice(&self, key: &str) -> &'static str {
         let choice = match self.value(key) {
             Some(Value::Choice(name)) => Some(*name),
             _ => None,

@@ -16,6 +16,7 @@ mod file;
 mod interpolate;
 mod keys;
 pub mod listen;
+pub mod mcp;
 mod own;
 mod problem;
 mod read;
@@ -41,6 +42,7 @@ pub use schema::schema;
 
 use self::problem::Place;
 use self::read::{Layer, Reader};
+use crate::hands::Assistants;
 use crate::name::ServiceName;
 use crate::spec::{Limit, LogSpec, RestartSpec, StopSpec};
 use crate::time::Millis;
@@ -82,6 +84,8 @@ pub struct ServiceDef {
     pub autostart: bool,
     /// Meant when no service is named.
     pub primary: bool,
+    /// What assistants may do with it.
+    pub assistants: Assistants,
     pub stop: StopSpec,
     pub restart: RestartSpec,
     pub logs: LogSpec,

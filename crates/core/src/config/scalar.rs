@@ -37,6 +37,7 @@ pub(super) fn read(kind: &Kind, word: &Word) -> Result<Value, Option<String>> {
         | Kind::Hosts
         | Kind::Origins
         | Kind::Commands
+        | Kind::Choices(_)
         | Kind::List
         | Kind::ExitCodes
         | Kind::Environment
@@ -62,10 +63,8 @@ pub(super) fn expected(kind: &Kind) -> String {
                 "a size of at least {min} bytes: a number, or with a unit as in '16MiB', '10MB', '1G'"
             )
         }
-        Kind::Choice(choices) => {
-            let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
-            format!("one of {}", names.join(", "))
-        }
+        Kind::Choice(choices) => format!("one of {}", names_of(choices)),
+        Kind::Choices(choices) => format!("a list of {}", names_of(choices)),
         Kind::Signal => "a signal, as TERM, SIGTERM or 15".into(),
         Kind::Umask => "an octal number up to 777, as '022'".into(),
         Kind::User => "a user, or user:group, as names or numbers".into(),
@@ -97,6 +96,11 @@ pub(super) fn expected(kind: &Kind) -> String {
         Kind::Block(_) => "a mapping".into(),
         Kind::Services => "a mapping from names to services".into(),
     }
+}
+
+fn names_of(choices: &[Choice]) -> String {
+    let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
+    names.join(", ")
 }
 
 /// A value as it may stand in a message.

@@ -3,7 +3,7 @@
 //! It accepts what the parser accepts as far as a schema can tell: numbers may be written as text with variables in
 //! it, and what a value refers to is not checked.
 
-use super::keys::{Absent, Duration, KEYS, Key, Kind, MAX_BYTES, Scope};
+use super::keys::{Absent, Choice, Duration, KEYS, Key, Kind, MAX_BYTES, Scope};
 use super::roots;
 use super::tree;
 use serde_json::{Map, Value as Json, json};
@@ -88,13 +88,8 @@ fn kind(key: &Key) -> Json {
             "number",
             r"[0-9.]+ *([bB]|[kKmMgGtT]([iI]?[bB])?)?",
         ),
-        Kind::Choice(choices) => {
-            let names: Vec<&str> = choices
-                .iter()
-                .flat_map(|it| std::iter::once(it.name).chain(it.also.iter().copied()))
-                .collect();
-            json!({ "anyOf": [{ "enum": names }, { "type": "string", "pattern": VARIABLE }] })
-        }
+        Kind::Choice(choices) => choice(choices),
+        Kind::Choices(choices) => json!({ "type": "array", "items": choice(choices) }),
         Kind::Signal | Kind::Umask | Kind::User | Kind::Limit { .. } => {
             json!({ "type": ["string", "integer"], "minimum": 0 })
         }
@@ -132,6 +127,14 @@ fn roots_schema() -> Json {
         "additionalProperties": false,
     });
     json!({ "type": "array", "items": { "anyOf": [scalar(), root] } })
+}
+
+fn choice(choices: &[Choice]) -> Json {
+    let names: Vec<&str> = choices
+        .iter()
+        .flat_map(|it| std::iter::once(it.name).chain(it.also.iter().copied()))
+        .collect();
+    json!({ "anyOf": [{ "enum": names }, { "type": "string", "pattern": VARIABLE }] })
 }
 
 /// What is read as text, quoted or not.

@@ -1,6 +1,7 @@
-//! What a configuration says about who may do what: authentication, allowed commands, the audit.
+//! What a configuration says about who may do what: authentication, allowed commands, assistants, the audit.
 
 use super::listen::Listeners;
+use super::mcp::{self, Mcp};
 use super::own;
 use super::problem::{Place, quoted};
 use super::read::{Layer, Reader};
@@ -23,6 +24,8 @@ pub struct Security {
     pub allowed: Option<BTreeSet<&'static str>>,
     /// The first words of commands that may be run for callers over the network.
     pub execute: Vec<Vec<String>>,
+    /// What assistants may do and are offered.
+    pub mcp: Mcp,
     pub audit: Audit,
 }
 
@@ -58,6 +61,7 @@ impl Security {
         token: None,
         allowed: Some(BTreeSet::new()),
         execute: Vec::new(),
+        mcp: Mcp::CLOSED,
         audit: Audit::USUAL,
     };
 
@@ -106,7 +110,7 @@ pub(super) fn read(
         _ => None,
     };
     let execute = execute(reader, own, spot(EXECUTE));
-    Security { strangers, token, allowed, execute, audit: audit(own) }
+    Security { strangers, token, allowed, execute, mcp: mcp::read(own), audit: audit(own) }
 }
 
 const EXECUTE: &str = "security.execute.allowed";

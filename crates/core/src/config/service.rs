@@ -1,6 +1,7 @@
 //! One service: its own layer over the supervisor's over the defaults, checked as a whole, copied for its instances.
 
 use super::collection::INSTANCE;
+use super::mcp;
 use super::problem::{Place, quoted};
 use super::read::{Found, Layer, Reader};
 use super::scalar;
@@ -75,6 +76,7 @@ impl Service<'_> {
                 port: self.number("port").and_then(|port| u16::try_from(port).ok()),
                 autostart: self.flag("autostart"),
                 primary: self.flag("primary"),
+                assistants: mcp::assistants(self.choice("assistants")),
                 stop: self.stop(),
                 restart: self.restart(),
                 logs: self.logs(),

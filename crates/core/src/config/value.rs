@@ -20,6 +20,7 @@ pub(super) enum Value {
     Without,
     /// The name in the key's list of choices.
     Choice(&'static str),
+    Choices(Vec<&'static str>),
     Text(Word),
     /// `command` as a text; whether it is split depends on `shell`.
     Line(Word),
@@ -71,6 +72,7 @@ impl Value {
             Value::Without if matches!(kind, Kind::Port) => json!("off"),
             Value::Without => json!("unlimited"),
             Value::Choice(name) => json!(name),
+            Value::Choices(names) => json!(names),
             Value::Text(_) if matches!(kind, Kind::Secret) => json!(HIDDEN),
             Value::Text(word) => json!(shown_text(&word.shown)),
             Value::Line(word) => json!(shown_text(&word.shown)),

@@ -69,6 +69,7 @@ decoders!(
     audit_line,
     requests,
     control,
+    client_file,
     views,
     outputs,
     proc_stat,

@@ -24,7 +24,7 @@ pub(super) struct Filter {
     pub(super) context: bool,
     /// Show the marks of runs and of dropped bytes.
     pub(super) marks: bool,
-    /// The query goes on from a cursor: hold unfinished lines back.
+    /// Hold unfinished lines back, because the query goes on from a cursor.
     pub(super) following: bool,
     /// No line is shown in pieces: this much of it, and the rest is passed over.
     pub(super) clip: Option<usize>,
@@ -51,7 +51,7 @@ impl Filter {
             context,
             marks: grep.is_none() && query.stream != Some(Stream::Stderr),
             grep,
-            following: query.cursor.is_some(),
+            following: query.cursor.is_some() && !query.eager,
             clip: query.max_line.or(whole.then_some(MAX_LINE)).map(|most| most.min(MAX_LINE)),
         })
     }

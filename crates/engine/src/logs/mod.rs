@@ -88,6 +88,13 @@ pub(crate) fn cursor_again(text: &str) -> Result<String, EngineError> {
     Ok(cursor::Cursor::decode(text)?.encode())
 }
 
+/// The cursor of an earlier page, for one of its services alone.
+pub(crate) fn cursor_for(text: &str, service: &ServiceName) -> Result<String, EngineError> {
+    let mut cursor = cursor::Cursor::decode(text)?;
+    cursor.services.retain(|(name, _)| name == service);
+    Ok(cursor.encode())
+}
+
 /// Remove the logs of a service; having none is success.
 pub(crate) fn delete(logs: &Path, name: &ServiceName) -> Result<(), EngineError> {
     let path = logs.join(name.as_str());

@@ -10,7 +10,7 @@ use super::tail;
 use crate::api::{LogPage, LogQuery};
 use crate::error::EngineError;
 use proctor_core::logindex::Stream;
-use proctor_core::name::ServiceName;
+use proctor_core::name::{RunId, ServiceName};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::path::Path;
@@ -31,7 +31,8 @@ pub(super) fn read(logs: &Path, query: &LogQuery, scan: &mut Scan) -> Result<Log
     for lane in &mut lanes {
         let position =
             cursor.as_ref().map(|cursor| cursor.position(services[lane.service], lane.stream));
-        floors.push(begin(lane, query, &filter, position, scan)?);
+        let name = services[lane.service];
+        floors.push(begin(lane, (query, name), &filter, position, scan)?);
     }
     let mut gather = Gather::new(query, &services);
     match (query.tail, &cursor) {
@@ -83,7 +84,7 @@ fn last(
 /// `position` is the cursor's, `Some(None)` if a cursor does not know this lane.
 fn begin(
     lane: &mut Lane,
-    query: &LogQuery,
+    (query, name): (&LogQuery, &ServiceName),
     filter: &Filter,
     position: Option<Option<super::cursor::Position>>,
     scan: &mut Scan,
@@ -99,15 +100,26 @@ fn begin(
         lane.jump(if wanted { place } else { lane.end_place(scan)? });
         return Ok(None);
     }
+    let runs = query.runs.get(name);
+    if let Some(runs) = runs {
+        place = later(place, lane.find_run(*runs.start(), scan)?);
+    }
     if let Some(since) = filter.since {
-        let floor = lane.find(|wall| wall < since, scan)?;
-        place = if floor.order() > place.order() { floor } else { place };
+        place = later(place, lane.find(|wall| wall < since, scan)?);
     }
     if let Some(until) = filter.until {
         lane.end = Some(lane.find(|wall| wall <= until, scan)?);
     }
+    if let Some(next) = runs.and_then(|runs| runs.end().0.checked_add(1)) {
+        let end = lane.find_run(RunId(next), scan)?;
+        lane.end = lane.end.filter(|until| until.order() < end.order()).or(Some(end));
+    }
     lane.jump(place);
     Ok(Some(place))
+}
+
+fn later(one: Place, other: Place) -> Place {
+    if other.order() > one.order() { other } else { one }
 }
 
 /// The next item of each lane, the earliest on top.

@@ -3,6 +3,8 @@
 use proctor_core::logindex::{ExitMark, Stream};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 #[derive(Debug, Clone, Default)]
 pub struct LogQuery {
@@ -12,6 +14,8 @@ pub struct LogQuery {
     pub cursor: Option<String>,
     /// Without a cursor: begin this many matching lines before the end. `None`: from the oldest line.
     pub tail: Option<usize>,
+    /// Of these services, only what these runs wrote.
+    pub runs: BTreeMap<ServiceName, RangeInclusive<RunId>>,
     pub since: Option<Wall>,
     pub until: Option<Wall>,
     pub stream: Option<Stream>,
@@ -30,6 +34,8 @@ pub struct LogQuery {
     pub max_line: Option<usize>,
     /// Lines in a row that are the same, but for a time at their beginning, become one.
     pub fold: bool,
+    /// Do not hold text back that has no line end yet, if it matches.
+    pub eager: bool,
 }
 
 #[derive(Debug, Clone)]

@@ -48,6 +48,24 @@ impl Lane {
         Ok(found)
     }
 
+    /// The place of the first record of `run` or a later one.
+    pub(super) fn find_run(&self, run: RunId, scan: &mut Scan) -> Result<Place, EngineError> {
+        let mut found = self.end_place(scan)?;
+        for &number in self.folder.segments(self.stream).iter().rev() {
+            let Some(mut segment) = self.open_segment(number)? else { continue };
+            let entry = segment.partition_point(|entry| entry.run < run, scan)?;
+            if let Some(record) = segment.record(entry, scan)? {
+                let offset = record.offset.min(segment.len());
+                found = Place { segment: number, offset, entry, line: Line::Start };
+            }
+            if entry > 0 {
+                break;
+            }
+        }
+        found.line = self.line_at(found, scan)?;
+        Ok(found)
+    }
+
     /// The place about `bytes` or `records` before `from`, whichever is nearer; true if that is the oldest there is.
     pub(super) fn before(
         &self,

@@ -30,6 +30,7 @@ pub(crate) fn request(path: PathBuf) -> ConfigRequest {
         example: false,
         environment: environment(&[("PATH", "/bin")]),
         start: None,
+        hands: None,
     }
 }
 
@@ -311,6 +312,9 @@ pub(crate) fn new_service(service: &str, definition: &str) -> NewService {
         base_dir: "/".into(),
         environment: environment(&[("PATH", "/bin"), ("WHO", "me")]),
         replace: false,
+        keep: false,
+        owner: None,
+        lease: None,
         start: None,
     }
 }
@@ -325,7 +329,7 @@ async fn an_added_service_is_kept_replaced_and_removed() {
             assert_eq!(added, names(&["job@1", "job@2"]));
             assert_eq!(spec_argv(&fake, "job@2"), ["echo", "me"]);
             let again = engine.add(new_service("job", many)).await.unwrap_err();
-            assert!(matches!(again, EngineError::AlreadyExists(_)), "{again:?}");
+            assert!(matches!(again, EngineError::AlreadyExists { .. }), "{again:?}");
             let bad = engine.add(new_service("bad", r#"{"comand":"true"}"#)).await.unwrap_err();
             assert!(matches!(bad, EngineError::BadConfig(_)), "{bad:?}");
             let part = engine.remove(&names(&["job@1"])).await.unwrap_err();

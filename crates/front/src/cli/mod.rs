@@ -1,17 +1,19 @@
 //! The command line: the first front. One command for each operation of the table, and a few that are
 //! made of several (`up` in the foreground, `logs -f`, `run`).
 //!
-//! It starts in about a millisecond: no runtime, no patterns compiled, and the arguments of a command are built only
-//! when that command is called.
+//! It starts in less than a millisecond: no runtime, no patterns compiled, the arguments of a command are built only when that
+//! command is called, and not even then if it is as plain as most are (`plain`).
 
 mod caller;
 mod daemon;
 mod events;
+mod home;
 mod install;
 mod interrupt;
 mod logs;
 mod mcp;
 mod operate;
+mod plain;
 mod progress;
 mod reference;
 mod run;
@@ -24,6 +26,9 @@ use crate::client::Client;
 pub(crate) use caller::fill as fill_caller;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
+pub use install::reference as clients;
+#[doc(hidden)]
+pub use install::rewritten;
 use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
@@ -83,6 +88,9 @@ pub(crate) type Ended = Result<u8, Failure>;
 /// Run the command that this process was called with.
 pub fn main(launch: &'static dyn Launch) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = plain::answered(&words) {
+        return code;
+    }
     let matches = match tree::parse(&words) {
         Ok(matches) => matches,
         Err(error) => return misused(&error, words.iter().any(|word| word == "--json")),
@@ -105,13 +113,14 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -
     };
     match (word, arguments.subcommand()) {
         ("completions", _) => return tree::completions(arguments, terminal),
-        ("mcp", Some(("install", arguments))) => {
-            return install::install(matches, arguments, terminal);
+        ("mcp", Some(("install", inner))) => {
+            mcp::alone(arguments)?;
+            return install::install(matches, inner, terminal);
         }
-        ("mcp", _) => return mcp::mcp(home(matches)?, launch, arguments),
+        ("mcp", _) => return mcp::mcp(home::home(matches.get_one("home"))?, launch, arguments),
         _ => {}
     }
-    let mut session = Session::new(home(matches)?, launch, terminal);
+    let mut session = Session::new(home::home(matches.get_one("home"))?, launch, terminal);
     match (word, arguments.subcommand()) {
         ("up", _) => up::up(&mut session, arguments),
         ("events", _) => events::events(&mut session, arguments),
@@ -127,10 +136,14 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -
     }
 }
 
-/// A connection to the daemon of a home, which is started if none runs. Says nothing: nobody reads it.
-pub(crate) fn reach(home: Home, launch: &dyn Launch) -> Result<UnixStream, OpError> {
+/// A connection to the daemon of a home, which is started if none runs and `launches`. Says nothing: nobody reads it.
+pub(crate) fn reach(
+    home: Home,
+    launch: &dyn Launch,
+    launches: bool,
+) -> Result<UnixStream, OpError> {
     let terminal = Terminal::silent();
-    let client = Session::new(home, launch, &terminal).take(true);
+    let client = Session::new(home, launch, &terminal).take(launches);
     client.map(Client::into_stream).map_err(|failure| match failure {
         Failure::Op(error) => error,
         Failure::Pipe => OpError::new(Code::Unavailable, "cannot reach Proctor"),
@@ -142,35 +155,6 @@ fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) 
     let entry =
         entry.ok_or_else(|| OpError::new(Code::Internal, "a command without an operation"))?;
     operate::operate(session, entry, arguments)
-}
-
-/// `--home`, `PROCTOR_HOME`, or where this user's Proctor lives.
-fn home(matches: &ArgMatches) -> Result<Home, OpError> {
-    let explicit = explicit_home(matches)?;
-    let uid = rustix::process::geteuid().as_raw();
-    let home =
-        Home::locate(explicit.as_deref(), uid, &|name| std::env::var_os(name).map(PathBuf::from))
-            .ok_or_else(|| {
-            OpError::bad_input("no home for Proctor").help("set HOME, or give --home DIR")
-        })?;
-    // The path is handed on as text. A near miss would be another folder.
-    for path in [&home.state, &home.runtime] {
-        if path.to_str().is_none() {
-            let message = format!("{} is not UTF-8 text", path.display());
-            return Err(OpError::bad_input(message).help("give --home DIR with a name that is"));
-        }
-    }
-    Ok(home)
-}
-
-/// The folder that `--home` or `PROCTOR_HOME` names.
-fn explicit_home(matches: &ArgMatches) -> Result<Option<PathBuf>, OpError> {
-    let given = matches.get_one::<PathBuf>("home").cloned();
-    let explicit = given
-        .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
-    explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
-        OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))
-    })
 }
 
 /// Help is an answer, everything else that clap has to say is a mistake in the command line.

@@ -9,7 +9,9 @@ const WIDTH: usize = 100;
 
 /// `proctor --help`, and a section for each command with the help it prints.
 pub fn reference() -> String {
-    let root = tree::command();
+    let mut root = tree::command();
+    // Some have commands of their own only when they are called.
+    root.build();
     let mut out = String::from(
         "# Commands\n\nWhat `--help` says, made by `cargo xtask gen`. Every command takes the options of the first page, \
          before or after its name.\n",
@@ -28,7 +30,7 @@ fn section(out: &mut String, command: &Command, words: &[&str]) {
     let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
     // Writing to a String cannot fail.
     let _ = write!(out, "\n## {}\n\n```text\n{}\n```\n", words.join(" "), help.join("\n"));
-    for inner in command.get_subcommands() {
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
         let words: Vec<&str> = words.iter().copied().chain([inner.get_name()]).collect();
         section(out, inner, &words);
     }
@@ -45,9 +47,10 @@ mod tests {
             "\n## proctor\n",
             "\n## proctor up\n",
             "\n## proctor daemon start\n",
+            "\n## proctor mcp install\n",
             "Usage: proctor start [OPTIONS] [NAME]...",
             "--restart-policy <POLICY>",
-            "  proctor wait web --until healthy",
+            "  proctor wait web --until ready",
         ] {
             assert!(text.contains(expected), "{expected} is missing:\n{text}");
         }

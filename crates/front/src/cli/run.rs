@@ -252,7 +252,8 @@ impl Watch {
         let ended = Arc::new(AtomicBool::new(false));
         let mut client = session.another()?;
         let (breaker, wake) = (client.breaker()?, reader.breaker()?);
-        let input = json!({ "names": [name], "until": "stopped", "timeout": WATCH_SECONDS });
+        let input =
+            json!({ "names": [name], "until": "stopped", "timeout": WATCH_SECONDS, "tail": 0 });
         let saw = ended.clone();
         let thread = std::thread::spawn(move || {
             let limit = Duration::from_secs(WATCH_SECONDS) + PATIENCE;
@@ -298,7 +299,7 @@ fn write_line(item: &Item) -> io::Result<()> {
 
 /// How it ended, once nothing of it is left.
 fn last_exit(session: &mut Session<'_>, name: &str) -> Result<Option<ExitStatus>, Failure> {
-    let input = json!({ "names": [name], "until": "stopped", "timeout": END_SECONDS });
+    let input = json!({ "names": [name], "until": "stopped", "timeout": END_SECONDS, "tail": 0 });
     let answer = session.call("service.wait", &input)?;
     let waited: wait::Output = serde_json::from_value(answer).map_err(|error| {
         OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))

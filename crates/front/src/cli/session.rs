@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Beyond an operation's own deadline: its answer is the one that should be seen.
-const MARGIN: Duration = Duration::from_secs(10);
+pub(crate) const MARGIN: Duration = Duration::from_secs(10);
 
 /// A keeper that died is replaced within tens of milliseconds. Who comes in between is not told that none runs.
 const TAKEOVER: Duration = Duration::from_millis(500);
@@ -180,7 +180,7 @@ fn meta(op: &str) -> Result<&'static Meta, OpError> {
 }
 
 /// There is a run's output: `services/NAME/ID.out` in the runtime folder.
-fn has_runs(home: &Home) -> bool {
+pub(crate) fn has_runs(home: &Home) -> bool {
     let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries(&home.services())
         .flat_map(|service| entries(&service.path()).collect::<Vec<_>>())

@@ -25,19 +25,27 @@ struct Colour {
     stderr: bool,
 }
 
-impl Terminal {
-    pub(crate) fn new(matches: &ArgMatches) -> Terminal {
-        let plain = matches.get_flag("no-color")
+impl Colour {
+    fn find(unwanted: bool) -> Colour {
+        let plain = unwanted
             || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
             || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-        Terminal {
-            json: matches.get_flag("json"),
-            quiet: matches.get_flag("quiet"),
-            colour: Colour {
-                stdout: !plain && io::stdout().is_terminal(),
-                stderr: !plain && io::stderr().is_terminal(),
-            },
+        Colour {
+            stdout: !plain && io::stdout().is_terminal(),
+            stderr: !plain && io::stderr().is_terminal(),
         }
+    }
+}
+
+impl Terminal {
+    pub(crate) fn new(matches: &ArgMatches) -> Terminal {
+        let colour = Colour::find(matches.get_flag("no-color"));
+        Terminal { json: matches.get_flag("json"), quiet: matches.get_flag("quiet"), colour }
+    }
+
+    /// For a command without any option.
+    pub(crate) fn usual() -> Terminal {
+        Terminal { json: false, quiet: false, colour: Colour::find(false) }
     }
 
     /// One that shows nothing.
@@ -67,14 +75,29 @@ impl Terminal {
     pub(crate) fn look(&self, entry: &Entry) -> Option<Look> {
         let reading = entry.meta.effect == Effect::Read;
         let elsewhere = std::env::var_os("TZ").is_some();
-        (reading && !self.json && !elsewhere)
-            .then(|| Look { width: self.width(), colour: self.colour.stdout })
+        (reading && !self.json && !elsewhere).then(|| Look {
+            width: self.width(),
+            colour: self.colour.stdout,
+            bytes: false,
+        })
     }
 
     /// Show a page that the daemon made; returns the exit code it deserves.
     pub(crate) fn page(&self, page: &Shown) -> Result<u8, Failure> {
         self.bytes(page.text.as_bytes())?;
         Ok(page.verdict.map_or(0, Code::exit))
+    }
+
+    /// The same for one that is only shown. Nobody to read it is no failure.
+    pub(crate) fn text(&self, text: &[u8], verdict: Option<Code>) -> u8 {
+        match self.bytes(text).map_err(Failure::from) {
+            Ok(()) => verdict.map_or(0, Code::exit),
+            Err(Failure::Pipe) => 0,
+            Err(Failure::Op(error)) => {
+                self.error(&error);
+                error.code.exit()
+            }
+        }
     }
 
     /// One JSON document.

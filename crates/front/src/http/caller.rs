@@ -22,7 +22,7 @@ pub(super) fn caller(
     Ok(Caller::remote(principal, front, visitor.peer))
 }
 
-fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+pub(super) fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let Some(value) = single(headers, &AUTHORIZATION)? else { return Ok(None) };
     let token = value.to_str().ok().and_then(bearer).ok_or_else(|| {
         OpError::new(Code::Unauthenticated, "the Authorization header has no token in it")

@@ -31,9 +31,11 @@ pub(super) enum Passed {
 const SECRETS: [&str; 4] = ["token", "access_token", "api_key", "authorization"];
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
-const HEADERS: HeaderValue =
-    HeaderValue::from_static("authorization, content-type, if-none-match, last-event-id, prefer");
-const EXPOSED: HeaderValue = HeaderValue::from_static("etag, proctor-verdict");
+const HEADERS: HeaderValue = HeaderValue::from_static(
+    "authorization, content-type, if-none-match, last-event-id, mcp-method, mcp-name, \
+     mcp-protocol-version, mcp-session-id, prefer",
+);
+const EXPOSED: HeaderValue = HeaderValue::from_static("etag, mcp-session-id, proctor-verdict");
 /// A browser asks again after ten minutes.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 

@@ -5,6 +5,7 @@ use super::connection::Visitor;
 use super::operation::visitor;
 use super::{body, caller, dashboard};
 use crate::listen::Busy;
+use crate::mcp::door::Presented;
 use crate::mcp::http::{Endpoint, LARGEST};
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
@@ -30,9 +31,12 @@ async fn serve(request: Request<Body>) -> Response<Body> {
 }
 
 async fn respond(request: Request<Body>) -> Result<Response<Body>, Refusal> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let visitor = visitor(&parts)?;
     let caller = caller::caller(&visitor, &parts.headers, Front::Mcp)?;
+    if let Some(token) = caller::presented(&parts.headers)?.map(ToOwned::to_owned) {
+        parts.extensions.insert(Presented(token));
+    }
     // Who may not even look is told at the door, not by each tool.
     visitor.may_ask(&caller, dashboard::entry("service.list")?, &json!({}))?;
     let room = match Endpoint::listens(&parts) {

@@ -12,6 +12,9 @@ use serde_json::{Map, Value, json};
 /// Of the text, and of the facts: some 8,000 tokens, a third of what clients cut off at.
 pub(super) const LONGEST: usize = 32 << 10;
 
+/// The last lines of a service, wherever services are listed.
+const OUTPUT: &str = "output";
+
 /// Where an error is told for programs.
 const ERROR: &str = "proctor/error";
 
@@ -68,6 +71,7 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
             fields.shift_remove(*spoken);
         }
         fields.values_mut().for_each(|listed| without(listed, tool.spoken_within));
+        fields.values_mut().for_each(|listed| in_brief(listed, &[OUTPUT]));
     }
     if let Some(cut) = fit(&mut output, LONGEST) {
         text += &format!("{cut}\n");
@@ -233,7 +237,7 @@ fn fit(output: &mut Value, most: usize) -> Option<String> {
             (name, Value::String(text)) => {
                 let text_said =
                     format!("truncated: '{name}' has {} bytes; ask for less at once", text.len());
-                *text = beginning(text, most / 2).into_owned();
+                *text = beginning(text, text.len() / 2).into_owned();
                 fields.insert("truncated".into(), Value::Bool(true));
                 said = Some(text_said);
             }
@@ -272,7 +276,7 @@ mod tests {
         assert!(said.starts_with(&format!("truncated: {kept} of 1000 services")), "{said}");
         assert!(kept > 50 && length(&output) <= 10_000 && output["truncated"] == true);
         for mut output in [
-            json!({ "a": "x".repeat(50_000) }),
+            json!({ "a": "x".repeat(50_000), "b": "x".repeat(5000), "c": "x".repeat(5000) }),
             json!({ "a": { "b": "x".repeat(50_000) } }),
             json!([["x".repeat(9)]]),
         ] {

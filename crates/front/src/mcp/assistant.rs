@@ -2,7 +2,9 @@
 
 use super::answer::{self, Telling};
 use super::call::{self, Call, Progress};
-use super::door::{Door, Speaker};
+use super::door::{Door, Presented, Speaker};
+use super::http::SESSION;
+use super::sessions::{Followed, Sessions};
 use super::tasks::Tasks;
 use super::watch::Watches;
 use super::{prompts, resources, schema};
@@ -17,37 +19,51 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
     CompleteRequestParams, CompleteResult, CreateTaskResult, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, SetLevelRequestMethod, SubscribeRequestParams, SubscriptionFilter,
-    UnsubscribeRequestParams, UpdateTaskParams,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
+    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
+use rmcp::transport::streamable_http_server::session::SessionRestoreMarker;
 use rmcp::{ServerHandler, model::Tool as Listed};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// Under 2,000 characters; read by every assistant before it has asked for anything.
 pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
 
+/// Of a page of text, so that all of it fits into an answer.
+const LARGEST_PAGE: u64 = 24_000;
+
 /// Lists of tools and prompts are the same until Proctor is replaced by another.
 const LISTS_KEEP: u64 = 300_000;
+
+/// The configuration is looked at again after this long.
+const SETS_KEEP: Duration = Duration::from_secs(10);
 
 /// A client that follows tasks gets a handle for what is not done by then.
 const TASK_AFTER: Duration = Duration::from_secs(5);
 
+/// When it was looked at, and what was there.
+type Known = Option<(Instant, Vec<Toolset>)>;
+
 /// What all conversations with one door have in common.
 pub(super) struct House {
     pub(super) door: Box<dyn Door>,
-    /// What is offered to who does not say what it wants.
-    pub(super) sets: Vec<Toolset>,
+    /// What is offered to who does not say what it wants; `None`: what the configuration says.
+    pub(super) sets: Option<Vec<Toolset>>,
+    /// What the configuration said when it was last looked at.
+    pub(super) configured: Mutex<Known>,
     /// We are on the machine and in the folder of who asks.
     pub(super) here: bool,
     /// Longest that a call takes.
     pub(super) patience: Duration,
     pub(super) tasks: Tasks,
+    /// What sessions follow, beyond our own end; `None`: a conversation of its own process.
+    pub(super) sessions: Option<Arc<Sessions>>,
 }
 
 /// One conversation.
@@ -72,35 +88,83 @@ impl Assistant {
         self.house.door.call(speaker, super::door::entry(operation)?, input).await
     }
 
-    /// The sets that this request's address names, or the usual ones.
-    fn sets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
+    /// Remember what the session of a request follows from now on.
+    fn follow(&self, context: &RequestContext<RoleServer>, change: impl FnOnce(&mut Followed)) {
         let parts = context.extensions.get::<Parts>();
-        let query = parts.and_then(|parts| parts.uri.query()).unwrap_or_default();
-        let named = query.split('&').find_map(|pair| pair.strip_prefix("toolsets="));
-        match named {
-            None => Ok(self.house.sets.clone()),
-            Some(names) => Toolset::list(&names.replace("%2C", ","))
-                .map_err(|why| ErrorData::invalid_params(why, None)),
+        let session = parts.and_then(|parts| parts.headers.get(SESSION)?.to_str().ok());
+        if let (Some(sessions), Some(session)) = (&self.house.sessions, session) {
+            sessions.follow(session, change);
         }
     }
 
-    fn tool(
+    /// Follow again what a session followed at the daemon before.
+    fn resume(&self, session: &str, context: &RequestContext<RoleServer>) {
+        let Some(sessions) = &self.house.sessions else { return };
+        let Followed { uris, list, level } = sessions.followed(session);
+        let (speaker, peer) = (speaker(context), &context.peer);
+        for place in uris.iter().filter_map(|uri| resources::Place::parse(uri)) {
+            // There were not more than there may be.
+            let _ = self.watches.begin(self.house.clone(), peer.clone(), speaker.clone(), place);
+        }
+        if list {
+            self.watches.follow_list(self.house.clone(), peer.clone(), speaker.clone());
+        }
+        if let Some(level) = level {
+            self.watches.tell(self.house.clone(), peer.clone(), speaker, level);
+        }
+    }
+
+    /// The sets that this request's address names, those that we were started with, or those of the configuration.
+    async fn sets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
+        let parts = context.extensions.get::<Parts>();
+        let query = parts.and_then(|parts| parts.uri.query()).unwrap_or_default();
+        let named = query.split('&').find_map(|pair| pair.strip_prefix("toolsets="));
+        match (named, &self.house.sets) {
+            (Some(names), _) => Toolset::list(&names.replace("%2C", ","))
+                .map_err(|why| ErrorData::invalid_params(why, None)),
+            (None, Some(sets)) => Ok(sets.clone()),
+            (None, None) => Ok(self.house.configured(&speaker(context)).await),
+        }
+    }
+
+    async fn tool(
         &self,
         name: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<&'static Tool, ErrorData> {
-        let tool = tools::find(name);
-        match tool {
-            Some(tool) if self.sets(context)?.contains(&tool.set) => Ok(tool),
-            Some(tool) => Err(ErrorData::invalid_params(
-                format!(
-                    "'{name}' belongs to the toolset '{}', which is not offered here",
-                    tool.set
-                ),
-                None,
+        let wrong = |message: String| Err(ErrorData::invalid_params(message, None));
+        match tools::find(name) {
+            Some(tool) if self.sets(context).await?.contains(&tool.set) => Ok(tool),
+            Some(tool) => wrong(format!(
+                "'{name}' belongs to the toolset '{}', which is not offered here",
+                tool.set
             )),
-            None => Err(ErrorData::invalid_params(format!("there is no tool '{name}'"), None)),
+            None => wrong(format!("there is no tool '{name}'")),
         }
+    }
+}
+
+impl House {
+    /// What the configuration offers; where nothing runs there is none.
+    async fn configured(&self, speaker: &Speaker) -> Vec<Toolset> {
+        if let Some((at, sets)) = self.known().clone()
+            && at.elapsed() < SETS_KEEP
+        {
+            return sets;
+        }
+        let usual = || Toolset::USUAL.to_vec();
+        let Ok(entry) = super::door::entry("daemon.status") else { return usual() };
+        let Ok(status) = self.door.glance(speaker, entry, json!({})).await else { return usual() };
+        let names = status["toolsets"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let named = names.iter().filter_map(|name| name.as_str()?.parse().ok());
+        let sets: Vec<Toolset> = named.collect();
+        let sets = if sets.is_empty() { usual() } else { sets };
+        *self.known() = Some((Instant::now(), sets.clone()));
+        sets
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.configured.lock().expect("nothing panics in between")
     }
 }
 
@@ -112,7 +176,8 @@ pub(super) fn speaker(context: &RequestContext<RoleServer>) -> Speaker {
         let front = caller.front;
         caller.through(front, client.clone())
     });
-    Speaker { caller, client }
+    let token = parts.and_then(|parts| parts.extensions.get::<Presented>()).cloned();
+    Speaker { caller, client, token }
 }
 
 /// An error of something that is no tool.
@@ -137,6 +202,12 @@ fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
     for (field, value) in usual.into_iter().filter(|(field, _)| field != "tail" || !begins) {
         input.entry(field).or_insert(value);
     }
+    // What an answer has of which its text shows less would be passed over by its own cursor.
+    if let Some(bytes) = input.get_mut("max_bytes")
+        && bytes.as_u64().is_some_and(|bytes| bytes > LARGEST_PAGE)
+    {
+        *bytes = json!(LARGEST_PAGE);
+    }
     input
 }
 
@@ -159,12 +230,24 @@ impl ServerHandler for Assistant {
             .with_instructions(INSTRUCTIONS)
     }
 
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        if let Some(SessionRestoreMarker { id, .. }) = context.extensions.get() {
+            self.resume(id, &context);
+        }
+        self.negotiate_initialize(&request)
+    }
+
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = schema::tools(&self.sets(&context)?);
+        let tools = schema::tools(&self.sets(&context).await?);
         Ok(ListToolsResult::with_all_items(tools).with_ttl_ms(LISTS_KEEP))
     }
 
@@ -177,7 +260,7 @@ impl ServerHandler for Assistant {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let tool = self.tool(&request.name, &context)?;
+        let tool = self.tool(&request.name, &context).await?;
         let speaker = speaker(&context);
         let telling = Telling::to(speaker.client.as_ref().map(ClientName::as_str));
         let follows_tasks = context.client_capabilities().is_some_and(|can| can.supports_tasks());
@@ -243,6 +326,7 @@ impl ServerHandler for Assistant {
         let speaker = speaker(&context);
         let result = resources::list(self, &speaker, after.as_deref()).await?;
         if context.protocol_version().is_some_and(|version| version.has_initialize()) {
+            self.follow(&context, |followed| followed.list = true);
             self.watches.follow_list(self.house.clone(), context.peer, speaker);
         }
         Ok(result)
@@ -318,6 +402,7 @@ impl ServerHandler for Assistant {
         if context.protocol_version().is_some_and(|version| !version.has_initialize()) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
+        self.follow(&context, |followed| followed.level = Some(request.level));
         let speaker = speaker(&context);
         self.watches.tell(self.house.clone(), context.peer, speaker, request.level);
         Ok(())
@@ -331,15 +416,18 @@ impl ServerHandler for Assistant {
         let place = resources::Place::parse(&request.uri)
             .ok_or_else(|| resources::unknown(&request.uri))?;
         let speaker = speaker(&context);
-        self.watches.begin(self.house.clone(), context.peer, speaker, place)
+        self.watches.begin(self.house.clone(), context.peer.clone(), speaker, place)?;
+        self.follow(&context, |followed| _ = followed.uris.insert(request.uri));
+        Ok(())
     }
 
     async fn unsubscribe(
         &self,
         request: UnsubscribeRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         self.watches.end(&request.uri);
+        self.follow(&context, |followed| _ = followed.uris.remove(&request.uri));
         Ok(())
     }
 }

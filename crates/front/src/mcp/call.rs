@@ -69,15 +69,29 @@ impl Call {
                 self.input = filled;
             }
         }
-        match (meta.goes_on(), meta.name) {
-            (true, _) => self.follow().await,
-            (false, "service.wait") => self.wait().await,
-            (false, _) => {
-                self.hurry();
-                let input = Value::Object(std::mem::take(&mut self.input));
-                self.ask(self.tool.operation, input).await.map(Outcome::Done)
-            }
+        if meta.goes_on() {
+            return self.follow().await;
         }
+        let mut told = std::mem::replace(&mut self.told_to_stop, Box::pin(std::future::pending()));
+        tokio::select! {
+            biased;
+            () = &mut told => Err(self.cancelled()),
+            answer = self.look() => answer,
+        }
+    }
+
+    /// Only look; dropped, it leaves nothing behind.
+    async fn look(&mut self) -> Result<Outcome, OpError> {
+        if self.tool.operation == "service.wait" {
+            return self.wait().await;
+        }
+        self.hurry();
+        let input = Value::Object(std::mem::take(&mut self.input));
+        self.ask(self.tool.operation, input).await.map(Outcome::Done)
+    }
+
+    fn cancelled(&self) -> OpError {
+        OpError::new(Code::Cancelled, format!("{} was cancelled", self.tool.name))
     }
 
     fn ask(&self, operation: &str, input: Value) -> Answer {
@@ -100,7 +114,7 @@ impl Call {
     }
 
     /// Look again and again only where somebody wants to hear of it; otherwise one long look.
-    async fn wait(mut self) -> Result<Outcome, OpError> {
+    async fn wait(&mut self) -> Result<Outcome, OpError> {
         self.input.entry("timeout").or_insert(json!(USUAL_WAIT));
         self.hurry();
         let seconds = self.input.get("timeout").and_then(Value::as_f64).unwrap_or(USUAL_WAIT);
@@ -146,8 +160,7 @@ impl Call {
             None => {
                 // One that is over already needs no end.
                 let _ = self.ask("operation.cancel", json!({ "operation": operation })).await;
-                let message = format!("{} was cancelled", self.tool.name);
-                Err(OpError::new(Code::Cancelled, message))
+                Err(self.cancelled())
             }
         }
     }

@@ -7,6 +7,7 @@ use proctor_ops::operation::Caller;
 use proctor_ops::reply::Form;
 use proctor_ops::table::{Entry, find};
 use serde_json::Value;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -19,11 +20,33 @@ pub(super) struct Speaker {
     pub(super) caller: Option<Caller>,
     /// What the program calls itself.
     pub(super) client: Option<ClientName>,
+    /// Over HTTP, from who has one.
+    pub(super) token: Option<Presented>,
+}
+
+/// A token as it was presented.
+#[derive(Clone)]
+pub(crate) struct Presented(pub(crate) String);
+
+impl fmt::Debug for Presented {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
 }
 
 /// Where operations are done.
 pub(super) trait Door: Send + Sync + 'static {
     fn call(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer;
+
+    /// The same without starting anything that does not run.
+    fn glance(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer {
+        self.call(speaker, entry, input)
+    }
+
+    /// Whether who spoke some time ago still is who it was. The kernel says so at each call of the unix socket.
+    fn still_knows(&self, _: &Speaker) -> Result<(), OpError> {
+        Ok(())
+    }
 }
 
 /// The line of the table for an operation by its name.
@@ -35,6 +58,13 @@ pub(super) fn entry(name: &str) -> Result<&'static Entry, OpError> {
 pub(super) struct Direct(pub(super) Arc<dyn Dispatch>);
 
 impl Door for Direct {
+    fn still_knows(&self, speaker: &Speaker) -> Result<(), OpError> {
+        match (&speaker.caller, &speaker.token) {
+            (Some(caller), Some(token)) => self.0.authenticate(caller.clone(), &token.0).map(drop),
+            (Some(_), None) | (None, _) => Ok(()),
+        }
+    }
+
     fn call(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer {
         let Some(caller) = speaker.caller.clone() else {
             return Box::pin(async { Err(OpError::new(Code::Internal, "a request of nobody")) });

@@ -3,28 +3,33 @@
 use super::assistant::{Assistant, House};
 use super::call::PATIENCE;
 use super::door::Direct;
+use super::lines;
 use super::sessions::{Sessions, Store};
 use super::tasks::Tasks;
 use crate::local::Dispatch;
 use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, Request, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Principal};
-use proctor_ops::tools::Toolset;
 use rmcp::ServerHandler;
+use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST: HeaderName = HeaderName::from_static("last-event-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+
+const JSON: &str = "application/json";
 
 /// Largest message: what the largest input of an operation takes, escaped.
 pub(crate) const LARGEST: usize = 8 << 20;
@@ -49,13 +54,14 @@ impl Endpoint {
         let mut manager = LocalSessionManager::default();
         manager.session_config.keep_alive = Some(IDLE);
         let manager = Arc::new(manager);
-        let sets = Toolset::USUAL.to_vec();
         let house = Arc::new(House {
             door: Box::new(Direct(dispatch)),
-            sets,
+            sets: None,
+            configured: Mutex::default(),
             here: false,
             patience: PATIENCE,
             tasks: Tasks::default(),
+            sessions: Some(Arc::clone(&sessions)),
         });
         // Host and Origin were looked at before anything gets here.
         let mut config = StreamableHttpServerConfig::default()
@@ -93,19 +99,43 @@ impl Endpoint {
                 return Err(OpError::new(Code::NotFound, "there is no such session")
                     .help("begin again with 'initialize'"));
             }
-            Some(_) => {}
+            Some(id) => self.resumable(id, &parts.headers).await?,
             None => self.room().await?,
         }
         let principal: Principal = caller.principal.clone();
         parts.extensions.insert(caller);
-        let request = Request::from_parts(parts, Full::new(Bytes::from(body)));
-        let response = (self.transport)(request).await;
+        let (body, is_json) = (Bytes::from(body), is_json(&parts.headers));
+        let request = Request::from_parts(parts, Full::new(body.clone()));
+        let ends = *request.method() == Method::DELETE;
+        let mut response = (self.transport)(request).await;
+        if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            return Ok(unreadable(&body));
+        }
+        if ends && response.status() == StatusCode::ACCEPTED {
+            // It has ended; some clients take a promise for a failure.
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
         if session.is_none()
             && let Some(id) = self::session(response.headers())
         {
             self.sessions.begun(&id, &principal);
         }
         Ok(response.map(Body::new))
+    }
+
+    /// Refuse who wants the rest of an answer that is gone: with its daemon, or because it came too late. The SDK would say
+    /// that there is no more of it, and some clients then ask again for ever. In a session that began at another daemon,
+    /// the same number is another request by now.
+    async fn resumable(&self, session: &str, headers: &HeaderMap) -> Result<(), OpError> {
+        let last = headers.get(LAST).and_then(|value| value.to_str().ok());
+        // The number of an event; of an answer to a request, with the request's number behind it.
+        let Some(last) = last.filter(|last| last.contains('/')) else { return Ok(()) };
+        let resumed = self.manager.resume(&session.into(), last.to_owned()).await;
+        if self.sessions.began_here(session) && resumed.is_ok() {
+            return Ok(());
+        }
+        let error = OpError::new(Code::ConnectionLost, "the rest of this answer is lost");
+        Err(error.help("ask again; the session goes on"))
     }
 
     async fn room(&self) -> Result<(), OpError> {
@@ -131,6 +161,20 @@ fn transport<Server: ServerHandler>(
         let service = Arc::clone(&service);
         Box::pin(async move { service.handle(request).await })
     })
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with(JSON))
+}
+
+/// What the SDK takes for another kind of content: JSON that is none, or is no message.
+fn unreadable(body: &[u8]) -> Response<Body> {
+    let answer = serde_json::to_string(&lines::refusal(body)).unwrap_or_default();
+    let mut response = Response::new(Body::from(answer));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    response
 }
 
 fn session(headers: &HeaderMap) -> Option<String> {

@@ -134,6 +134,17 @@ async fn put<W: AsyncWrite + Unpin>(
     write.flush().await
 }
 
+/// The answer to a whole body that is no message.
+pub(super) fn refusal(body: &[u8]) -> TxJsonRpcMessage<RoleServer> {
+    let (code, message, id) = match read(body) {
+        Read::Wrong(code, message, id) => (code, message, id),
+        Read::Message(_) | Read::Nothing => {
+            (ErrorCode::INVALID_REQUEST, "not a message".into(), None)
+        }
+    };
+    TxJsonRpcMessage::<RoleServer>::error(ErrorData::new(code, message, None), id)
+}
+
 fn read(line: &[u8]) -> Read {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
     if line.is_empty() {
@@ -146,7 +157,7 @@ fn read(line: &[u8]) -> Read {
     match serde_json::from_slice(line) {
         Err(error) => Read::Wrong(ErrorCode::PARSE_ERROR, format!("not JSON: {error}"), None),
         Ok(Value::Array(_)) => {
-            let message = "several messages in one are not taken; send each on a line of its own";
+            let message = "several messages in one are not taken; send each by itself";
             Read::Wrong(ErrorCode::INVALID_REQUEST, message.into(), None)
         }
         // Notifications are never answered; something without a method is an answer to something we did not ask.

@@ -1,8 +1,8 @@
 //! The MCP front: operations as tools, services as resources, for assistants.
 //!
-//! One handler ([`assistant::Assistant`]) over one [`door::Door`]. In the daemon the door is `dispatch` itself, and the
-//! transport is streamable HTTP at `/mcp` ([`http`]). `proctor mcp` is a thin process for one conversation: its door is the
-//! unix socket of the one shared daemon ([`remote`]), its transport stdin and stdout ([`stdio`]).
+//! One handler (`assistant::Assistant`) over one `door::Door`. In the daemon the door is `dispatch` itself, and the
+//! transport is streamable HTTP at `/mcp` (`http`). `proctor mcp` is a thin process for one conversation: its door is the
+//! unix socket of the one shared daemon (`remote`), its transport stdin and stdout (`stdio`).
 //!
 //! Both eras of the protocol are the SDK's work: the handshake with sessions, and requests that stand for themselves. What is
 //! here is what an assistant has of it: short replies, cursors, waiting instead of asking again, and a handle for whatever
@@ -11,13 +11,14 @@
 mod answer;
 mod assistant;
 mod call;
-mod door;
+pub(crate) mod door;
 #[cfg(feature = "fixtures")]
 mod fixture;
 pub(crate) mod http;
 mod lines;
 mod messages;
 mod prompts;
+mod reference;
 mod remote;
 mod resources;
 mod schema;
@@ -26,4 +27,5 @@ pub(crate) mod stdio;
 mod tasks;
 mod watch;
 
+pub use reference::reference;
 pub use schema::tools;

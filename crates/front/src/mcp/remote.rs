@@ -12,6 +12,7 @@ use proctor_ops::table::Entry;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,7 +20,10 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 /// Connections that are kept for the next call. More are open only while more calls are under way.
-const MOST_IDLE: usize = 4;
+const MOST_IDLE: usize = 2;
+
+/// ... for this long: a conversation that pauses takes no place from others.
+const KEPT_FOR: Duration = Duration::from_secs(20);
 
 /// Beyond an operation's own deadline: its answer is the one that should be seen.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -34,6 +38,10 @@ struct Shared {
     home: Home,
     launch: &'static dyn Launch,
     idle: Mutex<Vec<Connection>>,
+    /// How many there were; tells whether there was one lately.
+    calls: AtomicU64,
+    /// Somebody sees to it that idle connections are closed.
+    tidying: AtomicBool,
     /// Held by who looks for the daemon or starts it: the others find it then.
     reaching: tokio::sync::Mutex<()>,
 }
@@ -45,16 +53,59 @@ struct Connection {
 
 impl Remote {
     pub(super) fn new(home: Home, launch: &'static dyn Launch) -> Remote {
-        let (idle, reaching) = (Mutex::default(), tokio::sync::Mutex::default());
-        Remote(Arc::new(Shared { home, launch, idle, reaching }))
+        Remote(Arc::new(Shared {
+            home,
+            launch,
+            idle: Mutex::default(),
+            calls: AtomicU64::new(0),
+            tidying: AtomicBool::new(false),
+            reaching: tokio::sync::Mutex::default(),
+        }))
     }
 }
 
 impl Door for Remote {
     fn call(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer {
+        self.ask(speaker, entry, input, true)
+    }
+
+    fn glance(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer {
+        self.ask(speaker, entry, input, false)
+    }
+}
+
+impl Remote {
+    fn ask(
+        &self,
+        speaker: &Speaker,
+        entry: &'static Entry,
+        input: Value,
+        launches: bool,
+    ) -> Answer {
         let client = speaker.client.clone().map(String::from);
         let (shared, voice) = (Arc::clone(&self.0), Voice { front: Claim::Mcp, client });
-        Box::pin(async move { shared.call(&voice, entry, &input).await })
+        Box::pin(async move {
+            let answer = shared.call(&voice, entry, &input, launches).await;
+            shared.calls.fetch_add(1, Ordering::Relaxed);
+            if !shared.tidying.swap(true, Ordering::Relaxed) {
+                tokio::spawn(tidy(Arc::clone(&shared)));
+            }
+            answer
+        })
+    }
+}
+
+/// Close what is idle when nothing was asked for a while.
+async fn tidy(shared: Arc<Shared>) {
+    loop {
+        let before = shared.calls.load(Ordering::Relaxed);
+        tokio::time::sleep(KEPT_FOR).await;
+        if shared.calls.load(Ordering::Relaxed) == before {
+            // Before the look: a call that comes now begins anew.
+            shared.tidying.store(false, Ordering::Relaxed);
+            shared.idle.lock().expect("nothing panics in between").clear();
+            return;
+        }
     }
 }
 
@@ -65,6 +116,7 @@ impl Shared {
         voice: &Voice,
         entry: &'static Entry,
         input: &Value,
+        launches: bool,
     ) -> Result<Value, OpError> {
         let request = Request {
             op: Cow::Borrowed(entry.meta.name),
@@ -76,18 +128,18 @@ impl Shared {
             .map_err(|error| OpError::new(Code::Internal, format!("cannot encode: {error}")))?;
         line.push(b'\n');
         let limit = entry.meta.timeout + MARGIN;
-        match self.ask(&line, limit).await {
+        match self.ask(&line, limit, launches).await {
             Err(CallError::Lost) if entry.meta.effect == Effect::Read => {
-                Ok(self.ask(&line, limit).await?)
+                Ok(self.ask(&line, limit, launches).await?)
             }
             answer => Ok(answer?),
         }
     }
 
-    async fn ask(&self, line: &[u8], limit: Duration) -> Result<Value, CallError> {
+    async fn ask(&self, line: &[u8], limit: Duration, launches: bool) -> Result<Value, CallError> {
         let mut connection = match self.kept() {
             Some(connection) => connection,
-            None => self.reach().await.map_err(CallError::Refused)?,
+            None => self.reach(launches).await.map_err(CallError::Refused)?,
         };
         let asked = timeout(limit, connection.ask(line)).await.unwrap_or_else(|_| {
             let error = OpError::new(Code::Timeout, "Proctor does not answer");
@@ -99,10 +151,9 @@ impl Shared {
         match answer {
             protocol::Answer::Ok(value) => Ok(value),
             protocol::Answer::Error(error) => Err(CallError::Refused(error)),
-            protocol::Answer::Page(_) => Err(CallError::Refused(OpError::new(
-                Code::Internal,
-                "a page that nobody asked for",
-            ))),
+            protocol::Answer::Page(_) | protocol::Answer::Follows(_) => Err(CallError::Refused(
+                OpError::new(Code::Internal, "a page that nobody asked for"),
+            )),
         }
     }
 
@@ -126,11 +177,12 @@ impl Shared {
         }
     }
 
-    /// A new connection; the daemon is started if none runs.
-    async fn reach(&self) -> Result<Connection, OpError> {
+    /// A new connection; the daemon is started if none runs and that is wanted.
+    async fn reach(&self, launches: bool) -> Result<Connection, OpError> {
         let _one_at_a_time = self.reaching.lock().await;
         let (home, launch) = (self.home.clone(), self.launch);
-        let found = tokio::task::spawn_blocking(move || crate::cli::reach(home, launch)).await;
+        let found =
+            tokio::task::spawn_blocking(move || crate::cli::reach(home, launch, launches)).await;
         let failed = |error: &dyn std::fmt::Display| {
             OpError::new(Code::Unavailable, format!("cannot reach Proctor: {error}"))
         };

@@ -9,6 +9,9 @@ use std::sync::{Arc, LazyLock};
 /// Fields that a front on the caller's machine fills in, or that this front makes use of itself.
 const OURS: [&str; 3] = ["environment", "base_dir", "background"];
 
+/// The tool whose answer says what a process looks like in brief.
+const LISTING: &str = "list_processes";
+
 /// Where schemas are defined that others refer to.
 const DEFINITIONS: &str = "$defs";
 
@@ -77,6 +80,13 @@ fn output(tool: &Described) -> JsonObject {
             }
         }
     }
+    if !tool.leaves_out.is_empty()
+        && tool.name != LISTING
+        && let Some(services) = schema.get_mut("properties").and_then(|all| all.get_mut("services"))
+    {
+        let about = format!("as {LISTING} has them");
+        *services = json!({ "type": "array", "items": { "type": "object" }, "description": about });
+    }
     if tool.entry().meta.goes_on()
         && let Some(Value::Object(fields)) = schema.get_mut("properties")
     {
@@ -134,6 +144,8 @@ fn shorten(fields: &mut JsonObject, described: bool) {
         fields.shift_remove("default");
         fields.shift_remove("minimum");
         fields.shift_remove("maximum");
+        // A name for a state is read, not chosen.
+        fields.shift_remove("enum");
     }
     if fields.get("minimum") == Some(&json!(0)) {
         fields.shift_remove("minimum");
@@ -151,8 +163,11 @@ fn shorten(fields: &mut JsonObject, described: bool) {
     for word in ["anyOf", "oneOf"] {
         let Some(Value::Array(choices)) = fields.get_mut(word) else { continue };
         choices.retain(|choice| choice != &json!({ "type": "null" }));
-        if let Some(values) = values(choices, described) {
+        if let Some(mut values) = values(choices, described) {
             fields.shift_remove(word);
+            if !described {
+                values.shift_remove("enum");
+            }
             fields.extend(values);
         } else if let [Value::Object(only)] = choices.as_slice() {
             let only = only.clone();
@@ -211,8 +226,8 @@ fn without_unused(schema: JsonObject) -> JsonObject {
         let text = schema.to_string() + &Value::Object(definitions.clone()).to_string();
         let uses = |name: &str| text.matches(&format!("\"#/{DEFINITIONS}/{name}\"")).count();
         let once = definitions.iter().find(|(name, is)| {
-            let enumerates = is.get("enum").is_some() || is.get("items").is_some();
-            uses(name) == 0 || uses(name) == 1 || (enumerates && is.to_string().len() < 60)
+            let short = is.get("properties").is_none() && is.to_string().len() < 60;
+            uses(name) <= 1 || short
         });
         let Some(name) = once.map(|(name, _)| name.clone()) else { break };
         let Some(meant) = definitions.shift_remove(&name) else { break };

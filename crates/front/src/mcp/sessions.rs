@@ -1,14 +1,17 @@
-//! Sessions of the handshake era: who began each, kept in files, so that a client which knows nothing of our end goes on with
-//! its session at the next daemon.
+//! Sessions of the handshake era: who began each and what it follows, kept in files, so that a client which knows nothing of our
+//! end goes on with its session at the next daemon.
+
+#![expect(deprecated, reason = "clients of the handshake era still set levels of logging")]
 
 use async_trait::async_trait;
 use proctor_ops::operation::Principal;
 use proctor_sys::file;
+use rmcp::model::LoggingLevel;
 use rmcp::transport::streamable_http_server::session::{
     SessionState, SessionStore, SessionStoreError,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::SystemTime;
@@ -31,6 +34,20 @@ struct Kept {
     /// Whose it is; empty until that is known.
     owner: String,
     state: SessionState,
+    #[serde(default)]
+    followed: Followed,
+}
+
+/// What a client wants to be told of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Followed {
+    /// Resources that change.
+    pub(super) uris: BTreeSet<String>,
+    /// Resources that come and go.
+    pub(super) list: bool,
+    /// What happens, from this level on.
+    pub(super) level: Option<LoggingLevel>,
 }
 
 /// Whose a session is: of this token, or of this user.
@@ -60,6 +77,11 @@ impl Sessions {
         known.or_else(|| self.read(id).map(|kept| kept.owner)).is_some_and(|whose| whose == owner)
     }
 
+    /// Whether it began at this daemon, not at one before.
+    pub(super) fn began_here(&self, id: &str) -> bool {
+        self.owners().contains_key(id)
+    }
+
     /// A session begins: it belongs to who began it.
     pub(super) fn begun(&self, id: &str, principal: &Principal) {
         let owner = owner(principal);
@@ -73,6 +95,21 @@ impl Sessions {
         drop(owners);
         if let Some(kept) = self.read(id) {
             self.write(id, &Kept { owner, ..kept });
+        }
+    }
+
+    /// What the client of a session follows.
+    pub(super) fn followed(&self, id: &str) -> Followed {
+        self.read(id).map(|kept| kept.followed).unwrap_or_default()
+    }
+
+    /// It follows something else from now on.
+    pub(super) fn follow(&self, id: &str, change: impl FnOnce(&mut Followed)) {
+        let Some(mut kept) = self.read(id) else { return };
+        let before = kept.followed.clone();
+        change(&mut kept.followed);
+        if kept.followed != before {
+            self.write(id, &kept);
         }
     }
 
@@ -127,12 +164,17 @@ pub(super) struct Store(pub(super) std::sync::Arc<Sessions>);
 #[async_trait]
 impl SessionStore for Store {
     async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
+        // It was let go before: what comes of it now does not begin here.
+        self.0.ended(id);
         Ok(self.0.read(id).map(|kept| kept.state))
     }
 
     async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
         self.0.forget_oldest();
-        self.0.write(id, &Kept { owner: String::new(), state: state.clone() });
+        self.0.write(
+            id,
+            &Kept { owner: String::new(), state: state.clone(), followed: Followed::default() },
+        );
         Ok(())
     }
 
@@ -175,6 +217,8 @@ mod tests {
         for other in [token("b"), Principal::Anonymous, Principal::Local { uid: 0 }] {
             assert!(!second.is_of(ID, &other), "{other:?}");
         }
+        first.follow(ID, |followed| followed.list = true);
+        assert!(second.followed(ID).list && second.began_here(ID) != first.began_here(ID));
         let store = Store(Arc::clone(&second));
         assert!(store.load(ID).await.unwrap().is_some());
         store.delete(ID).await.unwrap();

@@ -11,14 +11,15 @@ use proctor_ops::error::{Code, OpError};
 use proctor_ops::tools::Toolset;
 use rmcp::service::{ServerInitializeError, serve_server};
 use rmcp::transport::io::stdio_pipes;
-use std::sync::Arc;
+use rustix::fs::OFlags;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Serve until the other side has said all it has to say.
 pub(crate) fn serve(
     home: Home,
     launch: &'static dyn Launch,
-    sets: Vec<Toolset>,
+    sets: Option<Vec<Toolset>>,
     patience: Option<Duration>,
 ) -> Result<(), OpError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -28,9 +29,11 @@ pub(crate) fn serve(
     let house = House {
         door,
         sets,
+        configured: Mutex::default(),
         here: true,
         patience: patience.unwrap_or(PATIENCE),
         tasks: Tasks::default(),
+        sessions: None,
     };
     let served = runtime.block_on(conversation(Assistant::new(Arc::new(house))));
     // A read of stdin that still blocks must not keep us here.
@@ -39,6 +42,7 @@ pub(crate) fn serve(
 }
 
 async fn conversation(assistant: Assistant) -> Result<(), OpError> {
+    wait_where_nothing_is();
     let (read, write) = stdio_pipes();
     match serve_server(assistant, Lines::new(read, write)).await {
         Ok(running) => running
@@ -50,5 +54,16 @@ async fn conversation(assistant: Assistant) -> Result<(), OpError> {
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(OpError::new(Code::BadInput, format!("not the beginning of a conversation: {error}"))
             .help("`proctor mcp` speaks the Model Context Protocol on stdin; `proctor mcp install` sets clients up")),
+    }
+}
+
+/// Some clients hand over ends that do not block: what is not there yet would be taken for the end. Pipes are opened anew
+/// anyway.
+fn wait_where_nothing_is() {
+    for end in [rustix::stdio::stdin(), rustix::stdio::stdout()] {
+        if let Ok(flags) = rustix::fs::fcntl_getfl(end) {
+            // One that cannot be changed is tried as it is.
+            let _ = rustix::fs::fcntl_setfl(end, flags - OFlags::NONBLOCK);
+        }
     }
 }

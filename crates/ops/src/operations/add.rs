@@ -2,7 +2,7 @@
 
 use crate::error::{Code, OpError};
 use crate::input::{Caller, Definition, Patience, literal, literals};
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::operations::start::USUAL_WAIT;
 use crate::settle::{Changed, Goal, before, report, settle};
 use crate::show::{Page, Show};
@@ -49,10 +49,6 @@ pub struct More {
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instances: Option<u32>,
-    /// Port it listens on, given to it as PORT
-    #[arg(long, value_name = "PORT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub port: Option<u16>,
     /// A group it belongs to; may be repeated
     #[arg(long = "group", value_name = "GROUP")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -65,10 +61,6 @@ pub struct More {
     #[arg(long, value_name = "USER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Restart it when this URL does not answer well: http://localhost:3000/health
-    #[arg(long, value_name = "URL")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub health_check_url: Option<String>,
     /// Seconds from one health check to the next
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,11 +95,9 @@ impl More {
         let given = [
             ("description", text(&self.description)),
             ("instances", self.instances.map(Value::from)),
-            ("port", self.port.map(Value::from)),
             ("groups", list(&self.groups)),
             ("env_file", list(&self.env_file)),
             ("user", text(&self.user)),
-            ("health_check_url", text(&self.health_check_url)),
             ("health_check_interval", self.health_check_interval.map(Value::from)),
             ("max_restarts", self.max_restarts.map(Value::from)),
             ("autostart", self.autostart.map(Value::from)),
@@ -142,11 +132,15 @@ Examples:
             .at(Method::Post, "/services", "")
     };
 
+    fn about(input: &Input) -> About<'_> {
+        About::New { name: &input.name, replace: input.definition.replace }
+    }
+
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
         let mut keys = input.definition.keys()?;
         input.more.add_keys(&mut keys);
-        let service = input.definition.new_service(&input.name, keys, &input.caller)?;
+        let service = input.definition.new_service(context, &input.name, keys, &input.caller)?;
         let start = input.start.then_some(Wish::Up);
         let names = context.engine.add(NewService { start, ..service }).await?;
         let added = names.iter().map(ToString::to_string).collect();

@@ -5,7 +5,7 @@ use super::stop::{USUAL_WAIT, named};
 use crate::command::{Command, CommandResult, Planned, plan};
 use crate::error::{Code, OpError};
 use crate::input::{Words, seconds_of, variable};
-use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
 use crate::settle::{Changed, Goal, before, report, settle};
 use crate::show::{Page, Show, Style};
 use proctor_core::name::ServiceName;
@@ -103,6 +103,10 @@ Examples:
             && input.env.is_empty()
             && input.env_vars.as_ref().is_none_or(BTreeMap::is_empty);
         if plain { Role::Operator } else { Role::Admin }
+    }
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(input.service.as_slice())
     }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -5,6 +5,7 @@ use crate::moment::{rfc3339, seconds_between, span};
 use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use crate::status::{ServiceStatus, State};
+use crate::tools;
 use proctor_core::time::Wall;
 use proctor_core::wire::Tracking;
 use schemars::JsonSchema;
@@ -33,6 +34,9 @@ pub struct Output {
     /// Addresses on which programs are served, by front
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub listening: BTreeMap<String, String>,
+    /// Sets of tools that are offered to assistants that do not ask for others
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub toolsets: Vec<String>,
     /// How many services are in each state
     pub services: BTreeMap<String, u32>,
     /// Grows with every change
@@ -94,6 +98,7 @@ Examples:
                 state_dir: context.home.state.display().to_string(),
                 runtime_dir: context.home.runtime.display().to_string(),
                 config: view.config.as_ref().map(|path| path.display().to_string()),
+                toolsets: tools::offered(context).iter().map(ToString::to_string).collect(),
                 services,
                 generation: view.generation,
                 listening,

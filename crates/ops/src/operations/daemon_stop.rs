@@ -1,7 +1,7 @@
 //! `daemon.stop`: end Proctor in order; the wishes stay, so that the next start brings the services back.
 
 use crate::error::OpError;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{About, Context, Effect, Meta, Operation};
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,10 @@ Examples:
   proctor daemon stop",
         ..Meta::of("daemon.stop", Effect::Admin)
     };
+
+    fn about(_: &Input) -> About<'_> {
+        About::Everything
+    }
 
     async fn run(context: &Context, _: Input) -> Result<Output, OpError> {
         let output = context.engine.read(|view| Output {

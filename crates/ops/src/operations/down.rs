@@ -3,7 +3,7 @@
 use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
 use crate::input::Patience;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Operation, Role};
 use crate::settle::{Changed, Goal, Outcome, Report, before, report, settle};
 use crate::show::{Page, Show};
 use proctor_core::lifecycle::Wish;
@@ -52,6 +52,10 @@ Examples:
 
     fn role(input: &Input) -> Role {
         if input.keep_daemon { Role::Operator } else { Role::Admin }
+    }
+
+    fn about(_: &Input) -> About<'_> {
+        About::Everything
     }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -3,7 +3,7 @@
 use crate::error::OpError;
 use crate::input::seconds_of;
 use crate::moment::rfc3339;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use proctor_core::config::signal;
 use proctor_engine::api::{Ended, Event, EventsFrom, Happening, OperationNews};
@@ -35,6 +35,10 @@ pub struct Input {
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<f64>,
+    /// At most this many events in one answer, which says if there are more
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -95,6 +99,8 @@ pub enum Kind {
     Defined,
     /// A service is forgotten
     Removed,
+    /// A service's lease is over; it is stopped and removed
+    LeaseOver,
     /// A service came into another state
     State,
     /// A run ended
@@ -125,6 +131,10 @@ Examples:
         ..Meta::of("event.read", Effect::Read).long().at(Method::Get, "/events", "")
     };
 
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.services)
+    }
+
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.wait.map_or(Ok(std::time::Duration::ZERO), |s| seconds_of("wait", s))?;
         let boot = context.started.0.unsigned_abs();
@@ -138,10 +148,11 @@ Examples:
         };
         let deadline = Instant::now() + wait;
         let wanted = |event: &Event| is_wanted(&input.services, event);
+        let most = input.limit.map_or(PAGE, |limit| limit.clamp(1, PAGE));
         let mut missed = 0;
         loop {
             let generation = context.engine.read(|view| view.generation);
-            let page = context.engine.events(from, PAGE, wanted);
+            let page = context.engine.events(from, most, wanted);
             missed += page.missed;
             if !page.events.is_empty() || Instant::now() >= deadline || missed > 0 || foreign {
                 return Ok(Output {
@@ -208,6 +219,9 @@ impl EventStatus {
         (status.kind, status.text) = match &event.what {
             Happening::Defined => (Kind::Defined, "defined".into()),
             Happening::Removed => (Kind::Removed, "removed".into()),
+            Happening::LeaseOver => {
+                (Kind::LeaseOver, "its lease is over: stopped and removed".into())
+            }
             Happening::Configured => (Kind::Configured, "a configuration was applied".into()),
             Happening::Phase { state, pid, restarts } => {
                 let state = state.as_str();
@@ -263,7 +277,7 @@ impl Show for Output {
         for event in &self.events {
             let at = page.moment(&event.at);
             let style = match event.kind {
-                Kind::Exited => Style::Warn,
+                Kind::Exited | Kind::LeaseOver => Style::Warn,
                 Kind::Health if event.healthy == Some(false) => Style::Bad,
                 Kind::Defined | Kind::Removed | Kind::State | Kind::Health => Style::Plain,
                 Kind::Configured | Kind::Operation => Style::Dim,

@@ -1,6 +1,6 @@
 //! `daemon.health`: is everything that is wanted as it should be? One word, and the reasons.
 
-use super::status::statuses;
+use super::status::{Measure, statuses};
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
@@ -62,7 +62,7 @@ Examples:
             [] => context.engine.read(|view| view.services.keys().cloned().collect()),
             words => context.engine.select(words)?,
         };
-        let services: BTreeMap<String, ServiceHealth> = statuses(context, &names, false)
+        let services: BTreeMap<String, ServiceHealth> = statuses(context, &names, Measure::None)
             .await
             .into_iter()
             .map(|status| (status.name.clone(), ServiceHealth::of(&status)))

@@ -2,13 +2,15 @@
 
 use crate::error::OpError;
 use crate::input::Measured;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{ClientName, Context, Effect, Meta, Method, Operation};
 use crate::operations::status::{Measure, measure, say_unmeasured, statuses};
 use crate::show::{Page, Show};
+use crate::status::output::add_cursors;
 use crate::status::{ServiceStatus, State, overview};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 pub struct List;
 
@@ -23,9 +25,33 @@ pub struct Input {
     #[arg(long, value_name = "STATE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<State>,
+    /// Only what this program started
+    #[arg(long, value_name = "NAME", conflicts_with = "mine")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Only what the calling program started; for a person: what no program did
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mine: bool,
     #[command(flatten)]
     #[serde(flatten)]
     pub measured: Measured,
+    /// The TCP ports that they listen on, and where they are found by a browser
+    #[arg(long, conflicts_with = "no_usage")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ports: bool,
+    /// Where the output of each of them ends now, for reading on from there
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cursors: bool,
+    /// At most this many services; the answer says if there are more
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Only services whose names come after this one: the `next` of an answer that had more
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +63,12 @@ pub struct Output {
     /// CPU and memory were left out: there are more than 100 services, and `usage` was not asked for
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unmeasured: bool,
+    /// There are more than `limit`
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
+    /// With `more`: pass it back as `after` to go on
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 impl Operation for List {
@@ -50,18 +82,48 @@ impl Operation for List {
 Examples:
   proctor list
   proctor ls --state failed --state backoff
+  proctor list --owner claude-code
   proctor list --group backend --json",
         ..Meta::of("service.list", Effect::Read).at(Method::Get, "/services", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let names = names(context, &input.group)?;
-        let measure = measure(&input.measured, names.len());
+        let names = owned(context, &input, names(context, &input.group)?)?;
+        let (names, next) = page(context, &input, names).await;
+        let measure = measure(&input.measured, input.ports, names.len());
         let generation = context.engine.read(|view| view.generation);
-        let mut services = statuses(context, &names, measure == Measure::All).await;
+        let mut services = statuses(context, &names, measure).await;
         services.retain(|service| input.state.is_empty() || input.state.contains(&service.state));
-        Ok(Output { generation, services, unmeasured: measure == Measure::TooMany })
+        if input.cursors {
+            add_cursors(context, &mut services).await;
+        }
+        let unmeasured = measure == Measure::TooMany;
+        Ok(Output { generation, services, unmeasured, more: next.is_some(), next })
     }
+}
+
+/// Those that are wanted here, before anything of them is looked at; and the last of them, if there are more.
+async fn page(
+    context: &Context,
+    input: &Input,
+    mut names: Vec<ServiceName>,
+) -> (Vec<ServiceName>, Option<String>) {
+    if input.limit.is_none() && input.after.is_none() {
+        return (names, None);
+    }
+    names.sort();
+    names.retain(|name| input.after.as_ref().is_none_or(|after| name.as_str() > after.as_str()));
+    if !input.state.is_empty() {
+        let states = statuses(context, &names, Measure::None).await;
+        let wanted = states.iter().filter(|service| input.state.contains(&service.state));
+        let wanted: BTreeSet<&str> = wanted.map(|service| service.name.as_str()).collect();
+        names.retain(|name| wanted.contains(name.as_str()));
+    }
+    // Of none it could not be told where to go on.
+    let most = input.limit.map_or(usize::MAX, |limit| limit.max(1));
+    let next = (names.len() > most).then(|| names[most - 1].to_string());
+    names.truncate(most);
+    (names, next)
 }
 
 fn names(context: &Context, groups: &[String]) -> Result<Vec<ServiceName>, OpError> {
@@ -69,6 +131,27 @@ fn names(context: &Context, groups: &[String]) -> Result<Vec<ServiceName>, OpErr
         [] => Ok(context.engine.read(|view| view.services.keys().cloned().collect())),
         groups => Ok(context.engine.select(groups)?),
     }
+}
+
+/// Those of these that are whose they are to be.
+fn owned(
+    context: &Context,
+    input: &Input,
+    mut names: Vec<ServiceName>,
+) -> Result<Vec<ServiceName>, OpError> {
+    let owner = match (&input.owner, input.mine) {
+        (None, false) => return Ok(names),
+        (Some(_), true) => return Err(OpError::bad_input("give 'owner' or 'mine', not both")),
+        (Some(owner), false) => ClientName::parse(owner),
+        (None, true) => context.caller.client.clone(),
+    };
+    context.engine.read(|view| {
+        let is_theirs = |name: &ServiceName| {
+            view.services.get(name).is_some_and(|service| service.owner() == owner.as_ref())
+        };
+        names.retain(is_theirs);
+    });
+    Ok(names)
 }
 
 impl Show for Output {
@@ -84,6 +167,9 @@ impl Show for Output {
         overview(&self.services, page);
         if self.unmeasured {
             say_unmeasured(page);
+        }
+        if let Some(next) = &self.next {
+            page.line().dim(format!("there are more: --after {next}"));
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::error::{Code, OpError};
 use crate::input::seconds_of;
 use crate::lines::{Item, StreamWord};
 use crate::moment;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use jiff::tz::TimeZone;
 use proctor_core::name::ServiceName;
@@ -143,6 +143,10 @@ Examples:
         )
     };
 
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.services)
+    }
+
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.wait.map_or(Ok(Duration::ZERO), |seconds| seconds_of("wait", seconds))?;
         let deadline = Instant::now() + wait;
@@ -186,6 +190,7 @@ fn query(context: &Context, input: &Input) -> Result<LogQuery, OpError> {
         newest: budget.is_some() && tail.is_some(),
         max_line: input.max_line.or(budget),
         fold: input.fold,
+        ..LogQuery::default()
     })
 }
 

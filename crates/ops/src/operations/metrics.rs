@@ -113,8 +113,12 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let names: Vec<ServiceName> =
             context.engine.read(|view| view.services.keys().cloned().collect());
-        let measured = measure(&input.measured, names.len()) == Measure::All;
-        let services = statuses(context, &names, measured).await;
+        let measure = match measure(&input.measured, false, names.len()) {
+            // Where a service listens is no number.
+            Measure::UsageAndPorts => Measure::Usage,
+            measure @ (Measure::Usage | Measure::None | Measure::TooMany) => measure,
+        };
+        let services = statuses(context, &names, measure).await;
         let services = services.iter().map(|one| (one.name.clone(), ServiceMetrics::of(one)));
         Ok(Output {
             supervisor: supervisor(context, names.len()),

@@ -16,6 +16,7 @@ pub mod file_list;
 pub mod file_read;
 pub mod file_search;
 pub mod health;
+pub mod lease;
 pub mod list;
 pub mod logs;
 pub mod metrics;

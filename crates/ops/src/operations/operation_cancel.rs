@@ -1,7 +1,7 @@
 //! `operation.cancel`: end an operation where it is.
 
 use super::operation_status::OperationStatus;
-use crate::dispatch::authorise;
+use crate::authority::authorise;
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};

@@ -1,13 +1,13 @@
 //! `operation.status`: how far an operation has got, or how it ended; a long poll for those who wait for it.
 
 use super::operation_list::style;
+use crate::authority::has_role;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
 use crate::moment::{rfc3339, seconds_between, span};
 use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use crate::underway::{Call, Outcome};
-use proctor_core::access;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -103,9 +103,7 @@ Examples:
             // That the time is over is no error: what is shown says that it goes on.
             let _ = tokio::time::timeout(wait, context.underway.changed(news)).await;
         }
-        let strangers = context.engine.security(|security| security.strangers);
-        let may_see = access::allows(&context.caller, call.role, strangers).is_ok();
-        Ok(OperationStatus::of(&call, may_see))
+        Ok(OperationStatus::of(&call, has_role(context, call.role)))
     }
 }
 

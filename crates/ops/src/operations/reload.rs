@@ -1,5 +1,6 @@
 //! `config.reload`: read the configuration again; what runs goes on.
 
+use crate::authority::hands;
 use crate::error::OpError;
 use crate::input::Caller;
 use crate::operation::{Context, Effect, Meta, Operation};
@@ -62,6 +63,7 @@ Examples:
             example: false,
             environment: input.caller.environment().filter(|_| !context.engine.is_configured()),
             start: None,
+            hands: hands(context),
         };
         let applied = context.engine.apply(request).await?;
         let stale = context.engine.read(|view| {

@@ -3,7 +3,7 @@
 use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
 use crate::input::Patience;
-use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
 use crate::show::{Page, Show};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -56,6 +56,10 @@ Examples:
         ..Meta::of("service.remove", Effect::Write).waiting("to stop")
             .at(Method::Delete, "/services/{name}", "names")
     };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.names)
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;

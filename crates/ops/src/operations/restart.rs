@@ -3,7 +3,7 @@
 use super::stop::{USUAL_WAIT, named};
 use crate::error::OpError;
 use crate::input::{Patience, Words};
-use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
 use crate::settle::{Changed, Goal, before, report, settle};
 use proctor_engine::api::RestartWith;
 use schemars::JsonSchema;
@@ -46,6 +46,10 @@ Examples:
     fn role(input: &Input) -> Role {
         // Other arguments are another command.
         if input.args.is_none() { Role::Operator } else { Role::Admin }
+    }
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.names)
     }
 
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {

@@ -1,7 +1,7 @@
 //! `service.signal`: send a signal to services.
 
 use crate::error::OpError;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show};
 use proctor_core::config::signal;
 use proctor_core::wire::Whom;
@@ -45,6 +45,10 @@ Examples:
         ..Meta::of("service.signal", Effect::Write)
             .at(Method::Post, "/services/{name}/signal", "name")
     };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(std::slice::from_ref(&input.name))
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let number = signal::number(&input.signal).ok_or_else(|| {

@@ -3,7 +3,7 @@
 use super::stop::named;
 use crate::error::OpError;
 use crate::input::{Caller, Definition, Patience};
-use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
 use crate::settle::{Changed, Goal, before, report, settle};
 use crate::status::State;
 use proctor_core::lifecycle::Wish;
@@ -51,13 +51,15 @@ impl Operation for Start {
         cli: &["start"],
         summary: "Start services, or define a new one and start it",
         details: "\
-A service that already runs is left as it is. A program that does not exist or a port that is taken is \
-refused before anything changes. The command waits until the services stay up, and says so if one does not.
+A service that already runs is left as it is, also if it is defined once more with the same words by who defined it. A program \
+that does not exist or a port that is taken is refused before anything changes. The command waits until the services stay up, and \
+says so if one does not.
 
 Examples:
   proctor start web
   proctor start all
   proctor start --name web --command \"npm run dev\" --env PORT=3000
+  proctor start --name try --command \"npm run dev\" --port 3000 --lease 2h
   proctor start --name job --once -- ./import --all",
         role: Role::Operator,
         ..Meta::of("service.start", Effect::Exec).waiting("to start").with_caller()
@@ -69,11 +71,24 @@ Examples:
         if input.name.is_none() { Role::Operator } else { Role::Admin }
     }
 
+    fn about(input: &Input) -> About<'_> {
+        match &input.name {
+            Some(name) => About::New { name, replace: input.definition.replace },
+            None => About::Services(&input.names),
+        }
+    }
+
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
         let wish = if input.once { Wish::Once } else { Wish::Up };
         let names = match (&input.name, input.names.is_empty()) {
             (Some(name), true) => define(context, name, &input, wish).await?,
+            (None, _) if input.definition != Definition::default() => {
+                let message = "what says how a service runs is for a new one, which needs a 'name'";
+                return Err(OpError::bad_input(message).help(
+                    "`proctor start --name NAME --command …`, or only the names of services",
+                ));
+            }
             (None, _) => {
                 let names = named(context, &input.names)?;
                 context.engine.check_startable(&names)?;
@@ -111,6 +126,6 @@ async fn define(
     wish: Wish,
 ) -> Result<Vec<ServiceName>, OpError> {
     let keys = input.definition.keys()?;
-    let service = input.definition.new_service(name, keys, &input.caller)?;
-    Ok(context.engine.add(NewService { start: Some(wish), ..service }).await?)
+    let service = input.definition.new_service(context, name, keys, &input.caller)?;
+    Ok(context.engine.add(NewService { start: Some(wish), keep: true, ..service }).await?)
 }

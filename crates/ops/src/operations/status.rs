@@ -2,8 +2,9 @@
 
 use crate::error::{Code, OpError};
 use crate::input::Measured;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show};
+use crate::status::output::{add_cursors, last_lines, last_run};
 use crate::status::{ServiceStatus, State, detail, overview};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -26,6 +27,18 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub measured: Measured,
+    /// The TCP ports that they listen on, and where they are found by a browser
+    #[arg(long, conflicts_with = "no_usage")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ports: bool,
+    /// Where the output of each of them ends now, for reading on from there
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cursors: bool,
+    /// This many of the last lines of output of those that failed, wait for a restart, or are unhealthy
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,9 +63,14 @@ impl Operation for Status {
 Examples:
   proctor status web
   proctor status --json
+  proctor status web --tail 20
   proctor status web --check && echo web is up",
         ..Meta::of("service.status", Effect::Read).at(Method::Get, "/services/{name}", "names")
     };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.names)
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let everything = ["all".to_owned()];
@@ -61,11 +79,33 @@ Examples:
             input.names.is_empty() && context.engine.read(|view| view.services.is_empty());
         let names = if nothing_yet { Vec::new() } else { context.engine.select(words)? };
         let generation = context.engine.read(|view| view.generation);
-        let measure = measure(&input.measured, names.len());
-        let services = statuses(context, &names, measure == Measure::All).await;
+        let measure = measure(&input.measured, input.ports, names.len());
+        let mut services = statuses(context, &names, measure).await;
+        if let Some(count) = input.tail {
+            add_output(context, &mut services, count).await;
+        }
+        if input.cursors {
+            add_cursors(context, &mut services).await;
+        }
         let good = input.check.then(|| services.iter().all(is_good));
         Ok(Output { generation, good, services, unmeasured: measure == Measure::TooMany })
     }
+}
+
+/// Why it is so is mostly in what it wrote last.
+async fn add_output(context: &Context, services: &mut [ServiceStatus], count: usize) {
+    for service in services.iter_mut().filter(|service| is_troubled(service)) {
+        let Ok(name) = ServiceName::parse(&service.name) else { continue };
+        let run = context.engine.read(|view| last_run(view, &name));
+        if let Some(run) = run {
+            service.output = last_lines(context, &name, run, count).await;
+        }
+    }
+}
+
+fn is_troubled(service: &ServiceStatus) -> bool {
+    let failing = service.health.as_ref().is_some_and(|health| health.failures > 0);
+    failing || matches!(service.state, State::Failed | State::Backoff | State::Cooling)
 }
 
 fn is_good(service: &ServiceStatus) -> bool {
@@ -76,20 +116,22 @@ fn is_good(service: &ServiceStatus) -> bool {
 /// Each costs a look at its processes, and that of a thousand takes far longer than all the rest of an answer.
 const MEASURED_UNASKED: usize = 100;
 
-/// Which services are measured.
+/// What is measured of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
-    All,
+    Usage,
+    UsageAndPorts,
     None,
     /// None, though nobody said so: there are too many of them.
     TooMany,
 }
 
-pub(crate) fn measure(asked: &Measured, services: usize) -> Measure {
-    match (asked.no_usage, asked.usage) {
-        (true, _) => Measure::None,
-        (false, false) if services > MEASURED_UNASKED => Measure::TooMany,
-        (false, _) => Measure::All,
+pub(crate) fn measure(asked: &Measured, ports: bool, services: usize) -> Measure {
+    match (asked.no_usage, asked.usage, ports) {
+        (true, _, _) => Measure::None,
+        (false, _, true) => Measure::UsageAndPorts,
+        (false, false, false) if services > MEASURED_UNASKED => Measure::TooMany,
+        (false, _, false) => Measure::Usage,
     }
 }
 
@@ -102,9 +144,13 @@ pub(crate) fn say_unmeasured(page: &mut Page) {
 pub(crate) async fn statuses(
     context: &Context,
     names: &[ServiceName],
-    usage: bool,
+    measure: Measure,
 ) -> Vec<ServiceStatus> {
-    let usage = if usage { context.engine.usage(names).await } else { BTreeMap::new() };
+    let usage = match measure {
+        Measure::Usage => context.engine.usage(names, false).await,
+        Measure::UsageAndPorts => context.engine.usage(names, true).await,
+        Measure::None | Measure::TooMany => BTreeMap::new(),
+    };
     let now = proctor_sys::clock::now();
     let mut services = Vec::with_capacity(names.len());
     context.engine.read(|view| {
@@ -143,18 +189,18 @@ mod tests {
 
     #[test]
     fn many_services_are_measured_only_if_somebody_asks() {
-        for (usage, no_usage, services, expected) in [
-            (false, false, 100, Measure::All),
-            (false, false, 101, Measure::TooMany),
-            (true, false, 1000, Measure::All),
-            (false, true, 1, Measure::None),
-            (true, true, 1000, Measure::None),
+        for (usage, no_usage, ports, services, expected) in [
+            (false, false, false, 1, Measure::Usage),
+            (false, false, true, 1, Measure::UsageAndPorts),
+            (false, false, false, 100, Measure::Usage),
+            (false, false, false, 101, Measure::TooMany),
+            (true, false, false, 1000, Measure::Usage),
+            (false, false, true, 1000, Measure::UsageAndPorts),
+            (false, true, false, 1, Measure::None),
+            (true, true, true, 1000, Measure::None),
         ] {
-            assert_eq!(
-                measure(&Measured { usage, no_usage }, services),
-                expected,
-                "{usage} {no_usage} {services}"
-            );
+            let asked = Measured { usage, no_usage };
+            assert_eq!(measure(&asked, ports, services), expected, "{asked:?} {services}");
         }
     }
 }

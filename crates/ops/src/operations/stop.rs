@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::input::Patience;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::settle::{Changed, Goal, before, report, settle};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
@@ -43,6 +43,10 @@ Examples:
         ..Meta::of("service.stop", Effect::Write).waiting("to stop")
             .at(Method::Post, "/services/{name}/stop", "names")
     };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.names)
+    }
 
     async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;

@@ -3,6 +3,7 @@
 use super::remove::gone;
 use super::start::USUAL_WAIT;
 use super::stop::USUAL_WAIT as STOP_WAIT;
+use crate::authority::hands;
 use crate::error::{Code, OpError};
 use crate::input::{Caller, Patience};
 use crate::mode;
@@ -85,6 +86,7 @@ Examples:
             example: input.example,
             environment: input.caller.environment(),
             start: Some(input.names),
+            hands: hands(context),
         };
         let notes = not_yet(&input.caller);
         let applied = context.engine.apply(request).await?;

@@ -1,56 +1,65 @@
-//! `service.wait`: wait until services are in a state; a long poll that other fronts make progress from.
+//! `service.wait`: wait until services are where they should be; a long poll that other fronts make progress from.
 
-use super::status::statuses;
+use super::status::{Measure, statuses};
 use super::stop::named;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
-use crate::show::{Page, Show};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation};
+use crate::show::{Page, Show, Style};
+use crate::status::output::{last_lines, last_run};
 use crate::status::{ServiceStatus, overview};
-use proctor_core::wire::PhaseView;
-use proctor_engine::api::{Health, ServiceView};
+pub use crate::waiting::{Found, Until};
+use crate::waiting::{Wait as Waiting, Waited};
+use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 const USUAL_WAIT: Duration = Duration::from_secs(60);
+
+/// Last lines of a service that did not get there, or whose end was waited for.
+const USUAL_LINES: usize = 10;
+
+/// Of more services lines and ports are not what anybody reads.
+const FEW: usize = 5;
 
 pub struct Wait;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Services, all instances of one, groups, or `all`
+    /// Services, all instances of one, groups, or `all`: every one of them is waited for
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// What to wait for
-    #[arg(long, value_enum, default_value_t)]
-    pub until: Until,
+    /// What to wait for; settled if nothing else says it
+    #[arg(long, value_enum)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
+    /// Until a line matches this regular expression, in each of the services; what the present run has written already counts
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+    /// With --log: only lines after this, the `cursor` of an earlier answer
+    #[arg(long, value_name = "CURSOR", visible_alias = "after", requires = "log")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// Until the services listen on this TCP port; with --until port and without this, each on its own
+    #[arg(long, value_name = "PORT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
     /// Give up after this many seconds (60 if not given)
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
+    /// How many of the last lines to tell of a service that did not get there, or whose exit was waited for (10 if not given)
+    #[arg(long, value_name = "COUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<usize>,
     /// Wait for any change after this generation (as an earlier answer gave it), whatever it is
     #[arg(long, hide = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
-}
-
-/// A state to wait for.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Until {
-    Running,
-    /// Nothing of it runs and nothing is going to by itself
-    Stopped,
-    /// Neither starting nor stopping
-    #[default]
-    Settled,
-    /// Running, and its health check (if it has one) is content
-    Healthy,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +70,12 @@ pub struct Output {
     pub hopeless: bool,
     /// Pass it back to wait for the next change
     pub generation: u64,
+    /// Where it was not reached: what is missing, a sentence for each service
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// With `log`: the first line of each service that matches
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<Found>,
     pub services: Vec<ServiceStatus>,
 }
 
@@ -69,13 +84,18 @@ impl Operation for Wait {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["wait"],
-        summary: "Wait until services are running, stopped, settled or healthy",
+        summary: "Wait until services are ready, have exited, have written a line or opened a port",
         details: "\
-Returns at once when a service has failed and cannot get there by itself.
+Every service that is named has to get there. Returns at once when one of them has failed, or for another reason cannot get \
+there by itself; a port that somebody else holds is such a reason. Without success the answer says what is missing, and shows \
+the last lines of output.
 
 Examples:
-  proctor wait web --until healthy --timeout 30
-  proctor wait import --until stopped",
+  proctor wait web --until ready --timeout 30
+  proctor wait web --log 'listening on port \\d+'
+  proctor wait web --port 3000
+  proctor wait import --until exit
+  proctor wait web worker --until stopped",
         ..Meta::of("service.wait", Effect::Read).waiting("").at(
             Method::Get,
             "/services/{name}/wait",
@@ -83,77 +103,107 @@ Examples:
         )
     };
 
+    fn about(input: &Input) -> About<'_> {
+        About::Services(&input.names)
+    }
+
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait =
             input.timeout.map_or(Ok(USUAL_WAIT), |seconds| seconds_of("timeout", seconds))?;
+        let until = until(&input)?;
         let names = named(context, &input.names)?;
         let deadline = Instant::now() + wait;
-        loop {
-            let (generation, verdicts) = context.engine.read(|view| {
-                let verdicts: Vec<Verdict> = names
-                    .iter()
-                    .map(|name| {
-                        view.services
-                            .get(name)
-                            .map_or(Verdict::gone(input.until), |s| judge(input.until, s))
-                    })
-                    .collect();
-                (view.generation, verdicts)
-            });
-            let reached = verdicts.iter().all(|v| *v == Verdict::Reached);
-            let hopeless = verdicts.contains(&Verdict::Hopeless);
-            let done = match input.generation {
-                Some(seen) => generation > seen,
-                None => reached || hopeless,
-            };
-            if done || Instant::now() >= deadline {
-                let services = statuses(context, &names, false).await;
-                return Ok(Output { reached, hopeless, generation, services });
-            }
-            // Either something changed or the time is over; the next look tells which.
-            let _ = timeout_at(deadline, context.engine.changed(generation)).await;
+        let waiting = Waiting { context, names: &names, until, port: input.port, deadline };
+        if until == Until::Port {
+            waiting.check_ports()?;
         }
+        let waited = match &input.log {
+            Some(pattern) => waiting.lines(pattern, input.cursor.as_deref()).await?,
+            None => waiting.states(input.generation).await,
+        };
+        let mut services = statuses(context, &names, measured(until, names.len())).await;
+        let told = input.generation.is_none();
+        let missing = if told { waited.sentences(&names, &services) } else { Vec::new() };
+        if told {
+            let count = input.tail.unwrap_or(USUAL_LINES);
+            tell(context, until, &names, &waited, &mut services, count).await;
+        }
+        let Waited { reached, hopeless, generation, found, .. } = waited;
+        Ok(Output { reached, hopeless, generation, missing, found, services })
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Reached,
-    NotYet,
-    Hopeless,
-}
-
-impl Verdict {
-    /// Of a service that was removed while it was waited for.
-    fn gone(until: Until) -> Verdict {
-        match until {
-            Until::Stopped | Until::Settled => Verdict::Reached,
-            Until::Running | Until::Healthy => Verdict::Hopeless,
-        }
+/// Whoever waits for a few services to be there wants to know where that is.
+fn measured(until: Until, services: usize) -> Measure {
+    match until {
+        Until::Ready | Until::Port if services <= FEW => Measure::UsageAndPorts,
+        Until::Ready
+        | Until::Port
+        | Until::Running
+        | Until::Stopped
+        | Until::Settled
+        | Until::Healthy
+        | Until::Exit
+        | Until::Log => Measure::None,
     }
 }
 
-fn judge(until: Until, service: &ServiceView) -> Verdict {
-    let Some(state) = &service.state else { return Verdict::NotYet };
-    match (until, &state.phase) {
-        (Until::Running, PhaseView::Up { .. }) => Verdict::Reached,
-        (Until::Healthy, PhaseView::Up { .. }) => match service.health {
-            None | Some(Health::Healthy { .. }) => Verdict::Reached,
-            Some(Health::Unknown | Health::Failing { .. }) => Verdict::NotYet,
-        },
-        (Until::Running | Until::Healthy, PhaseView::Failed { .. }) => Verdict::Hopeless,
-        (Until::Stopped, PhaseView::Down | PhaseView::Failed { .. }) => Verdict::Reached,
-        (
-            Until::Settled,
-            PhaseView::Starting { .. } | PhaseView::Stopping { .. } | PhaseView::Held,
-        ) => Verdict::NotYet,
-        (Until::Settled, _) => Verdict::Reached,
-        (Until::Running | Until::Healthy | Until::Stopped, _) => Verdict::NotYet,
+/// What the fields together mean.
+fn until(input: &Input) -> Result<Until, OpError> {
+    let said = match (input.log.is_some(), input.port.is_some()) {
+        (true, true) => return Err(OpError::bad_input("give 'log' or 'port', not both")),
+        (true, false) => Some(Until::Log),
+        (false, true) => Some(Until::Port),
+        (false, false) => None,
+    };
+    match (input.until, said) {
+        (Some(until), Some(said)) if until != said => {
+            Err(OpError::bad_input("'until' says something else than 'log' or 'port'")
+                .help("leave 'until' out"))
+        }
+        (Some(Until::Log), None) => {
+            Err(OpError::bad_input("which line? give 'log', a regular expression"))
+        }
+        _ if input.cursor.is_some() && input.log.is_none() => {
+            Err(OpError::bad_input("'cursor' is for 'log'"))
+        }
+        (until, said) => Ok(said.or(until).unwrap_or_default()),
+    }
+}
+
+/// Add the last lines of those who did not get there, or of the run whose end was waited for.
+async fn tell(
+    context: &Context,
+    until: Until,
+    names: &[ServiceName],
+    waited: &Waited,
+    services: &mut [ServiceStatus],
+    count: usize,
+) {
+    let asked = |at: &usize| waited.lacks(*at) || until == Until::Exit;
+    let asked = (0..names.len()).filter(asked).take(if count > 0 { FEW } else { 0 });
+    for name in asked.map(|at| &names[at]) {
+        let run = context.engine.read(|view| {
+            let state = view.services.get(name)?.state.as_ref()?;
+            let ended = state.last_exit.as_ref().map(|last| last.run);
+            ended.filter(|_| until == Until::Exit).or(last_run(view, name))
+        });
+        let service = services.iter_mut().find(|service| service.name == name.as_str());
+        if let (Some(run), Some(service)) = (run, service) {
+            service.output = last_lines(context, name, run, count).await;
+        }
     }
 }
 
 impl Show for Output {
     fn show(&self, page: &mut Page) {
+        for line in &self.found {
+            page.line().name(&line.service).plain(": ").plain(&line.text);
+        }
+        let style = if self.hopeless { Style::Bad } else { Style::Warn };
+        for sentence in &self.missing {
+            page.line().add(style, sentence);
+        }
         overview(&self.services, page);
     }
 

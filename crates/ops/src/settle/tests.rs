@@ -1,6 +1,7 @@
 //! What counts as "there", for every way a service can be found before and after.
 
 use super::*;
+use proctor_core::hands::Assistants;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
 use proctor_core::time::{Mono, Wall};
 use proctor_core::wire::LastExit;
@@ -53,7 +54,10 @@ fn status(of: ServiceState) -> ServiceStatus {
         working_dir: "/".into(),
         autostart: true,
         port: None,
+        origin: None,
         primary: false,
+        assistants: Assistants::default(),
+        tenure: None,
         state: Some(of),
         health: None,
         stale: false,

@@ -40,7 +40,18 @@ impl Column {
 pub struct Table {
     columns: Vec<Column>,
     /// Row after row.
-    cells: Vec<Span>,
+    cells: Vec<Cell>,
+    /// Of all cells: a list of a thousand services has ten thousand of them.
+    text: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    style: Style,
+    /// Columns it takes.
+    width: usize,
+    /// Of its text, which begins where that of the cell before it ends.
+    end: usize,
 }
 
 impl Table {
@@ -51,27 +62,33 @@ impl Table {
     /// With room for so many rows.
     pub fn with_rows(columns: &[Column], rows: usize) -> Table {
         let cells = Vec::with_capacity(rows * columns.len());
-        Table { columns: columns.to_vec(), cells }
+        Table { columns: columns.to_vec(), cells, text: String::new() }
     }
 
     /// One cell for each column.
-    pub fn row<const CELLS: usize>(&mut self, cells: [Span; CELLS]) {
+    pub fn row<const CELLS: usize>(&mut self, cells: [Span<'_>; CELLS]) {
         debug_assert_eq!(CELLS, self.columns.len());
-        self.cells.extend(cells);
-    }
-
-    fn rows(&self) -> impl Iterator<Item = &[Span]> {
-        self.cells.chunks(self.columns.len())
+        for Span { style, text } in cells {
+            self.text.push_str(&text);
+            self.cells.push(Cell { style, width: columns(&text), end: self.text.len() });
+        }
     }
 
     pub(super) fn render(&self, width: Option<usize>, paint: Paint, out: &mut String) {
         let widths = self.widths(width);
-        let titles: Vec<Span> =
-            self.columns.iter().map(|c| Span::new(Style::Heading, c.title)).collect();
-        self.render_row(&titles, &widths, paint, out);
-        out.reserve(self.rows().count() * (total(&widths) + 1));
-        for row in self.rows() {
-            self.render_row(row, &widths, paint, out);
+        let title = |column: &Column| (Style::Heading, column.title.chars().count());
+        let titles = self.columns.iter().map(|column| (title(column), column.title));
+        self.render_row(titles, &widths, paint, out);
+        let rows = self.cells.chunks(self.columns.len());
+        out.reserve(rows.len() * (total(&widths) + 1));
+        let mut begin = 0;
+        for row in rows {
+            let cells = row.iter().map(|cell| {
+                let text = &self.text[begin..cell.end];
+                begin = cell.end;
+                ((cell.style, cell.width), text)
+            });
+            self.render_row(cells, &widths, paint, out);
         }
     }
 
@@ -90,8 +107,8 @@ impl Table {
     }
 
     fn natural(&self, at: usize) -> Option<usize> {
-        let cells = self.rows().filter_map(|row| row.get(at)).map(|cell| cell.width);
-        let widest = cells.max().unwrap_or(0);
+        let cells = self.cells.iter().skip(at).step_by(self.columns.len());
+        let widest = cells.map(|cell| cell.width).max().unwrap_or(0);
         (widest > 0).then(|| widest.max(self.columns[at].title.chars().count()))
     }
 
@@ -128,19 +145,24 @@ impl Table {
         }
     }
 
-    fn render_row(&self, cells: &[Span], widths: &[Option<usize>], paint: Paint, out: &mut String) {
+    fn render_row<'a>(
+        &self,
+        cells: impl Iterator<Item = ((Style, usize), &'a str)>,
+        widths: &[Option<usize>],
+        paint: Paint,
+        out: &mut String,
+    ) {
         let mut pending = 0;
-        for ((cell, width), column) in cells.iter().zip(widths).zip(&self.columns) {
+        for ((((style, takes), text), width), column) in cells.zip(widths).zip(&self.columns) {
             let Some(width) = *width else { continue };
-            let text = cut(cell, width);
-            let padding = width.saturating_sub(cell.width);
+            let padding = width.saturating_sub(takes);
             let (before, after) = if column.right { (padding, 0) } else { (0, padding) };
-            if !text.is_empty() {
-                blanks(pending + before, out);
-                paint(cell.style, &text, out);
-                pending = 0;
-            } else {
+            if text.is_empty() {
                 pending += before;
+            } else {
+                blanks(pending + before, out);
+                paint(style, &cut(text, takes, width), out);
+                pending = 0;
             }
             // Nothing is written after the last cell: no line ends in blanks.
             pending += after + GAP;
@@ -155,11 +177,15 @@ fn total(widths: &[Option<usize>]) -> usize {
     left.iter().sum::<usize>() + GAP * left.len().saturating_sub(1)
 }
 
-fn cut(cell: &Span, width: usize) -> Cow<'_, str> {
-    if cell.width <= width {
-        return Cow::Borrowed(&cell.text);
+fn columns(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.chars().count() }
+}
+
+fn cut(text: &str, takes: usize, width: usize) -> Cow<'_, str> {
+    if takes <= width {
+        return Cow::Borrowed(text);
     }
-    let mut short: String = cell.text.chars().take(width.saturating_sub(1)).collect();
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
     short.push('…');
     Cow::Owned(short)
 }
@@ -193,7 +219,9 @@ mod tests {
             Column::number("PORT", Fit::Drop(2)),
             Column::new("COMMAND", Fit::Shrink(8)),
         ]);
-        let cell = |text: &str| Span::new(Style::Plain, text);
+        fn cell(text: &str) -> Span<'_> {
+            Span::new(Style::Plain, text)
+        }
         table.row([
             cell(name),
             cell("running"),

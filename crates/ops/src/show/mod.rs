@@ -11,6 +11,7 @@ use crate::moment;
 use harmless::{harmless, harmless_but_tabs};
 use jiff::tz::TimeZone;
 pub use layout::{Column, Fit, Table};
+use std::borrow::Cow;
 
 /// An output that people can read.
 pub trait Show {
@@ -41,33 +42,31 @@ pub enum Style {
 
 /// Text with one meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
+pub struct Span<'a> {
     style: Style,
-    text: String,
-    /// Columns it takes.
-    width: usize,
+    text: Cow<'a, str>,
 }
 
-impl Span {
-    pub fn new(style: Style, text: impl AsRef<str>) -> Span {
-        Span::of(style, harmless(text.as_ref()).into_owned())
-    }
-
-    fn of(style: Style, text: String) -> Span {
-        let width = if text.is_ascii() { text.len() } else { text.chars().count() };
-        Span { style, text, width }
+impl<'a> Span<'a> {
+    pub fn new(style: Style, text: impl Into<Cow<'a, str>>) -> Span<'a> {
+        let text = text.into();
+        let changed = match harmless(&text) {
+            Cow::Owned(changed) => Some(changed),
+            Cow::Borrowed(_) => None,
+        };
+        Span { style, text: changed.map_or(text, Cow::Owned) }
     }
 }
 
 /// One line, built from left to right.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
-    spans: Vec<Span>,
+    spans: Vec<Span<'static>>,
 }
 
 impl Line {
     pub fn add(&mut self, style: Style, text: impl AsRef<str>) -> &mut Line {
-        self.spans.push(Span::new(style, text));
+        self.spans.push(Span::new(style, text.as_ref().to_owned()));
         self
     }
 
@@ -133,7 +132,8 @@ impl Page {
     /// Text of a file, with its tabs; `before` stands in front of each line.
     pub fn content(&mut self, text: &str, before: impl Fn(usize) -> String) {
         for (number, line) in text.lines().enumerate() {
-            let span = Span::of(Style::Plain, harmless_but_tabs(line).into_owned());
+            let text = harmless_but_tabs(line).into_owned().into();
+            let span = Span { style: Style::Plain, text };
             let shown = self.line();
             match before(number) {
                 before if before.is_empty() => {}

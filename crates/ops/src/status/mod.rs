@@ -2,9 +2,12 @@
 //!
 //! Made from the engine's view and a reading of the clock by [`ServiceStatus::of`]; shown by `show`.
 
+mod address;
+pub(crate) mod output;
 mod show;
 
-use crate::moment::{rfc3339, seconds_between, span};
+use crate::moment::{Moment, rfc3339, seconds_between, span};
+use address::url;
 use proctor_core::config::signal;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
 use proctor_core::time::{Mono, Now};
@@ -24,9 +27,9 @@ pub struct ServiceStatus {
     /// Id of the present run
     pub run: Option<String>,
     /// When the present run began (RFC 3339)
-    pub started: Option<String>,
+    pub started: Option<Moment>,
     /// When it came into this state (RFC 3339)
-    pub since: Option<String>,
+    pub since: Option<Moment>,
     /// Of the present run
     pub uptime_seconds: Option<u64>,
     /// Made by its restart policy; those a person asked for are not counted
@@ -45,7 +48,17 @@ pub struct ServiceStatus {
     /// Of all its processes
     pub memory_bytes: Option<u64>,
     pub processes: Option<u32>,
+    /// The one it is configured to listen on
     pub port: Option<u16>,
+    /// The TCP ports that its processes listen on, seen now; none where CPU and memory are not measured
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
+    /// Where it is to be found, if one of those ports is clearly the one
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Where its output ends now: `log.read` goes on from here
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_cursor: Option<String>,
     /// Secrets are masked
     pub command: String,
     pub working_dir: String,
@@ -58,6 +71,15 @@ pub struct ServiceStatus {
     pub primary: bool,
     /// Its settings changed since it was started; a restart applies them
     pub stale: bool,
+    /// The last lines that its run wrote, where they were asked for or say why
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
+    /// The program that started it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Until it is removed if its owner does not use it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_seconds_left: Option<u64>,
 }
 
 /// What people see of a phase.
@@ -178,8 +200,8 @@ impl ServiceStatus {
             state: state.map_or(State::Stopped, |s| state_of(&s.phase)),
             pid: run.map(|r| r.pid).filter(|pid| *pid != 0),
             run: run.map(|r| r.id.to_string()),
-            started: run.map(|r| rfc3339(r.started)),
-            since: state.map(|s| rfc3339(s.since)),
+            started: run.map(|r| Moment(r.started)),
+            since: state.map(|s| Moment(s.since)),
             uptime_seconds: run.map(|r| seconds_between(r.started, now.wall) as u64),
             restarts: state.map_or(0, |s| s.restarts),
             last_exit: state.and_then(|s| s.last_exit.as_ref()).map(exit_status),
@@ -192,6 +214,8 @@ impl ServiceStatus {
             memory_bytes: usage.map(|u| u.memory_bytes),
             processes: usage.map(|u| u.processes),
             port: view.port,
+            url: usage.and_then(|u| url(view.origin.as_deref(), view.port, u.ports.as_deref()?)),
+            ports: usage.and_then(|u| u.ports.clone()).unwrap_or_default(),
             command: view.command.clone(),
             working_dir: view.working_dir.clone(),
             description: view.description.clone(),
@@ -199,6 +223,10 @@ impl ServiceStatus {
             added: view.added,
             primary: view.primary,
             stale: view.stale,
+            log_cursor: None,
+            output: Vec::new(),
+            owner: view.owner().map(ToString::to_string),
+            lease_seconds_left: view.lease_seconds_left(now.mono),
         }
     }
 }

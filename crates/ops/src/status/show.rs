@@ -13,7 +13,10 @@ pub(crate) fn style_of(state: State) -> Style {
     }
 }
 
-const COLUMNS: [Column; 10] = [
+/// In a row of a table; more are shown of one service alone.
+const MANY_PORTS: usize = 3;
+
+const COLUMNS: [Column; 11] = [
     Column::new("NAME", Fit::Keep),
     Column::new("STATE", Fit::Keep),
     Column::number("PID", Fit::Drop(1)),
@@ -23,6 +26,7 @@ const COLUMNS: [Column; 10] = [
     Column::number("MEMORY", Fit::Drop(4)),
     Column::number("PORT", Fit::Drop(6)),
     Column::new("HEALTH", Fit::Drop(5)),
+    Column::new("OWNER", Fit::Drop(3)),
     Column::new("COMMAND", Fit::Shrink(12)),
 ];
 
@@ -34,9 +38,19 @@ pub(crate) fn overview(services: &[ServiceStatus], page: &mut Page) {
     }
     page.table(table);
     attention(services, page);
+    for service in services.iter().filter(|service| !service.output.is_empty()) {
+        page.line().name(&service.name).plain(" wrote:");
+        output(service, page);
+    }
 }
 
-fn row(service: &ServiceStatus) -> [Span; COLUMNS.len()] {
+fn output(service: &ServiceStatus, page: &mut Page) {
+    for line in &service.output {
+        page.line().plain("  ").plain(line);
+    }
+}
+
+fn row(service: &ServiceStatus) -> [Span<'_>; COLUMNS.len()] {
     let plain = |text: Option<String>| Span::new(Style::Plain, text.unwrap_or_default());
     [
         Span::new(Style::Name, &service.name),
@@ -46,19 +60,28 @@ fn row(service: &ServiceStatus) -> [Span; COLUMNS.len()] {
         plain(Some(service.restarts).filter(|n| *n > 0).map(|n| n.to_string())),
         plain(service.cpu_percent.map(|percent| format!("{percent:.1}%"))),
         plain(service.memory_bytes.map(bytes)),
-        plain(service.port.map(|port| port.to_string())),
+        plain(port_text(service)),
         service.health.as_ref().map_or_else(|| plain(None), health_cell),
+        plain(service.owner.clone()),
         Span::new(Style::Dim, &service.command),
     ]
 }
 
-/// One that was stopped and one that came to its end are told apart.
-fn state_text(service: &ServiceStatus) -> String {
-    let done = service.state == State::Stopped && service.why.is_some();
-    format!("{}{}", service.state.as_str(), if done { ", done" } else { "" })
+/// Where it listens, or else where it is to.
+fn port_text(service: &ServiceStatus) -> Option<String> {
+    let ports: Vec<String> = service.ports.iter().take(MANY_PORTS).map(u16::to_string).collect();
+    let more = if service.ports.len() > MANY_PORTS { ",…" } else { "" };
+    let seen = Some(ports.join(",") + more).filter(|text| !text.is_empty());
+    seen.or(service.port.map(|port| port.to_string()))
 }
 
-fn health_cell(health: &HealthStatus) -> Span {
+/// One that was stopped and one that came to its end are told apart.
+fn state_text(service: &ServiceStatus) -> &'static str {
+    let done = service.state == State::Stopped && service.why.is_some();
+    if done { "stopped, done" } else { service.state.as_str() }
+}
+
+fn health_cell(health: &HealthStatus) -> Span<'static> {
     match health.state {
         HealthState::Unknown => Span::new(Style::Dim, "unknown"),
         HealthState::Healthy => Span::new(Style::Good, "healthy"),
@@ -129,6 +152,9 @@ pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
     fact("memory", service.memory_bytes.map(bytes));
     fact("processes", service.processes.map(|n| n.to_string()));
     fact("port", service.port.map(|port| port.to_string()));
+    let ports: Vec<String> = service.ports.iter().map(u16::to_string).collect();
+    fact("listens on", Some(ports.join(", ")));
+    fact("url", service.url.clone());
     fact("groups", Some(service.groups.join(", ")));
     fact("command", Some(service.command.clone()));
     fact("folder", Some(service.working_dir.clone()));
@@ -136,15 +162,22 @@ pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
         "from",
         Some(if service.added { "added at run time" } else { "the configuration" }.into()),
     );
+    fact("owner", service.owner.clone());
+    let lease = service.lease_seconds_left;
+    fact("lease", lease.map(|left| format!("{} left, then it is removed", span(left as f64))));
     fact("note", service.stale.then(|| "its settings changed: a restart applies them".into()));
     if let Some(exit) = &service.last_exit {
         let at = page.moment(&exit.at);
         page.line().dim(format!("  {:<12}", "last exit")).plain(format!("{}, {at}", exit.text));
     }
+    if !service.output.is_empty() {
+        page.line().dim("  output");
+        output(service, page);
+    }
 }
 
 fn heading(service: &ServiceStatus, page: &mut Page) {
-    let since = service.since.as_ref().map(|since| page.moment(since));
+    let since = service.since.map(|since| page.moment(&since.to_string()));
     let line = page.line();
     line.name(&service.name).plain(" is ").add(style_of(service.state), service.state.as_str());
     if let Some(since) = since {

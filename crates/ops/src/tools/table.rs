@@ -11,7 +11,8 @@ pub static TOOLS: &[Tool] = &[
         "List processes",
         "All supervised processes in brief: state, pid, port, URL, restarts, health. Begin here.",
     )
-    .hiding(&["usage", "no_usage"])
+    .hiding(&["usage", "no_usage", "owner", "ports", "cursors"])
+    .usually(r#"{"ports":true,"cursors":true,"limit":50}"#)
     .in_brief(),
     Tool::new(
         "service.status",
@@ -20,7 +21,8 @@ pub static TOOLS: &[Tool] = &[
         "Status of processes",
         "All that is known of the named processes: state and why, pid, ports, URL, last exit, health, CPU, memory. For one that failed, the answer to 'why'.",
     )
-    .hiding(&["check", "usage", "no_usage"]),
+    .hiding(&["check", "usage", "no_usage", "ports", "cursors"])
+    .usually(r#"{"ports":true,"cursors":true,"tail":20}"#),
     Tool::new(
         "service.start",
         "start_process",
@@ -36,7 +38,7 @@ pub static TOOLS: &[Tool] = &[
         "wait_for_process",
         Toolset::Processes,
         "Wait for processes",
-        "Wait until processes are ready, healthy, stopped …: instead of sleeping and asking again. Returns at once when it cannot happen any more. At most 50 seconds a call; 'reached': false means call again or look why.",
+        "Wait instead of sleeping and asking again: until processes are 'ready', have exited, a log line matches, a port opens. Returns at once when it cannot happen any more, and says what is missing, with the last lines. At most 50 seconds a call; then call again.",
     )
     .hiding(&["generation"])
     .in_brief(),
@@ -69,9 +71,17 @@ pub static TOOLS: &[Tool] = &[
     .destroys()
     .settles(),
     Tool::new(
+        "service.lease",
+        "renew_lease",
+        Toolset::Processes,
+        "Renew a lease",
+        "How long a process stays that was started with 'lease'; using it renews that, too. 'none' keeps it for good.",
+    )
+    .settles(),
+    Tool::new(
         "service.signal",
         "signal_process",
-        Toolset::Processes,
+        Toolset::System,
         "Signal a process",
         "Send a signal such as HUP or USR1. To end a process use stop_process.",
     )
@@ -139,7 +149,7 @@ pub static TOOLS: &[Tool] = &[
         "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'wait' waits for new lines, at most 50 seconds a call.",
     )
     .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
-    .hiding(&["raw", "text", "max_line"])
+    .hiding(&["raw", "text", "max_line", "until", "invert"])
     .speaking(&["items", "text"]),
     Tool::new(
         "event.read",
@@ -148,6 +158,7 @@ pub static TOOLS: &[Tool] = &[
         "Read events",
         "What happened: starts, crashes with exit codes, restarts, health changes. Pass 'cursor' back to get only what is new; 'wait' waits for it.",
     )
+    .usually(r#"{"tail":50,"limit":100}"#)
     .speaking(&["events"]),
     files::READ,
     files::SEARCH,
@@ -156,7 +167,7 @@ pub static TOOLS: &[Tool] = &[
     Tool::new(
         "daemon.health",
         "check_health",
-        Toolset::Processes,
+        Toolset::System,
         "Check health",
         "Whether all processes that should run are well, and what is wrong with those that are not.",
     ),

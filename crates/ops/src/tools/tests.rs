@@ -1,4 +1,4 @@
-//! Every operation is a tool, and what is said of tools is true.
+//! Every operation is a tool, by a name that every client takes.
 
 use super::*;
 use crate::table;

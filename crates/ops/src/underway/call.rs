@@ -86,7 +86,10 @@ impl Call {
             id: format!("{:08x}", u32::from_ne_bytes(proctor_sys::random::bytes())),
             meta,
             role,
-            by: format!("{}, {}", caller.principal, caller.front.as_str()),
+            by: match &caller.client {
+                Some(client) => format!("{}, {client}", caller.principal),
+                None => format!("{}, {}", caller.principal, caller.front.as_str()),
+            },
             begun: proctor_sys::clock::now().wall,
             progress: Mutex::default(),
             cancelling: AtomicBool::new(false),

@@ -17,7 +17,7 @@ use crate::quiet::quiet;
 use crate::reply::{Form, Reply};
 use crate::table::Request;
 use proctor_core::time::Wall;
-use proctor_engine::api::{Happening, OperationNews};
+use proctor_engine::api::{Happening, OperationNews, Use};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -88,6 +88,7 @@ pub(crate) struct Work {
     pub(crate) background: bool,
     /// Held as long as it is under way.
     pub(crate) permit: Permit,
+    pub(crate) uses: Vec<Use>,
     /// What the audit has of it.
     pub(crate) noted: Option<Noted>,
     /// What the request had in it that must not be told.
@@ -225,7 +226,7 @@ impl Seen {
     }
 
     async fn run(self, context: Context, work: Work) -> Result<Reply, OpError> {
-        let Work { request, form, permit, noted, private, .. } = work;
+        let Work { request, form, permit, uses, noted, private, .. } = work;
         let meta = self.call.meta;
         let answer = tokio::select! {
             biased;
@@ -238,7 +239,7 @@ impl Seen {
         if let Some(noted) = noted {
             noted.end(&context, &answer).await;
         }
-        drop(permit);
+        drop((permit, uses));
         // It is kept for others to see.
         let answer = answer.map_err(|error| quiet(error, &private));
         self.call.end(&answer, self.background);

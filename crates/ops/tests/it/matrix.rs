@@ -45,6 +45,7 @@ const REQUESTS: &[(Role, &str, &str)] = &[
     (Role::Admin, "service.up", r#"{"config":"/nowhere/proctor.yaml"}"#),
     (Role::Admin, "service.add", r#"{"name":"x"}"#),
     (Role::Admin, "service.remove", r#"{"names":["nobody"]}"#),
+    (Role::Admin, "service.lease", r#"{"name":"nobody"}"#),
     (Role::Operator, "service.custom_restart", r#"{"service":"nobody"}"#),
     (Role::Admin, "service.custom_restart", r#"{"service":"nobody","pre_commands":["true"]}"#),
     (Role::Admin, "service.custom_restart", r#"{"service":"nobody","post_commands":["true"]}"#),
@@ -111,8 +112,9 @@ async fn code_of(context: &Context, caller: &Caller, name: &str, input: Value) -
     }
 }
 
-/// Ask for everything as everybody; `offered` is what the configuration offers over the network.
-async fn ask_all(context: &Context, offered: impl Fn(&str) -> bool) -> Vec<String> {
+/// Ask for everything as everybody; `offered` is what the configuration offers over the network, `most` the role that it lets
+/// assistants have.
+async fn ask_all(context: &Context, offered: impl Fn(&str) -> bool, most: Role) -> Vec<String> {
     let mut expected = Vec::new();
     for (caller, role) in callers() {
         // As if nobody else had been refused: beyond a few, refusals are only counted.
@@ -121,6 +123,7 @@ async fn ask_all(context: &Context, offered: impl Fn(&str) -> bool) -> Vec<Strin
             let input: Value = serde_json::from_str(input).unwrap();
             let code = code_of(context, &caller, name, input.clone()).await;
             let hidden = caller.peer.is_some() && !offered(name);
+            let role = role.filter(|_| caller.front != Front::Mcp || most >= *least);
             let allowed = !hidden && role.is_some_and(|role| role >= *least);
             let nameless = caller.principal == Principal::Anonymous && !hidden;
             let refusal = if nameless { "unauthenticated" } else { "forbidden" };
@@ -157,7 +160,7 @@ fn everybody_may_do_what_the_rule_says_and_everything_is_written_down() {
     let place = Place::new();
     let mut expected = Vec::new();
     place.daemon(async |context| {
-        expected = ask_all(&context, |_| true).await;
+        expected = ask_all(&context, |_| true, Role::Admin).await;
         // What nobody waits for is written in its turn: this is the last.
         code_of(&context, &Caller::local(0), "service.stop", json!({ "names": ["last"] })).await;
     });
@@ -194,8 +197,32 @@ fn over_the_network_only_allowed_commands_are_offered() {
         let up = json!({ "config": file, "environment": {}, "base_dir": "/" });
         assert_eq!(code_of(&context, &Caller::local(0), "service.up", up).await, "ok");
         let offered = ["service.status", "service.list", "daemon.status", "service.stop"];
-        ask_all(&context, |name| offered.contains(&name)).await;
+        ask_all(&context, |name| offered.contains(&name), Role::Admin).await;
     });
+}
+
+#[test]
+fn no_assistant_does_more_than_the_file_lets_assistants_do() {
+    for most in Role::ALL {
+        let place = Place::new();
+        let file = place.folder.path().join("proctor.yaml");
+        std::fs::write(
+            &file,
+            format!("supervisor: {{ mcp: {{ role: {most} }}, services: {{}} }}\n"),
+        )
+        .unwrap();
+        place.daemon(async |context| {
+            let up = json!({ "config": file, "environment": {}, "base_dir": "/" });
+            assert_eq!(code_of(&context, &Caller::local(0), "service.up", up).await, "ok");
+            ask_all(&context, |_| true, most).await;
+            let assistant = context.called_by(Caller::local(0).through(Front::Mcp, None));
+            let input = json!({ "command": "true" });
+            match dispatch(&assistant, "command.execute", input, Form::Json).await {
+                Ok(_) => assert_eq!(most, Role::Admin),
+                Err(error) => assert!(error.message.contains("`supervisor.mcp.role`"), "{error}"),
+            }
+        });
+    }
 }
 
 #[test]

@@ -1,8 +1,13 @@
-//! A keeper that is played, so that operations run against a real engine: it has no services and agrees to everything.
+//! A keeper that is played, so that operations run against a real engine: it has no processes, and what is wished of a service is
+//! so.
 
 use proctor_core::home::Home;
+use proctor_core::lifecycle::Wish;
+use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
-use proctor_core::wire::{FromKeeper, PROTOCOL, ToKeeper, Tracking, decode, encode};
+use proctor_core::wire::{
+    FromKeeper, PROTOCOL, PhaseView, RunView, ServiceState, ToKeeper, Tracking, decode, encode,
+};
 use proctor_engine::daemon;
 use proctor_ops::operation::{Caller, Context};
 use std::io::{Read, Write};
@@ -61,6 +66,7 @@ fn play(mut stream: UnixStream) {
 }
 
 fn answers(message: &ToKeeper) -> Vec<FromKeeper> {
+    let mut answers = Vec::new();
     let request = match message {
         ToKeeper::Hello { .. } => {
             let (protocol, tracking) = (PROTOCOL, Tracking::Processes);
@@ -69,16 +75,42 @@ fn answers(message: &ToKeeper) -> Vec<FromKeeper> {
             return vec![hello, FromKeeper::SnapshotEnd];
         }
         ToKeeper::Environment { .. } | ToKeeper::Unhealthy { .. } => return Vec::new(),
+        ToKeeper::Remove { request, name } => {
+            answers.push(FromKeeper::Removed { name: name.clone() });
+            *request
+        }
+        ToKeeper::SetWish { request, name, wish } => {
+            answers.push(wished(*request, name, *wish));
+            *request
+        }
+        ToKeeper::Restart { request, name } | ToKeeper::RestartWith { request, name, .. } => {
+            answers.push(wished(*request, name, Wish::Up));
+            *request
+        }
         ToKeeper::Define { request, .. }
-        | ToKeeper::Remove { request, .. }
-        | ToKeeper::SetWish { request, .. }
-        | ToKeeper::Restart { request, .. }
-        | ToKeeper::RestartWith { request, .. }
         | ToKeeper::Signal { request, .. }
         | ToKeeper::Shutdown { request }
         | ToKeeper::Upgrade { request, .. } => *request,
     };
-    vec![FromKeeper::Reply { request, result: Ok(()) }]
+    answers.push(FromKeeper::Reply { request, result: Ok(()) });
+    answers
+}
+
+/// Each run has a number of its own, as each request has.
+fn wished(request: u64, name: &ServiceName, wish: Wish) -> FromKeeper {
+    let run = RunView { id: RunId(request + 1), pid: u32::MAX, started: Wall(0), cgroup: None };
+    let phase = match wish {
+        Wish::Up | Wish::Once => PhaseView::Up { run },
+        Wish::Down => PhaseView::Down,
+    };
+    FromKeeper::State(Box::new(ServiceState {
+        name: name.clone(),
+        wish,
+        phase,
+        since: Wall(0),
+        restarts: 0,
+        last_exit: None,
+    }))
 }
 
 fn say(stream: &mut UnixStream, message: &FromKeeper) {

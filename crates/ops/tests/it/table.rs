@@ -3,6 +3,7 @@
 use clap::Command;
 use proctor_ops::operation::Effect;
 use proctor_ops::table::{TABLE, find};
+use proctor_ops::tools::Toolset;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -74,6 +75,12 @@ fn every_operation_can_be_named_in_allowed_commands_and_nothing_else_can() {
 }
 
 #[test]
+fn a_configuration_may_name_every_toolset_and_nothing_else() {
+    let known: Vec<&str> = Toolset::ALL.map(Toolset::as_str).into();
+    assert_eq!(proctor_core::config::mcp::toolsets().collect::<Vec<_>>(), known);
+}
+
+#[test]
 fn effects_are_what_they_do() {
     let expected = [
         (
@@ -83,7 +90,10 @@ fn effects_are_what_they_do() {
              file.read file.list file.find file.search \
              event.read daemon.health daemon.metrics mode.get audit.read audit.verify",
         ),
-        (Effect::Write, "service.stop service.down service.signal service.remove operation.cancel"),
+        (
+            Effect::Write,
+            "service.stop service.down service.signal service.remove service.lease operation.cancel",
+        ),
         (
             Effect::Exec,
             "service.start service.restart service.up service.add command.execute \

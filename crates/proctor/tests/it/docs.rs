@@ -6,11 +6,11 @@ use proctor_testkit::{Home, Http};
 use std::path::{Path, PathBuf};
 
 /// One fenced block of a page.
-struct Block {
+pub(crate) struct Block {
     /// `README.md:12`, to find it again.
-    place: String,
-    language: String,
-    text: String,
+    pub(crate) place: String,
+    pub(crate) language: String,
+    pub(crate) text: String,
 }
 
 /// The pages a user reads.
@@ -25,7 +25,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-fn blocks(language: &str) -> Vec<Block> {
+pub(crate) fn blocks(language: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for page in pages() {
         let name = page.file_name().unwrap().to_string_lossy().into_owned();
@@ -164,7 +164,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// What a line with `curl` means, done by the tests' own client: its status.
-fn curl(line: &str, client: &Http) -> u16 {
+pub(crate) fn curl(line: &str, client: &Http) -> u16 {
     let (mut client, mut method, mut body, mut path, mut follow) =
         (client.clone(), "GET", String::new(), String::new(), false);
     let all = words(line);

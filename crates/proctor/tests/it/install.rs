@@ -117,7 +117,7 @@ fn a_program_can_read_what_was_done() {
     let text = read(&home, ".codex/config.toml");
     assert!(text.starts_with("[mcp_servers.mine]\n"), "{text}");
     assert!(text.contains("\"--toolsets\", \"processes,logs\"]"), "{text}");
-    let answer = home.json(["mcp", "install", "codex", "--name", "mine", "--remove"]);
+    let answer = home.json(["mcp", "install", "codex", "--name", "mine", "--remove", "--quiet"]);
     assert_eq!((&answer["change"], &answer["written"]), (&json!("removed"), &json!(true)));
     assert_eq!(read(&home, ".codex/config.toml"), "");
 }
@@ -237,6 +237,7 @@ fn over_http_the_secret_stays_in_the_environment() {
     let output = home.run(["mcp", "install", "claude-code", "--http"]);
     let notes = String::from_utf8(output.stderr).unwrap();
     assert!(notes.contains("needs PROCTOR_TOKEN in its environment"), "{notes}");
+    assert!(notes.contains("--home and PROCTOR_HOME have no say"), "{notes}");
     let entry = document(&home, ".claude.json")["mcpServers"]["proctor"].clone();
     assert_eq!(
         entry,
@@ -249,6 +250,9 @@ fn over_http_the_secret_stays_in_the_environment() {
     home.ok(["mcp", "install", "claude-code", "--http=https://build.example:3001/mcp"]);
     let changed = document(&home, ".claude.json")["mcpServers"]["proctor"]["url"].clone();
     assert_eq!(changed, "https://build.example:3001/mcp");
+    home.ok(["mcp", "install", "claude-code", "--http", "--toolsets", "logs,processes"]);
+    let changed = document(&home, ".claude.json")["mcpServers"]["proctor"]["url"].clone();
+    assert_eq!(changed, "http://127.0.0.1:3001/mcp?toolsets=processes,logs");
 
     let (code, said) = home.fail(["mcp", "install", "zed", "--http"]);
     assert_eq!(code, 2);
@@ -295,6 +299,8 @@ fn what_makes_no_sense_is_refused() {
         let words = ["mcp", "install"].iter().chain(words);
         assert_eq!(home.fail(words.clone()).0, 2, "{words:?}");
     }
+    let (code, said) = home.fail(["mcp", "--toolsets", "logs", "install", "cursor"]);
+    assert_eq!(code, 2, "that would be an option of the server: {said}");
     assert!(files(home.path()).is_empty());
 }
 
@@ -306,7 +312,8 @@ fn a_file_that_is_read_only_is_so_on_purpose() {
     let path = home.write(".cursor/mcp.json", "{}\n");
     fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
     let program = home.path().join("proctor");
-    fs::copy(proctor(), &program).unwrap();
+    // By a program of its own: a child that another test starts meanwhile would have our copy open, and it could not be run.
+    assert!(Command::new("cp").arg(proctor()).arg(&program).status().unwrap().success());
     let mut command = Command::new(program);
     command.args(["mcp", "install", "cursor"]).env_clear().env("HOME", home.path());
     if fs::metadata("/proc/self").unwrap().uid() == 0 {

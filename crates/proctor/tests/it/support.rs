@@ -69,6 +69,20 @@ pub(crate) fn lines(home: &Home, name: &str, more: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// What `start` is given for the victim under this name, and more of its input.
+pub(crate) fn start_of(home: &Home, name: &str, args: &[&str], more: Value) -> Value {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut argv = vec![victim().display().to_string()];
+    argv.extend(args.iter().map(|arg| (*arg).to_owned()));
+    let mut input = json!({
+        "name": name, "argv": argv, "base_dir": home.path(), "environment": { "PATH": path },
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        input[key] = value.clone();
+    }
+    input
+}
+
 /// A `proctor.yaml` of these services, each made by [`service`] or [`shell`].
 pub(crate) fn services(all: &[String]) -> String {
     format!("supervisor:\n  services:\n{}", all.concat())
@@ -104,10 +118,33 @@ pub(crate) fn replace_keeper(home: &Home) {
 /// The answer to one request over a connection of its own.
 #[track_caller]
 pub(crate) fn ask(home: &Home, op: &str, input: &Value) -> Value {
+    answer(home, &json!({ "op": op, "input": input }))
+}
+
+/// The same as the assistant of this name, if there is one: what it answers, or its error.
+#[track_caller]
+pub(crate) fn ask_as(
+    home: &Home,
+    client: Option<&str>,
+    op: &str,
+    input: Value,
+) -> Result<Value, Value> {
+    let mut request = json!({ "op": op, "input": input });
+    if let Some(client) = client {
+        request["as"] = json!({ "front": "mcp", "client": client });
+    }
+    let mut answer = answer(home, &request);
+    let good = answer.get("ok").is_some();
+    let told = answer[if good { "ok" } else { "error" }].take();
+    if good { Ok(told) } else { Err(told) }
+}
+
+#[track_caller]
+fn answer(home: &Home, request: &Value) -> Value {
     let mut stream = UnixStream::connect(home.path().join("run/proctor.sock")).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
-    writeln!(stream, "{}", json!({ "op": op, "input": input })).unwrap();
+    writeln!(stream, "{request}").unwrap();
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).unwrap();
-    serde_json::from_str(&line).unwrap_or_else(|why| panic!("{op} {input}: {why}: {line}"))
+    serde_json::from_str(&line).unwrap_or_else(|why| panic!("{request}: {why}: {line}"))
 }

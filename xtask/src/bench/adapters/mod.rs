@@ -16,14 +16,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Write a file; its folders are made.
-fn write(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     let folder = path.parent().context("a file is in a folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Write a script that can be run.
-fn write_script(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write_script(path: &Path, text: &str) -> Result<()> {
     write(path, text)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
         .with_context(|| format!("cannot make {} executable", path.display()))

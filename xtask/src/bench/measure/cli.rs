@@ -60,7 +60,7 @@ pub(crate) fn times(
     timer.arg(command.get_program()).args(command.get_args());
     let own = command.get_envs().filter_map(|(key, value)| Some((key, value?)));
     timer.envs(own);
-    let mut timer = outside(timer, case);
+    let mut timer = outside(timer, &case.folder);
     timer.stdout(Stdio::piped()).stderr(Stdio::piped());
     let printed = output(timer)?;
     let times: Result<Vec<Nanoseconds>, _> = printed.lines().map(str::parse).collect();

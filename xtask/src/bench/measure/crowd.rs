@@ -88,7 +88,7 @@ impl Crowds<'_> {
 /// The ports it really has.
 pub(super) fn listening(adapter: &dyn Adapter, case: &Case) -> Result<Vec<(Port, SocketAddr)>> {
     let command = adapter.own_status(case).context("it does not say where it listens")?;
-    let mut command = outside(command, case);
+    let mut command = outside(command, &case.folder);
     command.stdout(Stdio::piped());
     let status: Value = serde_json::from_str(&output(command)?).context("the status is no JSON")?;
     let port = |port: Port| {

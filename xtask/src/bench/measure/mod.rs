@@ -24,6 +24,8 @@ pub(super) struct Programs {
     /// Ends at once; without libc, and with it.
     nothing: PathBuf,
     nothing_with_libc: PathBuf,
+    /// A dev server.
+    pub(super) serve: PathBuf,
 }
 
 impl Programs {
@@ -37,6 +39,7 @@ impl Programs {
             cpu: scratch.compile("cpu", include_str!("../c/cpu.c"), &[])?,
             nothing: scratch.compile("nothing", nothing, &["-nostdlib", "-nostartfiles"])?,
             nothing_with_libc,
+            serve: scratch.compile("serve", include_str!("../c/serve.c"), &[])?,
         })
     }
 

@@ -280,6 +280,45 @@ pub(in super::super) const SECURITY: &[Key] = &[
     ),
 ];
 
+const ROLES: &[Choice] = &[Choice::new("viewer"), Choice::new("operator"), Choice::new("admin")];
+
+const CONTROL: &[Choice] = &[Choice::new("own"), Choice::new("all")];
+
+pub(in super::super) const TOOLSETS: &[Choice] = &[
+    Choice::new("processes"),
+    Choice::new("logs"),
+    Choice::new("files"),
+    Choice::new("git"),
+    Choice::new("system"),
+];
+
+pub(in super::super) const MCP: &[Key] = &[
+    key(
+        "role",
+        Scope::Both,
+        Kind::Choice(ROLES),
+        Absent::Value("admin"),
+        "The most that an assistant may do, whoever it speaks for. One with a token has the token's role, if that is less.",
+        "operator",
+    ),
+    key(
+        "control",
+        Scope::Both,
+        Kind::Choice(CONTROL),
+        Absent::Value("all"),
+        "Which services an assistant may change: all, or those that an assistant of the same name started.",
+        "own",
+    ),
+    key(
+        "toolsets",
+        Scope::Both,
+        Kind::Choices(TOOLSETS),
+        Absent::Value("[processes, logs, files, git]"),
+        "The sets of tools that are offered to clients that do not ask for others.",
+        "[processes, logs]",
+    ),
+];
+
 pub(in super::super) const AUTHENTICATION: &[Key] = &[
     key(
         "enabled",

@@ -69,6 +69,8 @@ pub(super) enum Kind {
         min: u64,
     },
     Choice(&'static [Choice]),
+    /// A list of words of a choice.
+    Choices(&'static [Choice]),
     Signal,
     Umask,
     User,
@@ -182,6 +184,7 @@ fn opened(key: &'static Key) -> Vec<(String, &'static Key)> {
         | Kind::Duration(_)
         | Kind::Size { .. }
         | Kind::Choice(_)
+        | Kind::Choices(_)
         | Kind::Signal
         | Kind::Umask
         | Kind::User

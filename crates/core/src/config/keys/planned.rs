@@ -22,7 +22,7 @@ const fn probe(name: &'static str, what: &'static str) -> Planned {
 
 const PLANNED: &[Planned] = &[
     planned("tcp", Scope::Supervisor, "TCP control"),
-    planned("mcp", Scope::Both, "MCP servers"),
+    planned("mcp", Scope::Service, "MCP servers"),
     planned("web", Scope::Supervisor, "web page"),
     planned("dashboard", Scope::Supervisor, "web page"),
     planned("mode", Scope::Supervisor, "runtime modes"),

@@ -1,6 +1,6 @@
 //! The keys of `supervisor:` and of a service, in the order in which the reference shows them.
 
-use super::blocks::{HEALTH_CHECK, HTTP, LIMITS, LOGS, RESTART, SECURITY, STOP};
+use super::blocks::{HEALTH_CHECK, HTTP, LIMITS, LOGS, MCP, RESTART, SECURITY, STOP};
 use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
 use crate::spec::RestartSpec;
 
@@ -10,6 +10,8 @@ const POLICIES: &[Choice] = &[
     Choice::new("never"),
     Choice { name: "one_shot", also: &["one-shot"] },
 ];
+
+const ASSISTANTS: &[Choice] = &[Choice::new("control"), Choice::new("view")];
 
 const ON_SHUTDOWN: &[Choice] = &[Choice::new("stop"), Choice::new("leave")];
 
@@ -62,6 +64,14 @@ pub(in super::super) const KEYS: &[Key] = &[
         "The folders that file operations may look into. A path in a request is `NAME:path`, or, with one root, just the path. \
          `name` is the last part of `path` if not given; with `write: false` nothing in it can be changed. `[]`: none.",
         "[{ path: ., name: app }, { path: ../docs, write: false }]",
+    ),
+    key(
+        "mcp",
+        Scope::Supervisor,
+        Kind::Block(MCP),
+        Absent::Nothing("see its keys"),
+        "What assistants may do, and what they are offered.",
+        "{ role: operator, control: own }",
     ),
     key(
         "services",
@@ -217,6 +227,15 @@ pub(in super::super) const KEYS: &[Key] = &[
         Absent::Nothing("none"),
         "The port the service listens on, given to it as PORT unless its environment has one. Instance N gets this plus N-1.",
         "3000",
+    ),
+    key(
+        "assistants",
+        Scope::Both,
+        Kind::Choice(ASSISTANTS),
+        Absent::Value("control"),
+        "With `view` no assistant may change this service, whatever `mcp.control` says: not start, stop, restart, signal, replace or \
+         remove it. Reading it is not restricted.",
+        "view",
     ),
     key(
         "restart_policy",

@@ -1,9 +1,11 @@
 //! Who may do what: file, variables, defaults, and what is refused.
 
 use super::{around, config, lines};
-use crate::access::Strangers;
+use crate::access::{Role, Strangers};
+use crate::config::mcp::Mcp;
 use crate::config::security::{Audit, ConfiguredToken, Security};
 use crate::config::{Surroundings, parse};
+use crate::hands::{Assistants, Control, Reach};
 
 fn file(keys: &str) -> String {
     format!("supervisor:\n  {keys}\n  services: {{}}\n")
@@ -21,6 +23,10 @@ fn a_file_that_says_nothing_lets_the_owner_read_without_a_token() {
         token: None,
         allowed: None,
         execute: Vec::new(),
+        mcp: Mcp {
+            reach: Reach::USUAL,
+            toolsets: ["processes", "logs", "files", "git"][..].into(),
+        },
         audit: Audit { reads: false, max_size: 16 << 20, max_files: 64 },
     };
     assert_eq!(security, expected);
@@ -51,6 +57,36 @@ fn strangers_tokens_and_commands_are_as_the_file_says() {
     assert_eq!(refused(open), [format!("proctor.yaml:2:35: {why}")]);
     let none = config(&file("security: { allowed_commands: [] }")).security;
     assert_eq!(none.allowed.map(|all| all.len()), Some(0), "an empty list allows nothing");
+}
+
+#[test]
+fn assistants_may_do_and_are_offered_what_the_file_says() {
+    let check = |keys: &str, role, control, toolsets: &[&str]| {
+        let mcp = config(&file(&format!("mcp: {{ {keys} }}"))).security.mcp;
+        let found = (mcp.reach, mcp.toolsets.as_ref());
+        assert_eq!(found, (Reach { role, control }, toolsets), "{keys}");
+    };
+    let usual = &["processes", "logs", "files", "git"];
+    check("role: viewer", Role::Viewer, Control::All, usual);
+    check("role: operator, control: own", Role::Operator, Control::Own, usual);
+    check("role: admin, control: all", Role::Admin, Control::All, usual);
+    check("toolsets: [system, logs, logs]", Role::Admin, Control::All, &["system", "logs"]);
+    check("toolsets: []", Role::Admin, Control::All, &[]);
+    let why = |keys: &str| refused(&format!("mcp: {{ {keys} }}")).join("\n");
+    let sets = "proctor.yaml:2:27: supervisor.mcp.toolsets[1]: found 'fils', expected one of processes, logs, files, git, system";
+    assert_eq!(why("toolsets: [logs, fils]"), sets);
+    assert!(why("role: root").contains("expected one of viewer, operator, admin"));
+    assert!(why("control: none").contains("expected one of own, all"));
+    assert!(why("toolsets: logs").contains("a list of"), "{}", why("toolsets: logs"));
+}
+
+#[test]
+fn what_assistants_may_do_with_a_service_is_its_own_or_the_supervisors() {
+    let text = "supervisor:\n  assistants: view\n  services:\n    a: { command: x }\n    b: { command: x, assistants: control }\n";
+    let found: Vec<Assistants> = config(text).services.iter().map(|it| it.assistants).collect();
+    assert_eq!(found, [Assistants::View, Assistants::Control]);
+    let text = "services: { a: { command: x } }";
+    assert_eq!(config(text).services[0].assistants, Assistants::Control);
 }
 
 #[test]

@@ -48,7 +48,6 @@ fn the_documented_example_means_what_it_says() {
 #[test]
 fn what_is_not_supported_yet_is_refused_by_name() {
     for key in [
-        "mcp: {}",
         "web: {}",
         "dashboard: 1",
         "mode: proxy",

@@ -49,6 +49,10 @@ fn queries_select_what_they_say() {
     };
     let tail = |lines| LogQuery { tail: Some(lines), ..everything() };
     let stream = |stream| LogQuery { stream: Some(stream), ..everything() };
+    let runs = |first: u64, last: u64| LogQuery {
+        runs: [(name("web"), RunId(first)..=RunId(last))].into(),
+        ..everything()
+    };
     let grep = |pattern: &str| LogQuery { grep: Some(pattern.into()), ..everything() };
     let table: &[(&str, LogQuery, &[&str])] = &[
         ("everything", everything(), ALL),
@@ -71,6 +75,17 @@ fn queries_select_what_they_say() {
         ("tail until", LogQuery { tail: Some(2), ..at(0, 15) }, &ALL[6..8]),
         ("tail since", LogQuery { tail: Some(9), ..at(22, 0) }, &ALL[11..]),
         ("tail between", LogQuery { tail: Some(3), ..at(12, 15) }, &ALL[5..8]),
+        ("a run", runs(2, 2), &ALL[9..]),
+        ("a run that is over", runs(1, 1), &ALL[..9]),
+        ("the last lines of a run", LogQuery { tail: Some(2), ..runs(1, 1) }, &ALL[6..9]),
+        ("from a run on", runs(2, u64::MAX), &ALL[9..]),
+        ("no run yet", runs(3, u64::MAX), &[]),
+        ("all runs", runs(0, 9), ALL),
+        (
+            "another service's run",
+            LogQuery { runs: [(name("db"), RunId(9)..=RunId(9))].into(), ..everything() },
+            ALL,
+        ),
         ("stderr has no marks", stream(ERR), &[ALL[3], ALL[6], ALL[7], ALL[10]]),
         (
             "stdout has its marks",

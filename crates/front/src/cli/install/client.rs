@@ -193,6 +193,36 @@ impl Client {
         }
     }
 
+    /// Its own command for the same, if it has one.
+    pub(super) fn own_command(self) -> Option<&'static str> {
+        match self {
+            Client::ClaudeCode => Some("claude mcp add --scope user proctor -- proctor mcp"),
+            Client::VsCode => {
+                Some(r#"code --add-mcp '{"name":"proctor","command":"proctor","args":["mcp"]}'"#)
+            }
+            Client::Codex => Some("codex mcp add proctor -- proctor mcp"),
+            Client::Gemini => Some("gemini mcp add --scope user proctor proctor mcp"),
+            Client::Cursor | Client::Zed => None,
+        }
+    }
+
+    /// Where it says what is said here.
+    pub(super) fn pages(self) -> &'static [&'static str] {
+        match self {
+            Client::ClaudeCode => &["https://code.claude.com/docs/en/mcp"],
+            Client::Cursor => &["https://cursor.com/docs/mcp"],
+            Client::VsCode => {
+                &["https://code.visualstudio.com/docs/copilot/reference/mcp-configuration"]
+            }
+            Client::Codex => &["https://developers.openai.com/codex/mcp"],
+            Client::Gemini => &["https://geminicli.com/docs/tools/mcp-server/"],
+            Client::Zed => &[
+                "https://zed.dev/docs/ai/mcp",
+                "https://github.com/zed-industries/zed/issues/60459",
+            ],
+        }
+    }
+
     /// `None`: it cannot go this way.
     pub(super) fn settings(self, way: &Way) -> Option<Settings> {
         Some(match way {

@@ -9,18 +9,22 @@ mod fault;
 mod jsonc;
 mod place;
 mod program;
+mod reference;
 mod toml;
 
 #[cfg(test)]
 mod golden;
 
 use super::Ended;
+use super::mcp::Sets;
 use super::terminal::Terminal;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use client::{Client, Scope, Settings, TOKEN, Way};
 use fault::Fault;
 use place::Place;
 use proctor_ops::error::{Code, OpError};
+use proctor_ops::tools::LONGEST_NAME as LONGEST_TOOL;
+pub use reference::reference;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -30,8 +34,8 @@ const URL: &str = "http://127.0.0.1:3001/mcp";
 /// A client that runs writes its own file now and then: once more is enough, unless something is wrong.
 const TRIES: usize = 5;
 
-/// Clients call a tool `mcp__NAME__TOOL`, of 64 characters at most; our longest tool has 37.
-const LONGEST_NAME: usize = 20;
+/// Clients call a tool `mcp__NAME__TOOL`, of 64 characters at most.
+const LONGEST_NAME: usize = 64 - "mcp____".len() - LONGEST_TOOL;
 
 #[derive(Args, Debug)]
 struct Options {
@@ -44,9 +48,9 @@ struct Options {
     /// What the client calls it
     #[arg(long, value_name = "NAME", default_value = "proctor", value_parser = name)]
     name: String,
-    /// The sets of tools to offer, separated by commas; if not given, those that `proctor mcp` offers by itself
-    #[arg(long, value_name = "SETS", value_delimiter = ',', conflicts_with = "http", value_parser = TOOLSETS)]
-    toolsets: Vec<String>,
+    /// Which tools to offer: processes, logs, files, git, system, or all; if not given, all but system
+    #[arg(long, value_name = "SETS", value_parser = Sets::parse)]
+    toolsets: Option<Sets>,
     /// Over HTTP instead of as a program of its own; the token is taken from PROCTOR_TOKEN in the client's environment, and is not written
     #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = URL, value_parser = url)]
     http: Option<String>,
@@ -60,8 +64,6 @@ struct Options {
     #[arg(long, conflicts_with = "dry_run")]
     print: bool,
 }
-
-const TOOLSETS: [&str; 5] = ["processes", "logs", "files", "git", "system"];
 
 pub(crate) fn command() -> Command {
     Command::new("install")
@@ -208,26 +210,34 @@ impl Task {
     }
 
     fn way(&mut self, options: &Options, matches: &ArgMatches) -> Result<Way, OpError> {
+        let sets = options
+            .toolsets
+            .as_ref()
+            .map(|Sets(sets)| sets.iter().map(|set| set.as_str()).collect::<Vec<_>>().join(","));
         if let Some(url) = &options.http {
             let role = "proctor token create NAME --role operator";
             self.notes.push(format!(
                 "{} needs {TOKEN} in its environment: the secret that `{role}` shows",
                 self.client.title()
             ));
-            return Ok(Way::Http { url: url.clone() });
+            if super::home::explicit(matches.get_one("home"))?.is_some() {
+                self.notes.push(format!(
+                    "the Proctor at {url} is meant; --home and PROCTOR_HOME have no say"
+                ));
+            }
+            let sets = sets.map_or_else(String::new, |sets| format!("?toolsets={sets}"));
+            return Ok(Way::Http { url: format!("{url}{sets}") });
         }
         let (command, note) = program::command(self.scope)?;
         self.notes.extend(note);
         let mut args = vec!["mcp".to_owned()];
-        if let Some(home) = super::explicit_home(matches)? {
+        if let Some(home) = super::home::explicit(matches.get_one("home"))? {
             let home = home.to_str().map(str::to_owned).ok_or_else(|| {
                 OpError::bad_input(format!("{} is not UTF-8 text", home.display()))
             })?;
             args.extend(["--home".to_owned(), home]);
         }
-        if !options.toolsets.is_empty() {
-            args.extend(["--toolsets".to_owned(), options.toolsets.join(",")]);
-        }
+        args.extend(sets.into_iter().flat_map(|sets| ["--toolsets".to_owned(), sets]));
         Ok(Way::Stdio { command, args })
     }
 
@@ -295,6 +305,18 @@ impl Task {
             "name": self.name,
         })
     }
+}
+
+/// What becomes of a file of the client with this number: with Proctor in it, and without. `None`: it is left as it is. For those who try
+/// what nobody would write.
+#[doc(hidden)]
+pub fn rewritten(client: usize, text: &str) -> [Option<String>; 2] {
+    let clients = Client::value_variants();
+    let client = clients[client % clients.len()];
+    let way = Way::Stdio { command: "proctor".to_owned(), args: vec!["mcp".to_owned()] };
+    let put =
+        client.settings(&way).and_then(|ours| change::put(client, text, "proctor", &ours).ok());
+    [put, change::remove(client, text, "proctor").ok()]
 }
 
 /// A folder that lists servers for this client is a project that wants them there.

@@ -1,8 +1,8 @@
 //! What people ask assistants to do all day, through the real `proctor mcp`.
 
-use crate::support::{LIMIT, pid, status, up, wait_state, web};
+use crate::support::{LIMIT, pid, service, services, status, up, wait_state, web};
 use proctor_testkit::{
-    Conversation, Home, alive, children, free_port, kill9, running, victim, wait_until,
+    Conversation, Home, Told, alive, children, free_port, kill9, running, victim, wait_until,
 };
 use serde_json::{Value, json};
 use std::net::TcpStream;
@@ -11,21 +11,6 @@ use std::time::Duration;
 /// A command that is the victim with these arguments.
 fn command(args: &str) -> String {
     format!("{} {args}", victim().display())
-}
-
-/// A program that listens on a port and says so, in a child of its own session that ignores SIGTERM.
-fn server(port: u16) -> Value {
-    let script = format!(
-        "import socket,os,signal,sys,time\n\
-         s=socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(('127.0.0.1',{port})); s.listen()\n\
-         if os.fork()==0:\n os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)\n\
-         print('listening', flush=True); time.sleep(1000)"
-    );
-    json!(format!("python3 -c {}", shell_word(&script)))
-}
-
-fn shell_word(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[test]
@@ -74,11 +59,127 @@ fn starting_a_server_that_never_ends_does_not_hang_the_call() {
 }
 
 #[test]
+fn what_runs_is_listed_with_where_it_is_and_where_its_output_goes_on() {
+    let home = Home::new();
+    let mut conversation = Conversation::begin(&home, "claude-code");
+    let port = free_port();
+    let start = json!({ "name": "dev", "command": command(&format!("--http {port} --lines 3")), "lease": "1h" });
+    conversation.ok("start_process", start);
+    conversation.ok("wait_for_process", json!({ "names": ["dev"], "port": port }));
+    let listed = conversation.ok("list_processes", json!({}));
+    let service = &listed.facts["services"][0];
+    assert_eq!(service["pid"], pid(&home, "dev"));
+    assert_eq!(
+        (&service["ports"], &service["url"]),
+        (&json!([port]), &json!(format!("http://localhost:{port}")))
+    );
+    assert_eq!(service["owner"], "claude-code");
+    assert!(service["lease_seconds_left"].as_u64().is_some_and(|left| left <= 3600), "{service:#}");
+    wait_until("its lines are there", LIMIT, || {
+        let read = conversation.ok("get_process_logs", json!({ "services": ["dev"] }));
+        read.text.contains("line 3\n")
+    });
+    let cursor =
+        conversation.ok("list_processes", json!({})).facts["services"][0]["log_cursor"].clone();
+    let news =
+        conversation.ok("get_process_logs", json!({ "services": ["dev"], "cursor": cursor }));
+    assert!(!news.text.contains("line "), "{}", news.text);
+}
+
+#[test]
+fn a_long_list_is_gone_on_with_and_nothing_is_missed_or_told_twice() {
+    let all: Vec<String> =
+        (10..70).map(|number| service(&format!("s{number}"), &[], "autostart: false")).collect();
+    let home = up(&services(&all));
+    let mut conversation = Conversation::begin(&home, "claude-code");
+    let names = |told: &Told| -> Vec<String> {
+        let listed = told.facts["services"].as_array().unwrap();
+        listed.iter().map(|service| service["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let first = conversation.ok("list_processes", json!({}));
+    assert!(first.text.contains("continue after: s59"), "{}", first.text);
+    let rest = conversation
+        .ok("list_processes", json!({ "after": first.facts["next"], "state": ["stopped"] }));
+    assert!(rest.facts.get("more").is_none_or(|more| *more == false), "{:#}", rest.facts);
+    let seen = [names(&first), names(&rest)].concat();
+    assert_eq!(seen, (10..70).map(|number| format!("s{number}")).collect::<Vec<_>>());
+    let running = conversation.ok("list_processes", json!({ "state": ["running"] }));
+    assert_eq!(names(&running), [""; 0], "what is not wanted takes no place on the page");
+}
+
+#[test]
+fn a_page_that_is_asked_to_be_too_large_loses_nothing() {
+    let home = up(&web(&["--lines", "5000"], ""));
+    home.ok(["wait", "web", "--log", "line 5000"]);
+    let mut conversation = Conversation::begin(&home, "claude-code");
+    let mut input = json!({ "services": ["web"], "since": "1h", "max_bytes": 10_000_000 });
+    let mut seen = 0;
+    for _ in 0..100 {
+        let told = conversation.ok("get_process_logs", input.clone());
+        for line in told.text.lines().filter_map(|line| line.split("line ").nth(1)) {
+            seen += 1;
+            assert_eq!(line, seen.to_string());
+        }
+        input =
+            json!({ "services": ["web"], "cursor": told.facts["cursor"], "max_bytes": 10_000_000 });
+        if told.facts["more"] != true {
+            break;
+        }
+    }
+    assert_eq!(seen, 5000);
+}
+
+#[test]
+fn why_it_failed_is_one_question() {
+    let home = Home::new();
+    let mut conversation = Conversation::begin(&home, "claude-code");
+    let command = "sh -c 'echo setting up; echo TypeError: x is undefined >&2; exit 3'";
+    conversation.call(
+        "start_process",
+        json!({ "name": "web", "command": command, "restart_policy": "never" }),
+    );
+    conversation.call("wait_for_process", json!({ "names": ["web"], "until": "exit" }));
+    let told = conversation.ok("get_process_status", json!({ "names": ["web"] }));
+    assert!(
+        told.text.contains("exit code 3") && told.text.contains("TypeError: x is undefined"),
+        "{}",
+        told.text
+    );
+    assert!(
+        told.facts["services"][0].get("output").is_none(),
+        "what is in the text is not told again"
+    );
+}
+
+#[test]
+fn a_client_that_follows_tasks_gets_one_for_what_takes_long() {
+    let home = Home::new();
+    let mut conversation = Conversation::silent(&home, &[]);
+    let capabilities = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    });
+    let arguments = json!({ "command": "sh -c 'sleep 6; echo done'", "timeout_seconds": 60 });
+    let begun = conversation
+        .ask("tools/call", json!({ "name": "run_command", "arguments": arguments, "_meta": meta }));
+    assert_eq!(begun["resultType"], "task", "{begun:#}");
+    let id = begun["taskId"].as_str().or(begun["task"]["taskId"].as_str()).unwrap().to_owned();
+    wait_until("the task is over", LIMIT, || {
+        let task = conversation.ask("tasks/get", json!({ "taskId": id, "_meta": meta }));
+        task["status"] == "completed" && task["result"]["structuredContent"]["exit_code"] == 0
+    });
+}
+
+#[test]
 fn a_stop_leaves_neither_children_nor_ports() {
     let home = Home::new();
     let mut conversation = Conversation::begin(&home, "claude-code");
     let port = free_port();
-    conversation.ok("start_process", json!({ "name": "dev", "command": server(port) }));
+    // It listens, has a child in a session of its own, and neither cares about SIGTERM.
+    let server = command(&format!("--http {port} --setsid --ignore-term"));
+    conversation.ok("start_process", json!({ "name": "dev", "command": server }));
     wait_until("it listens", LIMIT, || TcpStream::connect(("127.0.0.1", port)).is_ok());
     let main = pid(&home, "dev");
     wait_until("its child is there", LIMIT, || !children(main).is_empty());
@@ -128,8 +229,13 @@ fn twenty_conversations_share_one_daemon() {
 
 #[test]
 fn running_is_true_and_a_crash_is_noticed() {
-    let home = up(&web(&["--exit-after", "300", "--exit", "3"], "restart_policy: never"));
+    let home = Home::new();
     let mut conversation = Conversation::begin(&home, "claude-code");
+    // Whether it still runs when this is answered depends on how busy the machine is.
+    conversation.call(
+        "start_process",
+        json!({ "name": "web", "command": command("--exit-after 300 --exit 3"), "restart_policy": "never" }),
+    );
     let told =
         conversation.call("wait_for_process", json!({ "names": ["web"], "until": "stopped" }));
     assert_eq!(told.facts["reached"], true, "{told:#?}");

@@ -1,4 +1,8 @@
 //! Assistants: what their users complain about elsewhere, each with a test that it is not so here.
 
+mod crowds;
 mod everyday;
+mod page;
 mod parity;
+mod pipes;
+mod web;

@@ -1,0 +1,54 @@
+//! What a configuration says about assistants: how much they may do, and what they are offered.
+
+use super::keys::blocks;
+use super::read::Layer;
+use super::value::Value;
+use crate::access::Role;
+use crate::hands::{Assistants, Control, Reach};
+use std::borrow::Cow;
+
+/// The sets of tools there are.
+pub fn toolsets() -> impl Iterator<Item = &'static str> {
+    blocks::TOOLSETS.iter().map(|set| set.name)
+}
+
+/// Those that are offered where neither the client nor the configuration says otherwise.
+const USUAL_TOOLSETS: &[&str] = &["processes", "logs", "files", "git"];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mcp {
+    pub reach: Reach,
+    /// What is offered to clients that do not ask for anything in particular; each one of [`toolsets`].
+    pub toolsets: Cow<'static, [&'static str]>,
+}
+
+impl Mcp {
+    /// Where it is not known what the configuration forbade.
+    pub const CLOSED: Mcp = Mcp { reach: Reach::CLOSED, toolsets: Cow::Borrowed(USUAL_TOOLSETS) };
+}
+
+pub(super) fn read(own: &Layer) -> Mcp {
+    let value = |key: &str| own.get(key).map(|found| &found.value);
+    let role = match value("mcp.role") {
+        Some(Value::Choice("viewer")) => Role::Viewer,
+        Some(Value::Choice("operator")) => Role::Operator,
+        _ => Role::Admin,
+    };
+    let control = match value("mcp.control") {
+        Some(Value::Choice("own")) => Control::Own,
+        _ => Control::All,
+    };
+    let toolsets = match value("mcp.toolsets") {
+        Some(Value::Choices(names)) => Cow::Owned(names.clone()),
+        _ => Cow::Borrowed(USUAL_TOOLSETS),
+    };
+    Mcp { reach: Reach { role, control }, toolsets }
+}
+
+/// The word of a service.
+pub(super) fn assistants(word: &str) -> Assistants {
+    match word {
+        "view" => Assistants::View,
+        _ => Assistants::Control,
+    }
+}

@@ -1,0 +1,138 @@
+//! Which services an assistant may change: the rule alone, as values.
+//!
+//! A role says what kind of thing a caller may do (`access`); this says to which services an assistant may do it. It keeps
+//! assistants that mean well from each other's services and from a person's. Who runs programs as the same user has other ways.
+
+use crate::access::{Caller, ClientName, Front, Role};
+
+/// Which services assistants may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Control {
+    /// Those that an assistant of the same name started.
+    Own,
+    #[default]
+    All,
+}
+
+/// What assistants may do with one service, whatever [`Control`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Assistants {
+    /// Look at it.
+    View,
+    #[default]
+    Control,
+}
+
+/// What assistants may do at most, whoever they speak for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    pub role: Role,
+    pub control: Control,
+}
+
+impl Reach {
+    pub const USUAL: Reach = Reach { role: Role::Admin, control: Control::All };
+    pub const CLOSED: Reach = Reach { role: Role::Viewer, control: Control::Own };
+
+    /// Is there something that this allows and `other` does not?
+    pub fn exceeds(self, other: Reach) -> bool {
+        self.role > other.role || self.control > other.control
+    }
+}
+
+/// The hands of an assistant: which services it may change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hands {
+    client: Option<ClientName>,
+    reach: Reach,
+}
+
+/// Why an assistant may not change a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HandsOff {
+    /// The service says so.
+    ViewOnly,
+    /// It is not its own.
+    NotOwn,
+}
+
+impl Hands {
+    /// `None`: no assistant calls, and only the role counts.
+    pub fn of(caller: &Caller, reach: Reach) -> Option<Hands> {
+        let assistant = caller.front == Front::Mcp;
+        assistant.then(|| Hands { client: caller.client.clone(), reach })
+    }
+
+    pub fn may_change(
+        &self,
+        service: Assistants,
+        owner: Option<&ClientName>,
+    ) -> Result<(), HandsOff> {
+        // Who has no name owns nothing.
+        let own = owner.is_some() && owner == self.client.as_ref();
+        match (service, self.reach.control) {
+            (Assistants::View, _) => Err(HandsOff::ViewOnly),
+            (Assistants::Control, Control::Own) if !own => Err(HandsOff::NotOwn),
+            (Assistants::Control, Control::Own | Control::All) => Ok(()),
+        }
+    }
+
+    /// Rules that no assistant may bring into force: they would give it more than it has.
+    pub fn may_bring(&self, reach: Reach) -> bool {
+        !reach.exceeds(self.reach)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assistant_changes_what_is_its_own_or_all_but_what_is_for_looking() {
+        use Assistants::{Control as Open, View};
+        use HandsOff::{NotOwn, ViewOnly};
+        let (a, b) = (ClientName::parse("a"), ClientName::parse("b"));
+        let rows = [
+            // control, of the service, its owner → for assistant a
+            (Control::All, Open, &a, Ok(())),
+            (Control::All, Open, &b, Ok(())),
+            (Control::All, Open, &None, Ok(())),
+            (Control::All, View, &a, Err(ViewOnly)),
+            (Control::Own, Open, &a, Ok(())),
+            (Control::Own, Open, &b, Err(NotOwn)),
+            (Control::Own, Open, &None, Err(NotOwn)),
+            (Control::Own, View, &a, Err(ViewOnly)),
+        ];
+        for (control, service, owner, expected) in rows {
+            let reach = Reach { control, ..Reach::USUAL };
+            let assistant = Caller::local(0).through(Front::Mcp, a.clone());
+            let hands = Hands::of(&assistant, reach).unwrap();
+            assert_eq!(
+                hands.may_change(service, owner.as_ref()),
+                expected,
+                "{control:?} {owner:?}"
+            );
+            let nameless = Caller::local(0).through(Front::Mcp, None);
+            let hands = Hands::of(&nameless, reach).unwrap();
+            let may = hands.may_change(service, owner.as_ref()).is_ok();
+            assert_eq!(may, control == Control::All && service == Open, "{control:?} {owner:?}");
+            assert_eq!(Hands::of(&Caller::local(0), reach), None, "a person is no assistant");
+        }
+    }
+
+    #[test]
+    fn an_assistant_brings_no_rules_that_give_it_more() {
+        let reaches = || {
+            let of = |role| [Control::Own, Control::All].map(|control| Reach { role, control });
+            Role::ALL.into_iter().flat_map(of)
+        };
+        for now in reaches() {
+            let hands = Hands::of(&Caller::local(0).through(Front::Mcp, None), now).unwrap();
+            for new in reaches() {
+                let more = new.role > now.role
+                    || (now.control, new.control) == (Control::Own, Control::All);
+                assert_eq!(hands.may_bring(new), !more, "{now:?} {new:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Leases as the owner of the state deals with them: set and renewed on request, written down when they have moved far enough,
+//! and ended when they are over, also those that ended while no daemon lived.
+
+use crate::error::EngineError;
+use crate::owner::{Owner, Removal};
+use crate::startup::Startup;
+use crate::store::Added;
+use crate::tenure::Tenure;
+use proctor_core::access::ClientName;
+use proctor_core::lease::{KeptLease, Lease};
+use proctor_core::name::ServiceName;
+use proctor_core::time::Millis;
+use proctor_sys::{boot, clock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What could not be ended (a full disk) is tried again after this long.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+
+/// What becomes of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseChange {
+    /// As long again as it was given for.
+    Renew,
+    /// This long from now on.
+    For(Millis),
+    /// It stays until it is removed.
+    ForGood,
+}
+
+/// Leases as they are written down, by the names that services were added under.
+type Kept = BTreeMap<ServiceName, Option<KeptLease>>;
+
+/// What is told of a lease that is over.
+#[derive(Debug, Clone)]
+pub(crate) struct OverLease {
+    pub(crate) service: ServiceName,
+    pub(crate) owner: Option<ClientName>,
+}
+
+/// A lease that begins now, and how it is written down.
+pub(crate) fn begin(length: Millis) -> (Lease, KeptLease) {
+    let now = clock::now();
+    let lease = Lease::begin(length, now.mono);
+    (lease, lease.keep(now, boot::id()))
+}
+
+impl Added {
+    /// As it was kept.
+    pub(crate) fn tenure(&self) -> Tenure {
+        let lease = self.lease.as_ref().map(|kept| kept.resume(clock::now(), boot::id()));
+        Tenure::new(self.owner.clone(), lease.zip(self.lease.clone()))
+    }
+}
+
+impl Startup {
+    /// What ended while nobody looked is not started again to be ended.
+    pub(crate) fn end_leases(&mut self) {
+        for (key, added) in self.stored.added.clone() {
+            let tenure = added.tenure();
+            if tenure.is_over(clock::now().mono) {
+                self.stored.drop_added(&key);
+                self.over.push(OverLease { service: key, owner: added.owner });
+            } else {
+                self.tenures.insert(key, Arc::new(tenure));
+            }
+        }
+    }
+}
+
+impl Owner {
+    /// When the next lease is over, if nobody renews it.
+    pub(crate) fn next_end(&self) -> Option<Instant> {
+        let now = clock::now().mono;
+        let leases = self.tenures.values().filter_map(|tenure| tenure.lease());
+        let left = leases.map(|lease| lease.left(now)).min()?;
+        // Rounded up: at that moment it is over.
+        let due = Instant::now() + Duration::from_millis(left.0 + 1);
+        Some(self.end_again.map_or(due, |again| due.max(again)))
+    }
+
+    /// Stop and remove what is over.
+    pub(crate) async fn end_leases(&mut self) {
+        let now = clock::now().mono;
+        self.end_again = None;
+        let over = self.tenures.iter().filter(|(_, tenure)| tenure.is_over(now));
+        for key in over.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            let names = self.registry.defined().into_keys();
+            let names = names.filter(|name| self.stored.added_key(name).as_ref() == Some(&key));
+            let names: Vec<ServiceName> = names.collect();
+            if let Err(error) = self.remove(names, Removal::LeaseOver).await {
+                tracing::error!(service = %key, %error, "its lease is over, and it cannot be removed");
+            }
+            if self.tenures.contains_key(&key) {
+                self.end_again = Some(Instant::now() + TRY_AGAIN);
+            }
+        }
+        // Those in use were renewed instead.
+        self.keep_leases().await;
+    }
+
+    /// Write down what has moved far enough.
+    pub(crate) async fn keep_leases(&mut self) {
+        let (now, boot) = (clock::now(), boot::id());
+        let moved = |(key, tenure): (&ServiceName, &Arc<Tenure>)| {
+            Some((key.clone(), Some(tenure.unwritten()?.keep(now, boot))))
+        };
+        let moved: Kept = self.tenures.iter().filter_map(moved).collect();
+        if let Err(error) = self.write_leases(&moved).await {
+            // The next use tries again.
+            tracing::warn!(%error, "a renewed lease is not on the disk");
+            return;
+        }
+        for (key, kept) in moved {
+            if let Some(tenure) = self.tenures.get(&key) {
+                tenure.written(kept);
+            }
+        }
+    }
+
+    pub(crate) async fn change_lease(
+        &mut self,
+        names: Vec<ServiceName>,
+        change: LeaseChange,
+    ) -> Result<(), EngineError> {
+        let mut leases = BTreeMap::new();
+        for name in &names {
+            let key = self.added_key(name)?;
+            let before = self.tenures.get(&key).and_then(|tenure| tenure.lease());
+            let length = match change {
+                LeaseChange::For(length) => Some(length),
+                LeaseChange::ForGood => None,
+                LeaseChange::Renew => {
+                    let none = || EngineError::NoLease(name.clone());
+                    Some(before.ok_or_else(none)?.length())
+                }
+            };
+            leases.insert(key, length.map(begin));
+        }
+        let kept = leases.iter().map(|(key, lease)| {
+            let kept = lease.as_ref().map(|(_, kept)| kept.clone());
+            (key.clone(), kept)
+        });
+        self.write_leases(&kept.collect()).await?;
+        for (key, lease) in leases {
+            if let Some(tenure) = self.tenures.get(&key) {
+                tenure.set(lease);
+            }
+        }
+        self.registry.touch();
+        Ok(())
+    }
+
+    async fn write_leases(&mut self, leases: &Kept) -> Result<(), EngineError> {
+        let mut stored = self.stored.clone();
+        for (key, kept) in leases {
+            if let Some(added) = stored.added.get_mut(key) {
+                added.lease.clone_from(kept);
+            }
+        }
+        Ok(self.save(stored).await?)
+    }
+}

@@ -1,0 +1,115 @@
+//! What is known now, as readers see it. The registry keeps it; nothing here waits or changes.
+
+use crate::settings::Settings;
+use crate::tenure::Tenure;
+use proctor_core::access::ClientName;
+use proctor_core::hands::Assistants;
+use proctor_core::name::ServiceName;
+use proctor_core::time::{Mono, Wall};
+use proctor_core::wire::{ServiceState, Tracking};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Everything known now. Lives behind a lock held for microseconds; see [`crate::api::Engine::read`].
+#[derive(Debug, Default)]
+pub struct View {
+    /// Grows with every change.
+    pub generation: u64,
+    pub services: BTreeMap<ServiceName, ServiceView>,
+    pub groups: BTreeMap<String, Vec<ServiceName>>,
+    pub config: Option<PathBuf>,
+    pub keeper: Option<KeeperView>,
+    pub settings: Arc<Settings>,
+    /// The listeners on the network that are wanted, by front: their real address, or why there is none.
+    pub listening: BTreeMap<&'static str, Result<SocketAddr, String>>,
+    /// What is wrong and needs somebody to do something.
+    pub problems: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct KeeperView {
+    pub pid: u32,
+    pub started: Wall,
+    pub tracking: Tracking,
+}
+
+#[derive(Debug, Clone)]
+pub struct ServiceView {
+    pub name: ServiceName,
+    /// In the configuration file (false), or added at run time (true).
+    pub added: bool,
+    pub description: Option<String>,
+    pub groups: Vec<String>,
+    /// As it may be shown: secrets are masked.
+    pub command: String,
+    pub working_dir: String,
+    pub autostart: bool,
+    pub port: Option<u16>,
+    /// `http://host:port` of its health check.
+    pub origin: Option<String>,
+    /// Meant when no service is named.
+    pub primary: bool,
+    /// What assistants may do with it.
+    pub assistants: Assistants,
+    /// Of one that was added: whose it is, and until when it stays.
+    pub tenure: Option<Arc<Tenure>>,
+    /// `None` until the keeper has confirmed the definition.
+    pub state: Option<ServiceState>,
+    pub health: Option<Health>,
+    /// The settings changed since the current run began; a restart applies them.
+    pub stale: bool,
+}
+
+impl ServiceView {
+    /// The program that added it.
+    pub fn owner(&self) -> Option<&ClientName> {
+        self.tenure.as_ref().and_then(|tenure| tenure.owner())
+    }
+
+    /// How long it stays if its owner does not use it any more; `None`: until it is removed.
+    pub fn lease_seconds_left(&self, now: Mono) -> Option<u64> {
+        let left = self.tenure.as_ref().and_then(|tenure| tenure.left(now))?;
+        Some(left.0.div_ceil(1000))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// Not checked yet in this run.
+    Unknown,
+    Healthy {
+        at: Wall,
+    },
+    /// `failures` in a row; the last said `why`.
+    Failing {
+        at: Wall,
+        failures: u32,
+        why: String,
+    },
+}
+
+/// Of the whole tree of a service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Usage {
+    /// Of one core; since the last look, or since the run began if nobody looked before.
+    pub cpu_percent: f64,
+    pub cpu_seconds: f64,
+    /// Proportional set size where it can be read, else resident set size.
+    pub memory_bytes: u64,
+    pub processes: u32,
+    /// The TCP ports that it listens on; `None`: nobody asked.
+    pub ports: Option<Vec<u16>>,
+}
+
+/// A port that a service should listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortSeen {
+    Open,
+    Closed,
+    /// Somebody else listens there: `node (pid 4711)`, if that may be known.
+    Taken {
+        by: Option<String>,
+    },
+}

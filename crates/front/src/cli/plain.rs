@@ -1,0 +1,170 @@
+//! The questions that are asked all day: `proctor [--home DIR] COMMAND [NAME…]`, of a command that only looks.
+//!
+//! They are understood without clap and shown without being decoded, because those two took more than all the rest of such a
+//! command (`docs/decisions/0008`). Whatever is not as plain as that is left to the usual way, which says the same: options,
+//! other names, a Proctor that does not answer or is of another version.
+
+use super::session::MARGIN;
+use super::terminal::Terminal;
+use crate::client::{CallError, Client};
+use crate::protocol::Look;
+use proctor_ops::error::Code;
+use proctor_ops::operation::{Effect, LONGEST_WAIT, Meta};
+use proctor_ops::table::{Entry, TABLE};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+struct Plain<'a> {
+    home: Option<PathBuf>,
+    entry: &'static Entry,
+    names: Vec<&'a str>,
+}
+
+/// The exit code, if these words were a plain question and were answered.
+pub(crate) fn answered(words: &[OsString]) -> Option<ExitCode> {
+    let plain = Plain::of(words)?;
+    let terminal = Terminal::usual();
+    let look = terminal.look(plain.entry)?;
+    let home = super::home::usual(plain.home.as_ref()).ok()?;
+    let mut client = Client::connect_at_once(&home)?;
+    let code = match client.text(&plain.request(look), plain.entry.meta.timeout + MARGIN) {
+        Ok((text, verdict)) => terminal.text(&text, verdict),
+        // It may be an older one that does not know this way to ask.
+        Err(CallError::Refused(error)) if error.code == Code::BadInput => return None,
+        Err(CallError::Refused(error)) => {
+            terminal.error(&error);
+            error.code.exit()
+        }
+        Err(CallError::Lost) => return None,
+    };
+    Some(ExitCode::from(code))
+}
+
+impl<'a> Plain<'a> {
+    fn of(words: &'a [OsString]) -> Option<Plain<'a>> {
+        let mut words = words.get(1..)?.iter().map(|word| word.to_str());
+        let mut word = words.next()??;
+        let mut home = None;
+        if word == "--home" {
+            let folder = words.next()??;
+            if folder.is_empty() || folder.starts_with('-') {
+                return None;
+            }
+            home = Some(PathBuf::from(folder));
+            word = words.next()??;
+        }
+        let entry = TABLE.iter().find(|entry| is_plain(&entry.meta) && is_called(entry, word))?;
+        let names: Vec<&str> =
+            words.map(|word| word.filter(|w| is_name(w))).collect::<Option<_>>()?;
+        let takes_names = field(entry).is_some();
+        (names.is_empty() || takes_names).then_some(Plain { home, entry, names })
+    }
+
+    fn request(&self, look: Look) -> String {
+        let Look { width, colour, .. } = look;
+        let width = width.map_or(String::new(), |width| format!(",\"width\":{width}"));
+        let colour = if colour { ",\"colour\":true" } else { "" };
+        let (op, input) = (self.entry.meta.name, self.input());
+        format!(
+            "{{\"op\":\"{op}\",\"input\":{input},\"page\":{{\"bytes\":true{width}{colour}}}}}\n"
+        )
+    }
+
+    /// As JSON: names need no escapes.
+    fn input(&self) -> String {
+        match (field(self.entry), self.names.as_slice()) {
+            (None, _) | (_, []) => "{}".into(),
+            (Some(field), names) => format!("{{\"{field}\":[\"{}\"]}}", names.join("\",\"")),
+        }
+    }
+}
+
+/// One word, a short answer, and nothing of the caller in the question.
+fn is_plain(meta: &Meta) -> bool {
+    let at_once = meta.waits.is_none() && meta.timeout < LONGEST_WAIT;
+    meta.effect == Effect::Read && meta.cli.len() == 1 && at_once && !meta.wants_caller
+}
+
+fn is_called(entry: &Entry, word: &str) -> bool {
+    entry.meta.cli == [word] || entry.meta.aliases.contains(&word)
+}
+
+/// Where names go: what its place over HTTP names.
+fn field(entry: &Entry) -> Option<&'static str> {
+    entry.meta.resource.map(|resource| resource.fills).filter(|field| !field.is_empty())
+}
+
+/// Letters that mean nothing to clap or JSON; services are called like this.
+fn is_name(word: &str) -> bool {
+    let letter =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'@');
+    !word.is_empty() && !word.starts_with('-') && word.bytes().all(letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree;
+    use super::*;
+    use crate::protocol::Request;
+    use proctor_core::home::Home;
+
+    fn split(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    /// What is plain means what the tree of commands says.
+    #[track_caller]
+    fn check(line: &str, plain: bool) {
+        let words = split(line);
+        let found = Plain::of(&words);
+        assert_eq!(found.is_some(), plain, "{line}");
+        let Some(found) = found else { return };
+        let matches = tree::parse(&words).unwrap();
+        assert_eq!(matches.get_one::<PathBuf>("home"), found.home.as_ref(), "{line}");
+        let (word, arguments) = matches.subcommand().unwrap();
+        assert_eq!(found.entry.meta.cli, [word], "{line}");
+        let look = Look { width: Some(80), colour: true, bytes: true };
+        let request = found.request(look);
+        let Request { op, input, page, .. } =
+            Request::parse(request.trim_end().as_bytes()).unwrap().owned();
+        assert_eq!(op, found.entry.meta.name, "{line}");
+        assert_eq!(*input, found.entry.input(arguments).unwrap(), "{line}");
+        assert_eq!(page, Some(look), "{line}");
+    }
+
+    #[test]
+    fn a_plain_question_means_what_the_tree_of_commands_says() {
+        check("proctor status web", true);
+        check("proctor status web@1 my-api db_2 all", true);
+        check("proctor --home /srv/app status", true);
+        check("proctor --home x ls", true);
+        check("proctor list", true);
+        check("proctor status web --check", false);
+        check("proctor --json status web", false);
+        check("proctor status --home x", false);
+        check("proctor status a\"b", false);
+        check("proctor list web", false);
+        check("proctor --home list", false);
+        check("proctor --home -q list", false);
+        check("proctor status -- web", false);
+        check("proctor logs web", false);
+        check("proctor wait web", false);
+        check("proctor stop web", false);
+        check("proctor config", false);
+        check("proctor daemon status", false);
+        check("proctor", false);
+    }
+
+    #[test]
+    fn every_plain_command_is_an_operation_that_only_the_daemon_answers() {
+        let home = Home { state: "/nowhere".into(), runtime: "/nowhere".into() };
+        for entry in TABLE.iter().filter(|entry| is_plain(&entry.meta)) {
+            let word = entry.meta.cli[0];
+            check(&format!("proctor {word}"), true);
+            let matches = tree::parse(&split(&format!("proctor {word}"))).unwrap();
+            let input = entry.input(matches.subcommand().unwrap().1).unwrap();
+            assert!(entry.without_daemon(&home, &input).is_none(), "{word}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Who may do what, asked of every request by `dispatch`: the rules are `core`'s, what they are about is looked up here.
+
+use crate::error::{Code, OpError};
+use crate::operation::{About, Caller, Context, Effect, Front, Meta, Role};
+use proctor_core::access::{self, Refused};
+use proctor_core::config::security::Security;
+use proctor_core::hands::Hands;
+use proctor_core::lifecycle::Wish;
+use proctor_core::name::ServiceName;
+use proctor_core::wire::PhaseView;
+use proctor_engine::api::{ServiceView, Use};
+use proctor_engine::error::EngineError;
+use serde_json::json;
+
+/// By the caller's role, and over the network only what the configuration offers there.
+pub(crate) fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(), OpError> {
+    let (name, caller) = (meta.name, &context.caller);
+    context.engine.security(|security| {
+        let offered = security.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
+        if caller.is_network() && !offered {
+            let message = format!("{name} is not offered over the network");
+            return Err(OpError::new(Code::Forbidden, message)
+                .help("`security.allowed_commands` in the configuration lists what is"));
+        }
+        allows(security, caller, needs).map_err(|refused| match refused {
+            Refused::Unauthenticated => {
+                OpError::new(Code::Unauthenticated, format!("{name} needs a token"))
+                    .help("`proctor token path` says where the first one is")
+            }
+            Refused::Forbidden { has, needs } => {
+                let why = short_of(security, caller, needs);
+                OpError::new(Code::Forbidden, format!("{name} needs the role {needs}; {why}"))
+                    .details(json!({ "role": has, "needs": needs }))
+            }
+        })
+    })
+}
+
+/// The rule for assistants, if one calls. What applies a configuration takes it along: only there it is known what that changes.
+pub(crate) fn hands(context: &Context) -> Option<Hands> {
+    context.engine.security(|security| Hands::of(&context.caller, security.mcp.reach))
+}
+
+/// By what the request is about: not every service is for an assistant to change.
+pub(crate) fn may_change(context: &Context, meta: &Meta, about: About<'_>) -> Result<(), OpError> {
+    if meta.effect == Effect::Read {
+        return Ok(());
+    }
+    let Some(hands) = hands(context) else { return Ok(()) };
+    let names = changed(context, about);
+    let services: Vec<_> = context.engine.read(|view| {
+        let services = names.iter().filter_map(|name| view.services.get(name));
+        let off = services.filter_map(|service| {
+            let why = hands.may_change(service.assistants, service.owner()).err()?;
+            Some((service.name.clone(), why))
+        });
+        off.collect()
+    });
+    if services.is_empty() { Ok(()) } else { Err(EngineError::HandsOff { services }.into()) }
+}
+
+/// Who does something with what is theirs renews its lease, until the answer is dropped.
+pub(crate) fn using(context: &Context, about: About<'_>) -> Vec<Use> {
+    let Some(client) = &context.caller.client else { return Vec::new() };
+    let names = match about {
+        About::Services(words) => context.engine.select(words).unwrap_or_default(),
+        About::New { name, .. } => of_base(context, name),
+        About::Nothing | About::Everything => Vec::new(),
+    };
+    context.engine.using(client, &names)
+}
+
+/// What would be another afterwards. A name that means nothing changes nothing; the operation says so.
+fn changed(context: &Context, about: About<'_>) -> Vec<ServiceName> {
+    match about {
+        About::Nothing | About::New { replace: false, .. } => Vec::new(),
+        About::Services([]) => context.engine.meant().unwrap_or_default(),
+        About::Services(words) => context.engine.select(words).unwrap_or_default(),
+        About::New { name, replace: true } => of_base(context, name),
+        About::Everything => context.engine.read(|view| {
+            let busy = view.services.values().filter(|service| !is_idle(service));
+            busy.map(|service| service.name.clone()).collect()
+        }),
+    }
+}
+
+fn of_base(context: &Context, base: &str) -> Vec<ServiceName> {
+    context
+        .engine
+        .read(|view| view.services.keys().filter(|name| name.base() == base).cloned().collect())
+}
+
+/// Neither does it run, nor will it by itself.
+fn is_idle(service: &ServiceView) -> bool {
+    let state = service.state.as_ref();
+    state.is_none_or(|state| state.wish == Wish::Down && matches!(state.phase, PhaseView::Down))
+}
+
+/// Has this caller at least this role?
+pub(crate) fn has_role(context: &Context, needs: Role) -> bool {
+    context.engine.security(|security| allows(security, &context.caller, needs).is_ok())
+}
+
+fn allows(security: &Security, caller: &Caller, needs: Role) -> Result<(), Refused> {
+    access::allows(caller, needs, security.strangers, security.mcp.reach.role)
+}
+
+fn short_of(security: &Security, caller: &Caller, needs: Role) -> String {
+    let most = security.mcp.reach.role;
+    if caller.front == Front::Mcp && most < needs {
+        format!("assistants may do what {most} may (`supervisor.mcp.role`)")
+    } else {
+        format!("{} is not enough", caller.principal)
+    }
+}

@@ -1,0 +1,64 @@
+//! The last lines that services wrote, beside their state: why one failed is mostly there.
+
+use crate::lines::{Item, Kind};
+use crate::operation::Context;
+use crate::status::ServiceStatus;
+use proctor_core::name::{RunId, ServiceName};
+use proctor_engine::api::{LogQuery, View};
+
+/// More than this is read with `log.read`.
+const MOST_LINES: usize = 1000;
+
+/// As much of a line as tells what it is about.
+const MOST_OF_A_LINE: usize = 500;
+
+/// Of the lines of one service together: some screens.
+const MOST_BYTES: usize = 16 << 10;
+
+/// The run of a service that is there, or else the last one.
+pub(crate) fn last_run(view: &View, name: &ServiceName) -> Option<RunId> {
+    let state = view.services.get(name)?.state.as_ref()?;
+    let last = state.last_exit.as_ref().map(|last| last.run);
+    state.phase.run().map(|run| run.id).or(last)
+}
+
+/// Of more services each on its own would cost more than it is worth.
+const MOST_CURSORS: usize = 100;
+
+/// Where the output of services ends now.
+pub(crate) async fn add_cursors(context: &Context, services: &mut [ServiceStatus]) {
+    for service in services.iter_mut().take(MOST_CURSORS) {
+        let Ok(name) = ServiceName::parse(&service.name) else { continue };
+        let query = LogQuery { services: vec![name], tail: Some(0), ..LogQuery::default() };
+        // One that has no output yet has no end of it either.
+        service.log_cursor = context.engine.read_logs(query).await.ok().map(|page| page.cursor);
+    }
+}
+
+/// The last lines of a run, as they are read; why there are none, if they cannot be read.
+pub(crate) async fn last_lines(
+    context: &Context,
+    name: &ServiceName,
+    run: RunId,
+    count: usize,
+) -> Vec<String> {
+    let query = LogQuery {
+        services: vec![name.clone()],
+        runs: [(name.clone(), run..=run)].into(),
+        tail: Some(count.min(MOST_LINES)),
+        max_bytes: MOST_BYTES,
+        item_cost: Some(1),
+        newest: true,
+        max_line: Some(MOST_OF_A_LINE),
+        fold: true,
+        ..LogQuery::default()
+    };
+    match context.engine.read_logs(query).await {
+        Ok(page) => {
+            let items = page.items.into_iter().map(|item| Item::of(item, false));
+            let lines = items.filter(|item| item.kind == Kind::Line);
+            lines.map(|item| item.readable()).collect()
+        }
+        Err(error) => vec![format!("── its output cannot be read: {error}")],
+    }
+}

@@ -1,0 +1,168 @@
+//! Has a service got to where it is waited for? Pure: what it was when the wait began, and what it is now.
+
+use super::{Missing, Until, Verdict};
+use crate::moment::seconds_between;
+use crate::settle::STEADY;
+use proctor_core::name::RunId;
+use proctor_core::time::Wall;
+use proctor_core::wire::{PhaseView, RunView, ServiceState};
+use proctor_engine::api::{Health, ServiceView};
+use std::time::Duration;
+
+/// What is to be known of the moment when a wait began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Before {
+    /// The run that was there.
+    pub(super) run: Option<RunId>,
+}
+
+impl Before {
+    pub(super) fn of(service: Option<&ServiceView>) -> Before {
+        let state = service.and_then(|service| service.state.as_ref());
+        Before { run: state.and_then(|state| state.phase.run()).map(|run| run.id) }
+    }
+}
+
+/// Of a service that was removed while it was waited for.
+pub(super) fn gone(until: Until) -> Verdict {
+    match until {
+        Until::Stopped | Until::Settled | Until::Exit => Verdict::Reached,
+        Until::Running | Until::Healthy | Until::Ready | Until::Port | Until::Log => {
+            Verdict::Hopeless(Missing::Gone)
+        }
+    }
+}
+
+pub(super) fn judge(
+    until: Until,
+    port: Option<u16>,
+    before: Before,
+    service: &ServiceView,
+    now: Wall,
+) -> Verdict {
+    let Some(state) = &service.state else { return Verdict::NotYet(Missing::State) };
+    match until {
+        Until::Running => running(&state.phase),
+        Until::Healthy => healthy(service, &state.phase),
+        Until::Ready => ready(service, &state.phase, now),
+        Until::Stopped => stopped(&state.phase),
+        Until::Settled => settled(&state.phase),
+        Until::Exit => exited(before, state),
+        Until::Port => open(port.or(service.port), &state.phase),
+        Until::Log => line(&state.phase),
+    }
+}
+
+fn running(phase: &PhaseView) -> Verdict {
+    match phase {
+        PhaseView::Up { .. } => Verdict::Reached,
+        PhaseView::Failed { .. } => Verdict::Hopeless(Missing::State),
+        PhaseView::Down
+        | PhaseView::Held
+        | PhaseView::Backoff { .. }
+        | PhaseView::Starting { .. }
+        | PhaseView::Stopping { .. }
+        | PhaseView::Cooling { .. } => Verdict::NotYet(Missing::State),
+    }
+}
+
+fn healthy(service: &ServiceView, phase: &PhaseView) -> Verdict {
+    match (running(phase), &service.health) {
+        (Verdict::Reached, Some(Health::Unknown | Health::Failing { .. })) => {
+            Verdict::NotYet(Missing::Health)
+        }
+        (verdict, _) => verdict,
+    }
+}
+
+/// Running; healthy and listening where that can be told, else having lived for a moment.
+fn ready(service: &ServiceView, phase: &PhaseView, now: Wall) -> Verdict {
+    let PhaseView::Up { run } = phase else { return to_come(phase) };
+    match (&service.health, service.port) {
+        (Some(Health::Unknown | Health::Failing { .. }), _) => Verdict::NotYet(Missing::Health),
+        (Some(Health::Healthy { .. }) | None, Some(port)) => Verdict::IfOpen(port),
+        (Some(Health::Healthy { .. }), None) => Verdict::Reached,
+        (None, None) => steady(run, now),
+    }
+}
+
+fn steady(run: &RunView, now: Wall) -> Verdict {
+    let age = Duration::try_from_secs_f64(seconds_between(run.started, now)).unwrap_or_default();
+    match STEADY.checked_sub(age) {
+        Some(left) if !left.is_zero() => Verdict::NotYet(Missing::Steady(left)),
+        Some(_) | None => Verdict::Reached,
+    }
+}
+
+fn stopped(phase: &PhaseView) -> Verdict {
+    match phase {
+        PhaseView::Down | PhaseView::Failed { .. } => Verdict::Reached,
+        PhaseView::Held
+        | PhaseView::Backoff { .. }
+        | PhaseView::Starting { .. }
+        | PhaseView::Up { .. }
+        | PhaseView::Stopping { .. }
+        | PhaseView::Cooling { .. } => Verdict::NotYet(Missing::State),
+    }
+}
+
+fn settled(phase: &PhaseView) -> Verdict {
+    match phase {
+        PhaseView::Starting { .. } | PhaseView::Stopping { .. } | PhaseView::Held => {
+            Verdict::NotYet(Missing::State)
+        }
+        PhaseView::Down
+        | PhaseView::Backoff { .. }
+        | PhaseView::Up { .. }
+        | PhaseView::Failed { .. }
+        | PhaseView::Cooling { .. } => Verdict::Reached,
+    }
+}
+
+/// The run that was there is over; or none was there, and the last one is.
+fn exited(before: Before, state: &ServiceState) -> Verdict {
+    let last = state.last_exit.as_ref().map(|last| last.run);
+    let there = state.phase.run().map(|run| run.id);
+    match (before.run, last) {
+        (Some(run), Some(last)) if last >= run => Verdict::Reached,
+        (Some(run), _) if there != Some(run) => Verdict::Reached,
+        (Some(_), _) => Verdict::NotYet(Missing::Exit),
+        (None, Some(_)) => Verdict::Reached,
+        (None, None) => match to_come(&state.phase) {
+            Verdict::Hopeless(_) => Verdict::Hopeless(Missing::Never),
+            Verdict::NotYet(_) | Verdict::Reached | Verdict::IfOpen(_) => {
+                Verdict::NotYet(Missing::Exit)
+            }
+        },
+    }
+}
+
+fn open(port: Option<u16>, phase: &PhaseView) -> Verdict {
+    match (port, phase.run()) {
+        (Some(port), Some(_)) => Verdict::IfOpen(port),
+        (_, None) | (None, Some(_)) => to_come(phase),
+    }
+}
+
+/// A line may come as long as something runs or is going to.
+fn line(phase: &PhaseView) -> Verdict {
+    match to_come(phase) {
+        Verdict::Hopeless(_) => Verdict::Hopeless(Missing::Line),
+        Verdict::NotYet(_) | Verdict::Reached | Verdict::IfOpen(_) => {
+            Verdict::NotYet(Missing::Line)
+        }
+    }
+}
+
+/// Of a service that does not run: is it going to by itself?
+fn to_come(phase: &PhaseView) -> Verdict {
+    match phase {
+        PhaseView::Down | PhaseView::Failed { .. } => Verdict::Hopeless(Missing::State),
+        PhaseView::Held
+        | PhaseView::Backoff { .. }
+        | PhaseView::Starting { .. }
+        | PhaseView::Up { .. }
+        | PhaseView::Stopping { .. }
+        | PhaseView::Cooling { .. } => Verdict::NotYet(Missing::State),
+    }
+}

@@ -1,0 +1,117 @@
+//! Waiting until each of some services has written a line that matches.
+//!
+//! What is there already counts, so a line that came before the question is not missed: everything behind a cursor, or
+//! without one all that the present run (or, if none is there, the last one) has written. A service that is over is
+//! looked at once more after that is known: all of a run is stored before its end is told.
+
+use super::{Missing, Verdict, Wait, Waited};
+use crate::error::OpError;
+use crate::lines::{Item, StreamWord};
+use crate::status::output::last_run;
+use proctor_core::name::{RunId, ServiceName};
+use proctor_engine::api::{LogQuery, View};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use tokio::time::{Instant, timeout_at};
+
+/// As much of a line as says what was found.
+const MOST_OF_A_LINE: usize = 2000;
+
+/// A line that was waited for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Found {
+    pub service: String,
+    pub text: String,
+    /// RFC 3339
+    pub at: String,
+    pub stream: StreamWord,
+    /// Right behind the line: `log.read` goes on from here
+    pub cursor: String,
+}
+
+impl Wait<'_> {
+    /// Until each has written a line that matches `pattern`, behind `cursor` or in its present run.
+    pub(crate) async fn lines(
+        &self,
+        pattern: &str,
+        cursor: Option<&str>,
+    ) -> Result<Waited, OpError> {
+        let mut query = LogQuery {
+            services: self.names.to_vec(),
+            cursor: cursor.map(ToOwned::to_owned),
+            runs: self.context.engine.read(|view| self.present(view)),
+            grep: Some(pattern.to_owned()),
+            // One line at a time.
+            max_bytes: 0,
+            max_line: Some(MOST_OF_A_LINE),
+            eager: true,
+            ..LogQuery::default()
+        };
+        if query.cursor.is_some() {
+            query.runs.clear();
+        }
+        let mut found: BTreeMap<String, Found> = BTreeMap::new();
+        let befores = self.befores();
+        loop {
+            let (generation, mut verdicts) = self.look(&befores);
+            let page = self.context.engine.read_logs(query.clone()).await?;
+            let matched = page.items.into_iter().next().map(|item| Item::of(item, false));
+            (query.cursor, query.runs) = (Some(page.cursor), BTreeMap::new());
+            if let Some(item) = matched {
+                let line = self.found(&item, query.cursor.as_deref().unwrap_or_default())?;
+                query.services.retain(|name| name.as_str() != line.service);
+                found.insert(line.service.clone(), line);
+            }
+            for (name, verdict) in self.names.iter().zip(&mut verdicts) {
+                if found.contains_key(name.as_str()) {
+                    *verdict = Verdict::Reached;
+                }
+            }
+            let missing = verdicts.iter().any(|verdict| matches!(verdict, Verdict::NotYet(_)));
+            let hopeless = verdicts.contains(&Verdict::Hopeless(Missing::Line))
+                || verdicts.contains(&Verdict::Hopeless(Missing::Gone));
+            let over = Instant::now() >= self.deadline;
+            if page.more && !query.services.is_empty() && !over {
+                continue;
+            }
+            if hopeless || !missing || over {
+                return Ok(Waited::of(verdicts, generation, found.into_values().collect()));
+            }
+            self.news(generation, &query).await;
+        }
+    }
+
+    /// Wait until the logs have grown or a service has changed, or until the time is over.
+    async fn news(&self, generation: u64, query: &LogQuery) {
+        let cursor = query.cursor.as_deref().unwrap_or_default();
+        let either = async {
+            tokio::select! {
+                _ = self.context.engine.changed(generation) => {}
+                () = self.context.engine.logs_changed(&query.services, cursor) => {}
+            }
+        };
+        // Or neither; the next look tells.
+        let _ = timeout_at(self.deadline, either).await;
+    }
+
+    fn found(&self, item: &Item, cursor: &str) -> Result<Found, OpError> {
+        let name = self.names.iter().find(|name| name.as_str() == item.service);
+        let cursor = match name {
+            Some(name) => self.context.engine.cursor_for(cursor, name)?,
+            None => cursor.to_owned(),
+        };
+        let (text, at) = (item.readable(), item.at.clone());
+        Ok(Found { service: item.service.clone(), text, at, stream: item.stream, cursor })
+    }
+
+    /// From the present run of each service on, or from its last one, or from the next.
+    fn present(&self, view: &View) -> BTreeMap<ServiceName, RangeInclusive<RunId>> {
+        let one = |name: &ServiceName| {
+            let run = last_run(view, name).unwrap_or(RunId(u64::MAX));
+            (name.clone(), run..=RunId(u64::MAX))
+        };
+        self.names.iter().map(one).collect()
+    }
+}

@@ -1,0 +1,88 @@
+//! Many assistants at once: one daemon for all of them, a thin process for each, and a place for everybody who can have one.
+
+use super::web::{client, home, list, session};
+use crate::support::{LIMIT, up, web};
+use proctor_testkit::{Conversation, Http, running, wait_until};
+use serde_json::json;
+
+const CROWD: usize = 50;
+
+/// More than there is room for.
+const TOO_MANY: usize = 300;
+
+/// Of memory that a process has for itself, in KiB: some 600 each were seen, and a copy of a server in other languages has
+/// a hundred times that.
+const THIN: u64 = 4 << 10;
+
+/// Memory that this process alone has written to, in KiB.
+fn own_memory(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn fifty_conversations_cost_one_daemon_and_fifty_thin_processes() {
+    let home = up(&web(&[], ""));
+    let daemon = home.daemon_pid();
+    let before = own_memory(daemon);
+    let mut all: Vec<Conversation> = (0..CROWD).map(|_| Conversation::silent(&home, &[])).collect();
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    // All at once, then all answers.
+    for conversation in &mut all {
+        conversation.request("initialize", hello.clone());
+        conversation.request("tools/list", json!({}));
+        conversation.request(
+            "tools/call",
+            json!({ "name": "get_process_status", "arguments": { "names": ["web"] } }),
+        );
+    }
+    for conversation in &mut all {
+        for id in 1..=3 {
+            let answer = conversation.answer(id);
+            assert!(answer["error"].is_null() && answer["result"]["isError"] != true, "{answer:#}");
+        }
+    }
+    let path = home.path().display().to_string();
+    assert_eq!(running(&["__daemon", &path]), [daemon]);
+    for conversation in &all {
+        let memory = own_memory(conversation.pid());
+        assert!(memory < THIN, "{memory} KiB for one conversation");
+    }
+    let grown = own_memory(daemon).saturating_sub(before);
+    assert!(grown < CROWD as u64 * 200, "the daemon has grown by {grown} KiB");
+    for conversation in all {
+        assert!(conversation.end().success());
+    }
+    assert_eq!(running(&["mcp", &path]), [0; 0], "none stays behind");
+}
+
+#[test]
+fn sessions_have_a_limit_and_those_who_end_theirs_make_room() {
+    let home = home();
+    let daemon = home.daemon_pid();
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello });
+    let mut sessions: Vec<Http> = Vec::new();
+    let mut refused = 0;
+    for _ in 0..TOO_MANY {
+        let response = client(&home).post("/mcp", &hello);
+        match (response.status, response.header("mcp-session-id")) {
+            (200, Some(id)) => sessions.push(
+                client(&home)
+                    .header("Mcp-Session-Id", id)
+                    .header("MCP-Protocol-Version", "2025-11-25"),
+            ),
+            (503, None) => refused += 1,
+            (status, _) => panic!("{status}: {}", response.text()),
+        }
+    }
+    assert!(refused > 0 && sessions.len() + refused == TOO_MANY, "{} sessions", sessions.len());
+    assert_eq!(list(&sessions[0]).status, 200, "the first one is still there");
+    for session in sessions.drain(..) {
+        assert_eq!(session.send("DELETE", "/mcp", b"").status, 204);
+    }
+    wait_until("there is room again", LIMIT, || client(&home).post("/mcp", &hello).status == 200);
+    assert_eq!(list(&session(&client(&home))).status, 200);
+    assert_eq!(home.daemon_pid(), daemon, "it is the same daemon");
+}

@@ -1,0 +1,90 @@
+//! The parts about MCP: servers beside each other, and what their answers cost.
+
+use super::book::Book;
+use super::mcp::{Mcp, Server, peers};
+use super::measure::Programs;
+use super::options::{Options, Part};
+use super::replies::{ASKED, Replies};
+use super::scratch::Scratch;
+use super::{OURS, interrupt};
+use anyhow::Result;
+
+pub(crate) struct Assistants<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) scratch: &'a Scratch,
+    pub(crate) programs: &'a Programs,
+}
+
+impl Assistants<'_> {
+    /// Returns whether ours broke.
+    pub(crate) fn measure(&self, book: &mut Book) -> Result<bool> {
+        let mut broken = false;
+        if self.options.wants(Part::Mcp) {
+            broken |= self.servers(book)?;
+        }
+        if self.options.wants(Part::Replies) {
+            broken |= self.replies(book)?;
+        }
+        Ok(broken)
+    }
+
+    fn servers(&self, book: &mut Book) -> Result<bool> {
+        let servers = self.install(book)?;
+        let plan = &self.options.plan;
+        let mcp = Mcp { scratch: self.scratch, plan };
+        let mut broken = false;
+        for round in 1..=plan.repeats {
+            println!("{OURS}, MCP, {round} of {}", plan.repeats);
+            let result = mcp.measure_ours(OURS, book);
+            broken |= self.noted(OURS, result, book)?;
+            // As with supervisors: once is enough.
+            for server in servers.iter().filter(|_| round == 1) {
+                println!("{}, MCP", server.name);
+                let result = mcp.measure(server, book);
+                self.noted(server.name, result, book)?;
+            }
+        }
+        Ok(broken)
+    }
+
+    /// Those of the peers that can be had.
+    fn install(&self, book: &mut Book) -> Result<Vec<Server>> {
+        let mut servers = Vec::new();
+        for (name, install) in peers::PEERS.iter().filter(|(name, _)| self.options.wants_peer(name))
+        {
+            match install(self.scratch) {
+                Ok(server) => {
+                    book.settings.push(((*name).to_owned(), server.settings.clone()));
+                    servers.push(server);
+                }
+                Err(why) => {
+                    let why = why.context("cannot be installed here");
+                    self.noted(name, Err(why), book)?;
+                }
+            }
+        }
+        Ok(servers)
+    }
+
+    /// Bytes are the same each time.
+    fn replies(&self, book: &mut Book) -> Result<bool> {
+        let replies = Replies { scratch: self.scratch, programs: self.programs };
+        let mut broken = false;
+        let wanted = |name: &str| name == OURS || self.options.wants_peer(name);
+        for (name, set_up) in ASKED.iter().filter(|(name, _)| wanted(name)) {
+            println!("{name}, everyday questions");
+            let result = replies.measure(name, *set_up, book);
+            broken |= self.noted(name, result, book)? && *name == OURS;
+        }
+        Ok(broken)
+    }
+
+    /// Did it break? Then that is in the book.
+    fn noted(&self, name: &str, result: Result<()>, book: &mut Book) -> Result<bool> {
+        interrupt::check()?;
+        if let Err(why) = &result {
+            book.note(format!("{name}: {}", self.scratch.hide(&format!("{why:#}"))));
+        }
+        Ok(result.is_err())
+    }
+}

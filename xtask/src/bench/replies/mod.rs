@@ -1,0 +1,172 @@
+//! What everyday questions cost an assistant: how many calls, and how many bytes of questions and answers.
+//!
+//! An assistant with a script asks the same of each server, about the same services, with the tools that answer best. It
+//! takes an answer only if what must be known is in it, and where nothing waits for it, it asks again every second.
+
+mod commander;
+mod ours;
+mod pitchfork;
+mod shop;
+pub(super) mod table;
+
+use super::book::{Book, Measure};
+use super::measure::Programs;
+use super::scratch::Scratch;
+use super::talk::Conversation;
+use super::talk::pipe::Pipe;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use shop::Shop;
+
+/// Who is asked, and how that is set up. The first is ours.
+type SetUp = fn(&Scratch, Shop) -> Result<Box<dyn Asked>>;
+
+pub(crate) const ASKED: &[(&str, SetUp)] = &[
+    (super::OURS, ours::set_up),
+    ("pitchfork", pitchfork::set_up),
+    (super::mcp::peers::COMMANDER, commander::set_up),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Question {
+    WhatRuns,
+    WhyFailed,
+    LastErrors,
+    UntilReady,
+    Restart,
+}
+
+impl Question {
+    pub(crate) const ALL: [Question; 5] = [
+        Question::WhatRuns,
+        Question::WhyFailed,
+        Question::LastErrors,
+        Question::UntilReady,
+        Question::Restart,
+    ];
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Question::WhatRuns => "what runs?",
+            Question::WhyFailed => "why did web fail?",
+            Question::LastErrors => "what were the last errors?",
+            Question::UntilReady => "site was just restarted: when is it ready?",
+            Question::Restart => "restart site and check it",
+        }
+    }
+}
+
+/// One server with the services.
+pub(crate) trait Asked {
+    fn conversation(&mut self) -> &mut Conversation<Pipe>;
+
+    fn shop(&self) -> &Shop;
+
+    /// Find the answer.
+    fn ask(&mut self, question: Question, tally: &mut Tally) -> Result<()>;
+
+    /// Somebody else does it, and it is not ready yet.
+    fn restart_site(&mut self) -> Result<()>;
+}
+
+/// What an answer took.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Tally {
+    /// Tools with what they were asked.
+    pub(crate) calls: Vec<String>,
+    pub(crate) bytes: usize,
+    told: String,
+}
+
+impl Tally {
+    fn call(
+        &mut self,
+        conversation: &mut Conversation<Pipe>,
+        tool: &str,
+        arguments: &Value,
+    ) -> Result<Value> {
+        let reply = conversation.call(tool, arguments)?;
+        self.calls.push(format!("{tool} {}", nameless(arguments)));
+        self.bytes += reply.bytes;
+        self.told += &reply.result.to_string();
+        Ok(reply.result)
+    }
+
+    fn has(&self, facts: &[&str]) -> bool {
+        facts.iter().all(|fact| self.told.contains(fact))
+    }
+
+    fn knows(&self, facts: &[&str]) -> Result<()> {
+        ensure!(self.has(facts), "{facts:?} is not in the answer: {}", self.told);
+        Ok(())
+    }
+}
+
+/// Pids are others each time.
+fn nameless(arguments: &Value) -> Value {
+    let mut arguments = arguments.clone();
+    if let Some(pid) = arguments.get_mut("pid") {
+        *pid = json!("PID");
+    }
+    // A program is called by its name; where it lies is of this machine.
+    if let Some(Value::String(command)) = arguments.get_mut("command")
+        && let Some((before, path)) = command.split_once('/')
+    {
+        *command = format!("{before}{}", path.rsplit('/').next().unwrap_or(path));
+    }
+    arguments
+}
+
+/// All questions, asked of one.
+#[derive(Debug, Clone)]
+pub(crate) struct Asking {
+    pub(crate) who: String,
+    pub(crate) tools: usize,
+    /// Of the list of tools and of what the server says of itself.
+    pub(crate) offer: usize,
+    pub(crate) answers: Vec<(Question, Tally)>,
+}
+
+impl Asking {
+    pub(crate) fn calls(&self) -> usize {
+        self.answers.iter().map(|(_, tally)| tally.calls.len()).sum()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.answers.iter().map(|(_, tally)| tally.bytes).sum()
+    }
+}
+
+pub(crate) struct Replies<'a> {
+    pub(crate) scratch: &'a Scratch,
+    pub(crate) programs: &'a Programs,
+}
+
+impl Replies<'_> {
+    pub(crate) fn measure(&self, who: &str, set_up: SetUp, book: &mut Book) -> Result<()> {
+        let folder = self.scratch.fresh("shop")?;
+        let mut asked = set_up(self.scratch, Shop::open(&folder, &self.programs.serve)?)?;
+        let offered = asked.conversation().ask("tools/list", &json!({}))?;
+        let tools = offered.result["tools"].as_array().context("there are no tools")?.len();
+        let offer = offered.bytes + asked.conversation().welcome.bytes;
+        let mut answers = Vec::new();
+        for question in Question::ALL {
+            asked.shop().wait()?;
+            if question == Question::UntilReady {
+                asked.restart_site()?;
+                ensure!(!asked.shop().is_ready(), "it was ready before the question");
+            }
+            let mut tally = Tally::default();
+            asked.ask(question, &mut tally).with_context(|| question.text().to_owned())?;
+            if matches!(question, Question::UntilReady | Question::Restart) {
+                ensure!(asked.shop().is_ready(), "it is told to be ready, and is not");
+            }
+            answers.push((question, tally));
+        }
+        let asking = Asking { who: who.to_owned(), tools, offer, answers };
+        book.add(Measure::ReplyCalls, who, asking.calls() as f64);
+        book.add(Measure::ReplyBytes, who, asking.bytes() as f64);
+        book.askings.push(asking);
+        Ok(())
+    }
+}
