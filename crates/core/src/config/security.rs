@@ -1,5 +1,6 @@
 //! What a configuration says about who may do what: authentication, allowed commands, assistants, the audit.
 
+use super::backups::{self, Backups};
 use super::listen::Listeners;
 use super::mcp::{self, Mcp};
 use super::own;
@@ -27,6 +28,8 @@ pub struct Security {
     /// What assistants may do and are offered.
     pub mcp: Mcp,
     pub audit: Audit,
+    /// What is kept of files that are changed.
+    pub backups: Backups,
 }
 
 /// How the audit is kept.
@@ -63,6 +66,7 @@ impl Security {
         execute: Vec::new(),
         mcp: Mcp::CLOSED,
         audit: Audit::USUAL,
+        backups: Backups::USUAL,
     };
 
     /// What holds while there is no configuration: the defaults, and the variables.
@@ -110,7 +114,8 @@ pub(super) fn read(
         _ => None,
     };
     let execute = execute(reader, own, spot(EXECUTE));
-    Security { strangers, token, allowed, execute, mcp: mcp::read(own), audit: audit(own) }
+    let (mcp, audit, backups) = (mcp::read(own), audit(own), backups::read(own));
+    Security { strangers, token, allowed, execute, mcp, audit, backups }
 }
 
 const EXECUTE: &str = "security.execute.allowed";

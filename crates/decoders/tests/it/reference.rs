@@ -171,7 +171,7 @@ fn on_another_content_we_do_what_patch_does() {
         let arguments =
             ["-p1", &fuzzy, "--binary", "-f", "--no-backup-if-mismatch", "-i", "../all.diff"];
         let output = run(&files, "patch", &arguments);
-        let (mut fitted, mut refused) = (0, 0);
+        let (mut fitted, mut refused, mut stricter) = (0, 0, 0);
         for (number, (other, diff)) in scenes.iter().enumerate() {
             let Some(patch) = parse(diff, Reading::Strict).unwrap().pop() else { continue };
             let ours = apply(other, &patch.hunks, How { fuzz, any_ends: false });
@@ -183,6 +183,11 @@ fn on_another_content_we_do_what_patch_does() {
                     String::from_utf8_lossy(diff)
                 )
             };
+            if ours.is_err() && !rejected {
+                // A line that fuzz overlooks may be missing altogether for `patch`. It has to be there for us.
+                stricter += 1;
+                continue;
+            }
             assert_eq!(ours.is_err(), rejected, "{}\n{}", scene(), shown(&output));
             match ours {
                 Ok(applied) => assert_eq!(applied.content, read(&files, number), "{}", scene()),
@@ -191,5 +196,6 @@ fn on_another_content_we_do_what_patch_does() {
             fitted += usize::from(!rejected);
         }
         assert!(fitted > 20 && refused > 20, "{fitted} fit, {refused} do not");
+        assert!(stricter <= if fuzz == 0 { 0 } else { cases() / 50 }, "stricter {stricter} times");
     }
 }

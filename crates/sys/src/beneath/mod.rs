@@ -8,10 +8,12 @@
 //! A folder that is moved out of its root while it is held stays what it was when it was found; [`Root::ascend`] notices.
 //! Who may read or write what is decided elsewhere.
 
+mod likeness;
 mod path;
 mod place;
 mod resolve;
 
+pub use likeness::{alike, set_mode};
 pub use path::Rel;
 pub use place::{Kind, Look, Onto, Place, seen};
 
