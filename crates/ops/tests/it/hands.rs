@@ -41,6 +41,14 @@ const EVERYTHING: &[(&str, &str)] = &[
 
 /// These have a test of their own below, or change no service.
 const OTHERS: &[&str] = &[
+    "file.write",
+    "file.edit",
+    "file.change",
+    "file.apply_diff",
+    "file.move",
+    "file.delete",
+    "file.make_folder",
+    "file.undo",
     "service.up",
     "config.reload",
     "command.execute",

@@ -87,12 +87,13 @@ fn effects_are_what_they_do() {
             Effect::Read,
             "service.list service.status service.wait log.read config.show daemon.status \
              operation.list operation.status token.list token.path \
-             file.read file.list file.find file.search \
+             file.read file.list file.find file.search file.history \
              event.read daemon.health daemon.metrics mode.get audit.read audit.verify",
         ),
         (
             Effect::Write,
-            "service.stop service.down service.signal service.remove service.lease operation.cancel",
+            "service.stop service.down service.signal service.remove service.lease operation.cancel \
+             file.write file.edit file.change file.apply_diff file.move file.delete file.make_folder file.undo",
         ),
         (
             Effect::Exec,

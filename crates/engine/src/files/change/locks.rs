@@ -50,7 +50,7 @@ impl Locks {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         let mut taken = self.locks.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        self.keys.iter().for_each(|key| drop(taken.remove(key)));
+        taken.retain(|key| !self.keys.contains(key));
         self.locks.freed.notify_all();
     }
 }
