@@ -42,6 +42,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "file.history",
         ],
     ),
+    ("change", &["change.check"]),
     ("mode", &["mode.get", "mode.switch"]),
     ("operation", &["operation.list", "operation.status", "operation.cancel"]),
     ("audit", &["audit.read", "audit.verify"]),

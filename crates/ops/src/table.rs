@@ -52,6 +52,7 @@ pub static TABLE: &[Entry] = &[
     Entry::of::<op::file_make_folder::FileMakeFolder>(),
     Entry::of::<op::file_undo::FileUndo>(),
     Entry::of::<op::file_history::FileHistory>(),
+    Entry::of::<op::change_check::ChangeCheck>(),
     Entry::of::<op::operation_list::OperationList>(),
     Entry::of::<op::operation_status::Status>(),
     Entry::of::<op::operation_cancel::OperationCancel>(),

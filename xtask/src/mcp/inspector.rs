@@ -50,6 +50,7 @@ const CALLS: &[(&str, &str)] = &[
     ("file_history", r#"{"path": "inspected.txt"}"#),
     ("make_folder", r#"{"path": "inspected"}"#),
     ("move_file", r#"{"path": "inspected.txt", "to": "inspected/x.txt"}"#),
+    ("change_and_check", r#"{"service": "web", "files": [{"path": "checked.txt", "edits": [{"old": "", "new": "x"}]}]}"#),
     ("delete_file", r#"{"path": "inspected/x.txt"}"#),
     ("get_events", "{}"),
     ("check_health", "{}"),

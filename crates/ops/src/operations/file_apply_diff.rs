@@ -60,7 +60,7 @@ Examples:
         }
         let (text, folder) = (input.diff.into_bytes(), input.path);
         let query = DiffQuery { text, folder, strict: input.strict, fuzz };
-        let wish = Wish { if_hash: None, dry_run: input.dry_run, by: Self::META.name };
+        let wish = Wish { dry_run: input.dry_run, by: Self::META.name, ..Wish::default() };
         let changed = context.engine.files().apply_diff(query, wish).await?;
         // Names that were only looked for are no files of the diff.
         let changed = changed.into_iter().filter(|it| it.before.is_some() || it.after.is_some());

@@ -3,6 +3,7 @@
 pub mod add;
 pub mod audit_read;
 pub mod audit_verify;
+pub mod change_check;
 pub mod config;
 pub mod custom_restart;
 pub mod daemon_status;

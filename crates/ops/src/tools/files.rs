@@ -133,3 +133,12 @@ pub(super) const HISTORY: Tool = Tool::new(
     "Generations of a file",
     "What a file was before each change, newest first.",
 );
+
+pub(super) const CHECK: Tool = Tool::new(
+    "change.check",
+    "change_and_check",
+    Toolset::Files,
+    "Change and check",
+    "Edit files, restart a service and wait until it is ready, writes a line ('log') or answers ('url'); if it does not, files and service are restored and its last lines told.",
+)
+.destroys();

@@ -173,6 +173,7 @@ pub static TOOLS: &[Tool] = &[
     files::MAKE_FOLDER,
     files::UNDO,
     files::HISTORY,
+    files::CHECK,
     Tool::new(
         "daemon.health",
         "check_health",

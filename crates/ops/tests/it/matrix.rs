@@ -39,6 +39,7 @@ const REQUESTS: &[(Role, &str, &str)] = &[
     (Role::Admin, "file.delete", r#"{"path":"nothing"}"#),
     (Role::Admin, "file.make_folder", r#"{"path":"nothing"}"#),
     (Role::Admin, "file.undo", r#"{"path":"nothing"}"#),
+    (Role::Admin, "change.check", r#"{"service":"nobody"}"#),
     (Role::Operator, "file.history", r#"{"path":"nothing"}"#),
     (Role::Viewer, "operation.list", "{}"),
     (Role::Viewer, "operation.status", r#"{"operation":"0"}"#),

@@ -98,7 +98,7 @@ fn effects_are_what_they_do() {
         (
             Effect::Exec,
             "service.start service.restart service.up service.add command.execute \
-             service.custom_restart config.reload",
+             service.custom_restart config.reload change.check",
         ),
         (Effect::Admin, "daemon.stop daemon.upgrade token.create token.revoke mode.switch"),
     ];

@@ -9,6 +9,7 @@ mod names;
 mod patch;
 mod record;
 mod replace;
+mod several;
 mod target;
 mod write;
 
@@ -42,6 +43,8 @@ pub struct Wish {
     pub dry_run: bool,
     /// The operation, for the history.
     pub by: &'static str,
+    /// Refuse what cannot be kept, and so not be taken back.
+    pub must_keep: bool,
 }
 
 /// What became of one file.
@@ -173,6 +176,10 @@ impl Files {
                 let target = target.ok_or(FileError::Missing { path: changed.path.clone() })?;
                 let (kept, bounds) = (&self.shared.backups, self.shared.registry.backups());
                 changed.generation = kept.keep(&target.spot, before.as_ref(), wish.by, bounds)?;
+                if wish.must_keep && changed.generation.is_none() {
+                    let why = format!("'{}' is more than `backups` allows", changed.path);
+                    return Err(FileError::Unkept(why));
+                }
                 steps.push(Step { target, before, after: made.new });
             }
             changes.push(changed);

@@ -1,5 +1,9 @@
 //! Changes of real files.
 
+mod hostile;
+mod large;
+mod races;
+
 use super::*;
 use crate::files::tests::Place;
 use proctor_core::config::backups::Backups as Bounds;
