@@ -58,7 +58,7 @@ fn over_http_a_hash_keeps_two_from_overwriting_each_other() {
     assert_eq!((first.status, content(&home, "a.txt")), (200, b"2\r\n".to_vec()));
     let second = admin.post("/api/v1/file/edit", &edit("3"));
     assert_eq!(second.status, 412, "{}", second.json());
-    assert_eq!(second.json()["error"]["details"]["sha256"], first.json()["files"][0]["sha256"]);
+    assert_eq!(second.json()["details"]["sha256"], first.json()["files"][0]["sha256"]);
     let operator = Http::at(home.port("http")).token(&token(&home, "operator"));
     for (path, body) in [
         ("write", json!({ "path": "x", "content": "x" })),

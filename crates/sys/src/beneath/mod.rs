@@ -56,7 +56,12 @@ impl From<Errno> for Fault {
 impl Fault {
     /// Is it that there is nothing of that name?
     pub fn is_missing(&self) -> bool {
-        matches!(self, Fault::Io(error) if error.kind() == io::ErrorKind::NotFound)
+        self.is(io::ErrorKind::NotFound)
+    }
+
+    /// Did the kernel say this?
+    pub fn is(&self, kind: io::ErrorKind) -> bool {
+        matches!(self, Fault::Io(error) if error.kind() == kind)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Changed, Wish};
 use crate::error::EngineError;
 use crate::files::Files;
 use crate::files::fault::FileError;
-use proctor_sys::beneath::{Fault, Kind, Look, Onto};
+use proctor_sys::beneath::{Kind, Look, Onto};
 use std::io;
 
 impl Files {
@@ -53,11 +53,11 @@ impl Files {
         if wish.dry_run {
             return Ok(changed);
         }
-        from.place.rename(&to.place, onto).map_err(|fault| match fault {
-            Fault::Io(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                FileError::OtherDisk { path: from.spot.shown.clone(), to: to.spot.shown.clone() }
+        from.place.rename(&to.place, onto).map_err(|fault| {
+            match fault.is(io::ErrorKind::CrossesDevices) {
+                true => FileError::OtherDisk { path: path.to_owned(), to: to.spot.shown.clone() },
+                false => to.spot.at()(fault),
             }
-            fault => to.spot.at()(fault),
         })?;
         self.synced(&[&from, &to])?;
         Ok(changed)
@@ -88,11 +88,11 @@ impl Files {
             return Ok(changed);
         }
         if look.kind == Kind::Folder {
-            target.place.remove_folder().map_err(|fault| match fault {
-                Fault::Io(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                    FileError::NotEmpty { path: target.spot.shown.clone() }
+            target.place.remove_folder().map_err(|fault| {
+                match fault.is(io::ErrorKind::DirectoryNotEmpty) {
+                    true => FileError::NotEmpty { path: target.spot.shown.clone() },
+                    false => at(fault),
                 }
-                fault => at(fault),
             })?;
         } else {
             if let Some(found) = &before {

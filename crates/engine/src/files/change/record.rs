@@ -186,7 +186,7 @@ fn turn_one(step: &Step, noted: &Noted) -> Result<(), FileError> {
         None => target.place.remove().map_err(at),
         Some(_) => match target.beside(&noted.new)?.rename(&target.place, onto) {
             // Where nothing was, something is.
-            Err(Fault::Io(error)) if error.kind() == io::ErrorKind::AlreadyExists => Err(stale()),
+            Err(fault) if fault.is(io::ErrorKind::AlreadyExists) => Err(stale()),
             renamed => renamed.map_err(at),
         },
     }

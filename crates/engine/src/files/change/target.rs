@@ -140,7 +140,7 @@ pub(crate) fn make_folders(
         match place.make_folder(0o777) {
             Ok(()) => made.push(place),
             // Somebody else was quicker.
-            Err(Fault::Io(error)) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(fault) if fault.is(std::io::ErrorKind::AlreadyExists) => {}
             Err(fault) => return Err(spot.at()(fault)),
         }
     }
