@@ -209,10 +209,8 @@ fn refused(op: impl FnOnce(Code) -> OpError, fault: &Fault) -> OpError {
         }
         Fault::NotAFile(_) => op(Code::BadInput),
         Fault::Moved => op(Code::Conflict).help("try again"),
-        Fault::Io(error) => match error.kind() {
-            io::ErrorKind::AlreadyExists => op(Code::AlreadyExists),
-            io::ErrorKind::NotADirectory => op(Code::BadInput),
-            _ => op(Code::Failed),
-        },
+        Fault::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => op(Code::AlreadyExists),
+        Fault::Io(error) if error.kind() == io::ErrorKind::NotADirectory => op(Code::BadInput),
+        Fault::Io(_) => op(Code::Failed),
     }
 }

@@ -12,6 +12,7 @@ pub mod cgroup;
 pub mod clock;
 mod directory;
 pub mod failpoint;
+pub mod fence;
 pub mod fifo;
 pub mod file;
 pub mod host;

@@ -26,6 +26,8 @@ pub struct Told {
     pub text: String,
     pub facts: Value,
     pub is_error: bool,
+    /// Pictures beside the text, as they were sent.
+    pub pictures: Vec<Value>,
     /// Of the whole answer.
     pub bytes: usize,
 }
@@ -157,6 +159,7 @@ impl Told {
             text,
             facts: result["structuredContent"].clone(),
             is_error: result["isError"] == true,
+            pictures: blocks.iter().filter(|block| block["type"] == "image").cloned().collect(),
             bytes: result.to_string().len(),
         }
     }

@@ -1,6 +1,7 @@
-//! The parts about MCP: servers beside each other, and what their answers cost.
+//! The parts about MCP: servers beside each other, what their answers cost, and work on code.
 
 use super::book::Book;
+use super::code::{Code, RG, Ripgrep, Tree, WORKERS};
 use super::mcp::{Mcp, Server, peers};
 use super::measure::Programs;
 use super::options::{Options, Part};
@@ -25,7 +26,52 @@ impl Assistants<'_> {
         if self.options.wants(Part::Replies) {
             broken |= self.replies(book)?;
         }
+        if self.options.wants(Part::Code) {
+            broken |= self.code(book)?;
+        }
         Ok(broken)
+    }
+
+    /// One tree for all.
+    fn code(&self, book: &mut Book) -> Result<bool> {
+        let plan = &self.options.plan;
+        println!("a tree of {} MB", plan.tree_bytes / 1_000_000);
+        let tree = Tree::make(self.scratch.fresh("code")?, plan.tree_bytes)?;
+        let about = format!("{} files, {} MB", tree.files, tree.bytes / 1_000_000);
+        book.settings.push(("the tree of code".to_owned(), about));
+        let code = Code { scratch: self.scratch, plan, tree: &tree };
+        let ripgrep = self.ripgrep(book)?;
+        let mut broken = false;
+        for round in 1..=plan.repeats {
+            println!("{OURS}, code, {round} of {}", plan.repeats);
+            let result = code.measure_ours(ripgrep.as_ref(), book);
+            broken |= self.noted(OURS, result, book)?;
+        }
+        for (name, install) in WORKERS.iter().filter(|(name, _)| self.options.wants_peer(name)) {
+            println!("{name}, code");
+            let result = install(&code).and_then(|worker| {
+                book.settings.push((format!("{name} with code"), worker.settings.clone()));
+                code.ask(&worker, book)
+            });
+            self.noted(name, result, book)?;
+        }
+        Ok(broken)
+    }
+
+    fn ripgrep(&self, book: &mut Book) -> Result<Option<Ripgrep>> {
+        if !self.options.wants_peer(RG) {
+            return Ok(None);
+        }
+        match Ripgrep::install(self.scratch) {
+            Ok(ripgrep) => {
+                book.settings.push((RG.to_owned(), ripgrep.settings.clone()));
+                Ok(Some(ripgrep))
+            }
+            Err(why) => {
+                self.noted(RG, Err(why.context("cannot be installed here")), book)?;
+                Ok(None)
+            }
+        }
     }
 
     fn servers(&self, book: &mut Book) -> Result<bool> {

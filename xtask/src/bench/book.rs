@@ -45,6 +45,39 @@ pub(crate) enum Measure {
     /// Of all everyday questions together; each of them is in a table of its own.
     ReplyCalls,
     ReplyBytes,
+    CodeSearch(Search),
+    CodeRead,
+    CodeList,
+    CodeFind,
+    CodeEdit,
+    CodeStatus,
+}
+
+/// What the tree is searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// A text that few files have.
+    Text,
+    /// A regular expression that begins with a text.
+    Pattern,
+    /// Two words in any case.
+    AnyCase,
+    /// A regular expression without a text in it, and without a match.
+    Nothing,
+}
+
+impl Search {
+    pub(crate) const ALL: [Search; 4] =
+        [Search::Text, Search::Pattern, Search::AnyCase, Search::Nothing];
+
+    fn name(self) -> &'static str {
+        match self {
+            Search::Text => "a text",
+            Search::Pattern => "a regular expression",
+            Search::AnyCase => "two words in any case",
+            Search::Nothing => "a regular expression without a text in it",
+        }
+    }
 }
 
 /// Where a crowd connects to.
@@ -90,6 +123,8 @@ impl Measure {
         all.extend([Port::Tcp, Port::Http].into_iter().flat_map(|p| [CrowdIdle(p), CrowdSlow(p)]));
         all.extend([CrowdMemory, Requests]);
         all.extend([McpStart, McpFirst, McpTools, McpStatus, McpLogs, McpMemory]);
+        all.extend(Search::ALL.map(CodeSearch));
+        all.extend([CodeRead, CodeList, CodeFind, CodeEdit, CodeStatus]);
         all
     }
 
@@ -108,6 +143,7 @@ impl Measure {
             Requests => Part::Rest,
             McpStart | McpFirst | McpTools | McpStatus | McpLogs | McpMemory => Part::Mcp,
             ReplyCalls | ReplyBytes => Part::Replies,
+            CodeSearch(_) | CodeRead | CodeList | CodeFind | CodeEdit | CodeStatus => Part::Code,
         }
     }
 
@@ -127,6 +163,9 @@ impl Measure {
             CrowdNone | CrowdIdle(_) | CrowdSlow(_) => Unit::Milliseconds,
             Requests => Unit::PerSecond,
             McpStart | McpFirst | McpTools | McpStatus | McpLogs => Unit::Milliseconds,
+            CodeSearch(_) | CodeRead | CodeList | CodeFind | CodeEdit | CodeStatus => {
+                Unit::Milliseconds
+            }
             ReplyCalls => Unit::Calls,
             ReplyBytes => Unit::Bytes,
         }
@@ -176,6 +215,14 @@ impl Measure {
             McpMemory => "MCP: memory (PSS) of all its processes after such calls".to_owned(),
             ReplyCalls => "Everyday questions of an assistant, calls".to_owned(),
             ReplyBytes => "Everyday questions of an assistant, bytes".to_owned(),
+            CodeSearch(search) => {
+                format!("Code: search of the tree for {}, as a whole command", search.name())
+            }
+            CodeRead => "Code over MCP: read a file of 20 KB".to_owned(),
+            CodeList => "Code over MCP: list a folder of 500 files with their sizes".to_owned(),
+            CodeFind => "Code over MCP: find a file in the tree by its name".to_owned(),
+            CodeEdit => "Code over MCP: replace a line of a file of 20 KB".to_owned(),
+            CodeStatus => "Code over MCP: git status of the tree".to_owned(),
         }
     }
 

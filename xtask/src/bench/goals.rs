@@ -1,7 +1,8 @@
 //! What Proctor's figures should be, as ratios to the bare kernel in the same run or as plain limits.
 
 use super::OURS;
-use super::book::{Book, Measure, Port};
+use super::book::{Book, Measure, Port, Search};
+use super::code::RG;
 use super::mcp::ours::OVER_HTTP;
 use super::measure::cli::MINIMAL;
 use super::measure::rest;
@@ -219,6 +220,51 @@ pub(crate) const GOALS: &[Goal] = &[
     goal(
         "everyday questions of an assistant, fewer bytes than every peer (< 1 × the fewest)",
         Figure::ToBestPeer(Measure::ReplyBytes),
+        Limit::LessThan(1.0),
+    ),
+    goal(
+        "search of the tree for a text, ≤ 1.2 × rg",
+        Figure::Ratio(Measure::CodeSearch(Search::Text), RG),
+        Limit::AtMost(1.2),
+    ),
+    goal(
+        "search of the tree for a regular expression, ≤ 1.2 × rg",
+        Figure::Ratio(Measure::CodeSearch(Search::Pattern), RG),
+        Limit::AtMost(1.2),
+    ),
+    goal(
+        "search of the tree for two words in any case, ≤ 1.2 × rg",
+        Figure::Ratio(Measure::CodeSearch(Search::AnyCase), RG),
+        Limit::AtMost(1.2),
+    ),
+    goal(
+        "search of the tree for a regular expression without a text in it, ≤ 1.2 × rg",
+        Figure::Ratio(Measure::CodeSearch(Search::Nothing), RG),
+        Limit::AtMost(1.2),
+    ),
+    goal(
+        "read over MCP, ahead of every peer (< 1 × the fastest)",
+        Figure::ToBestPeer(Measure::CodeRead),
+        Limit::LessThan(1.0),
+    ),
+    goal(
+        "list of a folder over MCP, ahead of every peer (< 1 × the fastest)",
+        Figure::ToBestPeer(Measure::CodeList),
+        Limit::LessThan(1.0),
+    ),
+    goal(
+        "find of a file over MCP, ahead of every peer (< 1 × the fastest)",
+        Figure::ToBestPeer(Measure::CodeFind),
+        Limit::LessThan(1.0),
+    ),
+    goal(
+        "edit over MCP, ahead of every peer (< 1 × the fastest)",
+        Figure::ToBestPeer(Measure::CodeEdit),
+        Limit::LessThan(1.0),
+    ),
+    goal(
+        "git status over MCP, ahead of every peer (< 1 × the fastest)",
+        Figure::ToBestPeer(Measure::CodeStatus),
         Limit::LessThan(1.0),
     ),
 ];

@@ -9,6 +9,7 @@ mod adapters;
 mod assistants;
 mod book;
 mod clock;
+mod code;
 mod exits;
 mod goals;
 pub(crate) mod interrupt;

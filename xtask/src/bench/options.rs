@@ -1,6 +1,7 @@
 //! The words behind `cargo xtask bench`, and how much is measured.
 
 use super::adapter::PEERS;
+use super::code::RG;
 use super::mcp::peers;
 use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [--quick] [--only PART] [--peers a,b,c] [--scratch DIR] [--write]
 
   --quick        small numbers, once: does everything work?
-  --only PART    start, crash, memory, idle, logs, cli, hostile, rest, mcp or replies; may be given more than once
+  --only PART    start, crash, memory, idle, logs, cli, hostile, rest, mcp, replies or code; may be given more than once
   --peers a,b,c  only these; `none` for Proctor and the bare kernel alone
   --scratch DIR  where peers are installed and everything runs; target/bench-peers if not given
   --write        write the table to docs/benchmarks.md, too; with --only, those parts of it";
@@ -27,12 +28,13 @@ pub(crate) enum Part {
     Rest,
     Mcp,
     Replies,
+    Code,
 }
 
 impl Part {
-    /// About MCP servers and their tools, not about supervisors.
+    /// About MCP servers and their tools, and what they do with code; not about supervisors.
     pub(crate) fn is_of_assistants(self) -> bool {
-        matches!(self, Part::Mcp | Part::Replies)
+        matches!(self, Part::Mcp | Part::Replies | Part::Code)
     }
 }
 
@@ -47,6 +49,7 @@ const PARTS: &[(&str, Part)] = &[
     ("rest", Part::Rest),
     ("mcp", Part::Mcp),
     ("replies", Part::Replies),
+    ("code", Part::Code),
 ];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -72,6 +75,8 @@ pub(crate) struct Plan {
     pub(crate) log_bytes: u64,
     /// Connections of hostile clients to one port.
     pub(crate) crowd: usize,
+    /// Of the tree that is searched.
+    pub(crate) tree_bytes: usize,
     /// For the kills or the commands of one figure: what is slow is done less often.
     pub(crate) patience: Duration,
 }
@@ -87,6 +92,7 @@ const FULL: Plan = Plan {
     settle: Duration::from_secs(2),
     log_bytes: 512 << 20,
     crowd: 5000,
+    tree_bytes: 200 << 20,
     patience: Duration::from_secs(5),
 };
 
@@ -100,6 +106,7 @@ const QUICK: Plan = Plan {
     settle: Duration::from_secs(1),
     log_bytes: 64 << 20,
     crowd: 1000,
+    tree_bytes: 20 << 20,
     patience: Duration::from_secs(8),
 };
 
@@ -145,10 +152,10 @@ fn part(word: &str) -> Result<Part> {
     found.map(|(_, part)| *part).with_context(|| format!("no part is called {word}\n{USAGE}"))
 }
 
-/// Supervisors and MCP servers that we are compared with.
+/// Supervisors, MCP servers and ripgrep, that we are compared with.
 fn known() -> impl Iterator<Item = &'static str> {
     let supervisors = PEERS.iter().map(|(name, _)| *name);
-    supervisors.chain(peers::PEERS.iter().map(|(name, _)| *name))
+    supervisors.chain(peers::PEERS.iter().map(|(name, _)| *name)).chain([RG])
 }
 
 pub(crate) fn is_peer(name: &str) -> bool {

@@ -3,6 +3,7 @@
 use super::OURS;
 use super::adapter::Adapter;
 use super::book::{Book, Measure, Samples, Unit};
+use super::code::RG;
 use super::goals::{GOALS, Verdict};
 use super::measure::cli::MINIMAL;
 use super::measure::rest;
@@ -109,7 +110,8 @@ fn base(measure: Measure) -> Option<&'static str> {
         Part::Logs => matches!(measure, Measure::Logs(_)).then_some("bare splice"),
         Part::Memory | Part::Idle | Part::Hostile => None,
         Part::Rest => Some(rest::BARE),
-        Part::Mcp | Part::Replies => Some(OURS),
+        Part::Code if matches!(measure, Measure::CodeSearch(_)) => Some(RG),
+        Part::Mcp | Part::Replies | Part::Code => Some(OURS),
     }
 }
 

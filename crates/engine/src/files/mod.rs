@@ -1,7 +1,8 @@
 //! Files below the folders that the configuration declares: reading, listing, searching and changing them.
 //!
 //! Whatever a path says, it is resolved beneath its root by `proctor_sys::beneath`; nothing here opens a path. All of it
-//! waits for disks and belongs on threads that may; whoever stops waiting for an answer stops the work.
+//! waits for disks and belongs on threads that may; whoever stops waiting for an answer stops the work. Where the kernel has
+//! Landlock, what only looks does so on a thread that cannot open anything outside of the roots.
 
 mod change;
 mod fault;
@@ -30,7 +31,9 @@ use crate::registry::Registry;
 pub(crate) use change::recover;
 use change::{Backups, Locks};
 use proctor_core::home::Home;
+use proctor_sys::fence::Fence;
 use roots::Guarded;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use survey::Surveys;
@@ -64,13 +67,17 @@ impl Files {
     pub async fn read(
         &self,
         paths: Vec<String>,
-        query: ReadQuery,
+        mut query: ReadQuery,
     ) -> Result<Vec<Result<Content, FileError>>, EngineError> {
-        self.work(move |files, stop| {
+        self.look(move |files, stop| {
             let (roots, guarded) = (files.roots(), files.guarded());
             let read = |path: &String| {
                 let spot = roots.find(path)?;
-                read::read(&spot, &query, &guarded, &files.shared.surveys, stop)
+                let content = read::read(&spot, &query, &guarded, &files.shared.surveys, stop)?;
+                if let Part::Picture { bytes } = &content.part {
+                    query.largest_picture -= bytes.len() as u64;
+                }
+                Ok(content)
             };
             paths.iter().map(read).collect()
         })
@@ -79,7 +86,7 @@ impl Files {
 
     /// What is in a folder.
     pub async fn list(&self, path: String, query: ListQuery) -> Result<Listing, EngineError> {
-        let listed = self.work(move |files, stop| {
+        let listed = self.look(move |files, stop| {
             let roots = files.roots();
             list::list(&roots, &roots.find(&path)?, &query, &files.guarded(), stop)
         });
@@ -92,7 +99,7 @@ impl Files {
         path: String,
         query: SearchQuery,
     ) -> Result<SearchPage, EngineError> {
-        let searched = self.work(move |files, stop| {
+        let searched = self.look(move |files, stop| {
             let roots = files.roots();
             search::search(&roots, &roots.find(&path)?, &query, &files.guarded(), stop)
         });
@@ -101,6 +108,14 @@ impl Files {
 
     fn guarded(&self) -> Guarded {
         Guarded::of(&self.shared.home)
+    }
+
+    /// Work that changes nothing, behind the second wall.
+    async fn look<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
+        self.work(|files, stop| fenced(&files.roots(), || work(files, stop))).await
     }
 
     /// Where waiting does no harm. Dropped early, the work hears of it.
@@ -114,6 +129,30 @@ impl Files {
         drop(waiting);
         done
     }
+}
+
+/// On a thread of its own, which reads what is below the roots and opens nothing else.
+fn fenced<R: Send>(roots: &Roots, work: impl FnOnce() -> R + Send) -> R {
+    let Some(fence) = fence(roots) else { return work() };
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            if let Err(error) = fence.enter() {
+                tracing::debug!(%error, "there is no second wall");
+            }
+            work()
+        });
+        inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// `None` where the kernel has none, or will not have it: every path is kept beneath its root without it.
+fn fence(roots: &Roots) -> Option<Fence> {
+    let held: Vec<_> = roots.all().iter().filter_map(|root| root.held().ok()).collect();
+    let folders: Vec<_> = held.iter().map(|root| root.folder().as_fd()).collect();
+    Fence::of_folders(&folders, &[]).unwrap_or_else(|error| {
+        tracing::debug!(%error, "there is no second wall");
+        None
+    })
 }
 
 /// Somebody waits for an answer, until this is dropped.

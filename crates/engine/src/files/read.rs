@@ -26,6 +26,8 @@ pub struct ReadQuery {
     pub cursor: Option<String>,
     /// As much as this at once.
     pub max_bytes: usize,
+    /// A picture of up to so many bytes comes as a whole.
+    pub largest_picture: u64,
 }
 
 /// A file, or a part of it.
@@ -61,6 +63,10 @@ pub enum Part {
         bytes: Vec<u8>,
         offset: u64,
     },
+    /// All of it.
+    Picture {
+        bytes: Vec<u8>,
+    },
     /// It is no text, and bytes were not asked for.
     Unreadable,
 }
@@ -76,7 +82,8 @@ pub(crate) fn read(
     let survey = surveys.of(&file, &look, stop)?;
     let mut first = [0; 16];
     let length = survey::read_at(&file, &mut first, 0)?;
-    let reader = Reader { spot, query, look, survey: &survey };
+    let picture = content::picture(&first[..length]);
+    let reader = Reader { spot, query, look, survey: &survey, picture: picture.is_some() };
     let (part, next) = reader.part(&file)?;
     let wall = look.modified.0.saturating_mul(1_000_000).saturating_add(look.modified.1 / 1000);
     Ok(Content {
@@ -87,7 +94,7 @@ pub(crate) fn read(
         sha256: survey.sha256.clone(),
         nature: survey.nature,
         whole: survey.whole,
-        picture: content::picture(&first[..length]),
+        picture,
         part,
         cursor: next.map(|cursor| cursor.text(&look)),
     })
@@ -177,6 +184,7 @@ struct Reader<'a> {
     query: &'a ReadQuery,
     look: Look,
     survey: &'a Survey,
+    picture: bool,
 }
 
 impl Reader<'_> {
@@ -187,20 +195,29 @@ impl Reader<'_> {
             return self.bytes(&source);
         }
         match encoding {
+            None if self.picture && self.look.size <= self.query.largest_picture => {
+                Ok((Part::Picture { bytes: self.all(&source)? }, None))
+            }
             None => Ok((Part::Unreadable, None)),
             Some(encoding @ (Encoding::Utf16Le | Encoding::Utf16Be)) => {
                 if self.look.size > LARGEST_UTF16 {
                     return Ok((Part::Unreadable, None));
                 }
-                let mut bytes = vec![0; usize::try_from(self.look.size).unwrap_or(0)];
-                let length = source.read_at(&mut bytes, 0)?;
-                let text = content::decode_utf16(&bytes[..length], encoding);
+                let text = content::decode_utf16(&self.all(&source)?, encoding);
                 self.text(&Source::Memory(text.as_bytes()), Encoding::Utf8)
             }
             Some(encoding @ (Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Unknown)) => {
                 self.text(&source, encoding)
             }
         }
+    }
+
+    /// Of a file that is known not to be large.
+    fn all(&self, source: &Source<'_>) -> Result<Vec<u8>, FileError> {
+        let mut bytes = vec![0; usize::try_from(self.look.size).unwrap_or(0)];
+        let length = source.read_at(&mut bytes, 0)?;
+        bytes.truncate(length);
+        Ok(bytes)
     }
 
     fn bytes(&self, source: &Source<'_>) -> Result<(Part, Option<Cursor>), FileError> {

@@ -140,7 +140,6 @@ impl Walk {
     }
 
     /// `None`: it is left out; otherwise what is in it, if it is to be looked into.
-    #[expect(clippy::type_complexity, reason = "a name for it would be used once")]
     fn look(
         &mut self,
         folder: &Folder,

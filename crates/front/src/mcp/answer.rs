@@ -15,6 +15,10 @@ pub(super) const LONGEST: usize = 32 << 10;
 /// The last lines of a service, wherever services are listed.
 const OUTPUT: &str = "output";
 
+/// A picture of something that is listed, as base64, and what kind of picture it is.
+const PICTURE: &str = "picture";
+const MEDIA: &str = "media";
+
 /// Where an error is told for programs.
 const ERROR: &str = "proctor/error";
 
@@ -63,6 +67,7 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
         text += &onwards(fields);
     }
     without_nulls(&mut output);
+    let pictures = pictures(&mut output);
     for listed in output.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
         in_brief(listed, tool.leaves_out);
     }
@@ -80,7 +85,9 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
         Telling::InFacts if tool.speaks() => headline(&text),
         Telling::InText | Telling::InFacts => shortened(&text),
     };
-    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    let mut content = vec![ContentBlock::text(text)];
+    content.extend(pictures);
+    let mut result = CallToolResult::success(content);
     result.structured_content = Some(output);
     // That the time is over is an answer; the assistant goes on waiting or looks why.
     result.is_error = Some(verdict.is_some_and(|code| code != Code::Timeout));
@@ -156,6 +163,17 @@ fn without_nulls(value: &mut Value) {
         Value::Array(values) => values.iter_mut().for_each(without_nulls),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Pictures are shown as such, and told nowhere else.
+fn pictures(output: &mut Value) -> Vec<ContentBlock> {
+    let fields = output.as_object_mut().into_iter().flat_map(|fields| fields.values_mut());
+    let listed = fields.filter_map(Value::as_array_mut).flatten().filter_map(Value::as_object_mut);
+    let picture = |one: &mut Map<String, Value>| {
+        let Some(Value::String(picture)) = one.shift_remove(PICTURE) else { return None };
+        Some(ContentBlock::image(picture, one.get(MEDIA)?.as_str()?))
+    };
+    listed.filter_map(picture).collect()
 }
 
 /// What is listed, without these fields.

@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 const USUAL_BYTES: usize = 256 << 10;
 const LARGEST_BYTES: usize = 1 << 20;
 
+/// Of all of them together: what models take at once, and twice what a screen shows.
+const LARGEST_PICTURES: u64 = 3 << 20;
+
 /// Of each file at least, however many there are.
 const LEAST_BYTES: usize = 1 << 10;
 
@@ -58,6 +61,10 @@ pub struct Input {
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
+    /// Pictures as a whole, 3 MiB at most of all together
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pictures: bool,
     /// In the text for reading, the number of each line in front of it
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -122,6 +129,9 @@ pub struct FileView {
     /// With `bytes`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
+    /// With `pictures`: all of it, as base64
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub picture: Option<String>,
     /// With `bytes`: where these begin
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
@@ -149,7 +159,8 @@ Examples:
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let Input { mut paths, path, from, lines, tail, bytes, cursor, max_bytes, numbers } = input;
+        let Input { mut paths, path, from, lines, tail, bytes, cursor, .. } = input;
+        let Input { max_bytes, pictures, numbers, .. } = input;
         paths.extend(path);
         if paths.is_empty() {
             return Err(OpError::bad_input("which file?").help("`proctor file list` shows some"));
@@ -163,7 +174,8 @@ Examples:
         }
         let all = max_bytes.unwrap_or(USUAL_BYTES).clamp(LEAST_BYTES, LARGEST_BYTES);
         let max_bytes = (all / paths.len()).max(LEAST_BYTES);
-        let query = ReadQuery { from, lines, tail, bytes, cursor, max_bytes };
+        let largest_picture = if pictures { LARGEST_PICTURES } else { 0 };
+        let query = ReadQuery { from, lines, tail, bytes, cursor, max_bytes, largest_picture };
         let read = context.engine.files().read(paths.clone(), query).await?;
         let mut files = Vec::with_capacity(paths.len());
         for (path, read) in paths.into_iter().zip(read) {
@@ -209,6 +221,7 @@ impl FileView {
             Part::Bytes { bytes, offset } => {
                 (view.base64, view.offset) = (Some(STANDARD.encode(bytes)), Some(offset));
             }
+            Part::Picture { bytes } => view.picture = Some(STANDARD.encode(bytes)),
             Part::Unreadable => {}
         }
         view

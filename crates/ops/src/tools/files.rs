@@ -7,10 +7,10 @@ pub(super) const READ: Tool = Tool::new(
         "read_file",
         Toolset::Files,
         "Read files",
-        "Text of files below the project's roots, whole or by lines; sha256, encoding and line endings of each are in the facts. What does not fit comes by 'cursor'. Binary files are described; 'bytes' gives them as base64.",
+        "Text of files below the project's roots, whole or by lines; sha256, encoding and line endings of each are in the facts. What does not fit comes by 'cursor'. Images are shown; other binary files are described, 'bytes' gives them as base64.",
     )
-    .usually(r#"{"max_bytes":24000}"#)
-    .hiding(&["path", "numbers"])
+    .usually(r#"{"max_bytes":24000,"pictures":true}"#)
+    .hiding(&["path", "numbers", "pictures"])
     .speaking_within(&["text", "base64"]);
 
 pub(super) const SEARCH: Tool = Tool::new(

@@ -24,6 +24,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// To pass through a folder and to hold it; permission to list it is not needed for either.
 pub(crate) const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -156,12 +157,14 @@ impl Root {
 pub struct Folder {
     handle: OwnedFd,
     id: Id,
+    /// Is it on a disk, and no folder of the kernel's own words? Looked up when a file in it is opened.
+    on_disk: OnceLock<bool>,
 }
 
 impl Folder {
     pub(crate) fn of(handle: OwnedFd) -> io::Result<Folder> {
         let stat = rustix::fs::fstat(&handle)?;
-        Ok(Folder { handle, id: place::id(&stat) })
+        Ok(Folder { handle, id: place::id(&stat), on_disk: OnceLock::new() })
     }
 
     /// Hold the folder at `path`, which is trusted.
@@ -176,7 +179,7 @@ impl Folder {
     /// The same folder once more.
     pub fn again(&self) -> Result<Folder, Fault> {
         let handle = self.handle.try_clone()?;
-        Ok(Folder { handle, id: self.id })
+        Ok(Folder { handle, id: self.id, on_disk: self.on_disk.clone() })
     }
 
     /// The folder of that name in it; a link is refused. `.` is the folder itself.

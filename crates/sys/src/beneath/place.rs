@@ -225,10 +225,28 @@ fn open_regular(folder: &Folder, name: &OsStr) -> Result<(File, Look), Fault> {
     if look.kind != Kind::File {
         return Err(refused(look.kind));
     }
-    if OF_THE_KERNEL.contains(&(fstatfs(&file)?.f_type as i64)) {
+    if !on_disk(folder, &file, &look)? {
         return Err(Fault::OfTheKernel);
     }
     Ok((file, look))
+}
+
+/// What is on the same device as its folder is of the same file system, so that each folder is asked once.
+fn on_disk(folder: &Folder, file: &File, look: &Look) -> Result<bool, Fault> {
+    let ask = || {
+        let kind = fstatfs(file)?.f_type as i64;
+        Ok::<bool, Fault>(!OF_THE_KERNEL.contains(&kind))
+    };
+    if look.id.device != folder.id.device {
+        return ask();
+    }
+    match folder.on_disk.get() {
+        Some(known) => Ok(*known),
+        None => Ok(*folder.on_disk.get_or_init({
+            let answer = ask()?;
+            move || answer
+        })),
+    }
 }
 
 fn refused(kind: Kind) -> Fault {

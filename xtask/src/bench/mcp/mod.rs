@@ -37,7 +37,7 @@ pub(crate) struct Server {
 }
 
 /// A tool, and what it is asked.
-type Call = (&'static str, Value);
+pub(crate) type Call = (&'static str, Value);
 
 struct Calls {
     status: Call,
@@ -83,7 +83,7 @@ impl Mcp<'_> {
         book: &mut Book,
     ) -> Result<()> {
         let (mut starts, mut firsts) = (Vec::new(), Vec::new());
-        self.again(|| {
+        again(self.plan, || {
             before()?;
             let begin = now();
             let mut conversation = Conversation::begin(open()?)?;
@@ -105,7 +105,7 @@ impl Mcp<'_> {
         book: &mut Book,
     ) -> Result<()> {
         let mut tools = Vec::new();
-        self.again(|| {
+        again(self.plan, || {
             tools.push(milliseconds(conversation.ask("tools/list", &json!({}))?.time()));
             Ok(())
         })?;
@@ -114,7 +114,7 @@ impl Mcp<'_> {
             [(Measure::McpStatus, &calls.status), (Measure::McpLogs, &calls.logs)]
         {
             let (mut times, mut shown) = (Vec::new(), 0);
-            self.again(|| {
+            again(self.plan, || {
                 let reply = conversation.call(tool, arguments)?;
                 times.push(milliseconds(reply.time()));
                 shown = reply.result["content"][0]["text"].as_str().map_or(0, str::len);
@@ -127,20 +127,20 @@ impl Mcp<'_> {
         }
         Ok(())
     }
-
-    /// As often as commands are, unless it takes too long.
-    fn again(&self, mut once: impl FnMut() -> Result<()>) -> Result<()> {
-        let begin = Instant::now();
-        let mut done = 0;
-        while done < LEAST || (done < self.plan.commands && begin.elapsed() < self.plan.patience) {
-            once()?;
-            done += 1;
-        }
-        Ok(())
-    }
 }
 
-fn median(times: &mut [f64]) -> f64 {
+/// As often as commands are, unless it takes too long.
+pub(crate) fn again(plan: &Plan, mut once: impl FnMut() -> Result<()>) -> Result<()> {
+    let begin = Instant::now();
+    let mut done = 0;
+    while done < LEAST || (done < plan.commands && begin.elapsed() < plan.patience) {
+        once()?;
+        done += 1;
+    }
+    Ok(())
+}
+
+pub(crate) fn median(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     percentile(times, 50)
 }

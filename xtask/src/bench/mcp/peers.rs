@@ -23,50 +23,70 @@ const COMMITS: usize = 10;
 
 pub(crate) const COMMANDER: &str = "desktop-commander";
 
-fn filesystem(scratch: &Scratch) -> Result<Server> {
+/// A server that can be started as often as one likes.
+pub(crate) struct Program {
+    pub(crate) settings: String,
+    pub(crate) command: Box<dyn Fn() -> Command>,
+}
+
+/// server-filesystem, with this folder to look into.
+pub(crate) fn filesystem_of(scratch: &Scratch, root: &Path) -> Result<Program> {
     let (package, version) = ("@modelcontextprotocol/server-filesystem", "2026.8.31");
     let node = scratch.node_itself()?;
     let script = node_package(scratch, &node, package, version, &[])?;
-    let (folder, file) = with_page(scratch, "server-filesystem")?;
-    let calls = Calls {
-        status: ("list_directory", json!({ "path": folder })),
-        logs: ("read_text_file", json!({ "path": file })),
-    };
-    let settings = format!("{package} {version} on Node {}: {}", node.version()?, said(&calls));
-    let root = folder.clone();
+    let settings = format!("{package} {version} on Node {}", node.version()?);
+    let root = root.to_owned();
     let command = move || {
         let mut command = node.script(&script);
         command.arg(&root);
         command
     };
-    Ok(Server { name: "server-filesystem", settings, folder, command: Box::new(command), calls })
+    Ok(Program { settings, command: Box::new(command) })
 }
 
-fn git(scratch: &Scratch) -> Result<Server> {
+fn filesystem(scratch: &Scratch) -> Result<Server> {
+    let (folder, file) = with_page(scratch, "server-filesystem")?;
+    let Program { settings, command } = filesystem_of(scratch, &folder)?;
+    let calls = Calls {
+        status: ("list_directory", json!({ "path": folder })),
+        logs: ("read_text_file", json!({ "path": file })),
+    };
+    let settings = format!("{settings}: {}", said(&calls));
+    Ok(Server { name: "server-filesystem", settings, folder, command, calls })
+}
+
+/// mcp-server-git, with this repository.
+pub(crate) fn git_of(scratch: &Scratch, repository: &Path) -> Result<Program> {
     let package = "mcp-server-git==2026.10.19";
     let environment = scratch.python(package)?;
     let mut version = Command::new(environment.join("bin/python"));
     version.arg("--version");
-    let folder = scratch.fresh("mcp-server-git")?;
-    repository(&folder)?;
-    let calls = Calls {
-        status: ("git_status", json!({ "repo_path": folder })),
-        logs: ("git_log", json!({ "repo_path": folder, "max_count": COMMITS })),
-    };
-    let settings = format!("{package} on {}: {}", output(version)?.trim(), said(&calls));
-    let root = folder.clone();
+    let settings = format!("{package} on {}", output(version)?.trim());
+    let root = repository.to_owned();
     let command = move || {
         let mut command = Command::new(environment.join("bin/mcp-server-git"));
         command.arg("--repository").arg(&root);
         command
     };
-    Ok(Server { name: "mcp-server-git", settings, folder, command: Box::new(command), calls })
+    Ok(Program { settings, command: Box::new(command) })
+}
+
+fn git(scratch: &Scratch) -> Result<Server> {
+    let folder = scratch.fresh("mcp-server-git")?;
+    repository(&folder)?;
+    let Program { settings, command } = git_of(scratch, &folder)?;
+    let calls = Calls {
+        status: ("git_status", json!({ "repo_path": folder })),
+        logs: ("git_log", json!({ "repo_path": folder, "max_count": COMMITS })),
+    };
+    let settings = format!("{settings}: {}", said(&calls));
+    Ok(Server { name: "mcp-server-git", settings, folder, command, calls })
 }
 
 fn commander(scratch: &Scratch) -> Result<Server> {
     let commander = Commander::install(scratch)?;
     let (folder, file) = with_page(scratch, COMMANDER)?;
-    Commander::settle_in(&folder)?;
+    Commander::settle_in(&folder, &[&folder])?;
     let calls = Calls {
         status: ("list_sessions", json!({})),
         logs: ("read_file", json!({ "path": file })),
@@ -95,13 +115,13 @@ impl Commander {
         Ok(Commander { node: Rc::new(node), script })
     }
 
-    /// A home in which it neither reports to its makers nor looks for a browser to download.
-    pub(crate) fn settle_in(home: &Path) -> Result<()> {
+    /// A home in which it neither reports to its makers nor looks for a browser to download, and may look into these folders.
+    pub(crate) fn settle_in(home: &Path, folders: &[&Path]) -> Result<()> {
         let own = home.join(".claude-server-commander");
-        write(
-            &own.join("config.json"),
-            "{\"telemetryEnabled\": false, \"defaultShell\": \"/bin/sh\"}\n",
-        )?;
+        let config = json!({
+            "telemetryEnabled": false, "defaultShell": "/bin/sh", "allowedDirectories": folders,
+        });
+        write(&own.join("config.json"), &format!("{config}\n"))?;
         write(&own.join("puppeteer-cache/chrome/linux-0/chrome-linux64/chrome"), "")
     }
 

@@ -27,7 +27,7 @@ struct Asking {
 pub(super) fn set_up(scratch: &Scratch, shop: Shop) -> Result<Box<dyn Asked>> {
     let commander = Commander::install(scratch)?;
     let folder = scratch.fresh(COMMANDER)?;
-    Commander::settle_in(&folder)?;
+    Commander::settle_in(&folder, &[&folder])?;
     let conversation = Conversation::begin(Pipe::open(commander.command(), &folder)?)?;
     let mut asking = Asking { conversation, pids: BTreeMap::new(), shop };
     for name in NAMES {

@@ -17,8 +17,10 @@ use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 use lines::{Gather, Gathered, Stoppable};
 use order::Order;
-use proctor_sys::beneath::{Folder, Kind, Rel};
+use proctor_sys::beneath::{Folder, Kind, Look, Rel};
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +36,9 @@ const MOST_THREADS: usize = 8;
 
 /// Files that one thread takes at once: few enough to end together, enough not to meet all the time.
 const BATCH: usize = 8;
+
+/// Files up to this size are read at once: as much as the searcher looks through for a zero byte.
+const SMALL: usize = 64 << 10;
 
 /// What is looked for, and where.
 #[derive(Debug, Clone)]
@@ -139,7 +144,7 @@ pub(crate) fn search(
         let path = spot.rel.as_bytes().to_vec();
         let job = Job { number: 0, path, folder, name: place.name().to_owned() };
         order.begin(std::slice::from_ref(&job));
-        work.run(&job, &mut work.searcher(), &order);
+        work.run(&job, &mut work.tools(), &order);
         0
     };
     if stop() {
@@ -200,7 +205,7 @@ impl Work<'_> {
     }
 
     fn take_part(&self, files: &Mutex<Files>, order: &Order<'_>) {
-        let mut searcher = self.searcher();
+        let mut tools = self.tools();
         while !order.is_enough() && !(self.stop)() {
             let jobs = {
                 let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -212,29 +217,28 @@ impl Work<'_> {
                 return;
             }
             for job in &jobs {
-                self.run(job, &mut searcher, order);
+                self.run(job, &mut tools, order);
             }
         }
     }
 
-    fn run(&self, job: &Job, searcher: &mut Searcher, order: &Order<'_>) {
+    fn run(&self, job: &Job, tools: &mut Tools, order: &Order<'_>) {
         let again = self.begin.as_ref().filter(|begin| begin.path.as_bytes() == job.path);
         let skip = again.map_or(0, |begin| begin.line);
         if skip == u64::MAX {
             return order.end(job, Some(Gathered::default()));
         }
         let mut gather = Gather::new(self.query, &self.matcher, skip);
-        let searched = job.folder.read(&job.name).is_ok_and(|(file, _)| {
+        let searched = job.folder.read(&job.name).is_ok_and(|(file, look)| {
             let stop = || (self.stop)() || order.is_enough();
-            let reader = Stoppable { file, stop: &stop };
-            searcher.search_reader(&self.matcher, reader, &mut gather).is_ok()
+            tools.search(&self.matcher, file, &look, &stop, &mut gather).is_ok()
         });
         order.end(job, searched.then(|| gather.finish()));
     }
 
-    fn searcher(&self) -> Searcher {
+    fn tools(&self) -> Tools {
         let lines = self.query.want == Want::Lines;
-        SearcherBuilder::new()
+        let searcher = SearcherBuilder::new()
             .line_number(lines)
             .invert_match(self.query.invert)
             .multi_line(self.query.multiline)
@@ -242,7 +246,43 @@ impl Work<'_> {
             .after_context(if lines { self.query.after } else { 0 })
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(LARGEST_HEAP))
-            .build()
+            .build();
+        Tools { searcher, room: vec![0; SMALL] }
+    }
+}
+
+/// What a thread searches with.
+struct Tools {
+    searcher: Searcher,
+    room: Vec<u8>,
+}
+
+impl Tools {
+    fn search(
+        &mut self,
+        matcher: &RegexMatcher,
+        mut file: File,
+        look: &Look,
+        stop: &dyn Fn() -> bool,
+        gather: &mut Gather<'_>,
+    ) -> io::Result<()> {
+        if look.size >= SMALL as u64 {
+            return self.searcher.search_reader(matcher, Stoppable { file, stop }, gather);
+        }
+        let mut length = 0;
+        loop {
+            let more = file.read(&mut self.room[length..])?;
+            length += more;
+            if more == 0 || length as u64 >= look.size {
+                break;
+            }
+        }
+        if length < SMALL {
+            return self.searcher.search_slice(matcher, &self.room[..length], gather);
+        }
+        // It has grown meanwhile.
+        file.rewind()?;
+        self.searcher.search_reader(matcher, Stoppable { file, stop }, gather)
     }
 }
 

@@ -19,7 +19,7 @@ fn usual() -> ReadQuery {
 fn text(content: &Content) -> (&str, u64, u64) {
     match &content.part {
         Part::Text { text, from, to, .. } => (text, *from, *to),
-        Part::Bytes { .. } | Part::Unreadable => panic!("{content:?}"),
+        Part::Bytes { .. } | Part::Picture { .. } | Part::Unreadable => panic!("{content:?}"),
     }
 }
 
@@ -168,7 +168,7 @@ proptest! {
         let bytes = ReadQuery { bytes: true, max_bytes, ..ReadQuery::default() };
         let joined: Vec<u8> = pages(&place, "f", &bytes).into_iter().flat_map(|content| match content.part {
             Part::Bytes { bytes, .. } => bytes,
-            Part::Text { .. } | Part::Unreadable => panic!("no bytes"),
+            Part::Text { .. } | Part::Picture { .. } | Part::Unreadable => panic!("no bytes"),
         }).collect();
         prop_assert_eq!(joined, all.into_bytes());
     }

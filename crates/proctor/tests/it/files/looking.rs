@@ -130,3 +130,23 @@ fn an_assistant_reads_text_and_has_the_facts_beside_it() {
     let wrong = assistant.call("read_file", json!({ "path": "/etc/passwd" }));
     assert!(wrong.is_error && wrong.text.contains("below none of the roots"), "{}", wrong.text);
 }
+
+#[test]
+fn pictures_are_shown_and_other_bytes_described() {
+    let home = app("");
+    // As small as a picture can be.
+    let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    put(&home, "a.png", picture);
+    put(&home, "b.bin", b"\x7fELF\0\x01\x02");
+    let mut assistant = Conversation::begin(&home, "assistant");
+    let told = assistant.ok("read_file", json!({ "paths": ["a.png", "b.bin"] }));
+    let data = "iVBORw0KGgoAAAANSUhEUg==";
+    let shown = json!({ "type": "image", "mimeType": "image/png", "data": data });
+    assert_eq!(told.pictures, [shown]);
+    let files = &told.facts["files"];
+    assert_eq!((&files[0]["media"], files[0].get("picture")), (&json!("image/png"), None));
+    assert_eq!((&files[1]["binary"], files[1].get("base64")), (&json!(true), None));
+    let bytes = assistant.ok("read_file", json!({ "paths": ["b.bin"], "bytes": true }));
+    assert!(bytes.text.contains("f0VMRgABAg=="), "{}", bytes.text);
+    assert_eq!(home.ok(["file", "read", "a.png"]), "a.png (16 B, image/png, no text)\n");
+}

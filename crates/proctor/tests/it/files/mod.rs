@@ -1,9 +1,9 @@
 //! Files below the declared folders, through every front.
 
 mod looking;
+mod paging;
 
 use proctor_testkit::Home;
-use std::path::Path;
 
 /// A Proctor whose only root is `app`, with these keys beside it.
 pub(crate) fn app(keys: &str) -> Home {
@@ -25,9 +25,4 @@ pub(crate) fn put(home: &Home, path: &str, content: impl AsRef<[u8]>) {
 pub(crate) fn token(home: &Home, role: &str) -> String {
     let made = home.json(["token", "create", role, "--role", role]);
     made["secret"].as_str().unwrap().to_owned()
-}
-
-#[track_caller]
-pub(crate) fn content(home: &Home, path: impl AsRef<Path>) -> Vec<u8> {
-    std::fs::read(home.path().join("app").join(path)).unwrap()
 }
