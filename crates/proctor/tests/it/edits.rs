@@ -1,10 +1,15 @@
 //! Changing files below the declared folders: as a person, as a client of HTTP, as an assistant; and with Proctor killed at every step.
 
-use crate::files::{app, content, put, token};
+use crate::files::{app, put, token};
 use crate::support::LIMIT;
 use proctor_testkit::{Conversation, Home, Http, finish, wait_until};
 use serde_json::{Value, json};
 use std::path::Path;
+
+#[track_caller]
+fn content(home: &Home, path: &str) -> Vec<u8> {
+    std::fs::read(home.path().join("app").join(path)).unwrap()
+}
 
 #[test]
 fn a_person_writes_edits_undoes_and_deletes() {

@@ -431,7 +431,7 @@ fn of_many_at_once_every_edit_is_made_or_told() {
             runtime.spawn(async move { files.replace("list".into(), wanted, wish()).await.is_ok() })
         })
         .collect();
-    assert!(tries.into_iter().map(|it| runtime.block_on(it).unwrap()).all(|made| made));
+    assert!(tries.into_iter().all(|it| runtime.block_on(it).unwrap()));
     assert_eq!(scene.read("list").unwrap().matches(';').count(), 16, "none is lost");
     scene.is_tidy();
 }
