@@ -43,6 +43,9 @@ pub(super) const FIND: Tool = Tool::new(
 )
 .speaking(&["found"]);
 
+/// Of a change; the text says as much.
+const TOLD: &[&str] = &["size", "added", "removed", "places", "hunks"];
+
 pub(super) const WRITE: Tool = Tool::new(
     "file.write",
     "write_file",
@@ -52,7 +55,8 @@ pub(super) const WRITE: Tool = Tool::new(
 )
 .destroys()
 .settles()
-.hiding(&["base64", "exact"])
+.hiding(&["base64", "exact", "dry_run"])
+.leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
 pub(super) const EDIT: Tool = Tool::new(
@@ -64,6 +68,7 @@ pub(super) const EDIT: Tool = Tool::new(
 )
 .destroys()
 .hiding(&["old", "new", "all"])
+.leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
 pub(super) const CHANGE: Tool = Tool::new(
@@ -74,6 +79,7 @@ pub(super) const CHANGE: Tool = Tool::new(
     "Find and replace in a file, a text or a regular expression, everywhere or the 'nth'.",
 )
 .destroys()
+.leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
 pub(super) const APPLY_DIFF: Tool = Tool::new(
@@ -84,6 +90,7 @@ pub(super) const APPLY_DIFF: Tool = Tool::new(
     "Apply a unified diff to all its files or to none; line numbers may be wrong. Hunks that do not fit are told one by one.",
 )
 .destroys()
+.leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
 pub(super) const MOVE: Tool = Tool::new(
@@ -94,7 +101,7 @@ pub(super) const MOVE: Tool = Tool::new(
     "Move or rename a file or a folder.",
 )
 .destroys()
-.hiding(&["dry_run"]);
+.hiding(&["dry_run", "if_hash"]);
 
 pub(super) const DELETE: Tool = Tool::new(
     "file.delete",
@@ -105,6 +112,7 @@ pub(super) const DELETE: Tool = Tool::new(
 )
 .destroys()
 .hiding(&["dry_run"])
+.leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
 pub(super) const MAKE_FOLDER: Tool = Tool::new(
@@ -124,6 +132,8 @@ pub(super) const UNDO: Tool = Tool::new(
     "Bring back what a file held before the last change, or any 'generation' that an answer or file_history named.",
 )
 .destroys()
+.hiding(&["if_hash"])
+.leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
 pub(super) const HISTORY: Tool = Tool::new(
@@ -141,4 +151,5 @@ pub(super) const CHECK: Tool = Tool::new(
     "Change and check",
     "Edit files, restart a service and wait until it is ready, writes a line ('log') or answers ('url'); if it does not, files and service are restored and its last lines told.",
 )
-.destroys();
+.destroys()
+.speaking(&["files", "output"]);

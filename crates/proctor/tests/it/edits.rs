@@ -96,7 +96,7 @@ fn an_assistant_is_told_what_is_nearest_and_what_does_not_fit() {
     let twice = assistant.call("edit_file", edit("= 1;", "= 2;"));
     assert!(twice.is_error && twice.text.contains("2 times, on line 2, 3"), "{}", twice.text);
     let told = assistant.ok("edit_file", edit("let x = 1;", "let x = 2;"));
-    assert_eq!(told.facts["files"][0]["hunks"], json!([{ "line": 2 }]));
+    assert!(told.text.contains("(+1 -1)") && told.facts["files"][0]["sha256"].is_string());
     let diff = "--- a/a.rs\n+++ b/a.rs\n@@ -1,3 +1,3 @@\n fn main() {\n-    let x = 1;\n+    let x = 3;\n     let y = 1;\n";
     let unfit = assistant.call("apply_diff", json!({ "diff": diff }));
     assert!(
