@@ -18,6 +18,7 @@ use proctor_engine::files::{Changed, DiffQuery, Wish};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 const USUAL_WAIT: Duration = Duration::from_secs(30);
@@ -112,7 +113,7 @@ Examples:
         let names = named(context, input.service.as_slice())?;
         context.engine.check_restartable(&names)?;
         let mut undo = Undo::prepare(context, &names);
-        undo.changes = changed(context, &input).await?;
+        undo.change(input.clone()).await?;
         let why = match tried(context, &names, &input, Instant::now() + wait).await {
             Ok(why) => why,
             Err(error) => vec![error.message],
@@ -137,7 +138,7 @@ Examples:
 }
 
 /// Make the change.
-async fn changed(context: &Context, input: &Input) -> Result<Vec<Changed>, OpError> {
+async fn changed(context: Context, input: Input) -> Result<Vec<Changed>, OpError> {
     let wish = Wish { by: ChangeCheck::META.name, must_keep: true, ..Wish::default() };
     let files = context.engine.files();
     match (&input.diff, input.files.is_empty()) {
@@ -198,6 +199,8 @@ struct Undo {
     /// Those that ran, and those that did not.
     ran: Vec<ServiceName>,
     stopped: Vec<ServiceName>,
+    /// The change while it is made: who stops waiting for it does not stop it.
+    making: Option<JoinHandle<Result<Vec<Changed>, OpError>>>,
     changes: Vec<Changed>,
     restored: bool,
 }
@@ -211,7 +214,17 @@ impl Undo {
             some.map(|before| before.name.clone()).collect()
         };
         let (ran, stopped) = (of(false), of(true));
-        Undo { context: context.clone(), ran, stopped, changes: Vec::new(), restored: false }
+        let (context, changes) = (context.clone(), Vec::new());
+        Undo { context, ran, stopped, making: None, changes, restored: false }
+    }
+
+    async fn change(&mut self, input: Input) -> Result<(), OpError> {
+        let making = self.making.insert(tokio::spawn(changed(self.context.clone(), input)));
+        let failed = |error| OpError::new(Code::Internal, format!("a task failed: {error}"));
+        let made = making.await.map_err(failed);
+        self.making = None;
+        self.changes = made??;
+        Ok(())
     }
 
     fn forget(&mut self) {
@@ -230,13 +243,17 @@ impl Undo {
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        let changes = std::mem::take(&mut self.changes);
-        if changes.is_empty() {
+        let (making, made) = (self.making.take(), std::mem::take(&mut self.changes));
+        if making.is_none() && made.is_empty() {
             return;
         }
         let (context, ran, stopped) =
             (self.context.clone(), self.ran.clone(), self.stopped.clone());
         tokio::spawn(async move {
+            let changes = match making {
+                Some(making) => making.await.ok().and_then(Result::ok).unwrap_or_default(),
+                None => made,
+            };
             if let Err(error) = restore(&context, changes, &ran, &stopped).await {
                 tracing::error!(%error, "a change that was cancelled could not be taken back");
             }

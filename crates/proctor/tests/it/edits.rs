@@ -76,7 +76,7 @@ fn over_http_a_hash_keeps_two_from_overwriting_each_other() {
     let bytes = admin.post("/api/v1/file/write", &json!({ "path": "b", "base64": "AP8K" }));
     assert_eq!((bytes.status, content(&home, "b")), (200, vec![0, 255, 10]));
     let audit = home.json(["audit", "read", "-n", "100"]);
-    let edits = |line: &&Value| line["operation"] == "file.edit" && line["kind"] == "intent";
+    let edits = |line: &&Value| line["operation"] == "file.edit";
     let found: Vec<&Value> = audit["entries"].as_array().unwrap().iter().filter(edits).collect();
     assert!(
         found.len() == 2 && found.iter().all(|line| line["targets"] == json!(["a.txt"])),
