@@ -24,7 +24,25 @@ const WORDS: &[(&str, &[&str])] = &[
     ("lease", &["service.lease"]),
     ("config", &["config.show"]),
     ("reload", &["config.reload"]),
-    ("file", &["file.read", "file.list", "file.find", "file.search"]),
+    (
+        "file",
+        &[
+            "file.read",
+            "file.list",
+            "file.find",
+            "file.search",
+            "file.write",
+            "file.edit",
+            "file.change",
+            "file.apply_diff",
+            "file.move",
+            "file.delete",
+            "file.make_folder",
+            "file.undo",
+            "file.history",
+        ],
+    ),
+    ("change", &["change.check"]),
     (
         "git",
         &[

@@ -8,6 +8,8 @@ pub mod access;
 pub mod commands;
 pub mod config;
 pub mod content;
+pub mod diff;
+pub mod edit;
 pub mod hands;
 pub mod home;
 pub mod lease;

@@ -4,6 +4,7 @@
 //! targets in `fuzz/`, each one line long, and this crate's own tests, which try every seed and some thousand mutations
 //! of it on every run. Left out on purpose: what a decoded value then does. That is tested where it does it.
 
+mod changes;
 mod clients;
 mod config;
 mod control;
@@ -53,6 +54,12 @@ pub static DECODERS: &[Decoder] = &[
     Decoder { name: "views", check: views::check, seeds: views::seeds },
     Decoder { name: "outputs", check: views::output, seeds: views::seeds_output },
     Decoder { name: "proc_stat", check: proc::check, seeds: proc::seeds },
+    Decoder {
+        name: "unified_diff",
+        check: changes::unified_diff,
+        seeds: changes::seeds_unified_diff,
+    },
+    Decoder { name: "exact_edits", check: changes::exact_edits, seeds: changes::seeds_exact_edits },
     Decoder { name: "git_status", check: git::status, seeds: git::seeds_status },
     Decoder { name: "git_diff", check: git::diff, seeds: git::seeds_diff },
     Decoder { name: "git_log", check: git::log, seeds: git::seeds_log },

@@ -144,6 +144,11 @@ impl Engine {
         self.inner.tokens.authenticate(presented, configured)
     }
 
+    /// Does an HTTP server answer there, with a status from 200 to 399? `Err` says why not.
+    pub async fn answers(&self, url: &str, patience: Duration) -> Result<(), String> {
+        crate::probe::check(url, patience).await
+    }
+
     /// Files below the folders that the configuration declares.
     pub fn files(&self) -> &Files {
         &self.inner.files

@@ -6,6 +6,7 @@
 use crate::api::Engine;
 use crate::audit::Audit;
 use crate::command;
+use crate::files;
 use crate::link::{self, Closed, Incoming, Link, News};
 use crate::owner::{Command, INBOX, Owner};
 use crate::probes;
@@ -143,6 +144,7 @@ async fn plan(home: &Home, registry: &Registry) -> Result<(Store, Startup, Arc<T
     });
     let home = home.clone();
     let planned = crate::blocking(move || {
+        files::recover(&home);
         let (store, found): (Store, Found) = Store::open(home.services_json());
         (store, Startup::plan(found, &states), Arc::new(Tokens::open(&home)))
     });

@@ -16,6 +16,7 @@ use crate::settings::Settings;
 use crate::source::Current;
 use crate::tokens::secret::Digest;
 use proctor_core::access::ClientName;
+use proctor_core::config::backups::Backups;
 use proctor_core::config::listen::Listeners;
 use proctor_core::config::security::Security;
 use proctor_core::config::{HealthCheck, Setting};
@@ -157,6 +158,11 @@ impl Registry {
 
     pub(crate) fn guard(&self) -> Arc<Guard> {
         Arc::clone(&self.guard.borrow())
+    }
+
+    /// What is kept of files that are changed.
+    pub(crate) fn backups(&self) -> Backups {
+        self.guard().security.backups
     }
 
     /// The folders for file operations from now on.

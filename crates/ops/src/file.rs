@@ -1,9 +1,12 @@
 //! What operations on files have in common: words, flags, and how they fail.
 
 use crate::error::{Code, OpError};
-use proctor_engine::files::{Fault, FileError, Kind, LeaveOut};
+use proctor_core::diff::Outcome;
+use proctor_core::edit::{Candidate, Misfit};
+use proctor_engine::files::{Conflict, Fault, FileError, Kind, LeaveOut, Unfit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::io;
 
 /// What something with a name is.
@@ -112,6 +115,86 @@ impl From<FileError> for OpError {
             FileError::BadInput(_) => op(Code::BadInput),
             FileError::Cancelled => op(Code::Cancelled),
             FileError::Refused { fault, .. } => refused(op, &fault),
+            FileError::ReadOnly { .. } => op(Code::Forbidden)
+                .help("`write: true` for this root in the configuration allows it"),
+            FileError::Occupied { .. } => op(Code::AlreadyExists),
+            FileError::TooLarge { .. } => op(Code::TooLarge),
+            FileError::Changed { .. } => op(Code::Stale).help("read it again, and try again"),
+            FileError::Stale { path, found } => op(Code::Stale)
+                .help("read it again, and decide anew")
+                .details(json!({ "path": path, "sha256": found })),
+            FileError::NotAlike { .. } => op(Code::Failed)
+                .help("the file belongs to somebody else; change it as that user"),
+            FileError::Misfit { path, misfit } => misfits(op, &path, &misfit),
+            FileError::Counted { path, count, lines } => op(Code::Failed)
+                .help("nothing was changed; 'nth' names one place, 'expect' says how many there are")
+                .details(json!({ "path": path, "count": count, "lines": lines })),
+            FileError::BadDiff(bad) => op(Code::BadInput).details(json!({ "line": bad.line })),
+            FileError::Conflicts(conflicts) => op(Code::Failed)
+                .help("read the files and make the diff anew; 'fuzz' overlooks lines around a change")
+                .details(conflicts.iter().map(conflict).collect()),
+            FileError::NotEmpty { .. } => op(Code::Failed).help("delete what is in it first"),
+            FileError::OtherDisk { .. } => op(Code::Failed).help("write it there, and delete it here"),
+            FileError::NoGeneration { .. } => {
+                op(Code::NotFound).help("`proctor file history` shows those that there are")
+            }
+            FileError::Lost(_) | FileError::Unkept(_) | FileError::Unrecorded(_) => op(Code::Failed),
+        }
+    }
+}
+
+fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpError {
+    let (edit, details) = match misfit {
+        Misfit::Empty { edit } | Misfit::Same { edit } => (edit, json!({})),
+        Misfit::Ambiguous { edit, count, lines } => {
+            (edit, json!({ "count": count, "lines": lines }))
+        }
+        Misfit::Missing { edit, near } => {
+            let shown = |near: &Candidate| json!({ "line": near.line, "text": near.text, "only_blanks_differ": near.blanks });
+            (edit, json!({ "nearest": near.iter().map(shown).collect::<Vec<_>>() }))
+        }
+    };
+    let help = match misfit {
+        Misfit::Empty { .. } | Misfit::Same { .. } => "nothing was changed",
+        Misfit::Ambiguous { .. } => {
+            "nothing was changed; give more of the text around it, or set 'all'"
+        }
+        Misfit::Missing { .. } => "nothing was changed; 'old' has to be exactly as in the file",
+    };
+    let mut told = json!({ "path": path, "edit": edit + 1 });
+    if let (Some(told), Some(details)) = (told.as_object_mut(), details.as_object()) {
+        told.extend(details.clone());
+    }
+    op(Code::Failed).help(help).details(told)
+}
+
+/// One file of a diff that does not fit.
+fn conflict(conflict: &Conflict) -> Value {
+    let why = match &conflict.why {
+        Unfit::Missing => json!("missing"),
+        Unfit::Exists => json!("exists"),
+        Unfit::Remains => json!("remains"),
+        Unfit::Hunks(outcomes) => outcomes.iter().map(hunk).collect(),
+    };
+    json!({ "path": conflict.path, "why": why })
+}
+
+fn hunk(outcome: &Outcome) -> Value {
+    let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
+    match outcome {
+        Outcome::Fits(fitted) => json!({ "fits": true, "line": fitted.line }),
+        Outcome::Misses(missed) => {
+            let near = missed.nearest.as_ref().map(|near| {
+                json!({
+                    "line": near.line,
+                    "same": near.same,
+                    "of": near.of,
+                    "differs": near.differs,
+                    "expected": text(&near.expected),
+                    "found": near.found.as_deref().map(text),
+                })
+            });
+            json!({ "fits": false, "line": missed.line, "nearest": near })
         }
     }
 }

@@ -5,6 +5,7 @@
 //! What is left out on purpose: sockets, terminals, argument parsing. They belong to the fronts.
 
 mod authority;
+mod change;
 mod check;
 mod command;
 pub mod counters;

@@ -106,7 +106,7 @@ pub struct Tool {
     pub spoken: &'static [&'static str],
     /// Fields of what it lists that the readable text has already, and that are long.
     pub spoken_within: &'static [&'static str],
-    /// Fields of what it lists that are left out here; `get_process_status` has them.
+    /// Fields of what it lists that are left out here; the text or `get_process_status` has them.
     pub leaves_out: &'static [&'static str],
     /// Fields of the input that may be many things and are asked for as one text.
     pub texts: &'static [&'static str],
@@ -178,6 +178,10 @@ impl Tool {
 
     const fn speaking_within(self, spoken_within: &'static [&'static str]) -> Tool {
         Tool { spoken_within, ..self }
+    }
+
+    const fn leaving_out(self, leaves_out: &'static [&'static str]) -> Tool {
+        Tool { leaves_out, ..self }
     }
 
     const fn in_brief(self) -> Tool {

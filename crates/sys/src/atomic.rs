@@ -125,12 +125,21 @@ fn parent(path: &Path) -> io::Result<&Path> {
 
 /// `.services.json.4711-998877-3.tmp`: hidden, of process 4711 that began at tick 998877, its third.
 fn temporary_name(path: &Path) -> io::Result<String> {
+    Ok(format!(".{}.{}{SUFFIX}", name(path)?, mark()))
+}
+
+/// `4711-998877-3`: of process 4711 that began at tick 998877, its third. Nobody else has the same.
+pub fn mark() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = name(path)?;
     let pid = std::process::id();
     let began = began(pid).unwrap_or(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    Ok(format!(".{name}.{pid}-{began}-{number}{SUFFIX}"))
+    format!("{pid}-{began}-{number}")
+}
+
+/// Is this the mark of a process that is gone?
+pub fn is_abandoned(mark: &str) -> bool {
+    marked_by(mark).is_some_and(|writer| !writer.lives())
 }
 
 fn name(path: &Path) -> io::Result<&str> {
@@ -155,6 +164,10 @@ impl Writer {
 fn writer_of(name: &str) -> Option<Writer> {
     let rest = name.strip_prefix('.')?.strip_suffix(SUFFIX)?;
     let (_, mark) = rest.rsplit_once('.')?;
+    marked_by(mark)
+}
+
+fn marked_by(mark: &str) -> Option<Writer> {
     let mut parts = mark.split('-');
     let (pid, began, number) = (parts.next()?, parts.next()?, parts.next()?);
     number.parse::<u64>().ok()?;

@@ -61,6 +61,7 @@ enum Trigger {
     Restart,
     StopAndStart,
     AddAndRemove,
+    WriteTwice,
     KillDaemon,
     KillKeeper,
     Upgrade,
@@ -81,6 +82,7 @@ const TRIGGERS: &[(&str, Trigger)] = &[
     ("store", Trigger::StopAndStart),
     ("owner", Trigger::StopAndStart),
     ("audit", Trigger::StopAndStart),
+    ("file", Trigger::WriteTwice),
     ("define", Trigger::AddAndRemove),
     ("remove", Trigger::AddAndRemove),
     ("daemon", Trigger::KillDaemon),
@@ -183,6 +185,12 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &Path) -> Result<u64> {
             let victim = scene.victim();
             scene.run(&["add", EXTRA, "--start", "--", &victim])?;
             scene.run(&["remove", EXTRA, "--purge"]).map(|_| 0)
+        }
+        Trigger::WriteTwice => {
+            for content in ["one\n", "two\n"] {
+                scene.run(&["file", "write", "edited.txt", "--content", content])?;
+            }
+            Ok(0)
         }
         Trigger::KillDaemon => Ok(scene.kill(Role::Daemon)),
         Trigger::KillKeeper => Ok(scene.kill(Role::Keeper)),

@@ -9,6 +9,7 @@
 //! A file is refused as a whole, with all its problems; nothing is ignored except what begins with `x-`.
 //! Whether users, programs and ports exist is asked later, by those who can look.
 
+pub mod backups;
 mod collection;
 mod effective;
 pub mod envfile;

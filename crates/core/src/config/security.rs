@@ -1,5 +1,6 @@
 //! What a configuration says about who may do what: authentication, allowed commands, assistants, the audit.
 
+use super::backups::{self, Backups};
 use super::git::{self, Git};
 use super::listen::Listeners;
 use super::mcp::{self, Mcp};
@@ -29,6 +30,8 @@ pub struct Security {
     pub mcp: Mcp,
     pub audit: Audit,
     pub git: Git,
+    /// What is kept of files that are changed.
+    pub backups: Backups,
 }
 
 /// How the audit is kept.
@@ -66,6 +69,7 @@ impl Security {
         mcp: Mcp::CLOSED,
         audit: Audit::USUAL,
         git: Git::USUAL,
+        backups: Backups::USUAL,
     };
 
     /// What holds while there is no configuration: the defaults, and the variables.
@@ -114,7 +118,8 @@ pub(super) fn read(
     };
     let execute = execute(reader, own, spot(EXECUTE));
     let git = git::read(reader, own, start);
-    Security { strangers, token, allowed, execute, mcp: mcp::read(own), audit: audit(own), git }
+    let (mcp, audit, backups) = (mcp::read(own), audit(own), backups::read(own));
+    Security { strangers, token, allowed, execute, mcp, audit, git, backups }
 }
 
 const EXECUTE: &str = "security.execute.allowed";

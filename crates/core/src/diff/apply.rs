@@ -190,9 +190,8 @@ impl Search<'_> {
             .max_by_key(|(same, at)| (*same, std::cmp::Reverse(at.abs_diff(guess))));
         let (same, at) = best.filter(|(same, _)| *same > 0)?;
         let found = |line: usize| self.lines.get(at + line).copied();
-        let differs = (0..of).find(|line| {
-            found(*line).is_none_or(|found| !self.same(wanted.lines[*line], found))
-        });
+        let differs = (0..of)
+            .find(|line| found(*line).is_none_or(|found| !self.same(wanted.lines[*line], found)));
         // All of it is there, but not where the hunk may be.
         let differs = differs.unwrap_or(0);
         Some(Near {

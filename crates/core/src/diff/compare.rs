@@ -18,16 +18,21 @@ pub struct Block {
 
 /// What differs between two contents, in their order; what lies between is the same.
 pub fn compare(old: &[u8], new: &[u8]) -> Vec<Block> {
-    let (mut numbers, mut known) = (Vec::new(), HashMap::new());
-    for content in [old, new] {
-        let numbered = lines(content).into_iter().map(|line| {
+    let (old, new) = (lines(old), lines(new));
+    // Most of a large file is usually the same, and need not be known line by line.
+    let begin = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
+    let ends = old[begin..].iter().rev().zip(new[begin..].iter().rev());
+    let end = ends.take_while(|(one, other)| one == other).count();
+    let mut known = HashMap::new();
+    let [old, new] = [&old[begin..old.len() - end], &new[begin..new.len() - end]].map(|lines| {
+        let numbered = lines.iter().map(|line| {
             let next = known.len();
-            *known.entry(line).or_insert(next)
+            *known.entry(*line).or_insert(next)
         });
-        numbers.push(numbered.collect::<Vec<usize>>());
-    }
+        numbered.collect::<Vec<usize>>()
+    });
     let mut blocks = Vec::new();
-    divide(&numbers[0], &numbers[1], (0, 0), &mut blocks);
+    divide(&old, &new, (begin, begin), &mut blocks);
     joined(blocks)
 }
 
@@ -117,7 +122,12 @@ fn middle(old: &[usize], new: &[usize]) -> Option<(usize, usize)> {
 }
 
 /// How many lines in a row are the same from here.
-fn slide(x: isize, y: isize, (rows, columns): (isize, isize), same: impl Fn(usize, usize) -> bool) -> usize {
+fn slide(
+    x: isize,
+    y: isize,
+    (rows, columns): (isize, isize),
+    same: impl Fn(usize, usize) -> bool,
+) -> usize {
     let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else { return 0 };
     let room = (rows as usize).saturating_sub(x).min((columns as usize).saturating_sub(y));
     (0..room).take_while(|step| same(x + step, y + step)).count()

@@ -33,7 +33,9 @@ fn hunks(old: &[u8], new: &[u8], around: usize) -> Vec<Hunk> {
     for block in compare(old, new) {
         match hunks.last_mut() {
             Some(group)
-                if group.last().is_some_and(|last| block.old.start - last.old.end <= 2 * around) =>
+                if group
+                    .last()
+                    .is_some_and(|last| block.old.start - last.old.end <= 2 * around) =>
             {
                 group.push(block);
             }
@@ -60,11 +62,11 @@ fn hunk(group: &[Block], before: &[&[u8]], after: &[&[u8]], around: usize) -> Hu
     }
     made.extend(all(Sign::Same, before, at..end));
     let new_begin = first.new.start - (first.old.start - begin);
-    let mut hunk = Hunk { old: None, new: None, lines: made };
+    let counts = |other: Sign| made.iter().any(|line: &Line| line.sign != other);
     // A side without lines is told by the line that it comes after.
-    hunk.old = Some(begin + usize::from(hunk.before().next().is_some()));
-    hunk.new = Some(new_begin + usize::from(hunk.after().next().is_some()));
-    hunk
+    let old = begin + usize::from(counts(Sign::New));
+    let new = new_begin + usize::from(counts(Sign::Gone));
+    Hunk { old: Some(old), new: Some(new), lines: made }
 }
 
 /// Patches as text.

@@ -11,7 +11,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Applied, Fitted, How, Missed, Outcome, apply};
+pub use apply::{Applied, Fitted, How, Missed, Near, Outcome, apply};
 pub use compare::{Block, compare};
 pub use make::{Names, unified, write};
 pub use parse::{BadDiff, Reading, parse};
@@ -55,7 +55,8 @@ impl Hunk {
     }
 
     fn side(&self, own: Sign) -> impl Iterator<Item = &[u8]> {
-        let there = self.lines.iter().filter(move |line| line.sign == Sign::Same || line.sign == own);
+        let there =
+            self.lines.iter().filter(move |line| line.sign == Sign::Same || line.sign == own);
         there.map(|line| line.text.as_slice())
     }
 }

@@ -218,7 +218,8 @@ impl Header {
         };
         let plain = |text: &[u8]| name(text).ok().flatten();
         let (old, new) = (plain(old), plain(new));
-        let tail = |name: &Option<Vec<u8>>| name.as_ref().and_then(|n| n.get(2..).map(<[u8]>::to_vec));
+        let tail =
+            |name: &Option<Vec<u8>>| name.as_ref().and_then(|n| n.get(2..).map(<[u8]>::to_vec));
         let same = tail(&old).is_some() && tail(&old) == tail(&new);
         if same { Header { old, new, ..Header::default() } } else { Header::default() }
     }
@@ -254,15 +255,14 @@ impl Header {
     }
 
     fn sides_differ(&self) -> bool {
-        let tail = |name: &Option<Vec<u8>>| name.as_ref().map(|name| name[2.min(name.len())..].to_vec());
+        let tail =
+            |name: &Option<Vec<u8>>| name.as_ref().map(|name| name[2.min(name.len())..].to_vec());
         tail(&self.old) != tail(&self.new)
     }
 
     fn patch(self, hunks: Vec<Hunk>) -> Result<Patch, &'static str> {
-        let [old, new] = stripped(
-            self.old.filter(|_| !self.made),
-            self.new.filter(|_| !self.removed),
-        );
+        let [old, new] =
+            stripped(self.old.filter(|_| !self.made), self.new.filter(|_| !self.removed));
         if old.is_none() && new.is_none() {
             return Err("a file without a name");
         }
@@ -272,7 +272,8 @@ impl Header {
 
 /// Without `a/` and `b/`, where each side has its own.
 fn stripped(old: Option<Vec<u8>>, new: Option<Vec<u8>>) -> [Option<Vec<u8>>; 2] {
-    let has = |name: &Option<Vec<u8>>, side: &[u8]| name.as_ref().is_none_or(|n| n.starts_with(side));
+    let has =
+        |name: &Option<Vec<u8>>, side: &[u8]| name.as_ref().is_none_or(|n| n.starts_with(side));
     let cut = |name: Option<Vec<u8>>| name.map(|name| name[2..].to_vec());
     if has(&old, b"a/") && has(&new, b"b/") { [cut(old), cut(new)] } else { [old, new] }
 }
@@ -348,7 +349,9 @@ fn unquoted(text: &[u8]) -> Vec<u8> {
             Some(first @ b'0'..=b'7') => {
                 let mut value = u32::from(first - b'0');
                 for _ in 0..2 {
-                    let Some(digit) = bytes.next_if(|byte| (b'0'..=b'7').contains(byte)) else { break };
+                    let Some(digit) = bytes.next_if(|byte| (b'0'..=b'7').contains(byte)) else {
+                        break;
+                    };
                     value = value * 8 + u32::from(digit - b'0');
                 }
                 name.push(value as u8);

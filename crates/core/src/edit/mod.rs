@@ -34,12 +34,23 @@ pub struct Edited {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Misfit {
     /// There is nothing to look for.
-    Empty { edit: usize },
+    Empty {
+        edit: usize,
+    },
     /// It would change nothing.
-    Same { edit: usize },
-    Missing { edit: usize, near: Vec<Candidate> },
+    Same {
+        edit: usize,
+    },
+    Missing {
+        edit: usize,
+        near: Vec<Candidate>,
+    },
     /// It is there more than once; the first few lines.
-    Ambiguous { edit: usize, count: usize, lines: Vec<usize> },
+    Ambiguous {
+        edit: usize,
+        count: usize,
+        lines: Vec<usize>,
+    },
 }
 
 /// Make all of them, one after the other.
@@ -70,7 +81,7 @@ fn one(
             false => Err(Misfit::Empty { edit: number }),
         };
     }
-    let (old, places) = find(content, &edit.old);
+    let (ends, places) = find(content, &edit.old);
     match places.as_slice() {
         [] => {
             let near = nearest::candidates(content, &edit.old);
@@ -81,32 +92,38 @@ fn one(
             Err(Misfit::Ambiguous { edit: number, count: places.len(), lines })
         }
         places => {
-            let new = if endings == Endings::CrLf { with_crlf(&edit.new) } else { edit.new.clone() };
-            let new = if old.contains(&b'\r') || endings == Endings::CrLf { new } else { as_found(&edit.old, &old, new) };
+            let old = ends.of(&edit.old);
+            let new = if endings == Endings::CrLf { Ends::CrLf } else { ends }.of(&edit.new);
             Ok((replaced(content, old.len(), &new, places), lines_of(content, places)))
         }
     }
 }
 
-/// A text as it stands in the content, and where.
-fn find(content: &[u8], text: &[u8]) -> (Vec<u8>, Vec<usize>) {
-    let places = |text: &[u8]| -> Vec<usize> { memmem::find_iter(content, text).collect() };
-    let found = places(text);
-    if !found.is_empty() || !text.contains(&b'\n') {
-        return (text.to_vec(), found);
-    }
-    for other in [with_crlf(text), with_lf(text)] {
-        let found = places(&other);
-        if !found.is_empty() {
-            return (other, found);
-        }
-    }
-    (text.to_vec(), Vec::new())
+/// How the ends of lines in a text are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    AsGiven,
+    CrLf,
+    Lf,
 }
 
-/// A new text for a place whose old text was found with other ends than it was given with.
-fn as_found(given: &[u8], found: &[u8], new: Vec<u8>) -> Vec<u8> {
-    if given.contains(&b'\r') && !found.contains(&b'\r') { with_lf(&new) } else { new }
+impl Ends {
+    fn of(self, text: &[u8]) -> Vec<u8> {
+        match self {
+            Ends::AsGiven => text.to_vec(),
+            Ends::CrLf => with_crlf(text),
+            Ends::Lf => with_lf(text),
+        }
+    }
+}
+
+/// With which ends a text stands in the content, and where.
+fn find(content: &[u8], text: &[u8]) -> (Ends, Vec<usize>) {
+    let others = [Ends::CrLf, Ends::Lf].into_iter().filter(|_| text.contains(&b'\n'));
+    let mut found = std::iter::once(Ends::AsGiven)
+        .chain(others)
+        .map(|ends| (ends, memmem::find_iter(content, &ends.of(text)).collect::<Vec<usize>>()));
+    found.find(|(_, places)| !places.is_empty()).unwrap_or((Ends::AsGiven, Vec::new()))
 }
 
 fn with_lf(text: &[u8]) -> Vec<u8> {

@@ -35,7 +35,7 @@ fn the_ends_of_lines_are_the_files() {
     check("a\r\nb\r\n", &[change("b", "x\ny")], "a\r\nx\r\ny\r\n", &[&[2]]);
     check("a\nb\n", &[change("a\r\nb", "x\r\ny")], "x\ny\n", &[&[1]]);
     check("a\r\nb\nc\n", &[change("b\nc", "x\ny")], "a\r\nx\ny\n", &[&[2]]);
-    check("a\r\nb\nc\r\nd\n", &[change("a\nb", "A\nb")], "A\nb\nc\r\nd\n", &[&[1]]);
+    check("a\r\nb\nc\r\nd\n", &[change("a\nb", "A\nb")], "A\r\nb\nc\r\nd\n", &[&[1]]);
     check("a\n", &[change("a", "a\r\nb")], "a\r\nb\n", &[&[1]]);
 }
 
@@ -54,7 +54,8 @@ fn none_is_made_if_one_cannot_be() {
 
 #[test]
 fn what_is_nearly_there_is_told() {
-    let content = "fn main() {\n    let x = 1;\n    call(x);\n}\n\nfn other() {\n    let y = 2;\n}\n";
+    let content =
+        "fn main() {\n    let x = 1;\n    call(x);\n}\n\nfn other() {\n    let y = 2;\n}\n";
     let near = |text: &str| match edit(content.as_bytes(), &[change(text, "new")]).unwrap_err() {
         Misfit::Missing { near, .. } => near,
         misfit => panic!("{misfit:?}"),
@@ -81,7 +82,10 @@ proptest! {
         match count {
             0 => prop_assert!(matches!(one, Err(Misfit::Missing { .. })), "missing"),
             1 => prop_assert_eq!(one.unwrap().content, content.replacen(&old, &new, 1).into_bytes()),
-            many => prop_assert!(matches!(one, Err(Misfit::Ambiguous { count, .. }) if count == many)),
+            many => {
+                let told = matches!(one, Err(Misfit::Ambiguous { count, .. }) if count == many);
+                prop_assert!(told, "ambiguous");
+            }
         }
         if count > 0 {
             let edited = edit(content.as_bytes(), &[all(&old, &new)]).unwrap();

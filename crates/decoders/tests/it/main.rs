@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod reference;
+
 use proctor_decoders::mutation::{Chance, mutated};
 use proctor_decoders::{DECODERS, Decoder};
 
@@ -71,6 +73,8 @@ decoders!(
     views,
     outputs,
     proc_stat,
+    unified_diff,
+    exact_edits,
     git_status,
     git_diff,
     git_log,

@@ -1,5 +1,7 @@
 //! What can go wrong with a file, as a person and as a program need to hear it.
 
+use proctor_core::diff::{BadDiff, Missed, Outcome};
+use proctor_core::edit::Misfit;
 use proctor_sys::beneath::{Fault, Kind};
 use std::path::PathBuf;
 
@@ -29,6 +31,116 @@ pub enum FileError {
     BadCursor(String),
     #[error("it was cancelled")]
     Cancelled,
+    #[error("'{path}' is in the root '{root}', which is read only")]
+    ReadOnly { path: String, root: String },
+    #[error("'{path}' exists")]
+    Occupied { path: String },
+    #[error("'{path}' is larger than {most} bytes")]
+    TooLarge { path: String, most: u64 },
+    #[error("'{path}' has changed meanwhile, and was left as it is")]
+    Changed { path: String },
+    #[error("'{path}' is not what you saw: its sha256 is {}", .found.as_deref().unwrap_or("that of no file"))]
+    Stale { path: String, found: Option<String> },
+    #[error("'{path}': its owner or permissions cannot be kept: {fault}")]
+    NotAlike { path: String, fault: Fault },
+    #[error("'{path}': {}", told(.misfit))]
+    Misfit { path: String, misfit: Misfit },
+    #[error("'{path}': {count} places were found{}", on_lines(.lines))]
+    Counted { path: String, count: usize, lines: Vec<usize> },
+    #[error("{0}")]
+    BadDiff(#[from] BadDiff),
+    #[error("{}", conflicts(.0))]
+    Conflicts(Vec<Conflict>),
+    #[error("the folder '{path}' is not empty")]
+    NotEmpty { path: String },
+    #[error("'{path}' and '{to}' are on different file systems")]
+    OtherDisk { path: String, to: String },
+    #[error("'{path}' has no earlier generation{}", .number.map(|n| format!(" {n}")).unwrap_or_default())]
+    NoGeneration { path: String, number: Option<u64> },
+    #[error("the earlier generation cannot be read: {0}")]
+    Lost(String),
+    #[error("what is there cannot be kept, so nothing is changed: {0}")]
+    Unkept(String),
+    #[error("the change cannot be recorded, so nothing is changed: {0}")]
+    Unrecorded(String),
+}
+
+/// A part of a diff that does not fit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conflict {
+    pub path: String,
+    pub why: Unfit,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Unfit {
+    /// What became of each hunk.
+    Hunks(Vec<Outcome>),
+    /// There is no such file.
+    Missing,
+    /// It is to be made, and is there.
+    Exists,
+    /// It is to be removed, and holds more than the diff says.
+    Remains,
+}
+
+fn told(misfit: &Misfit) -> String {
+    match misfit {
+        Misfit::Empty { edit } => format!("edit {}: 'old' is empty", edit + 1),
+        Misfit::Same { edit } => format!("edit {}: 'old' and 'new' are the same", edit + 1),
+        Misfit::Ambiguous { edit, count, lines } => {
+            format!("edit {}: the text is there {count} times{}", edit + 1, on_lines(lines))
+        }
+        Misfit::Missing { edit, near } => {
+            let mut text = format!("edit {}: the text was not found", edit + 1);
+            for near in near {
+                let how = if near.blanks { "with other blanks" } else { "something like it" };
+                text += &format!("\nline {}, {how}:\n{}", near.line, near.text.trim_end());
+            }
+            text
+        }
+    }
+}
+
+fn on_lines(lines: &[usize]) -> String {
+    let lines: Vec<String> = lines.iter().map(usize::to_string).collect();
+    if lines.is_empty() { String::new() } else { format!(", on line {}", lines.join(", ")) }
+}
+
+fn conflicts(conflicts: &[Conflict]) -> String {
+    let mut text = String::from("the diff does not fit, and nothing is changed");
+    for Conflict { path, why } in conflicts {
+        match why {
+            Unfit::Missing => text += &format!("\n{path}: there is no such file"),
+            Unfit::Exists => text += &format!("\n{path}: it is to be made, and is there"),
+            Unfit::Remains => text += &format!("\n{path}: it is to be removed, and holds more"),
+            Unfit::Hunks(outcomes) => {
+                for (number, outcome) in outcomes.iter().enumerate() {
+                    if let Outcome::Misses(missed) = outcome {
+                        text += &format!("\n{path}: hunk {}{}", number + 1, missing(missed));
+                    }
+                }
+            }
+        }
+    }
+    text
+}
+
+fn missing(missed: &Missed) -> String {
+    let at = missed.line.map(|line| format!(" (line {line})")).unwrap_or_default();
+    let shown = |line: &[u8]| String::from_utf8_lossy(line).trim_end().to_owned();
+    match &missed.nearest {
+        None => format!("{at}: nothing like it is there"),
+        Some(near) => format!(
+            "{at}: {} of {} lines are at line {}; line {} should be '{}' and is {}",
+            near.same,
+            near.of,
+            near.line,
+            near.differs,
+            shown(&near.expected),
+            near.found.as_deref().map_or("missing".into(), |found| format!("'{}'", shown(found))),
+        ),
+    }
 }
 
 impl FileError {

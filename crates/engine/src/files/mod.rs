@@ -1,9 +1,10 @@
-//! Files below the folders that the configuration declares: reading, listing and searching them.
+//! Files below the folders that the configuration declares: reading, listing, searching and changing them.
 //!
 //! Whatever a path says, it is resolved beneath its root by `proctor_sys::beneath`; nothing here opens a path. All of it
 //! waits for disks and belongs on threads that may; whoever stops waiting for an answer stops the work. Where the kernel has
 //! Landlock, what only looks does so on a thread that cannot open anything outside of the roots.
 
+mod change;
 mod fault;
 mod list;
 mod read;
@@ -14,9 +15,10 @@ mod survey;
 mod walk;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub use fault::FileError;
+pub use change::{Changed, DiffQuery, Generation, Replacement, WasFile, Wish, Written};
+pub use fault::{Conflict, FileError, Unfit};
 pub use list::{ListQuery, Listed, Listing};
 pub use proctor_sys::beneath::{Fault, Kind};
 pub use read::{Content, Part, ReadQuery};
@@ -26,6 +28,8 @@ pub use search::{Case, FoundFile, FoundLine, SearchPage, SearchQuery, Want};
 
 use crate::error::EngineError;
 use crate::registry::Registry;
+pub(crate) use change::recover;
+use change::{Backups, Locks};
 use proctor_core::home::Home;
 use proctor_sys::beneath::Folder;
 use proctor_sys::fence::Fence;
@@ -46,11 +50,14 @@ struct Shared {
     home: Home,
     registry: Arc<Registry>,
     surveys: Surveys,
+    locks: Locks,
+    backups: Backups,
 }
 
 impl Files {
     pub(crate) fn new(home: Home, registry: Arc<Registry>) -> Files {
-        Files { shared: Arc::new(Shared { home, registry, surveys: Surveys::default() }) }
+        let (surveys, locks, backups) = (Surveys::default(), Locks::default(), Backups::of(&home));
+        Files { shared: Arc::new(Shared { home, registry, surveys, locks, backups }) }
     }
 
     /// The folders that are declared.

@@ -109,7 +109,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-#[cfg(test)]
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
@@ -145,7 +144,7 @@ impl Surveys {
 }
 
 /// Two changes within one tick of the clock of a file system look like one.
-fn settled(look: &Look) -> bool {
+pub(crate) fn settled(look: &Look) -> bool {
     const TICK_MICROS: i64 = 50_000;
     let changed = look.changed.0.saturating_mul(1_000_000).saturating_add(look.changed.1 / 1000);
     proctor_sys::clock::now().wall.0.saturating_sub(changed) > TICK_MICROS

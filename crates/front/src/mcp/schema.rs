@@ -286,6 +286,17 @@ mod tests {
     }
 
     #[test]
+    fn the_tools_that_change_files_are_told_in_few_words() {
+        let writing = |tool: &Tool| {
+            let described = proctor_ops::tools::find(&tool.name).unwrap();
+            described.set == Toolset::Files && !described.is_read_only()
+        };
+        let tools: Vec<Tool> = tools(&Toolset::ALL).into_iter().filter(writing).collect();
+        let size = serde_json::to_string(&tools).unwrap().len();
+        assert!(size <= 9 << 10, "{size} bytes for {}", tools.len());
+    }
+
+    #[test]
     fn lists_are_the_same_each_time_and_one_set_is_part_of_all() {
         assert_eq!(tools(&Toolset::USUAL), tools(&Toolset::USUAL));
         assert_eq!(tools(&Toolset::ALL).len(), TOOLS.len());

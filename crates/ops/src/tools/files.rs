@@ -42,3 +42,114 @@ pub(super) const FIND: Tool = Tool::new(
     "Find files by name: globs such as *.rs or src/**/*.ts. .gitignore is honoured.",
 )
 .speaking(&["found"]);
+
+/// Of a change; the text says as much.
+const TOLD: &[&str] = &["size", "added", "removed", "places", "hunks"];
+
+pub(super) const WRITE: Tool = Tool::new(
+    "file.write",
+    "write_file",
+    Toolset::Files,
+    "Write a file",
+    "Create or overwrite a file as a whole. To change part of one use edit_file.",
+)
+.destroys()
+.settles()
+.hiding(&["base64", "exact", "dry_run"])
+.leaving_out(TOLD)
+.speaking_within(&["diff"]);
+
+pub(super) const EDIT: Tool = Tool::new(
+    "file.edit",
+    "edit_file",
+    Toolset::Files,
+    "Edit a file",
+    "Replace exact texts in a file, all edits or none. 'old' must be there once (or set 'all'); if not, the error shows the nearest lines.",
+)
+.destroys()
+.hiding(&["old", "new", "all"])
+.leaving_out(TOLD)
+.speaking_within(&["diff"]);
+
+pub(super) const CHANGE: Tool = Tool::new(
+    "file.change",
+    "change_in_file",
+    Toolset::Files,
+    "Find and replace",
+    "Find and replace in a file, a text or a regular expression, everywhere or the 'nth'.",
+)
+.destroys()
+.leaving_out(TOLD)
+.speaking_within(&["diff"]);
+
+pub(super) const APPLY_DIFF: Tool = Tool::new(
+    "file.apply_diff",
+    "apply_diff",
+    Toolset::Files,
+    "Apply a diff",
+    "Apply a unified diff to all its files or to none; line numbers may be wrong. Hunks that do not fit are told one by one.",
+)
+.destroys()
+.leaving_out(TOLD)
+.speaking_within(&["diff"]);
+
+pub(super) const MOVE: Tool = Tool::new(
+    "file.move",
+    "move_file",
+    Toolset::Files,
+    "Move a file",
+    "Move or rename a file or a folder.",
+)
+.destroys()
+.hiding(&["dry_run", "if_hash"]);
+
+pub(super) const DELETE: Tool = Tool::new(
+    "file.delete",
+    "delete_file",
+    Toolset::Files,
+    "Delete a file",
+    "Delete a file or an empty folder; undo_edit brings a file back.",
+)
+.destroys()
+.hiding(&["dry_run"])
+.leaving_out(TOLD)
+.speaking_within(&["diff"]);
+
+pub(super) const MAKE_FOLDER: Tool = Tool::new(
+    "file.make_folder",
+    "make_folder",
+    Toolset::Files,
+    "Make a folder",
+    "Make a folder and those above it.",
+)
+.settles();
+
+pub(super) const UNDO: Tool = Tool::new(
+    "file.undo",
+    "undo_edit",
+    Toolset::Files,
+    "Undo an edit",
+    "Bring back what a file held before the last change, or any 'generation' that an answer or file_history named.",
+)
+.destroys()
+.hiding(&["if_hash"])
+.leaving_out(TOLD)
+.speaking_within(&["diff"]);
+
+pub(super) const HISTORY: Tool = Tool::new(
+    "file.history",
+    "file_history",
+    Toolset::Files,
+    "Generations of a file",
+    "What a file was before each change, newest first.",
+);
+
+pub(super) const CHECK: Tool = Tool::new(
+    "change.check",
+    "change_and_check",
+    Toolset::Files,
+    "Change and check",
+    "Edit files, restart a service and wait until it is ready, writes a line ('log') or answers ('url'); if it does not, files and service are restored and its last lines told.",
+)
+.destroys()
+.speaking(&["files", "output"]);

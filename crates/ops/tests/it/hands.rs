@@ -25,6 +25,10 @@ const REQUESTS: &[(&str, &str)] = &[
     ("service.stop", r#"{"names":["mine","group-of-$"],"no_wait":true}"#),
     ("service.restart", r#"{"names":["$"],"no_wait":true}"#),
     ("service.restart", r#"{"names":["$"],"args":["x"],"no_wait":true}"#),
+    (
+        "change.check",
+        r#"{"service":"$","files":[{"path":"nothing","edits":[{"old":"a","new":"b"}]}]}"#,
+    ),
     ("service.custom_restart", r#"{"service":"$","wait":0}"#),
     ("service.signal", r#"{"name":"$","signal":"HUP"}"#),
     ("service.signal", r#"{"name":"group-of-$","signal":"HUP"}"#),
@@ -41,6 +45,14 @@ const EVERYTHING: &[(&str, &str)] = &[
 
 /// These have a test of their own below, or change no service.
 const OTHERS: &[&str] = &[
+    "file.write",
+    "file.edit",
+    "file.change",
+    "file.apply_diff",
+    "file.move",
+    "file.delete",
+    "file.make_folder",
+    "file.undo",
     "service.up",
     "config.reload",
     "command.execute",

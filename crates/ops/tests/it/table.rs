@@ -87,19 +87,20 @@ fn effects_are_what_they_do() {
             Effect::Read,
             "service.list service.status service.wait log.read config.show daemon.status \
              operation.list operation.status token.list token.path \
-             file.read file.list file.find file.search \
+             file.read file.list file.find file.search file.history \
              event.read daemon.health daemon.metrics mode.get audit.read audit.verify \
              git.status git.diff git.log git.show git.blame",
         ),
         (
             Effect::Write,
-            "service.stop service.down service.signal service.remove service.lease operation.cancel git.add git.commit git.restore \
-             git.branch git.tag git.stash git.resolve",
+            "service.stop service.down service.signal service.remove service.lease operation.cancel \
+             file.write file.edit file.change file.apply_diff file.move file.delete file.make_folder file.undo \
+             git.add git.commit git.restore git.branch git.tag git.stash git.resolve",
         ),
         (
             Effect::Exec,
             "service.start service.restart service.up service.add command.execute \
-             service.custom_restart config.reload",
+             service.custom_restart config.reload change.check",
         ),
         (Effect::Admin, "daemon.stop daemon.upgrade token.create token.revoke mode.switch"),
     ];

@@ -11,6 +11,7 @@ mod config;
 mod control;
 mod deaths;
 mod docs;
+mod edits;
 mod failpoints;
 mod files;
 mod foreground;

@@ -8,10 +8,12 @@
 //! A folder that is moved out of its root while it is held stays what it was when it was found; [`Root::ascend`] notices.
 //! Who may read or write what is decided elsewhere.
 
+mod likeness;
 mod path;
 mod place;
 mod resolve;
 
+pub use likeness::{alike, set_mode};
 pub use path::Rel;
 pub use place::{Kind, Look, Onto, Place, seen};
 
@@ -55,7 +57,12 @@ impl From<Errno> for Fault {
 impl Fault {
     /// Is it that there is nothing of that name?
     pub fn is_missing(&self) -> bool {
-        matches!(self, Fault::Io(error) if error.kind() == io::ErrorKind::NotFound)
+        self.is(io::ErrorKind::NotFound)
+    }
+
+    /// Did the kernel say this?
+    pub fn is(&self, kind: io::ErrorKind) -> bool {
+        matches!(self, Fault::Io(error) if error.kind() == kind)
     }
 }
 

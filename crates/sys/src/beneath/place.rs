@@ -169,6 +169,11 @@ impl Place {
         self.remove()
     }
 
+    /// Give the file that is here a second name, where nothing has it.
+    pub fn link(&self, to: &Place) -> Result<(), Fault> {
+        Ok(linkat(&self.folder, &*self.name, &to.folder, &*to.name, AtFlags::empty())?)
+    }
+
     /// Remove a file, or a link itself.
     pub fn remove(&self) -> Result<(), Fault> {
         Ok(unlinkat(&self.folder, &*self.name, AtFlags::empty())?)

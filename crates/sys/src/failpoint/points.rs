@@ -64,6 +64,15 @@ points! {
     AuditHalf moment "audit.half": "Half of it is written.";
     AuditWritten moment "audit.written": "It is written, what it is about goes on.";
 
+    FileBegin step "file.begin": "Files are to be changed, nothing says so yet.";
+    FileRecorded step "file.recorded": "It is recorded, and nothing is made.";
+    FileWritten step "file.written": "A new content is beside its file.";
+    FileReady step "file.ready": "All of them are, and the old ones are kept.";
+    FileTurn step "file.turn": "One of the files is about to be changed.";
+    FileTurned moment "file.turned": "It is.";
+    FileSettled moment "file.settled": "All are, and recorded as such.";
+    FileTidied moment "file.tidied": "What lay beside them is gone, the record is there.";
+
     DefineStored moment "define.stored": "A new spec is stored, the keeper has not taken it.";
     RemoveBegin moment "remove.begin": "A service is forgotten, its files are there.";
     RemoveDone moment "remove.done": "Its files are gone, nobody was told.";

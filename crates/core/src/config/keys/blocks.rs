@@ -292,6 +292,25 @@ pub(in super::super) const TOOLSETS: &[Choice] = &[
     Choice::new("system"),
 ];
 
+pub(in super::super) const BACKUPS: &[Key] = &[
+    key(
+        "generations",
+        Scope::Both,
+        Kind::Integer { min: 0, max: 10_000 },
+        Absent::Value("20"),
+        "Generations kept of each file. With 0 no change can be undone.",
+        "50",
+    ),
+    key(
+        "max_total",
+        Scope::Both,
+        Kind::Size { min: 4096 },
+        Absent::Value("256MiB"),
+        "Bytes kept of all files together; the oldest go first. A file that is larger is changed without being kept.",
+        "1G",
+    ),
+];
+
 pub(in super::super) const MCP: &[Key] = &[
     key(
         "role",

@@ -1,6 +1,6 @@
 //! The keys of `supervisor:` and of a service, in the order in which the reference shows them.
 
-use super::blocks::{GIT, HEALTH_CHECK, HTTP, LIMITS, LOGS, MCP, RESTART, SECURITY, STOP};
+use super::blocks::{BACKUPS, GIT, HEALTH_CHECK, HTTP, LIMITS, LOGS, MCP, RESTART, SECURITY, STOP};
 use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
 use crate::spec::RestartSpec;
 
@@ -64,6 +64,14 @@ pub(in super::super) const KEYS: &[Key] = &[
         "The folders that file operations may look into. A path in a request is `NAME:path`, or, with one root, just the path. \
          `name` is the last part of `path` if not given; with `write: false` nothing in it can be changed. `[]`: none.",
         "[{ path: ., name: app }, { path: ../docs, write: false }]",
+    ),
+    key(
+        "backups",
+        Scope::Supervisor,
+        Kind::Block(BACKUPS),
+        Absent::Nothing("see its keys"),
+        "What is kept of files before they are changed, so that a change can be undone.",
+        "{ generations: 50 }",
     ),
     key(
         "mcp",

@@ -2,6 +2,7 @@
 
 use super::{around, config, lines};
 use crate::access::{Role, Strangers};
+use crate::config::backups::Backups;
 use crate::config::git::Git;
 use crate::config::mcp::Mcp;
 use crate::config::security::{Audit, ConfiguredToken, Security};
@@ -31,9 +32,17 @@ fn a_file_that_says_nothing_lets_the_owner_read_without_a_token() {
         },
         audit: Audit { reads: false, max_size: 16 << 20, max_files: 64 },
         git: Git::USUAL,
+        backups: Backups { generations: 20, bytes: 256 << 20 },
     };
     assert_eq!(security, expected);
     assert_eq!(Security::without_file(&|_| None).unwrap(), expected);
+}
+
+#[test]
+fn what_is_kept_of_files_is_bounded_as_the_file_says() {
+    let kept = config(&file("backups: { generations: 3, max_total: 1M }")).security.backups;
+    assert_eq!(kept, Backups { generations: 3, bytes: 1 << 20 });
+    assert!(refused("backups: { generations: -1 }")[0].contains("backups.generations"));
 }
 
 #[test]

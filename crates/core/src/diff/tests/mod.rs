@@ -9,10 +9,21 @@ use proptest::prelude::*;
 /// Contents of few different lines, so that they have much in common: with all kinds of ends, and bytes that are no text.
 pub(super) fn contents() -> impl Strategy<Value = Vec<u8>> {
     let line = prop::sample::select(vec![
-        &b"a\n"[..], b"b\n", b"c\r\n", b"\n", b"-d\n", b"+e\n", b"--- x\n", b"\\ f\n", b"\xff\xfe\n", b" g \n", b"a\r\n",
+        &b"a\n"[..],
+        b"b\n",
+        b"c\r\n",
+        b"\n",
+        b"-d\n",
+        b"+e\n",
+        b"--- x\n",
+        b"\\ f\n",
+        b"\xff\xfe\n",
+        b" g \n",
+        b"a\r\n",
     ]);
     let last = prop::sample::select(vec![&b""[..], b"end", b"end\n", b"\r", b"\xe4"]);
-    (prop::collection::vec(line, 0..14), last).prop_map(|(lines, last)| [lines.concat(), last.to_vec()].concat())
+    (prop::collection::vec(line, 0..14), last)
+        .prop_map(|(lines, last)| [lines.concat(), last.to_vec()].concat())
 }
 
 proptest! {
@@ -59,7 +70,8 @@ fn the_fewest_lines_change() {
         let blocks = compare(old.as_bytes(), new.as_bytes());
         blocks.iter().map(|block| block.old.len() + block.new.len()).sum()
     };
-    let lines = |letters: &str| letters.chars().map(|letter| format!("{letter}\n")).collect::<String>();
+    let lines =
+        |letters: &str| letters.chars().map(|letter| format!("{letter}\n")).collect::<String>();
     assert_eq!(count(&lines("abcabba"), &lines("cbabac")), 5);
     assert_eq!(count(&lines("abcdef"), &lines("abcdef")), 0);
     assert_eq!(count("", &lines("ab")), 2);

@@ -41,8 +41,14 @@ fn diffs_of_programs_are_understood() {
         "--- \"a/\\303\\244 \\\"x\\\"\"\n+++ \"b/\\303\\244 \\\"x\\\"\"\n@@ -1 +1 @@\n-a\n+b\n",
         &[patch("ä \"x\"", "ä \"x\"", change())],
     );
-    check("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+b\n", &[patch("", "f", vec![hunk(0, 1, &["+b"])])]);
-    check("--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n", &[patch("f", "", vec![hunk(1, 0, &["-b"])])]);
+    check(
+        "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+b\n",
+        &[patch("", "f", vec![hunk(0, 1, &["+b"])])],
+    );
+    check(
+        "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n",
+        &[patch("f", "", vec![hunk(1, 0, &["-b"])])],
+    );
     check("", &[]);
     check("nothing at all\n", &[]);
 }
@@ -72,7 +78,8 @@ fn what_git_says_without_hunks_is_understood() {
 fn lines_without_an_end_are_marked() {
     let text = b"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n x\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n";
     let patches = parse(text, Reading::Strict).unwrap();
-    let texts: Vec<&[u8]> = patches[0].hunks[0].lines.iter().map(|line| line.text.as_slice()).collect();
+    let texts: Vec<&[u8]> =
+        patches[0].hunks[0].lines.iter().map(|line| line.text.as_slice()).collect();
     assert_eq!(texts, [&b"x\n"[..], b"a", b"b"]);
 }
 
@@ -85,18 +92,26 @@ fn a_line_that_looks_like_the_next_file_is_one_of_the_hunk() {
 
 #[test]
 fn what_is_written_by_hand_is_understood_if_one_is_not_strict() {
-    let lenient = |text: &str| parse(text.as_bytes(), Reading::Lenient).map(|patches| patches[0].hunks.clone());
+    let lenient = |text: &str| {
+        parse(text.as_bytes(), Reading::Lenient).map(|patches| patches[0].hunks.clone())
+    };
     let wrong = "--- a/f\n+++ b/f\n@@ -1,9 +1,7 @@\n x\n-a\n+b\n y\n";
     assert_eq!(lenient(wrong).unwrap(), [hunk(1, 1, &[" x", "-a", "+b", " y"])]);
     assert!(parse(wrong.as_bytes(), Reading::Strict).is_err());
     let short = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n x\n-a\n+b\n@@ -7,1 +7,1 @@\n-c\n+d\n";
-    assert_eq!(lenient(short).unwrap(), [hunk(1, 1, &[" x", "-a", "+b"]), hunk(7, 7, &["-c", "+d"])]);
+    assert_eq!(
+        lenient(short).unwrap(),
+        [hunk(1, 1, &[" x", "-a", "+b"]), hunk(7, 7, &["-c", "+d"])]
+    );
     let nowhere = "--- f\n+++ f\n@@\n x\n-a\n+b\n@@ fn y() @@\n-c\n+d\n\n\n";
     let found = lenient(nowhere).unwrap();
     assert_eq!((found.len(), found[0].old, found[1].old), (2, None, None));
     assert_eq!(found[1].lines.len(), 2, "empty lines behind it are not part of it");
     let blank = "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n x\n\n-a\n+b\n";
-    assert_eq!(lenient(blank).unwrap(), [hunk(1, 1, &[" x", " ", "-a", "+b"].map(|l| if l == " " { " " } else { l }))]);
+    assert_eq!(
+        lenient(blank).unwrap(),
+        [hunk(1, 1, &[" x", " ", "-a", "+b"].map(|l| if l == " " { " " } else { l }))]
+    );
 }
 
 #[test]

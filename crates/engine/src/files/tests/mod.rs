@@ -11,14 +11,14 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A root with a home beside it.
-pub(super) struct Place {
+pub(crate) struct Place {
     folder: TempDir,
-    pub(super) roots: Roots,
-    pub(super) guarded: Guarded,
+    pub(crate) roots: Roots,
+    pub(crate) guarded: Guarded,
 }
 
 impl Place {
-    pub(super) fn new() -> Place {
+    pub(crate) fn new() -> Place {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         for name in ["app", "app/.state/run", "outside"] {
@@ -30,17 +30,17 @@ impl Place {
         Place { folder, roots, guarded }
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path("app").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
 
-    pub(super) fn spot(&self, path: &str) -> Spot {
+    pub(crate) fn spot(&self, path: &str) -> Spot {
         self.roots.find(path).unwrap()
     }
 }

@@ -1,0 +1,152 @@
+//! Unified diffs and exact-text edits, with the contents that they are made on.
+
+use proctor_core::diff::{self, Hunk, Names, Patch, Reading, Sign};
+use proctor_core::edit::{self, Edit, Misfit};
+
+/// A content and, behind a zero byte, a diff for it.
+pub(crate) fn unified_diff(bytes: &[u8]) {
+    let (content, text) = cut(bytes);
+    for reading in [Reading::Strict, Reading::Lenient] {
+        match diff::parse(text, reading) {
+            Ok(patches) => patches.iter().for_each(|patch| understood(content, patch, reading)),
+            Err(bad) => {
+                // A diff that ends too early is wrong behind its last line.
+                let lines = text.split_inclusive(|byte| *byte == b'\n').count();
+                assert!((1..=lines + 1).contains(&bad.line), "{bad}");
+            }
+        }
+    }
+    made(content, text);
+}
+
+fn understood(content: &[u8], patch: &Patch, reading: Reading) {
+    assert!(patch.old.is_some() || patch.new.is_some(), "nobody knows which file is meant");
+    if reading == Reading::Strict && !patch.hunks.is_empty() {
+        let side = |side: &[u8], name: &Option<Vec<u8>>| {
+            name.as_ref().map(|name| [side, name.as_slice()].concat())
+        };
+        let (old, new) = (side(b"a/", &patch.old), side(b"b/", &patch.new));
+        let written = diff::write(&[Patch { old, new, mode: None, hunks: patch.hunks.clone() }]);
+        let again = diff::parse(&written, Reading::Strict).expect("what was written can be read");
+        assert_eq!(again, [Patch { mode: None, ..patch.clone() }]);
+    }
+    for fuzz in 0..4 {
+        for any_ends in [false, true] {
+            let how = diff::How { fuzz, any_ends };
+            match diff::apply(content, &patch.hunks, how) {
+                Ok(applied) if fuzz == 0 && !any_ends => exact(content, &patch.hunks, &applied),
+                Ok(applied) => assert_eq!(applied.hunks.len(), patch.hunks.len()),
+                Err(outcomes) => assert_eq!(outcomes.len(), patch.hunks.len()),
+            }
+        }
+    }
+}
+
+/// Without fuzz, what a hunk removes was there, and all else stays.
+fn exact(content: &[u8], hunks: &[Hunk], applied: &diff::Applied) {
+    let lines: Vec<&[u8]> = content.split_inclusive(|byte| *byte == b'\n').collect();
+    let (mut expected, mut at) = (Vec::new(), 0);
+    for (hunk, fitted) in hunks.iter().zip(&applied.hunks) {
+        let begin = fitted.line - 1;
+        assert!(begin >= at, "a hunk begins in the one before");
+        expected.extend(lines[at..begin].concat());
+        let before: Vec<&[u8]> = hunk.before().collect();
+        at = begin + before.len();
+        assert_eq!(&lines[begin..at], before);
+        let after = hunk.lines.iter().filter(|line| line.sign != Sign::Gone);
+        for line in after {
+            // What is added behind a last line without an end begins a line of its own.
+            if expected.last().is_some_and(|last| *last != b'\n') {
+                expected.push(b'\n');
+            }
+            expected.extend_from_slice(&line.text);
+        }
+    }
+    expected.extend(lines[at..].concat());
+    assert_eq!(applied.content, expected);
+}
+
+/// A diff that we make makes the one of the other.
+fn made(old: &[u8], new: &[u8]) {
+    for around in [0, 3] {
+        let text = diff::unified(Names::Changed("f"), old, new, around);
+        let patches = diff::parse(&text, Reading::Strict).expect("what we write can be read");
+        assert_eq!(patches.is_empty(), old == new);
+        for patch in patches {
+            let applied = diff::apply(old, &patch.hunks, diff::How::default());
+            assert_eq!(applied.expect("our own diff fits").content, new);
+        }
+    }
+}
+
+/// A content and, each behind a zero byte, texts and what is to stand in their places.
+pub(crate) fn exact_edits(bytes: &[u8]) {
+    let mut parts = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec);
+    let content = parts.next().unwrap_or_default();
+    let texts: Vec<Vec<u8>> = parts.collect();
+    for all in [false, true] {
+        let pair = |pair: &[Vec<u8>]| match pair {
+            [old, new] => Some(Edit { old: old.clone(), new: new.clone(), all }),
+            _ => None,
+        };
+        let edits: Vec<Edit> = texts.chunks(2).filter_map(pair).collect();
+        match edit::edit(&content, &edits) {
+            Ok(edited) => {
+                assert_eq!(edited.lines.len(), edits.len());
+                for (edit, lines) in edits.iter().zip(&edited.lines) {
+                    assert!(lines.is_sorted() && !lines.is_empty(), "{edit:?}");
+                    assert!(all || lines.len() == 1, "{edit:?}");
+                }
+            }
+            Err(misfit) => misfits(&content, &edits, misfit),
+        }
+    }
+}
+
+fn misfits(content: &[u8], edits: &[Edit], misfit: Misfit) {
+    let (number, fits) = match misfit {
+        Misfit::Empty { edit } => (edit, edits[edit].old.is_empty()),
+        Misfit::Same { edit } => (edit, edits[edit].old == edits[edit].new),
+        Misfit::Ambiguous { edit, count, lines } => (edit, count > 1 && lines.is_sorted()),
+        Misfit::Missing { edit, near } => {
+            let sound = near.iter().all(|near| near.line > 0 && near.likeness <= 1.0);
+            let old = &edits[edit].old;
+            // Only of the first it is known which content it was looked for in.
+            let there = edit == 0 && content.windows(old.len()).any(|part| part == old.as_slice());
+            (edit, sound && !there)
+        }
+    };
+    assert!(fits && number < edits.len(), "edit {number} of {edits:?}");
+}
+
+/// Before and after the first zero byte.
+fn cut(bytes: &[u8]) -> (&[u8], &[u8]) {
+    match bytes.iter().position(|byte| *byte == 0) {
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
+        None => (bytes, &[]),
+    }
+}
+
+pub(crate) fn seeds_unified_diff() -> Vec<Vec<u8>> {
+    [
+        "a\nb\nc\n\0--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n",
+        "a\r\nb\0words\ndiff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -2 +2,2 @@ fn x()\n-b\n\\ No newline at end of file\n+b\r\n+c\n\\ No newline at end of file\n",
+        "\0--- /dev/null\t2026-01-01\n+++ \"b/\\303\\244\\\"\"\n@@ -0,0 +1 @@\n+x\n",
+        "x\ny\n\0diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\ndiff --git a/z b/z\nold mode 100644\nnew mode 100755\n",
+        "1\n2\n3\n4\n5\n6\n7\n8\n9\n\0--- f\n+++ f\n@@\n 1\n-2\n+two\n@@ -8,9 +8,1 @@\n-8\n\n+eight\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
+
+pub(crate) fn seeds_exact_edits() -> Vec<Vec<u8>> {
+    [
+        "one\ntwo\nthree\n\0two\0TWO\0three\0drei",
+        "a\r\nb\r\n\0a\nb\0x\ny\nz",
+        "x x x\0x\0y",
+        "fn main() {\n    let x = 1;\n}\n\0let  x = 1;\0let x = 2;",
+        "\0\0new\0\0",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}

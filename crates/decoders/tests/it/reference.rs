@@ -1,0 +1,201 @@
+//! Our diffs beside those of `diff`, `patch` and `git apply`: what they write we apply, what we write they apply, and where one
+//! refuses a hunk, so do we. `EDIT_CASES` (a number) makes it long.
+
+use proctor_core::diff::{How, Names, Patch, Reading, apply, compare, parse, unified};
+use proctor_decoders::mutation::Chance;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Files in one run of each program.
+const CASES: usize = 400;
+
+fn cases() -> usize {
+    std::env::var("EDIT_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES)
+}
+
+/// Lines of which many are the same, with all kinds of ends and bytes that are no text.
+const LINES: &[&[u8]] = &[
+    b"a\n",
+    b"b\n",
+    b"c\r\n",
+    b"\n",
+    b"-d\n",
+    b"+e\n",
+    b"--- x\n",
+    b"+++ y\n",
+    b"\\ f\n",
+    b"\xff\xfe\n",
+    b" g \n",
+    b"a\r\n",
+    b"@@ -1 +1 @@\n",
+];
+const LAST: &[&[u8]] = &[b"", b"", b"end", b"end\n", b"\r", b"\xe4"];
+
+fn content(chance: &mut Chance) -> Vec<u8> {
+    let lines: Vec<&[u8]> =
+        (0..chance.below(30)).map(|_| LINES[chance.below(LINES.len())]).collect();
+    [lines.concat(), LAST[chance.below(LAST.len())].to_vec()].concat()
+}
+
+/// The same with a few lines changed, added or gone.
+fn changed(content: &[u8], chance: &mut Chance, most: usize) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = content.split_inclusive(|byte| *byte == b'\n').collect();
+    for _ in 0..=chance.below(most) {
+        // The last one may have no end, and then nothing goes behind it.
+        let at = chance.below(lines.len());
+        match chance.below(3) {
+            0 if at < lines.len() => drop(lines.remove(at)),
+            1 if at + 1 < lines.len() => lines[at] = LINES[chance.below(LINES.len())],
+            _ => lines.insert(at, LINES[chance.below(LINES.len())]),
+        }
+    }
+    lines.concat()
+}
+
+fn write(folder: &Path, number: usize, content: &[u8]) {
+    std::fs::write(folder.join(format!("f{number}")), content).unwrap();
+}
+
+fn read(folder: &Path, number: usize) -> Vec<u8> {
+    std::fs::read(folder.join(format!("f{number}"))).unwrap_or_default()
+}
+
+fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).env("LC_ALL", "C");
+    // A repository further up would be meant otherwise.
+    command.env("GIT_CEILING_DIRECTORIES", folder).env("GIT_CONFIG_GLOBAL", "/dev/null");
+    command.output().unwrap_or_else(|error| panic!("{program}: {error}"))
+}
+
+fn folders(names: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    names.iter().for_each(|name| std::fs::create_dir(folder.path().join(name)).unwrap());
+    folder
+}
+
+#[test]
+fn what_diff_and_git_write_we_apply() {
+    let (folder, mut chance) = (folders(&["old", "new"]), Chance::new(7));
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    for number in 0..cases() {
+        let before = content(&mut chance);
+        write(&old, number, &before);
+        write(&new, number, &changed(&before, &mut chance, 6));
+    }
+    let by_diff = run(folder.path(), "diff", &["-a", "-u", "-r", "-d", "old", "new"]).stdout;
+    let git = ["diff", "--no-index", "--text", "--no-color", "--minimal", "old", "new"];
+    let by_git = run(folder.path(), "git", &git).stdout;
+    for text in [by_diff, by_git] {
+        let patches = parse(&text, Reading::Strict).unwrap();
+        assert!(patches.len() > cases() / 2, "{} files differ", patches.len());
+        for patch in &patches {
+            let number = number_of(patch);
+            let (before, after) = (read(&old, number), read(&new, number));
+            let applied = apply(&before, &patch.hunks, How::default()).unwrap();
+            assert_eq!(applied.content, after, "{}", before.escape_ascii());
+            // Nobody needs fewer lines than we do.
+            let ours: usize =
+                compare(&before, &after).iter().map(|it| it.old.len() + it.new.len()).sum();
+            let changes = |patch: &Patch| {
+                let lines = patch.hunks.iter().flat_map(|hunk| &hunk.lines);
+                lines.filter(|line| line.sign != proctor_core::diff::Sign::Same).count()
+            };
+            assert!(ours <= changes(patch), "{} {}", before.escape_ascii(), after.escape_ascii());
+        }
+    }
+}
+
+/// Of `…/f12`.
+fn number_of(patch: &Patch) -> usize {
+    let name = String::from_utf8(patch.new.clone().unwrap()).unwrap();
+    name.rsplit_once("/f")
+        .map_or(name.trim_start_matches('f'), |(_, number)| number)
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn what_we_write_patch_and_git_apply() {
+    let (folder, mut chance) = (folders(&["patch", "git"]), Chance::new(11));
+    let (mut text, mut expected) = (Vec::new(), Vec::new());
+    for number in 0..cases() {
+        let before = content(&mut chance);
+        let after = changed(&before, &mut chance, 6);
+        write(&folder.path().join("patch"), number, &before);
+        write(&folder.path().join("git"), number, &before);
+        let name = format!("f{number}");
+        text.extend(unified(Names::Changed(&name), &before, &after, 3));
+        expected.push(after);
+    }
+    std::fs::write(folder.path().join("all.diff"), &text).unwrap();
+    let patch = ["-p1", "-F0", "--binary", "-f", "-s", "-i", "../all.diff"];
+    let git = ["apply", "--whitespace=nowarn", "../all.diff"];
+    for (program, arguments) in [("patch", &patch[..]), ("git", &git)] {
+        let folder = folder.path().join(program);
+        let output = run(&folder, program, arguments);
+        assert!(output.status.success(), "{program}: {}", shown(&output));
+        for (number, after) in expected.iter().enumerate() {
+            assert_eq!(read(&folder, number), *after, "{program} f{number}");
+        }
+    }
+}
+
+fn shown(output: &Output) -> String {
+    let text = [output.stdout.as_slice(), &output.stderr].concat();
+    String::from_utf8_lossy(&text[..text.len().min(4000)]).into_owned()
+}
+
+#[test]
+fn on_another_content_we_do_what_patch_does() {
+    for fuzz in 0..=2 {
+        let (folder, mut chance) = (folders(&["files"]), Chance::new(13 + fuzz as u64));
+        let files = folder.path().join("files");
+        let mut scenes = Vec::new();
+        let mut text = Vec::new();
+        for number in 0..cases() {
+            let before = content(&mut chance);
+            let diff = unified(
+                Names::Changed(&format!("f{number}")),
+                &before,
+                &changed(&before, &mut chance, 2),
+                3,
+            );
+            let other = changed(&before, &mut chance, 3);
+            write(&files, number, &other);
+            text.extend_from_slice(&diff);
+            scenes.push((other, diff));
+        }
+        std::fs::write(folder.path().join("all.diff"), &text).unwrap();
+        let fuzzy = format!("-F{fuzz}");
+        let arguments =
+            ["-p1", &fuzzy, "--binary", "-f", "--no-backup-if-mismatch", "-i", "../all.diff"];
+        let output = run(&files, "patch", &arguments);
+        let (mut fitted, mut refused, mut stricter) = (0, 0, 0);
+        for (number, (other, diff)) in scenes.iter().enumerate() {
+            let Some(patch) = parse(diff, Reading::Strict).unwrap().pop() else { continue };
+            let ours = apply(other, &patch.hunks, How { fuzz, any_ends: false });
+            let rejected = files.join(format!("f{number}.rej")).exists();
+            let scene = || {
+                format!(
+                    "fuzz {fuzz} f{number}: {}\n{}",
+                    other.escape_ascii(),
+                    String::from_utf8_lossy(diff)
+                )
+            };
+            if ours.is_err() && !rejected {
+                // A line that fuzz overlooks may be missing altogether for `patch`. It has to be there for us.
+                stricter += 1;
+                continue;
+            }
+            assert_eq!(ours.is_err(), rejected, "{}\n{}", scene(), shown(&output));
+            match ours {
+                Ok(applied) => assert_eq!(applied.content, read(&files, number), "{}", scene()),
+                Err(_) => refused += 1,
+            }
+            fitted += usize::from(!rejected);
+        }
+        assert!(fitted > 20 && refused > 20, "{fitted} fit, {refused} do not");
+        assert!(stricter <= if fuzz == 0 { 0 } else { cases() / 50 }, "stricter {stricter} times");
+    }
+}

@@ -1,0 +1,227 @@
+//! What files held before they were changed: a few generations of each, within bounds.
+
+use super::super::fault::FileError;
+use super::super::roots::Spot;
+use super::super::survey;
+use super::target::Found;
+use proctor_core::config::backups::Backups as Bounds;
+use proctor_core::home::Home;
+use proctor_core::time::Wall;
+use proctor_sys::atomic;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+const VERSION: u32 = 1;
+
+/// A description is one line, and short; what is longer is damaged.
+const LONGEST_DESCRIPTION: u64 = 64 << 10;
+
+/// A file as it was once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Generation {
+    /// Larger is newer.
+    pub number: u64,
+    /// When the change came that ended it.
+    pub at: Wall,
+    /// The operation that did.
+    pub by: String,
+    /// `None`: there was no file.
+    pub file: Option<WasFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WasFile {
+    pub sha256: String,
+    pub size: u64,
+    pub mode: u32,
+}
+
+/// The first line of a generation's file; the content is behind it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    version: u32,
+    at: i64,
+    by: String,
+    /// For people who look here.
+    path: String,
+    sha256: Option<String>,
+    size: u64,
+    mode: u32,
+}
+
+/// All of them, in the folder of the state.
+#[derive(Debug)]
+pub(crate) struct Backups {
+    folder: PathBuf,
+    /// Bytes that all of them take, once they were counted.
+    total: Mutex<Option<u64>>,
+}
+
+impl Backups {
+    pub(crate) fn of(home: &Home) -> Backups {
+        Backups { folder: home.backups(), total: Mutex::new(None) }
+    }
+
+    /// One folder for each file, by what it is called.
+    fn of_file(&self, spot: &Spot) -> PathBuf {
+        let root = spot.root.path.as_os_str().as_bytes();
+        let digest = survey::sha256(&[root, b"\0", spot.rel.as_bytes()].concat());
+        self.folder.join(&digest[..32])
+    }
+
+    /// Keep what is there now; the number of it. `None` if it is larger than all of them may be.
+    pub(crate) fn keep(
+        &self,
+        spot: &Spot,
+        found: Option<&Found>,
+        by: &str,
+        bounds: Bounds,
+    ) -> Result<Option<u64>, FileError> {
+        let content = found.map_or(&[][..], |found| &found.content);
+        if bounds.generations == 0 || content.len() as u64 > bounds.bytes {
+            return Ok(None);
+        }
+        let folder = self.of_file(spot);
+        let numbers = numbers(&folder);
+        let newest = numbers.keys().last().copied();
+        if let Some(newest) = newest {
+            let known = describe(&folder, newest).map(|(known, _)| known.sha256);
+            if known.is_ok_and(|known| known.as_ref() == found.map(|found| &found.sha256)) {
+                return Ok(Some(newest));
+            }
+        }
+        let number = newest.unwrap_or(0) + 1;
+        let description = Description {
+            version: VERSION,
+            at: proctor_sys::clock::now().wall.0,
+            by: by.to_owned(),
+            path: spot.shown.clone(),
+            sha256: found.map(|found| found.sha256.clone()),
+            size: content.len() as u64,
+            mode: found.map_or(0, |found| found.look.mode),
+        };
+        let mut bytes = serde_json::to_vec(&description).map_err(|e| unkept(e.into()))?;
+        bytes.push(b'\n');
+        bytes.extend_from_slice(content);
+        fs::create_dir_all(&folder).map_err(unkept)?;
+        atomic::replace(&folder.join(name(number)), &bytes, 0o600).map_err(unkept)?;
+        self.bound(&folder, (number, bytes.len() as u64), bounds);
+        Ok(Some(number))
+    }
+
+    /// Within the bounds: the oldest of this file go, then the oldest of all. Never the one that was made just now.
+    fn bound(&self, folder: &Path, (newest, size): (u64, u64), bounds: Bounds) {
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbers = numbers(folder);
+        let mut gone = 0;
+        for (number, size) in numbers.iter().take(numbers.len().saturating_sub(bounds.generations))
+        {
+            gone += if fs::remove_file(folder.join(name(*number))).is_ok() { *size } else { 0 };
+        }
+        let counted = total
+            .map_or_else(|| self.all().iter().map(|it| it.1).sum(), |total| total + size - gone);
+        *total = Some(counted);
+        if counted <= bounds.bytes {
+            return;
+        }
+        let (mut left, mut all) = (counted, self.all());
+        all.sort_by_key(|(_, _, modified)| *modified);
+        let own = folder.join(name(newest));
+        for (path, size, _) in all.iter().filter(|(path, ..)| *path != own) {
+            if left <= bounds.bytes {
+                break;
+            }
+            left -= if fs::remove_file(path).is_ok() { *size } else { 0 };
+            // A folder that is empty now goes, too; others stay.
+            path.parent().and_then(|folder| fs::remove_dir(folder).ok());
+        }
+        *total = Some(left);
+    }
+
+    /// Every generation of every file: path, bytes, and when it was made.
+    pub(super) fn all(&self) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
+        let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+        let files = entries(&self.folder).flat_map(|folder| entries(&folder.path()));
+        let known = files.filter_map(|file| {
+            let about = file.metadata().ok()?;
+            Some((file.path(), about.len(), about.modified().ok()?))
+        });
+        known.collect()
+    }
+
+    /// The newest first. What cannot be read is left out.
+    pub(crate) fn history(&self, spot: &Spot) -> Vec<Generation> {
+        let folder = self.of_file(spot);
+        let known = |number: &u64| {
+            let (known, _) = describe(&folder, *number).ok()?;
+            let Description { at, by, sha256, size, mode, .. } = known;
+            let file = sha256.map(|sha256| WasFile { sha256, size, mode });
+            Some(Generation { number: *number, at: Wall(at), by, file })
+        };
+        numbers(&folder).keys().rev().filter_map(known).collect()
+    }
+
+    /// What a generation held.
+    pub(crate) fn content(
+        &self,
+        spot: &Spot,
+        generation: &Generation,
+    ) -> Result<Vec<u8>, FileError> {
+        let read = || -> io::Result<Vec<u8>> {
+            let (_, mut rest) = describe(&self.of_file(spot), generation.number)?;
+            let mut content = Vec::new();
+            rest.read_to_end(&mut content)?;
+            Ok(content)
+        };
+        let content = read().map_err(|error| FileError::Lost(error.to_string()))?;
+        match &generation.file {
+            Some(was) if was.sha256 == survey::sha256(&content) => Ok(content),
+            Some(_) => Err(FileError::Lost("its content is damaged".into())),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// What processes that are gone were writing.
+    pub(crate) fn sweep(&self) {
+        let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        for folder in folders {
+            for leftover in atomic::leftovers(&folder.path()).unwrap_or_default() {
+                fs::remove_file(leftover).ok();
+            }
+        }
+    }
+}
+
+fn name(number: u64) -> String {
+    format!("{number:08}")
+}
+
+/// The generations in a folder with their sizes.
+fn numbers(folder: &Path) -> BTreeMap<u64, u64> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        Some((number, entry.metadata().ok()?.len()))
+    };
+    entries.filter_map(number).collect()
+}
+
+fn describe(folder: &Path, number: u64) -> io::Result<(Description, impl io::Read + use<>)> {
+    let mut file = io::BufReader::new(fs::File::open(folder.join(name(number)))?);
+    let mut line = Vec::new();
+    io::BufRead::read_until(&mut (&mut file).take(LONGEST_DESCRIPTION), b'\n', &mut line)?;
+    let description: Description = serde_json::from_slice(&line)?;
+    if description.version != VERSION {
+        return Err(io::Error::other(format!("version {} is not known", description.version)));
+    }
+    Ok((description, file))
+}
+
+fn unkept(error: io::Error) -> FileError {
+    FileError::Unkept(error.to_string())
+}

@@ -1,0 +1,56 @@
+//! Who changes which names just now. Two changes that have a name in common come one after the other.
+
+use super::super::fault::FileError;
+use proctor_sys::beneath::Id;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A folder and a name in it.
+pub(crate) type Key = (Id, OsString);
+
+/// While one waits, how often it is looked whether anybody still wants the answer.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    taken: Mutex<HashSet<Key>>,
+    freed: Condvar,
+}
+
+/// Names that are held, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    locks: &'a Locks,
+    keys: HashSet<Key>,
+}
+
+impl Locks {
+    /// All of them at once, so that nobody waits for somebody who waits.
+    pub(crate) fn hold(
+        &self,
+        keys: impl IntoIterator<Item = Key>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Held<'_>, FileError> {
+        let keys: HashSet<Key> = keys.into_iter().collect();
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while !taken.is_disjoint(&keys) {
+            if stop() {
+                return Err(FileError::Cancelled);
+            }
+            let waited = self.freed.wait_timeout(taken, LOOK_AGAIN);
+            (taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        taken.extend(keys.iter().cloned());
+        Ok(Held { locks: self, keys })
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.locks.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.retain(|key| !self.keys.contains(key));
+        self.locks.freed.notify_all();
+    }
+}

@@ -1,0 +1,269 @@
+//! Changing files: what a change is, and how it comes about.
+//!
+//! Under the lock of its names, a change is made of what is there: the files are read, the new contents made, the old ones kept as
+//! generations, and all of it carried out or nothing (`record`). Which contents those are is each operation's own.
+
+mod backup;
+mod locks;
+mod names;
+mod patch;
+mod record;
+mod replace;
+mod several;
+mod target;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use backup::Backups;
+pub use backup::{Generation, WasFile};
+pub(crate) use locks::Locks;
+pub use patch::DiffQuery;
+pub use replace::Replacement;
+pub use write::Written;
+
+use super::Files;
+use super::fault::FileError;
+use super::roots::Spot;
+use super::survey;
+use proctor_core::diff::{self, Fitted, Names};
+use proctor_core::home::Home;
+use target::{Found, Target};
+
+/// Lines around each change in the diffs of answers.
+const AROUND: usize = 3;
+
+/// What all changes have in common.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    /// Only if the file still has this hash.
+    pub if_hash: Option<String>,
+    /// Say what would be changed, and change nothing.
+    pub dry_run: bool,
+    /// The operation, for the history.
+    pub by: &'static str,
+    /// Refuse what cannot be kept, and so not be taken back.
+    pub must_keep: bool,
+}
+
+/// What became of one file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changed {
+    pub path: String,
+    /// Hashes; `None`: there is no file.
+    pub before: Option<String>,
+    pub after: Option<String>,
+    /// Bytes after.
+    pub size: u64,
+    /// What was there before has this number.
+    pub generation: Option<u64>,
+    /// Lines.
+    pub added: usize,
+    pub removed: usize,
+    /// What differs, as a unified diff.
+    pub diff: Vec<u8>,
+    /// Where hunks of a diff fit, or an edit was made: first lines.
+    pub hunks: Vec<Fitted>,
+    /// Places that were replaced.
+    pub places: Option<usize>,
+}
+
+impl Changed {
+    /// Is there something else than before?
+    pub fn differs(&self) -> bool {
+        self.before != self.after
+    }
+}
+
+/// A new content.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct New {
+    pub(crate) content: Vec<u8>,
+    /// Permissions, if not those of before.
+    pub(crate) mode: Option<u32>,
+}
+
+impl New {
+    fn of(content: Vec<u8>) -> New {
+        New { content, mode: None }
+    }
+
+    fn sha256(&self) -> String {
+        survey::sha256(&self.content)
+    }
+}
+
+/// One file of a change.
+#[derive(Debug)]
+pub(crate) struct Step {
+    target: Target,
+    before: Option<Found>,
+    after: Option<New>,
+}
+
+/// What a file will be, and what else there is to say of it.
+#[derive(Debug, Default)]
+struct Made {
+    new: Option<New>,
+    hunks: Vec<Fitted>,
+    places: Option<usize>,
+}
+
+impl Made {
+    fn content(content: Vec<u8>) -> Made {
+        Made { new: Some(New::of(content)), ..Made::default() }
+    }
+}
+
+/// What was there, for whoever makes new contents of it.
+type Before<'a> = Option<&'a Found>;
+
+impl Files {
+    /// Change these files as `make` says, which gets what is there, in the order of `spots`.
+    fn change(
+        &self,
+        spots: &[Spot],
+        wish: &Wish,
+        stop: &dyn Fn() -> bool,
+        make: impl Fn(&[Before<'_>]) -> Result<Vec<Made>, FileError>,
+    ) -> Result<Vec<Changed>, FileError> {
+        let guarded = self.guarded();
+        let mut folders = Vec::new();
+        if wish.dry_run || spots.iter().any(|spot| is_missing(&Target::of(spot, &guarded))) {
+            let found = spots.iter().map(|spot| looked(Target::of(spot, &guarded)));
+            let found = found.collect::<Result<Vec<_>, _>>()?;
+            let planned = planned(spots, &found, wish, &make)?;
+            if wish.dry_run {
+                return Ok(planned.into_iter().map(|(_, changed)| changed).collect());
+            }
+            // Only for what will be there.
+            for (spot, (made, _)) in spots.iter().zip(&planned) {
+                if let (Some(_), Some((folder, _))) = (&made.new, spot.rel.split()) {
+                    folders.extend(target::make_folders(spot, &folder, &guarded)?);
+                }
+            }
+        }
+        let done = self.change_under_lock(spots, wish, stop, &make);
+        if done.is_err() {
+            // Those that somebody else put something into stay.
+            folders.iter().rev().for_each(|folder| drop(folder.remove_folder()));
+        }
+        done
+    }
+
+    fn change_under_lock(
+        &self,
+        spots: &[Spot],
+        wish: &Wish,
+        stop: &dyn Fn() -> bool,
+        make: &impl Fn(&[Before<'_>]) -> Result<Vec<Made>, FileError>,
+    ) -> Result<Vec<Changed>, FileError> {
+        let guarded = self.guarded();
+        // One in a folder that is not there may only have been thought of.
+        let target = |spot: &Spot| match Target::of(spot, &guarded) {
+            Err(FileError::Missing { .. }) => Ok(None),
+            target => target.map(Some),
+        };
+        let targets = spots.iter().map(target).collect::<Result<Vec<_>, _>>()?;
+        let _held = self.shared.locks.hold(targets.iter().flatten().map(Target::key), stop)?;
+        let find = |target: &Option<Target>| target.as_ref().map_or(Ok(None), Target::find);
+        let found = targets.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+        let planned = planned(spots, &found, wish, make)?;
+        let (mut steps, mut changes) = (Vec::new(), Vec::new());
+        for ((target, before), (made, mut changed)) in targets.into_iter().zip(found).zip(planned) {
+            if differs(before.as_ref(), made.new.as_ref()) {
+                let target = target.ok_or(FileError::Missing { path: changed.path.clone() })?;
+                let (kept, bounds) = (&self.shared.backups, self.shared.registry.backups());
+                changed.generation = kept.keep(&target.spot, before.as_ref(), wish.by, bounds)?;
+                if wish.must_keep && changed.generation.is_none() {
+                    let why = format!("'{}' is more than `backups` allows", changed.path);
+                    return Err(FileError::Unkept(why));
+                }
+                steps.push(Step { target, before, after: made.new });
+            }
+            changes.push(changed);
+        }
+        if !steps.is_empty() {
+            record::carry_out(&self.shared.home, &steps)?;
+        }
+        Ok(changes)
+    }
+}
+
+/// What a daemon that was killed left half done.
+pub(crate) fn recover(home: &Home) {
+    record::recover(home);
+    Backups::of(home).sweep();
+}
+
+fn is_missing<T>(result: &Result<T, FileError>) -> bool {
+    matches!(result, Err(FileError::Missing { .. }))
+}
+
+/// What is there; in a folder that is not there, nothing is.
+fn looked(target: Result<Target, FileError>) -> Result<Option<Found>, FileError> {
+    if is_missing(&target) { Ok(None) } else { target?.find() }
+}
+
+fn planned(
+    spots: &[Spot],
+    found: &[Option<Found>],
+    wish: &Wish,
+    make: &impl Fn(&[Before<'_>]) -> Result<Vec<Made>, FileError>,
+) -> Result<Vec<(Made, Changed)>, FileError> {
+    if let (Some(hash), [spot], [before]) = (&wish.if_hash, spots, found) {
+        let now = before.as_ref().map(|found| found.sha256.clone());
+        if !now.as_ref().is_some_and(|now| now.eq_ignore_ascii_case(hash)) {
+            return Err(FileError::Stale { path: spot.shown.clone(), found: now });
+        }
+    }
+    let made = make(&found.iter().map(Option::as_ref).collect::<Vec<_>>())?;
+    let each = spots.iter().zip(found).zip(made);
+    Ok(each
+        .map(|((spot, before), made)| {
+            let changed = described(spot, before.as_ref(), &made);
+            (made, changed)
+        })
+        .collect())
+}
+
+fn differs(before: Option<&Found>, after: Option<&New>) -> bool {
+    match (before, after) {
+        (None, None) => false,
+        (Some(before), Some(after)) => {
+            let mode = after.mode.is_some_and(|mode| mode != before.look.mode);
+            mode || before.content != after.content
+        }
+        (None, Some(_)) | (Some(_), None) => true,
+    }
+}
+
+fn described(spot: &Spot, before: Option<&Found>, made: &Made) -> Changed {
+    let (old, new) =
+        (before.map(|found| &found.content), made.new.as_ref().map(|new| &new.content));
+    let names = match (old, new) {
+        (None, _) => Names::Made(&spot.shown),
+        (Some(_), None) => Names::Removed(&spot.shown),
+        (Some(_), Some(_)) => Names::Changed(&spot.shown),
+    };
+    let (old, empty) = (old.map_or(&[][..], Vec::as_slice), Vec::new());
+    let content = new.unwrap_or(&empty);
+    let blocks = if old == content { Vec::new() } else { diff::compare(old, content) };
+    Changed {
+        path: spot.shown.clone(),
+        before: before.map(|found| found.sha256.clone()),
+        after: made.new.as_ref().map(New::sha256),
+        size: content.len() as u64,
+        generation: None,
+        added: blocks.iter().map(|block| block.new.len()).sum(),
+        removed: blocks.iter().map(|block| block.old.len()).sum(),
+        diff: if blocks.is_empty() {
+            Vec::new()
+        } else {
+            diff::unified(names, old, content, AROUND)
+        },
+        hunks: made.hunks.clone(),
+        places: made.places,
+    }
+}

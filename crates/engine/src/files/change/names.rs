@@ -1,0 +1,163 @@
+//! Names of files and folders: moved, deleted, made. Each is one call of the kernel's, so nothing needs to be recorded.
+
+use super::target::{self, Found, Target};
+use super::{Changed, Wish};
+use crate::error::EngineError;
+use crate::files::Files;
+use crate::files::fault::FileError;
+use proctor_sys::beneath::{Kind, Look, Onto};
+use std::io;
+
+impl Files {
+    /// Give a file or a folder another path. What is there is replaced only if it is a file and that was asked for.
+    pub async fn rename(
+        &self,
+        path: String,
+        to: String,
+        replace: bool,
+        wish: Wish,
+    ) -> Result<Changed, EngineError> {
+        let moved =
+            self.work(move |files, stop| files.rename_now(&path, &to, replace, &wish, stop));
+        Ok(moved.await??)
+    }
+
+    fn rename_now(
+        &self,
+        path: &str,
+        to: &str,
+        replace: bool,
+        wish: &Wish,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Changed, FileError> {
+        let (roots, guarded) = (self.roots(), self.guarded());
+        let from = Target::of(&roots.find(path)?, &guarded)?;
+        let to = Target::of(&roots.find(to)?, &guarded)?;
+        let _held = self.shared.locks.hold([from.key(), to.key()], stop)?;
+        let before = self.wanted(&from, wish)?;
+        let onto = match to.place.look().map_err(to.spot.at())? {
+            Some(_) if !replace => return Err(FileError::Occupied { path: to.spot.shown }),
+            Some(_) if from.key() == to.key() => Onto::Anything,
+            Some(_) => {
+                self.keep(&to, to.find()?.as_ref(), wish)?;
+                Onto::Anything
+            }
+            None => Onto::Nothing,
+        };
+        let changed = Changed {
+            path: to.spot.shown.clone(),
+            after: before.as_ref().map(|found| found.sha256.clone()),
+            size: before.as_ref().map_or(0, |found| found.content.len() as u64),
+            ..Changed::default()
+        };
+        if wish.dry_run {
+            return Ok(changed);
+        }
+        from.place.rename(&to.place, onto).map_err(|fault| {
+            match fault.is(io::ErrorKind::CrossesDevices) {
+                true => FileError::OtherDisk { path: path.to_owned(), to: to.spot.shown.clone() },
+                false => to.spot.at()(fault),
+            }
+        })?;
+        self.synced(&[&from, &to])?;
+        Ok(changed)
+    }
+
+    /// Remove a file, a link itself, or a folder that is empty.
+    pub async fn delete(&self, path: String, wish: Wish) -> Result<Changed, EngineError> {
+        let gone = self.work(move |files, stop| files.delete_now(&path, &wish, stop));
+        Ok(gone.await??)
+    }
+
+    fn delete_now(
+        &self,
+        path: &str,
+        wish: &Wish,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Changed, FileError> {
+        let target = Target::of(&self.roots().find(path)?, &self.guarded())?;
+        let _held = self.shared.locks.hold([target.key()], stop)?;
+        let (look, at) = (self.there(&target)?, target.spot.at());
+        let before = self.wanted(&target, wish)?;
+        let mut changed = Changed {
+            path: target.spot.shown.clone(),
+            before: before.as_ref().map(|found| found.sha256.clone()),
+            ..Changed::default()
+        };
+        if wish.dry_run {
+            return Ok(changed);
+        }
+        if look.kind == Kind::Folder {
+            target.place.remove_folder().map_err(|fault| {
+                match fault.is(io::ErrorKind::DirectoryNotEmpty) {
+                    true => FileError::NotEmpty { path: target.spot.shown.clone() },
+                    false => at(fault),
+                }
+            })?;
+        } else {
+            if let Some(found) = &before {
+                changed.generation = self.keep(&target, Some(found), wish)?;
+                if !target.is_still(Some(found))? {
+                    return Err(FileError::Changed { path: changed.path });
+                }
+            }
+            target.place.remove().map_err(at)?;
+        }
+        self.synced(&[&target])?;
+        Ok(changed)
+    }
+
+    /// Make a folder and those above it; true if it was not there.
+    pub async fn make_folder(&self, path: String) -> Result<(String, bool), EngineError> {
+        let made = self.work(move |files, _| {
+            let spot = files.roots().find(&path)?;
+            let made = target::make_folders(&spot, &spot.rel, &files.guarded())?;
+            Ok::<_, FileError>((spot.shown, !made.is_empty()))
+        });
+        Ok(made.await??)
+    }
+
+    /// What is there: anything but Proctor's own folders and those that hold them.
+    fn there(&self, target: &Target) -> Result<Look, FileError> {
+        let missing = || FileError::Missing { path: target.spot.shown.clone() };
+        let look = target.place.look().map_err(target.spot.at())?.ok_or_else(missing)?;
+        if look.kind == Kind::Folder && target::holds_proctor(&self.shared.home, look.id) {
+            let path = target.spot.shown.clone();
+            return Err(FileError::Guarded { path, whose: "around Proctor's own" });
+        }
+        Ok(look)
+    }
+
+    /// The file that is there, if it is a file, and the one that was seen.
+    fn wanted(&self, target: &Target, wish: &Wish) -> Result<Option<Found>, FileError> {
+        let look = self.there(target)?;
+        let found = if look.kind == Kind::File { target.find()? } else { None };
+        let now = found.as_ref().map(|found| found.sha256.clone());
+        match &wish.if_hash {
+            Some(hash) if !now.as_ref().is_some_and(|now| now.eq_ignore_ascii_case(hash)) => {
+                Err(FileError::Stale { path: target.spot.shown.clone(), found: now })
+            }
+            Some(_) | None => Ok(found),
+        }
+    }
+
+    fn keep(
+        &self,
+        target: &Target,
+        found: Option<&Found>,
+        wish: &Wish,
+    ) -> Result<Option<u64>, FileError> {
+        if wish.dry_run {
+            return Ok(None);
+        }
+        let bounds = self.shared.registry.backups();
+        self.shared.backups.keep(&target.spot, found, wish.by, bounds)
+    }
+
+    fn synced(&self, targets: &[&Target]) -> Result<(), FileError> {
+        let sync = |target: &&Target| {
+            target.place.folder().sync().map_err(|error| target.spot.at()(error.into()))
+        };
+        targets.iter().try_for_each(sync)
+    }
+}

@@ -1,0 +1,188 @@
+//! Applying a unified diff to several files, all or none.
+
+use super::{Before, Changed, Made, New, Wish};
+use crate::error::EngineError;
+use crate::files::fault::{Conflict, FileError, Unfit};
+use crate::files::{Files, Roots, Spot};
+use proctor_core::diff::{self, How, Patch, Reading};
+use proctor_sys::beneath::Rel;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// Files in one diff: more than a person reads, and few enough to hold all of them.
+const MOST: usize = 1000;
+
+/// A diff, and how exact it has to fit.
+#[derive(Debug, Clone, Default)]
+pub struct DiffQuery {
+    pub text: Vec<u8>,
+    /// The folder that its names are below of; the root if not given.
+    pub folder: Option<String>,
+    /// As many lines as it says, and the ends of lines as in the file.
+    pub strict: bool,
+    /// So many lines around a change may be others.
+    pub fuzz: usize,
+}
+
+impl Files {
+    pub async fn apply_diff(
+        &self,
+        query: DiffQuery,
+        wish: Wish,
+    ) -> Result<Vec<Changed>, EngineError> {
+        let applied = self.work(move |files, stop| {
+            let reading = if query.strict { Reading::Strict } else { Reading::Lenient };
+            let patches = diff::parse(&query.text, reading)?;
+            if patches.is_empty() {
+                return Err(FileError::BadInput("there is no file in the diff".into()));
+            }
+            let roots = files.roots();
+            let base = roots.find(query.folder.as_deref().unwrap_or_default())?;
+            let named = patches.into_iter().map(|patch| Named::of(&roots, &base, patch));
+            let named = named.collect::<Result<Vec<_>, _>>()?;
+            let spots = spots(&named);
+            if spots.len() > MOST {
+                return Err(FileError::BadInput(format!("more than {MOST} files in one diff")));
+            }
+            let how = How { fuzz: query.fuzz, any_ends: !query.strict };
+            files.change(&spots, &wish, stop, |before| all(&named, &spots, before, how))
+        });
+        Ok(applied.await??)
+    }
+}
+
+/// A patch with the files that it may be about.
+struct Named {
+    patch: Patch,
+    old: Option<Spot>,
+    new: Option<Spot>,
+    /// Both names without their first folder, where that is all they differ in: `diff -r one other`.
+    tail: Option<Spot>,
+}
+
+impl Named {
+    fn of(roots: &Roots, base: &Spot, patch: Patch) -> Result<Named, FileError> {
+        let spot = |name: &[u8]| -> Result<Spot, FileError> {
+            let path = [base.rel.as_bytes(), b"/", name].concat();
+            let path = path.strip_prefix(b"/").unwrap_or(&path);
+            // A name that begins with a slash stays one.
+            let path = if base.rel.is_root() { name } else { path };
+            let shown = String::from_utf8_lossy(name).into_owned();
+            let rel = Rel::parse(OsStr::from_bytes(path)).map_err(FileError::at(&shown))?;
+            Ok(roots.made(&base.root, rel))
+        };
+        let named = |name: &Option<Vec<u8>>| name.as_deref().map(spot).transpose();
+        let (old, new) = (named(&patch.old)?, named(&patch.new)?);
+        let tail = match (&patch.old, &patch.new) {
+            (Some(old), Some(new)) if old != new && tail(old) == tail(new) => {
+                tail(old).map(spot).transpose()?
+            }
+            _ => None,
+        };
+        Ok(Named { patch, old, new, tail })
+    }
+}
+
+fn tail(name: &[u8]) -> Option<&[u8]> {
+    name.iter().position(|byte| *byte == b'/').map(|at| &name[at + 1..])
+}
+
+fn is_same(one: &Spot, other: &Spot) -> bool {
+    one.rel == other.rel
+}
+
+/// Every file that may be meant, each once.
+fn spots(named: &[Named]) -> Vec<Spot> {
+    let mut spots: Vec<Spot> = Vec::new();
+    for spot in named.iter().flat_map(|named| [&named.old, &named.new, &named.tail]).flatten() {
+        if !spots.iter().any(|other| is_same(other, spot)) {
+            spots.push(spot.clone());
+        }
+    }
+    spots
+}
+
+/// What the files are while one patch after the other is applied.
+struct Work<'a> {
+    spots: &'a [Spot],
+    made: Vec<Made>,
+    how: How,
+}
+
+fn all(
+    named: &[Named],
+    spots: &[Spot],
+    before: &[Before<'_>],
+    how: How,
+) -> Result<Vec<Made>, FileError> {
+    let made = before.iter().map(|found| match found {
+        Some(found) => Made::content(found.content.clone()),
+        None => Made::default(),
+    });
+    let mut work = Work { spots, made: made.collect(), how };
+    let conflicts: Vec<Conflict> =
+        named.iter().filter_map(|named| work.apply(named).err()).collect();
+    if conflicts.is_empty() { Ok(work.made) } else { Err(FileError::Conflicts(conflicts)) }
+}
+
+impl Work<'_> {
+    fn at(&self, spot: &Spot) -> usize {
+        // Every spot of every patch is one of these.
+        self.spots.iter().position(|other| is_same(other, spot)).unwrap_or(0)
+    }
+
+    fn is_there(&self, spot: &Spot) -> bool {
+        self.made[self.at(spot)].new.is_some()
+    }
+
+    fn apply(&mut self, named: &Named) -> Result<(), Conflict> {
+        let conflict = |spot: &Spot, why| Conflict { path: spot.shown.clone(), why };
+        let (from, to) = self.meant(named);
+        let content = match from {
+            Some(from) => match &self.made[self.at(from)].new {
+                Some(new) => new.content.clone(),
+                None => return Err(conflict(from, Unfit::Missing)),
+            },
+            None => Vec::new(),
+        };
+        let moves = matches!((from, to), (Some(from), Some(to)) if !is_same(from, to));
+        if let Some(to) = to
+            && (from.is_none() || moves)
+            && self.is_there(to)
+        {
+            return Err(conflict(to, Unfit::Exists));
+        }
+        let Some(spot) = to.or(from) else { return Ok(()) };
+        let applied = diff::apply(&content, &named.patch.hunks, self.how)
+            .map_err(|outcomes| conflict(spot, Unfit::Hunks(outcomes)))?;
+        if let (Some(from), true) = (from, to.is_none() || moves) {
+            if to.is_none() && !named.patch.hunks.is_empty() && !applied.content.is_empty() {
+                return Err(conflict(from, Unfit::Remains));
+            }
+            let at = self.at(from);
+            self.made[at].new = None;
+        }
+        if let Some(to) = to {
+            let mode = named.patch.mode.map(|mode| mode & 0o777);
+            let at = self.at(to);
+            let made = &mut self.made[at];
+            made.hunks.extend(applied.hunks);
+            made.new = Some(New { content: applied.content, mode });
+        }
+        Ok(())
+    }
+
+    /// The file before and after: two names that differ mean a move only if the first is there and the other is not.
+    fn meant<'n>(&self, named: &'n Named) -> (Option<&'n Spot>, Option<&'n Spot>) {
+        let (Some(old), Some(new)) = (&named.old, &named.new) else {
+            return (named.old.as_ref(), named.new.as_ref());
+        };
+        let both = |spot: &'n Spot| (Some(spot), Some(spot));
+        match &named.tail {
+            _ if self.is_there(old) && !self.is_there(new) => (Some(old), Some(new)),
+            _ if self.is_there(new) && !self.is_there(old) => both(new),
+            Some(tail) if self.is_there(tail) => both(tail),
+            Some(_) | None => (Some(old), Some(new)),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Carrying out a change of one or several files so that, whenever this process ends, all of it or nothing is there after the
+//! next start, and nothing lies beside the files.
+//!
+//! A record in `changes/` says what will lie beside which file before it does. New contents are written beside their files
+//! and synced; of several files the old ones are kept by a second name; then each takes its place by one rename. Until the
+//! record says that all have, a start takes back those that had. With one file the rename itself decides.
+
+use super::super::fault::FileError;
+use super::super::list::{cursor, parse_cursor};
+use super::super::survey;
+use super::Step;
+use proctor_core::home::Home;
+use proctor_sys::atomic;
+use proctor_sys::beneath::{Fault, Id, Links, Onto, Place, Root};
+use proctor_sys::failpoint::{self, Point};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    version: u32,
+    /// All files are as they are to be, or there is only one: what is left to do is to tidy up.
+    settled: bool,
+    files: Vec<Noted>,
+}
+
+/// One file of a change.
+#[derive(Debug, Serialize, Deserialize)]
+struct Noted {
+    root: PathBuf,
+    /// Below the root, in hexadecimal digits: it may be any bytes.
+    path: String,
+    /// Device and inode of its folder.
+    folder: (u64, u64),
+    /// Names beside it: of the new content, and of the file as it was.
+    new: String,
+    old: String,
+    /// Hashes before and after; `None`: there is no file.
+    before: Option<String>,
+    after: Option<String>,
+}
+
+impl Noted {
+    fn of(step: &Step, mark: &str, number: usize) -> Noted {
+        let Id { device, inode } = step.target.place.folder().id();
+        Noted {
+            root: step.target.spot.root.path.clone(),
+            path: cursor(step.target.spot.rel.as_bytes()),
+            folder: (device, inode),
+            new: format!(".proctor-{mark}-{number}.new"),
+            old: format!(".proctor-{mark}-{number}.old"),
+            before: step.before.as_ref().map(|found| found.sha256.clone()),
+            after: step.after.as_ref().map(|new| new.sha256()),
+        }
+    }
+
+    /// Where it is, if its folder is still the same.
+    fn place(&self) -> Result<Place, FileError> {
+        let rel = parse_cursor(&self.path)?;
+        let at = FileError::at(&self.path);
+        let root = Root::open(&self.root).map_err(|error| at(error.into()))?;
+        let place = root.place(&rel, Links::Refuse).map_err(&at)?;
+        let Id { device, inode } = place.folder().id();
+        if (device, inode) != self.folder {
+            return Err(at(Fault::Moved));
+        }
+        Ok(place)
+    }
+
+    /// Have what was there before again, if what is there now is what the change made.
+    fn take_back(&self, place: &Place) -> Result<(), Fault> {
+        let now = hash(place)?;
+        let old = place.folder().place(OsStr::new(&self.old))?;
+        if now != self.after || now == self.before {
+            return Ok(());
+        }
+        match self.before {
+            None => place.remove(),
+            Some(_) if old.look()?.is_some() => old.rename(place, Onto::Anything),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Nothing lies beside it any more.
+    fn tidy(&self, place: &Place) -> Result<(), Fault> {
+        for name in [&self.new, &self.old] {
+            match place.folder().place(OsStr::new(name))?.remove() {
+                Err(fault) if !fault.is_missing() => return Err(fault),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(place.folder().sync()?)
+    }
+}
+
+fn hash(place: &Place) -> Result<Option<String>, Fault> {
+    let (mut file, _) = match place.read() {
+        Err(fault) if fault.is_missing() => return Ok(None),
+        opened => opened?,
+    };
+    let mut content = Vec::new();
+    io::Read::read_to_end(&mut file, &mut content)?;
+    Ok(Some(survey::sha256(&content)))
+}
+
+/// All steps, or none of them.
+pub(crate) fn carry_out(home: &Home, steps: &[Step]) -> Result<(), FileError> {
+    failpoint::step(Point::FileBegin).map_err(unrecorded)?;
+    let mark = atomic::mark();
+    let path = home.changes().join(format!("{mark}.json"));
+    let files = steps.iter().enumerate().map(|(n, step)| Noted::of(step, &mark, n)).collect();
+    let mut record = Record { version: VERSION, settled: steps.len() == 1, files };
+    fs::create_dir_all(home.changes()).and_then(|()| write(&path, &record)).map_err(unrecorded)?;
+    let done = turn(steps, &record.files).and_then(|()| {
+        if !record.settled {
+            record.settled = true;
+            write(&path, &record).map_err(unrecorded)?;
+        }
+        failpoint::moment(Point::FileSettled);
+        Ok(())
+    });
+    let back = done.is_err() && steps.len() > 1;
+    for (step, noted) in steps.iter().zip(&record.files) {
+        let place = &step.target.place;
+        let back = if back { noted.take_back(place) } else { Ok(()) };
+        if let Err(error) = back.and_then(|()| noted.tidy(place)) {
+            tracing::warn!(path = step.target.spot.shown, %error, "a change left something behind");
+        }
+    }
+    failpoint::moment(Point::FileTidied);
+    fs::remove_file(&path).ok();
+    done
+}
+
+fn turn(steps: &[Step], noted: &[Noted]) -> Result<(), FileError> {
+    failpoint::step(Point::FileRecorded).map_err(unrecorded)?;
+    for (step, noted) in steps.iter().zip(noted) {
+        if let Some(new) = &step.after {
+            step.target.write_beside(&noted.new, new, step.before.as_ref())?;
+            failpoint::step(Point::FileWritten).map_err(failed(step))?;
+        }
+        if steps.len() > 1 && step.before.is_some() {
+            keep(step, &noted.old)?;
+        }
+    }
+    failpoint::step(Point::FileReady).map_err(unrecorded)?;
+    for (step, noted) in steps.iter().zip(noted) {
+        failpoint::step(Point::FileTurn).map_err(failed(step))?;
+        turn_one(step, noted)?;
+        failpoint::moment(Point::FileTurned);
+    }
+    for step in steps {
+        step.target.place.folder().sync().map_err(failed(step))?;
+    }
+    Ok(())
+}
+
+fn failed(step: &Step) -> impl Fn(io::Error) -> FileError {
+    move |error| step.target.spot.at()(error.into())
+}
+
+/// The file as it is gets a second name; where that cannot be, a copy does.
+fn keep(step: &Step, name: &str) -> Result<(), FileError> {
+    let (Some(found), old) = (&step.before, step.target.beside(name)?) else { return Ok(()) };
+    if step.target.place.link(&old).is_ok() {
+        return Ok(());
+    }
+    let copy = super::New { content: found.content.clone(), mode: None };
+    step.target.write_beside(name, &copy, Some(found))
+}
+
+fn turn_one(step: &Step, noted: &Noted) -> Result<(), FileError> {
+    let Step { target, before, after } = step;
+    let stale = || FileError::Changed { path: target.spot.shown.clone() };
+    if !target.is_still(before.as_ref())? {
+        return Err(stale());
+    }
+    let at = target.spot.at();
+    let onto = if before.is_some() { Onto::Anything } else { Onto::Nothing };
+    match after {
+        None => target.place.remove().map_err(at),
+        Some(_) => match target.beside(&noted.new)?.rename(&target.place, onto) {
+            // Where nothing was, something is.
+            Err(fault) if fault.is(io::ErrorKind::AlreadyExists) => Err(stale()),
+            renamed => renamed.map_err(at),
+        },
+    }
+}
+
+fn write(path: &Path, record: &Record) -> io::Result<()> {
+    atomic::replace(path, &serde_json::to_vec(record).map_err(io::Error::from)?, 0o600)
+}
+
+fn unrecorded(error: io::Error) -> FileError {
+    FileError::Unrecorded(error.to_string())
+}
+
+/// What processes that are gone left half done is taken back or tidied up. Before anybody changes files.
+pub(crate) fn recover(home: &Home) {
+    let Ok(entries) = fs::read_dir(home.changes()) else { return };
+    for leftover in atomic::leftovers(&home.changes()).unwrap_or_default() {
+        fs::remove_file(leftover).ok();
+    }
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let mark = path.file_name().and_then(OsStr::to_str).and_then(|n| n.strip_suffix(".json"));
+        if mark.is_some_and(atomic::is_abandoned) {
+            match finish(&path) {
+                Ok(()) => {
+                    tracing::info!(record = %path.display(), "a change of files was cut off and is put right")
+                }
+                Err(error) => {
+                    tracing::error!(record = %path.display(), %error, "a change of files was cut off and stays so")
+                }
+            }
+        }
+    }
+}
+
+fn finish(path: &Path) -> Result<(), FileError> {
+    let text = fs::read(path).map_err(unrecorded)?;
+    let record: Record =
+        serde_json::from_slice(&text).map_err(|error| FileError::Unrecorded(error.to_string()))?;
+    if record.version != VERSION {
+        return Err(FileError::Unrecorded(format!("version {} is not known", record.version)));
+    }
+    for noted in &record.files {
+        let place = match noted.place() {
+            // The folder is gone, and what lay in it.
+            Err(FileError::Missing { .. }) => continue,
+            place => place?,
+        };
+        let at = FileError::at(&noted.path);
+        if !record.settled {
+            noted.take_back(&place).map_err(&at)?;
+        }
+        noted.tidy(&place).map_err(&at)?;
+    }
+    fs::remove_file(path).map_err(unrecorded)
+}

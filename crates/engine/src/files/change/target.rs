@@ -1,0 +1,182 @@
+//! Where something may be written: no link is followed, the root allows it, and it is neither Proctor's nor git's own.
+
+use super::super::fault::FileError;
+use super::super::roots::{Guarded, Spot};
+use super::super::survey::{self, Stamp, settled};
+use super::New;
+use proctor_core::home::Home;
+use proctor_sys::beneath::{Fault, Folder, Id, Kind, Links, Look, Place, Rel, Root};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Larger files are not changed here: old and new content are both held in memory.
+const LARGEST: u64 = survey::LARGEST;
+
+/// A name below a root that may be written.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) spot: Spot,
+    pub(crate) place: Place,
+}
+
+/// A regular file as it was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) file: File,
+    pub(crate) look: Look,
+    pub(crate) content: Vec<u8>,
+    pub(crate) sha256: String,
+}
+
+impl Target {
+    pub(crate) fn of(spot: &Spot, guarded: &Guarded) -> Result<Target, FileError> {
+        let root = writable(spot)?;
+        if spot.rel.is_root() {
+            return Err(FileError::BadInput("the root itself cannot be changed".into()));
+        }
+        let place = root.place(&spot.rel, Links::Refuse).map_err(spot.at())?;
+        guarded.check(&root, &place, &spot.shown)?;
+        refuse_gits(spot, &root, &place)?;
+        Ok(Target { spot: spot.clone(), place })
+    }
+
+    /// What tells this name from every other.
+    pub(crate) fn key(&self) -> (Id, OsString) {
+        (self.place.folder().id(), self.place.name().to_owned())
+    }
+
+    /// Something else beside it.
+    pub(crate) fn beside(&self, name: &str) -> Result<Place, FileError> {
+        self.place.folder().place(OsStr::new(name)).map_err(self.spot.at())
+    }
+
+    /// The file that is there, if anything is; what is no regular file is refused.
+    pub(crate) fn find(&self) -> Result<Option<Found>, FileError> {
+        let (file, look) = match self.place.read() {
+            Ok(opened) => opened,
+            Err(fault) if fault.is_missing() => return Ok(None),
+            Err(fault) => return Err(self.spot.at()(fault)),
+        };
+        if look.size > LARGEST {
+            return Err(FileError::TooLarge { path: self.spot.shown.clone(), most: LARGEST });
+        }
+        let mut content = vec![0; usize::try_from(look.size).unwrap_or(0)];
+        let length = survey::read_at(&file, &mut content, 0)?;
+        content.truncate(length);
+        let sha256 = survey::sha256(&content);
+        Ok(Some(Found { file, look, content, sha256 }))
+    }
+
+    /// Is there still what was found, or nothing?
+    pub(crate) fn is_still(&self, found: Option<&Found>) -> Result<bool, FileError> {
+        let now = self.place.look().map_err(self.spot.at())?;
+        match (found, now) {
+            (None, now) => Ok(now.is_none()),
+            (Some(_), None) => Ok(false),
+            (Some(found), Some(now)) if Stamp::of(&found.look) == Stamp::of(&now) => {
+                Ok(settled(&now) || self.same_content(found)?)
+            }
+            (Some(found), Some(_)) => self.same_content(found),
+        }
+    }
+
+    fn same_content(&self, found: &Found) -> Result<bool, FileError> {
+        Ok(self.find()?.is_some_and(|now| now.sha256 == found.sha256))
+    }
+
+    /// A new file beside it, with this content and, if there is one to be like, as that.
+    pub(crate) fn write_beside(
+        &self,
+        name: &str,
+        new: &New,
+        like: Option<&Found>,
+    ) -> Result<(), FileError> {
+        use std::io::Write as _;
+        let fault = |error: std::io::Error| self.spot.at()(Fault::from(error));
+        // A new one gets what the umask leaves; one that is like another is nobody's business until it is.
+        let mode = if like.is_some() { 0o600 } else { new.mode.unwrap_or(0o666) };
+        let mut file = self.beside(name)?.create(mode).map_err(self.spot.at())?;
+        file.write_all(&new.content).map_err(fault)?;
+        if let Some(found) = like {
+            proctor_sys::beneath::alike(&file, &found.file, &found.look)
+                .map_err(|fault| FileError::NotAlike { path: self.spot.shown.clone(), fault })?;
+        }
+        if let Some(mode) = new.mode.filter(|_| like.is_some()) {
+            proctor_sys::beneath::set_mode(&file, mode).map_err(self.spot.at())?;
+        }
+        file.sync_all().map_err(fault)
+    }
+}
+
+/// The root, if it may be written.
+pub(crate) fn writable(spot: &Spot) -> Result<Arc<Root>, FileError> {
+    if !spot.root.write {
+        return Err(FileError::ReadOnly { path: spot.shown.clone(), root: spot.root.name.clone() });
+    }
+    spot.root.held()
+}
+
+/// Make the folders above it that are missing; those that were made, the deepest last.
+pub(crate) fn make_folders(
+    spot: &Spot,
+    folder: &Rel,
+    guarded: &Guarded,
+) -> Result<Vec<Place>, FileError> {
+    let root = writable(spot)?;
+    let (mut path, mut made) = (Rel::root(), Vec::new());
+    for name in folder.names() {
+        path = path.join(name).map_err(spot.at())?;
+        let place = root.place(&path, Links::Refuse).map_err(spot.at())?;
+        match place.look().map_err(spot.at())? {
+            Some(look) if look.kind == Kind::Folder => continue,
+            Some(look) if look.kind == Kind::Link => return Err(spot.at()(Fault::Link)),
+            Some(_) => return Err(FileError::Occupied { path: path.to_string() }),
+            None => {}
+        }
+        guarded.check(&root, &place, &spot.shown)?;
+        refuse_gits(&Spot { rel: path.clone(), ..spot.clone() }, &root, &place)?;
+        match place.make_folder(0o777) {
+            Ok(()) => made.push(place),
+            // Somebody else was quicker.
+            Err(fault) if fault.is(std::io::ErrorKind::AlreadyExists) => {}
+            Err(fault) => return Err(spot.at()(fault)),
+        }
+    }
+    Ok(made)
+}
+
+/// What git keeps of a repository is changed by git alone: in a folder called so, or in one that is one by what is in it.
+fn refuse_gits(spot: &Spot, root: &Root, place: &Place) -> Result<(), FileError> {
+    let named = |name: &OsStr| name.eq_ignore_ascii_case(".git");
+    let above = spot.root.path.components().any(|part| named(part.as_os_str()));
+    let mut own = above || spot.rel.names().any(named);
+    root.ascend(place.folder(), |folder| -> Result<(), Fault> {
+        own |= is_gits(folder);
+        Ok(())
+    })
+    .map_err(spot.at())?;
+    own |= place.folder().child(place.name()).is_ok_and(|folder| is_gits(&folder));
+    match own {
+        true => Err(FileError::Guarded { path: spot.shown.clone(), whose: "git's own" }),
+        false => Ok(()),
+    }
+}
+
+/// As git itself knows a folder for one of its own.
+fn is_gits(folder: &Folder) -> bool {
+    let has = |name: &str, kind: Kind| {
+        folder.look(OsStr::new(name)).ok().flatten().is_some_and(|look| look.kind == kind)
+    };
+    has("objects", Kind::Folder) && has("refs", Kind::Folder) && has("HEAD", Kind::File)
+}
+
+/// Is one of Proctor's own folders somewhere below this one?
+pub(crate) fn holds_proctor(home: &Home, folder: Id) -> bool {
+    let above = |path: &Path| {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        real.ancestors().any(|path| Folder::open(path).is_ok_and(|above| above.id() == folder))
+    };
+    above(&home.state) || above(&home.runtime)
+}

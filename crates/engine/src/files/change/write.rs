@@ -1,0 +1,138 @@
+//! Writing, editing and replacing in one file, and bringing an earlier generation back.
+
+use super::backup::Generation;
+use super::replace::{self, Replacement};
+use super::{Changed, Made, New, Wish};
+use crate::error::EngineError;
+use crate::files::fault::FileError;
+use crate::files::{Files, Spot};
+use proctor_core::content::{Endings, Observer};
+use proctor_core::diff::Fitted;
+use proctor_core::edit::{self, Edit};
+
+/// A content for a file.
+#[derive(Debug, Clone, Default)]
+pub struct Written {
+    pub content: Vec<u8>,
+    /// Take it as it is; otherwise it gets the ends of lines that the file has.
+    pub exact: bool,
+    /// There must be no such file.
+    pub only_new: bool,
+}
+
+impl Files {
+    /// Give a file this content, whether it is there or not.
+    pub async fn write(
+        &self,
+        path: String,
+        written: Written,
+        wish: Wish,
+    ) -> Result<Changed, EngineError> {
+        self.one(path, wish, move |spot, before| {
+            if written.only_new && before.is_some() {
+                return Err(FileError::Occupied { path: spot.shown.clone() });
+            }
+            let old = before.map(|found| found.content.as_slice());
+            Ok(Made::content(fitted(&written, old.unwrap_or_default())))
+        })
+        .await
+    }
+
+    /// Exact-text edits, all of them or none.
+    pub async fn edit(
+        &self,
+        path: String,
+        edits: Vec<Edit>,
+        wish: Wish,
+    ) -> Result<Changed, EngineError> {
+        self.one(path, wish, move |spot, before| {
+            let missing = || FileError::Missing { path: spot.shown.clone() };
+            let found = before.ok_or_else(missing)?;
+            let misfit = |misfit| FileError::Misfit { path: spot.shown.clone(), misfit };
+            let edited = edit::edit(&found.content, &edits).map_err(misfit)?;
+            let places = edited.lines.iter().map(Vec::len).sum();
+            let at = |line: &usize| Fitted { line: *line, offset: 0, fuzz: 0 };
+            let hunks = edited.lines.iter().flatten().map(at).collect();
+            Ok(Made { new: Some(New::of(edited.content)), hunks, places: Some(places) })
+        })
+        .await
+    }
+
+    /// Find and replace.
+    pub async fn replace(
+        &self,
+        path: String,
+        wanted: Replacement,
+        wish: Wish,
+    ) -> Result<Changed, EngineError> {
+        self.one(path, wish, move |spot, before| {
+            let missing = || FileError::Missing { path: spot.shown.clone() };
+            let found = before.ok_or_else(missing)?;
+            let (content, places) = replace::replace(&found.content, &wanted, &spot.shown)?;
+            Ok(Made { places: Some(places), ..Made::content(content) })
+        })
+        .await
+    }
+
+    /// Have a generation back: this one, or the newest.
+    pub async fn undo(
+        &self,
+        path: String,
+        number: Option<u64>,
+        wish: Wish,
+    ) -> Result<Changed, EngineError> {
+        let files = self.clone();
+        self.one(path, wish, move |spot, _| {
+            let history = files.shared.backups.history(spot);
+            let wanted = |it: &&Generation| number.is_none_or(|number| number == it.number);
+            let none = || FileError::NoGeneration { path: spot.shown.clone(), number };
+            let generation = history.iter().find(wanted).ok_or_else(none)?;
+            let content = files.shared.backups.content(spot, generation)?;
+            let mode = generation.file.as_ref().map(|file| file.mode);
+            let new = mode.map(|mode| New { content, mode: Some(mode) });
+            Ok(Made { new, ..Made::default() })
+        })
+        .await
+    }
+
+    /// What a file was before, the newest first.
+    pub async fn history(&self, path: String) -> Result<Vec<Generation>, EngineError> {
+        let known = self.work(move |files, _| {
+            let spot = files.roots().find(&path)?;
+            Ok::<_, FileError>(files.shared.backups.history(&spot))
+        });
+        Ok(known.await??)
+    }
+
+    /// Change one file.
+    async fn one(
+        &self,
+        path: String,
+        wish: Wish,
+        make: impl Fn(&Spot, super::Before<'_>) -> Result<Made, FileError> + Send + 'static,
+    ) -> Result<Changed, EngineError> {
+        let changed = self.work(move |files, stop| {
+            let spots = [files.roots().find(&path)?];
+            let changed = files.change(&spots, &wish, stop, |before| {
+                Ok(vec![make(&spots[0], before.first().copied().flatten())?])
+            })?;
+            Ok::<_, FileError>(changed.into_iter().next().unwrap_or_default())
+        });
+        Ok(changed.await??)
+    }
+}
+
+/// With the ends of lines and the end of the last one that the file has.
+fn fitted(written: &Written, old: &[u8]) -> Vec<u8> {
+    let content = &written.content;
+    if written.exact || old.is_empty() || content.is_empty() {
+        return content.clone();
+    }
+    let nature = Observer::look(old);
+    let crlf = nature.endings == Endings::CrLf && !content.contains(&b'\r');
+    let mut fitted = if crlf { edit::with_crlf(content) } else { content.clone() };
+    if nature.final_newline && !matches!(content.last(), Some(b'\n' | b'\r')) {
+        fitted.extend_from_slice(if crlf { b"\r\n" } else { b"\n" });
+    }
+    fitted
+}

@@ -1,0 +1,178 @@
+//! What operations that change files have in common: what they are asked and what they answer.
+
+use crate::error::OpError;
+use crate::show::{Page, Show};
+use proctor_core::diff::Fitted;
+use proctor_engine::files::{Changed, Wish};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A new content comes along in the request: more than anybody types, and what fronts take at once.
+pub(crate) const WITH_CONTENT: usize = 4 << 20;
+
+/// Of a diff in an answer; whoever wants more of it reads the files.
+const LONGEST_DIFF: usize = 64 << 10;
+
+/// Places that are told.
+const MOST_PLACES: usize = 100;
+
+/// What is asked of every change.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Guarded {
+    /// Only if the file still has this sha256
+    #[arg(long, value_name = "SHA256")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub if_hash: Option<String>,
+    /// Show the diff and change nothing
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+impl Guarded {
+    pub(crate) fn wish(self, by: &'static str) -> Result<Wish, OpError> {
+        let is_hash =
+            |text: &String| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        if self.if_hash.as_ref().is_some_and(|text| !is_hash(text)) {
+            return Err(OpError::bad_input("'if_hash' is not a sha256 of 64 hexadecimal digits"));
+        }
+        Ok(Wish { if_hash: self.if_hash, dry_run: self.dry_run, by, must_keep: false })
+    }
+}
+
+/// What became of files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Changes {
+    pub files: Vec<FileChange>,
+    /// Nothing was changed
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FileChange {
+    pub path: String,
+    /// It is not what it was
+    pub changed: bool,
+    /// Of the content now; none if there is no file any more
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// In bytes
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// What was there before, for undo
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+    /// Lines
+    pub added: usize,
+    /// Lines
+    pub removed: usize,
+    /// Places that were replaced
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places: Option<usize>,
+    /// Where edits were made and hunks fit
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hunks: Vec<HunkPlace>,
+    /// What would change, in a dry run
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HunkPlace {
+    /// The first line, from 1
+    pub line: usize,
+    /// So far from where the diff says
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: isize,
+    /// So many lines around it were others
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub fuzz: usize,
+}
+
+fn is_zero(offset: &isize) -> bool {
+    *offset == 0
+}
+
+fn is_none(fuzz: &usize) -> bool {
+    *fuzz == 0
+}
+
+impl From<Fitted> for HunkPlace {
+    fn from(fitted: Fitted) -> HunkPlace {
+        HunkPlace { line: fitted.line, offset: fitted.offset, fuzz: fitted.fuzz }
+    }
+}
+
+impl Changes {
+    pub(crate) fn of(changed: Vec<Changed>, dry_run: bool) -> Changes {
+        let files = changed.into_iter().map(|changed| FileChange::of(changed, dry_run)).collect();
+        Changes { files, dry_run }
+    }
+}
+
+impl FileChange {
+    fn of(changed: Changed, dry_run: bool) -> FileChange {
+        let differs = changed.differs() || changed.generation.is_some();
+        FileChange {
+            changed: differs,
+            size: changed.after.as_ref().map(|_| changed.size),
+            sha256: changed.after,
+            generation: changed.generation,
+            added: changed.added,
+            removed: changed.removed,
+            places: changed.places,
+            hunks: changed.hunks.into_iter().take(MOST_PLACES).map(HunkPlace::from).collect(),
+            diff: (dry_run && differs).then(|| shown(&changed.diff)),
+            path: changed.path,
+        }
+    }
+
+    fn show(&self, page: &mut Page, dry_run: bool) {
+        let word = match (self.changed, dry_run, &self.sha256) {
+            (false, ..) => "stays as it is",
+            (true, true, _) => "would change",
+            (true, false, None) => "deleted",
+            (true, false, Some(_)) => "changed",
+        };
+        let line = page.line().name(&self.path).plain(format!(": {word}"));
+        if self.changed {
+            line.dim(format!(" (+{} -{})", self.added, self.removed));
+        }
+        if let Some(generation) = self.generation {
+            line.dim(format!(", generation {generation} is what it was"));
+        }
+        let inexact = |place: &&HunkPlace| place.offset != 0 || place.fuzz != 0;
+        for HunkPlace { line, offset, fuzz } in self.hunks.iter().filter(inexact) {
+            page.line().dim(format!("  at line {line}: offset {offset}, fuzz {fuzz}"));
+        }
+        if let Some(diff) = &self.diff {
+            page.content(diff, |_| String::new());
+        }
+    }
+}
+
+/// As text, and not too much of it.
+fn shown(diff: &[u8]) -> String {
+    let cut = diff.len() > LONGEST_DIFF;
+    let part = &diff[..diff.len().min(LONGEST_DIFF)];
+    let end = if cut {
+        part.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1)
+    } else {
+        part.len()
+    };
+    let mut text = String::from_utf8_lossy(&part[..end]).into_owned();
+    if cut {
+        text += &format!("… {} bytes more\n", diff.len() - end);
+    }
+    text
+}
+
+impl Show for Changes {
+    fn show(&self, page: &mut Page) {
+        for file in &self.files {
+            file.show(page, self.dry_run);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! `change.check`: change files, restart a service, see whether it is well; if it is not, have files and service as before.
+
+use super::file_edit::OneEdit;
+use super::stop::named;
+use crate::change::{Changes, FileChange, WITH_CONTENT};
+use crate::error::{Code, OpError};
+use crate::input::seconds_of;
+use crate::operation::{About, Context, Effect, Meta, Operation, Role};
+use crate::settle::{Goal, before, report, settle};
+use crate::show::{Page, Show, Style};
+use crate::status::State;
+use crate::status::output::{last_lines, last_run};
+use crate::waiting::{Until, Wait};
+use proctor_core::edit::Edit;
+use proctor_core::name::ServiceName;
+use proctor_engine::api::RestartWith;
+use proctor_engine::files::{Changed, DiffQuery, Wish};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+const USUAL_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a restart of what was there before may take: it did run.
+const BACK_WITHIN: Duration = Duration::from_secs(30);
+
+/// From one request to the next while a server does not answer yet.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Last lines of a service that is not well.
+const LINES: usize = 20;
+
+pub struct ChangeCheck;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Input {
+    /// The service to restart; the only or the primary one if not given
+    #[arg(value_name = "SERVICE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// Exact-text edits of files, all or none; one with an empty 'old' makes a file
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileEdits>,
+    /// A unified diff instead
+    #[arg(long, value_name = "DIFF", allow_hyphen_values = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// Until it writes a line that matches this; until it is ready if not given
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+    /// And until this URL answers with a status from 200 to 399
+    #[arg(long, value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Give up after this many seconds (30 if not given)
+    #[arg(long, value_name = "SECONDS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<f64>,
+}
+
+/// Edits of one file.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct FileEdits {
+    pub path: String,
+    pub edits: Vec<OneEdit>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// The service is well, and the change stays
+    pub passed: bool,
+    /// Files and service are as they were before
+    pub restored: bool,
+    pub services: Vec<String>,
+    pub files: Vec<FileChange>,
+    /// What was missing, and what could not be restored
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<String>,
+    /// The last lines of the service that was not well
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
+}
+
+impl Operation for ChangeCheck {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["change"],
+        summary: "Change files, restart a service, and restore both if it is not well",
+        details: "\
+The change stays if the service is ready, or has written the line and answers at the URL that are asked for. Otherwise, and when it is cancelled, \
+the files are as before, and the service is restarted with them, or stopped if it did not run.
+
+Examples:
+  proctor change web --diff \"$(cat fix.diff)\"
+  proctor change web --diff \"$(cat fix.diff)\" --url http://127.0.0.1:3000/ --timeout 60",
+        max_input: WITH_CONTENT,
+        launches: false,
+        ..Meta::of("change.check", Effect::Exec).needing(Role::Admin).waiting("to be well")
+    };
+
+    fn about(input: &Input) -> About<'_> {
+        About::Services(input.service.as_slice())
+    }
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let wait = input.timeout.map_or(Ok(USUAL_WAIT), |it| seconds_of("timeout", it))?;
+        let names = named(context, input.service.as_slice())?;
+        context.engine.check_restartable(&names)?;
+        let mut undo = Undo::prepare(context, &names);
+        undo.change(input.clone()).await?;
+        let why = match tried(context, &names, &input, Instant::now() + wait).await {
+            Ok(why) => why,
+            Err(error) => vec![error.message],
+        };
+        let changes = Changes::of(undo.changes.clone(), false).files;
+        let passed = why.is_empty();
+        let (mut why, mut output) = (why, Vec::new());
+        if passed {
+            undo.forget();
+        } else {
+            for name in &names {
+                if let Some(run) = context.engine.read(|view| last_run(view, name)) {
+                    output.extend(last_lines(context, name, run, LINES).await);
+                }
+            }
+            why.extend(undo.restore().await.err().map(|error| error.message));
+        }
+        let restored = !passed && undo.restored;
+        let services = names.iter().map(|name| name.as_str().to_owned()).collect();
+        Ok(Output { passed, restored, services, files: changes, why, output })
+    }
+}
+
+/// Make the change.
+async fn changed(context: Context, input: Input) -> Result<Vec<Changed>, OpError> {
+    let wish = Wish { by: ChangeCheck::META.name, must_keep: true, ..Wish::default() };
+    let files = context.engine.files();
+    match (&input.diff, input.files.is_empty()) {
+        (Some(diff), true) => {
+            let query = DiffQuery { text: diff.clone().into_bytes(), ..DiffQuery::default() };
+            Ok(files.apply_diff(query, wish).await?)
+        }
+        (None, false) => {
+            let edits = |file: &FileEdits| {
+                let edits = file.edits.iter().cloned().map(Edit::from).collect();
+                (file.path.clone(), edits)
+            };
+            Ok(files.edit_several(input.files.iter().map(edits).collect(), wish).await?)
+        }
+        (Some(_), false) => Err(OpError::bad_input("give 'files' or 'diff', not both")),
+        (None, true) => Err(OpError::bad_input("what is to be changed? give 'files' or 'diff'")),
+    }
+}
+
+/// Restart and wait: what is missing, nothing if all is well.
+async fn tried(
+    context: &Context,
+    names: &[ServiceName],
+    input: &Input,
+    deadline: Instant,
+) -> Result<Vec<String>, OpError> {
+    context.step("restarting with the change");
+    let befores = before(context, names, Goal::Restart);
+    context.engine.restart(names, RestartWith::default()).await?;
+    settle(context, Goal::Restart, &befores, deadline.duration_since(Instant::now())).await;
+    let until = if input.log.is_some() { Until::Log } else { Until::Ready };
+    let waiting = Wait { context, names, until, port: None, deadline };
+    let waited = match &input.log {
+        Some(pattern) => waiting.lines(pattern, None).await?,
+        None => waiting.states(None).await,
+    };
+    if !waited.reached {
+        let services = super::status::statuses(context, names, super::status::Measure::None).await;
+        return Ok(waited.sentences(names, &services));
+    }
+    let Some(url) = &input.url else { return Ok(Vec::new()) };
+    context.step(format!("asking {url}"));
+    loop {
+        let left = deadline.duration_since(Instant::now());
+        match context.engine.answers(url, left).await {
+            Ok(()) => return Ok(Vec::new()),
+            Err(why) if Instant::now() + ASK_AGAIN >= deadline => {
+                return Ok(vec![format!("{url}: {why}")]);
+            }
+            Err(_) => sleep(ASK_AGAIN).await,
+        }
+    }
+}
+
+/// How all was before. Dropped before it was restored or forgotten, because somebody cancelled it, it restores in the background.
+struct Undo {
+    context: Context,
+    /// Those that ran, and those that did not.
+    ran: Vec<ServiceName>,
+    stopped: Vec<ServiceName>,
+    /// The change while it is made: who stops waiting for it does not stop it.
+    making: Option<JoinHandle<Result<Vec<Changed>, OpError>>>,
+    changes: Vec<Changed>,
+    restored: bool,
+}
+
+impl Undo {
+    fn prepare(context: &Context, names: &[ServiceName]) -> Undo {
+        let befores = before(context, names, Goal::Restart);
+        let stood = |state: State| matches!(state, State::Stopped | State::Failed);
+        let of = |stopped: bool| {
+            let some = befores.iter().filter(|before| stood(before.state) == stopped);
+            some.map(|before| before.name.clone()).collect()
+        };
+        let (ran, stopped) = (of(false), of(true));
+        let (context, changes) = (context.clone(), Vec::new());
+        Undo { context, ran, stopped, making: None, changes, restored: false }
+    }
+
+    async fn change(&mut self, input: Input) -> Result<(), OpError> {
+        let making = self.making.insert(tokio::spawn(changed(self.context.clone(), input)));
+        let failed = |error| OpError::new(Code::Internal, format!("a task failed: {error}"));
+        let made = making.await.map_err(failed);
+        self.making = None;
+        self.changes = made??;
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.changes.clear();
+    }
+
+    async fn restore(&mut self) -> Result<(), OpError> {
+        // Taken out: what is dropped in the middle of this is not restored twice.
+        let changes = std::mem::take(&mut self.changes);
+        self.context.step("restoring files and service");
+        restore(&self.context, changes, &self.ran, &self.stopped).await?;
+        self.restored = true;
+        Ok(())
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        let (making, made) = (self.making.take(), std::mem::take(&mut self.changes));
+        if making.is_none() && made.is_empty() {
+            return;
+        }
+        let (context, ran, stopped) =
+            (self.context.clone(), self.ran.clone(), self.stopped.clone());
+        tokio::spawn(async move {
+            let changes = match making {
+                Some(making) => making.await.ok().and_then(Result::ok).unwrap_or_default(),
+                None => made,
+            };
+            if let Err(error) = restore(&context, changes, &ran, &stopped).await {
+                tracing::error!(%error, "a change that was cancelled could not be taken back");
+            }
+        });
+    }
+}
+
+async fn restore(
+    context: &Context,
+    changes: Vec<Changed>,
+    ran: &[ServiceName],
+    stopped: &[ServiceName],
+) -> Result<(), OpError> {
+    let wish = Wish { by: ChangeCheck::META.name, ..Wish::default() };
+    context.engine.files().take_back(changes, wish).await?;
+    if !stopped.is_empty() {
+        context.engine.set_wish(stopped, proctor_core::lifecycle::Wish::Down).await?;
+    }
+    if ran.is_empty() {
+        return Ok(());
+    }
+    let befores = before(context, ran, Goal::Restart);
+    context.engine.restart(ran, RestartWith::default()).await?;
+    let settled = settle(context, Goal::Restart, &befores, BACK_WITHIN).await;
+    match report(context, Goal::Restart, &befores, settled, true).verdict() {
+        None => Ok(()),
+        Some(code) => Err(OpError::new(code, "the service is not well with the old files, either")),
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        Changes { files: self.files.clone(), dry_run: false }.show(page);
+        let services = self.services.join(", ");
+        match (self.passed, self.restored) {
+            (true, _) => drop(page.line().name(services).add(Style::Good, " is well")),
+            (false, restored) => {
+                let rest = if restored {
+                    "; all is as it was before"
+                } else {
+                    "; not all could be restored"
+                };
+                page.line().name(services).add(Style::Bad, format!(" was not well{rest}"));
+            }
+        }
+        for sentence in &self.why {
+            page.line().add(Style::Warn, sentence);
+        }
+        for line in &self.output {
+            page.line().plain(line);
+        }
+    }
+
+    fn verdict(&self) -> Option<Code> {
+        (!self.passed).then_some(Code::ServiceFailed)
+    }
+}

@@ -1,0 +1,69 @@
+//! `file.apply_diff`: a unified diff, on all its files or on none.
+
+use crate::change::{Changes, WITH_CONTENT};
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use proctor_engine::files::{DiffQuery, Wish};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// More lines around a change than diffs have.
+const MOST_FUZZ: usize = 10;
+
+pub struct FileApplyDiff;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// A unified diff, as of `git diff` or `diff -u`
+    #[arg(value_name = "DIFF", allow_hyphen_values = true)]
+    pub diff: String,
+    /// The folder that its names are below of; the root if not given
+    #[arg(long, value_name = "PATH")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// So many lines around each change may be others (0 if not given)
+    #[arg(long, value_name = "LINES")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fuzz: Option<usize>,
+    /// Counts of lines and line ends have to be exact, too
+    #[arg(long, conflicts_with = "fuzz")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub strict: bool,
+    /// Show the diff and change nothing
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+impl Operation for FileApplyDiff {
+    type Input = Input;
+    type Output = Changes;
+    const META: Meta = Meta {
+        cli: &["file", "apply-diff"],
+        summary: "Apply a unified diff, to all its files or to none",
+        details: "\
+Files are changed, made, moved and deleted as it says. A hunk may be elsewhere than it says, if it fits there. Those that do not fit \
+are told one by one.
+
+Examples:
+  proctor file apply-diff \"$(cat fix.diff)\"
+  proctor file apply-diff \"$(cat fix.diff)\" --fuzz 2 --dry-run",
+        max_input: WITH_CONTENT,
+        launches: false,
+        ..Meta::of("file.apply_diff", Effect::Write).needing(Role::Admin)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
+        let fuzz = input.fuzz.unwrap_or(0).min(MOST_FUZZ);
+        if input.strict && fuzz > 0 {
+            return Err(OpError::bad_input("'strict' allows no 'fuzz'"));
+        }
+        let (text, folder) = (input.diff.into_bytes(), input.path);
+        let query = DiffQuery { text, folder, strict: input.strict, fuzz };
+        let wish = Wish { dry_run: input.dry_run, by: Self::META.name, ..Wish::default() };
+        let changed = context.engine.files().apply_diff(query, wish).await?;
+        // Names that were only looked for are no files of the diff.
+        let changed = changed.into_iter().filter(|it| it.before.is_some() || it.after.is_some());
+        Ok(Changes::of(changed.collect(), input.dry_run))
+    }
+}

@@ -1,0 +1,44 @@
+//! `file.delete`: a file, a link itself, or an empty folder is gone.
+
+use crate::change::{Changes, Guarded};
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct FileDelete;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// A file or an empty folder below a root
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub guarded: Guarded,
+}
+
+impl Operation for FileDelete {
+    type Input = Input;
+    type Output = Changes;
+    const META: Meta = Meta {
+        cli: &["file", "delete"],
+        summary: "Delete a file or an empty folder",
+        details: "\
+What a file held is kept for `proctor file undo`.
+
+Examples:
+  proctor file delete old.txt",
+        launches: false,
+        ..Meta::of("file.delete", Effect::Write).needing(Role::Admin)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
+        let dry_run = input.guarded.dry_run;
+        let wish = input.guarded.wish(Self::META.name)?;
+        let changed = context.engine.files().delete(input.path, wish).await?;
+        let mut changes = Changes::of(vec![changed], dry_run);
+        changes.files.iter_mut().for_each(|file| file.changed = true);
+        Ok(changes)
+    }
+}

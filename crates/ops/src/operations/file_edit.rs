@@ -1,0 +1,99 @@
+//! `file.edit`: exact-text edits, all of them or none.
+
+use crate::change::{Changes, Guarded, WITH_CONTENT};
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use proctor_core::edit::Edit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Edits of one file at once: a refactoring, not a program.
+const MOST: usize = 1000;
+
+pub struct FileEdit;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// A file below a root
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    /// Made one after the other, all or none
+    #[arg(skip)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<OneEdit>,
+    /// For a single edit: the text as it is there
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old: Option<String>,
+    /// For a single edit: what stands there afterwards
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new: Option<String>,
+    /// For a single edit: wherever it is
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub guarded: Guarded,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct OneEdit {
+    /// The text as it is there, with enough around it to be there once
+    pub old: String,
+    /// What stands there afterwards
+    pub new: String,
+    /// Wherever it is
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+}
+
+impl From<OneEdit> for Edit {
+    fn from(one: OneEdit) -> Edit {
+        Edit { old: one.old.into_bytes(), new: one.new.into_bytes(), all: one.all }
+    }
+}
+
+/// The edits of a request, at least one.
+fn edits(input: &mut Input) -> Result<Vec<Edit>, OpError> {
+    let mut edits = std::mem::take(&mut input.edits);
+    match (input.old.take(), input.new.take()) {
+        (Some(old), new) => {
+            edits.push(OneEdit { old, new: new.unwrap_or_default(), all: input.all });
+        }
+        (None, Some(_)) => return Err(OpError::bad_input("'old' is missing")),
+        (None, None) => {}
+    }
+    match edits.len() {
+        0 => Err(OpError::bad_input("'edits' is missing").help("give 'old' and 'new' of each")),
+        count if count > MOST => Err(OpError::bad_input(format!("more than {MOST} edits"))),
+        _ => Ok(edits.into_iter().map(Edit::from).collect()),
+    }
+}
+
+impl Operation for FileEdit {
+    type Input = Input;
+    type Output = Changes;
+    const META: Meta = Meta {
+        cli: &["file", "edit"],
+        summary: "Edit a file by exact texts",
+        details: "\
+A text that is not there, or there more than once, is an error that says where it comes nearest; then nothing is changed.
+
+Examples:
+  proctor file edit src/main.rs --old 'let x = 1;' --new 'let x = 2;'
+  proctor file edit src/main.rs --old foo --new bar --all --dry-run",
+        max_input: WITH_CONTENT,
+        launches: false,
+        ..Meta::of("file.edit", Effect::Write).needing(Role::Admin)
+    };
+
+    async fn run(context: &Context, mut input: Input) -> Result<Changes, OpError> {
+        let edits = edits(&mut input)?;
+        let dry_run = input.guarded.dry_run;
+        let wish = input.guarded.wish(Self::META.name)?;
+        let changed = context.engine.files().edit(input.path, edits, wish).await?;
+        Ok(Changes::of(vec![changed], dry_run))
+    }
+}

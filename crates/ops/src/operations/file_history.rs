@@ -1,0 +1,82 @@
+//! `file.history`: what a file was before it was changed.
+
+use crate::error::OpError;
+use crate::moment::{bytes, rfc3339};
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show};
+use proctor_engine::files::Generation;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct FileHistory;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// A file below a root, also one that is gone
+    #[arg(value_name = "PATH")]
+    pub path: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    /// The newest first
+    pub generations: Vec<GenerationView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GenerationView {
+    pub generation: u64,
+    /// When it was changed into something else, RFC 3339
+    pub until: String,
+    /// By which operation
+    pub by: String,
+    /// None if there was no file
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+}
+
+impl From<Generation> for GenerationView {
+    fn from(known: Generation) -> GenerationView {
+        GenerationView {
+            generation: known.number,
+            until: rfc3339(known.at),
+            by: known.by,
+            size: known.file.as_ref().map(|file| file.size),
+            sha256: known.file.map(|file| file.sha256),
+        }
+    }
+}
+
+impl Operation for FileHistory {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["file", "history"],
+        summary: "Show earlier generations of a file",
+        details: "\
+Examples:
+  proctor file history src/main.rs",
+        ..Meta::of("file.history", Effect::Read).needing(Role::Operator)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let history = context.engine.files().history(input.path).await?;
+        Ok(Output { generations: history.into_iter().map(GenerationView::from).collect() })
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        for known in &self.generations {
+            let until = page.moment(&known.until);
+            let was = known.size.map_or_else(|| "no file".to_owned(), bytes);
+            let line = page.line().name(known.generation.to_string());
+            line.plain(format!("  {was}")).dim(format!("  until {until}, by {}", known.by));
+        }
+        if self.generations.is_empty() {
+            page.line().dim("nothing");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! `file.make_folder`: a folder, with those above it.
+
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct FileMakeFolder;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// A folder below a root; those above it are made, too
+    #[arg(value_name = "PATH")]
+    pub path: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub path: String,
+    /// It was not there before
+    pub made: bool,
+}
+
+impl Operation for FileMakeFolder {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["file", "make-folder"],
+        aliases: &["mkdir"],
+        summary: "Make a folder",
+        details: "\
+Examples:
+  proctor file make-folder src/parts",
+        launches: false,
+        ..Meta::of("file.make_folder", Effect::Write).needing(Role::Admin)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let (path, made) = context.engine.files().make_folder(input.path).await?;
+        Ok(Output { path, made })
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        let word = if self.made { ": made" } else { ": is there already" };
+        page.line().name(&self.path).plain(word);
+    }
+}

@@ -1,0 +1,66 @@
+//! `file.move`: another path for a file or a folder.
+
+use crate::change::Guarded;
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::show::{Page, Show};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct FileMove;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// A file or a folder below a root
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    /// Where it will be; the folder has to be there
+    #[arg(value_name = "TO")]
+    pub to: String,
+    /// A file that is there is replaced, and kept for undo
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub guarded: Guarded,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Output {
+    pub path: String,
+    /// Nothing was changed
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+impl Operation for FileMove {
+    type Input = Input;
+    type Output = Output;
+    const META: Meta = Meta {
+        cli: &["file", "move"],
+        aliases: &["mv"],
+        summary: "Move or rename a file or a folder",
+        details: "\
+Examples:
+  proctor file move src/a.rs src/b.rs
+  proctor file move draft.txt final.txt --replace",
+        launches: false,
+        ..Meta::of("file.move", Effect::Write).needing(Role::Admin)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        let dry_run = input.guarded.dry_run;
+        let wish = input.guarded.wish(Self::META.name)?;
+        let files = context.engine.files();
+        let moved = files.rename(input.path, input.to, input.replace, wish).await?;
+        Ok(Output { path: moved.path, dry_run })
+    }
+}
+
+impl Show for Output {
+    fn show(&self, page: &mut Page) {
+        let word = if self.dry_run { "it would be " } else { "it is " };
+        page.line().plain(word).name(&self.path);
+    }
+}

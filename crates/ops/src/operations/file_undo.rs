@@ -1,0 +1,47 @@
+//! `file.undo`: an earlier generation of a file.
+
+use crate::change::{Changes, Guarded};
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct FileUndo;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// A file below a root, also one that is gone
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    /// Which generation; the newest if not given
+    #[arg(value_name = "GENERATION")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub guarded: Guarded,
+}
+
+impl Operation for FileUndo {
+    type Input = Input;
+    type Output = Changes;
+    const META: Meta = Meta {
+        cli: &["file", "undo"],
+        summary: "Bring an earlier generation of a file back",
+        details: "\
+What is there now becomes a generation itself, so that undoing twice changes nothing. `proctor file history` shows all.
+
+Examples:
+  proctor file undo src/main.rs
+  proctor file undo src/main.rs 3 --dry-run",
+        launches: false,
+        ..Meta::of("file.undo", Effect::Write).needing(Role::Admin)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
+        let dry_run = input.guarded.dry_run;
+        let wish = input.guarded.wish(Self::META.name)?;
+        let changed = context.engine.files().undo(input.path, input.generation, wish).await?;
+        Ok(Changes::of(vec![changed], dry_run))
+    }
+}

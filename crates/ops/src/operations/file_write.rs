@@ -1,0 +1,76 @@
+//! `file.write`: give a file a content.
+
+use crate::change::{Changes, Guarded, WITH_CONTENT};
+use crate::error::OpError;
+use crate::operation::{Context, Effect, Meta, Operation, Role};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proctor_engine::files::Written;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub struct FileWrite;
+
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// A file below a root; its folders are made
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    /// The text that it will hold
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// Bytes instead of a text, in base64
+    #[arg(long, value_name = "BASE64", conflicts_with = "content")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// Refuse if there is such a file
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_new: bool,
+    /// Do not adapt line ends to those of the file
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exact: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub guarded: Guarded,
+}
+
+impl Operation for FileWrite {
+    type Input = Input;
+    type Output = Changes;
+    const META: Meta = Meta {
+        cli: &["file", "write"],
+        summary: "Write a file as a whole",
+        details: "\
+A file that is there keeps its mode, owner and line ends, and what it held is kept for `proctor file undo`.
+
+Examples:
+  proctor file write notes.txt --content 'one line'
+  proctor file write notes.txt --content '' --only-new",
+        max_input: WITH_CONTENT,
+        launches: false,
+        ..Meta::of("file.write", Effect::Write).needing(Role::Admin)
+    };
+
+    async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
+        let dry_run = input.guarded.dry_run;
+        let wish = input.guarded.wish(Self::META.name)?;
+        let bytes = input.base64.is_some();
+        let content = match (input.content, input.base64) {
+            (Some(text), None) => text.into_bytes(),
+            (None, Some(text)) => {
+                let bad = |error| OpError::bad_input(format!("'base64' is none: {error}"));
+                STANDARD.decode(text).map_err(bad)?
+            }
+            (Some(_), Some(_)) => {
+                return Err(OpError::bad_input("give 'content' or 'base64', not both"));
+            }
+            (None, None) => return Err(OpError::bad_input("'content' is missing")),
+        };
+        let written = Written { content, exact: input.exact || bytes, only_new: input.only_new };
+        let changed = context.engine.files().write(input.path, written, wish).await?;
+        Ok(Changes::of(vec![changed], dry_run))
+    }
+}
