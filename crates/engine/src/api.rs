@@ -6,7 +6,7 @@ pub use crate::command::{CommandPlan, End, Finished, Surroundings};
 use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
 pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
-use crate::files::Files;
+use crate::files::{FileError, Files};
 use crate::git::{Around, Git, Repository};
 pub use crate::lease::LeaseChange;
 use crate::link::{Ask, Link};
@@ -31,7 +31,7 @@ use proctor_core::wire::{RunView, Whom};
 use proctor_sys::port::Listening;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -247,6 +247,24 @@ impl Engine {
             env: surroundings::of(registry, None, (None, None))?.env,
         };
         Arc::clone(&self.inner.git).open(around, folder).await
+    }
+
+    /// The repository that has these files, which may not be there yet, and where they are.
+    pub async fn repository_of(
+        &self,
+        files: Vec<String>,
+    ) -> Result<(Repository, Vec<String>), EngineError> {
+        let roots = self.inner.files.roots();
+        let find = move || -> Result<_, FileError> {
+            let real = |path: &String| Ok(roots.find(path)?.real());
+            let paths: Vec<PathBuf> = files.iter().map(real).collect::<Result<_, FileError>>()?;
+            let above = paths.first().into_iter().flat_map(|path| path.ancestors().skip(1));
+            let folder = above.into_iter().find(|folder| folder.is_dir()).map(Path::to_owned);
+            Ok((folder, paths))
+        };
+        let (folder, paths) = crate::blocking(find).await??;
+        let names = paths.iter().map(|path| path.to_string_lossy().into_owned());
+        Ok((self.repository(folder).await?, names.collect()))
     }
 
     /// Leave out the kernel's fence around git, to see that it is not needed. For tests.

@@ -80,6 +80,12 @@ impl Spot {
         FileError::at(&self.shown)
     }
 
+    /// Where it really is, if no link is on the way.
+    pub(crate) fn real(&self) -> PathBuf {
+        let root = self.root.real.read().unwrap_or_else(PoisonError::into_inner);
+        root.join(self.rel.as_path())
+    }
+
     /// Its place, for reading.
     pub(crate) fn place(&self, guarded: &Guarded) -> Result<Place, FileError> {
         let root = self.root.held()?;

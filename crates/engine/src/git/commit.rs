@@ -39,6 +39,19 @@ pub enum Committed {
 }
 
 impl Repository {
+    /// Would a commit of these files be taken? For whoever changes something for it first.
+    pub async fn check_commit(&mut self, message: &str, paths: &[String]) -> Result<(), GitError> {
+        prose("message", message)?;
+        self.paths(paths)?;
+        if !self.settings.has_identity {
+            return Err(GitError::Nobody);
+        }
+        if state::of(&self.place).await?.is_some() {
+            return Err(in_the_middle());
+        }
+        self.write().await
+    }
+
     pub async fn commit_changes(&mut self, request: &CommitRequest) -> Result<Committed, GitError> {
         let author = request.author.as_deref().map(author).transpose()?;
         match &request.message {
@@ -53,10 +66,7 @@ impl Repository {
         let under_way = state::of(&self.place).await?;
         match (request.paths.is_empty(), request.all, &under_way) {
             (false, true, _) => return Err(GitError::bad("paths", "give 'paths' or 'all'")),
-            (false, false, Some(_)) => {
-                let message = "something is under way that is committed as a whole";
-                return Err(GitError::Conflict(message.into()));
-            }
+            (false, false, Some(_)) => return Err(in_the_middle()),
             (false, false, None) => drop(self.add(&Add::Paths(request.paths.clone())).await?),
             (true, true, _) => drop(self.add(&Add::Known).await?),
             (true, false, _) => {}
@@ -152,6 +162,10 @@ fn author(text: &str) -> Result<(String, String), GitError> {
     };
     let fits = plain(name) && plain(address) && !address.contains(' ');
     if fits { Ok((name.trim().to_owned(), address.to_owned())) } else { Err(bad()) }
+}
+
+fn in_the_middle() -> GitError {
+    GitError::Conflict("something is under way that is committed as a whole".into())
 }
 
 #[cfg(test)]

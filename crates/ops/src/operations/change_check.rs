@@ -4,6 +4,7 @@ use super::file_edit::OneEdit;
 use super::stop::named;
 use crate::change::{Changes, FileChange, WITH_CONTENT};
 use crate::error::{Code, OpError};
+use crate::git::brief;
 use crate::input::seconds_of;
 use crate::operation::{About, Context, Effect, Meta, Operation, Role};
 use crate::settle::{Goal, before, report, settle};
@@ -15,6 +16,7 @@ use proctor_core::edit::Edit;
 use proctor_core::name::ServiceName;
 use proctor_engine::api::RestartWith;
 use proctor_engine::files::{Changed, DiffQuery, Wish};
+use proctor_engine::git::{CommitRequest, Committed, Repository};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -61,6 +63,10 @@ pub struct Input {
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
+    /// If it is well, commit these files with this message
+    #[arg(long, value_name = "MESSAGE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }
 
 /// Edits of one file.
@@ -78,7 +84,10 @@ pub struct Output {
     pub restored: bool,
     pub services: Vec<String>,
     pub files: Vec<FileChange>,
-    /// What was missing, and what could not be restored
+    /// The commit that was made of them
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// What was missing, and what could not be restored or committed
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<String>,
     /// The last lines of the service that was not well
@@ -94,11 +103,13 @@ impl Operation for ChangeCheck {
         summary: "Change files, restart a service, and restore both if it is not well",
         details: "\
 The change stays if the service is ready, or has written the line and answers at the URL that are asked for. Otherwise, and when it is cancelled, \
-the files are as before, and the service is restarted with them, or stopped if it did not run.
+the files are as before, and the service is restarted with them, or stopped if it did not run. A commit that cannot be made is refused before anything is \
+changed.
 
 Examples:
   proctor change web --diff \"$(cat fix.diff)\"
-  proctor change web --diff \"$(cat fix.diff)\" --url http://127.0.0.1:3000/ --timeout 60",
+  proctor change web --diff \"$(cat fix.diff)\" --url http://127.0.0.1:3000/ --timeout 60
+  proctor change web --diff \"$(cat fix.diff)\" --commit 'Fix the header'",
         max_input: WITH_CONTENT,
         launches: false,
         ..Meta::of("change.check", Effect::Exec).needing(Role::Admin).waiting("to be well")
@@ -112,17 +123,29 @@ Examples:
         let wait = input.timeout.map_or(Ok(USUAL_WAIT), |it| seconds_of("timeout", it))?;
         let names = named(context, input.service.as_slice())?;
         context.engine.check_restartable(&names)?;
+        if let Some(message) = &input.commit {
+            let planned = changed(context.clone(), input.clone(), true).await?;
+            let (mut repository, paths) = repository(context, &planned).await?;
+            repository.check_commit(message, &paths).await?;
+        }
         let mut undo = Undo::prepare(context, &names);
         undo.change(input.clone()).await?;
         let why = match tried(context, &names, &input, Instant::now() + wait).await {
             Ok(why) => why,
             Err(error) => vec![error.message],
         };
-        let changes = Changes::of(undo.changes.clone(), false).files;
+        let changes = undo.changes.clone();
+        let files = Changes::of(changes.clone(), false).files;
         let passed = why.is_empty();
-        let (mut why, mut output) = (why, Vec::new());
+        let (mut why, mut output, mut commit) = (why, Vec::new(), None);
         if passed {
             undo.forget();
+            if let Some(message) = &input.commit {
+                match committed(context, message, &changes).await {
+                    Ok(hash) => commit = hash,
+                    Err(error) => why.push(format!("not committed: {}", error.message)),
+                }
+            }
         } else {
             for name in &names {
                 if let Some(run) = context.engine.read(|view| last_run(view, name)) {
@@ -133,13 +156,13 @@ Examples:
         }
         let restored = !passed && undo.restored;
         let services = names.iter().map(|name| name.as_str().to_owned()).collect();
-        Ok(Output { passed, restored, services, files: changes, why, output })
+        Ok(Output { passed, restored, services, files, commit, why, output })
     }
 }
 
-/// Make the change.
-async fn changed(context: Context, input: Input) -> Result<Vec<Changed>, OpError> {
-    let wish = Wish { by: ChangeCheck::META.name, must_keep: true, ..Wish::default() };
+/// Make the change, or say what it would be.
+async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Changed>, OpError> {
+    let wish = Wish { by: ChangeCheck::META.name, must_keep: true, dry_run, ..Wish::default() };
     let files = context.engine.files();
     match (&input.diff, input.files.is_empty()) {
         (Some(diff), true) => {
@@ -156,6 +179,31 @@ async fn changed(context: Context, input: Input) -> Result<Vec<Changed>, OpError
         (Some(_), false) => Err(OpError::bad_input("give 'files' or 'diff', not both")),
         (None, true) => Err(OpError::bad_input("what is to be changed? give 'files' or 'diff'")),
     }
+}
+
+/// The repository that the files are in, and where they are.
+async fn repository(
+    context: &Context,
+    changes: &[Changed],
+) -> Result<(Repository, Vec<String>), OpError> {
+    let paths: Vec<String> = changes.iter().map(|changed| changed.path.clone()).collect();
+    Ok(context.engine.repository_of(paths).await?)
+}
+
+/// Commit them; `None` if they are as in the last commit.
+async fn committed(
+    context: &Context,
+    message: &str,
+    changes: &[Changed],
+) -> Result<Option<String>, OpError> {
+    context.step("committing");
+    let (mut repository, paths) = repository(context, changes).await?;
+    let message = Some(message.to_owned());
+    let request = CommitRequest { message, paths, ..CommitRequest::default() };
+    Ok(match repository.commit_changes(&request).await? {
+        Committed::Done { commit, .. } => Some(commit.hash),
+        Committed::Nothing => None,
+    })
 }
 
 /// Restart and wait: what is missing, nothing if all is well.
@@ -219,7 +267,7 @@ impl Undo {
     }
 
     async fn change(&mut self, input: Input) -> Result<(), OpError> {
-        let making = self.making.insert(tokio::spawn(changed(self.context.clone(), input)));
+        let making = self.making.insert(tokio::spawn(changed(self.context.clone(), input, false)));
         let failed = |error| OpError::new(Code::Internal, format!("a task failed: {error}"));
         let made = making.await.map_err(failed);
         self.making = None;
@@ -289,7 +337,12 @@ impl Show for Output {
         Changes { files: self.files.clone(), dry_run: false }.show(page);
         let services = self.services.join(", ");
         match (self.passed, self.restored) {
-            (true, _) => drop(page.line().name(services).add(Style::Good, " is well")),
+            (true, _) => {
+                page.line().name(services).add(Style::Good, " is well");
+                if let Some(hash) = &self.commit {
+                    page.line().plain("committed ").name(brief(hash));
+                }
+            }
             (false, restored) => {
                 let rest = if restored {
                     "; all is as it was before"
@@ -308,6 +361,9 @@ impl Show for Output {
     }
 
     fn verdict(&self) -> Option<Code> {
-        (!self.passed).then_some(Code::ServiceFailed)
+        match self.passed {
+            true => (!self.why.is_empty()).then_some(Code::Failed),
+            false => Some(Code::ServiceFailed),
+        }
     }
 }
