@@ -3,6 +3,7 @@
 
 mod lines;
 mod order;
+mod supply;
 
 pub use lines::FoundLine;
 
@@ -10,11 +11,9 @@ use super::fault::FileError;
 use super::list::{cursor, parse_cursor};
 use super::roots::{Guarded, Roots, Spot};
 use super::rules::LeaveOut;
-use super::walk::{Visit, Walk, Walking};
+use super::walk::{Walk, Walking};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
-use ignore::overrides::{Override, OverrideBuilder};
-use ignore::types::{Types, TypesBuilder};
 use lines::{Gather, Gathered, Stoppable};
 use order::Order;
 use proctor_sys::beneath::{Folder, Kind, Look, Rel};
@@ -22,8 +21,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use supply::{Files, Filter};
 
 /// A pattern that needs more than this when it is made ready is no pattern but an attack.
 const LARGEST_PATTERN: usize = 10 << 20;
@@ -33,9 +32,6 @@ const LARGEST_HEAP: usize = 128 << 20;
 
 /// More threads than this wait for the same disk.
 const MOST_THREADS: usize = 8;
-
-/// Files that one thread takes at once: few enough to end together, enough not to meet all the time.
-const BATCH: usize = 8;
 
 /// Files up to this size are read at once: as much as the searcher looks through for a zero byte.
 const SMALL: usize = 64 << 10;
@@ -191,8 +187,7 @@ impl Work<'_> {
             after: self.begin.as_ref().map(|begin| &begin.path),
             again: true,
         })?;
-        let filter = Filter::new(self.query, spot)?;
-        let files = Mutex::new(Files { walk, filter, next: 0 });
+        let files = Files::new(walk, Filter::new(self.query, spot)?);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
             for _ in 1..threads.min(MOST_THREADS) {
@@ -200,19 +195,13 @@ impl Work<'_> {
             }
             self.take_part(&files, order);
         });
-        let files = files.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(files.walk.unreadable as u64)
+        Ok(files.unreadable())
     }
 
-    fn take_part(&self, files: &Mutex<Files>, order: &Order<'_>) {
+    fn take_part(&self, files: &Files, order: &Order<'_>) {
         let mut tools = self.tools();
         while !order.is_enough() && !(self.stop)() {
-            let jobs = {
-                let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
-                let jobs = files.take(BATCH, self.stop);
-                order.begin(&jobs);
-                jobs
-            };
+            let jobs = files.take(order, self.stop);
             if jobs.is_empty() {
                 return;
             }
@@ -231,7 +220,7 @@ impl Work<'_> {
         let mut gather = Gather::new(self.query, &self.matcher, skip);
         let searched = job.folder.read(&job.name).is_ok_and(|(file, look)| {
             let stop = || (self.stop)() || order.is_enough();
-            tools.search(&self.matcher, file, &look, &stop, &mut gather).is_ok()
+            tools.search(file, &look, &stop, &mut gather).is_ok()
         });
         order.end(job, searched.then(|| gather.finish()));
     }
@@ -247,25 +236,27 @@ impl Work<'_> {
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(LARGEST_HEAP))
             .build();
-        Tools { searcher, room: vec![0; SMALL] }
+        Tools { searcher, matcher: self.matcher.clone(), room: vec![0; SMALL] }
     }
 }
 
 /// What a thread searches with.
 struct Tools {
     searcher: Searcher,
+    /// Its own: what it keeps while it matches is not shared.
+    matcher: RegexMatcher,
     room: Vec<u8>,
 }
 
 impl Tools {
     fn search(
         &mut self,
-        matcher: &RegexMatcher,
         mut file: File,
         look: &Look,
         stop: &dyn Fn() -> bool,
         gather: &mut Gather<'_>,
     ) -> io::Result<()> {
+        let matcher = &self.matcher;
         if look.size >= SMALL as u64 {
             return self.searcher.search_reader(matcher, Stoppable { file, stop }, gather);
         }
@@ -283,62 +274,6 @@ impl Tools {
         // It has grown meanwhile.
         file.rewind()?;
         self.searcher.search_reader(matcher, Stoppable { file, stop }, gather)
-    }
-}
-
-/// The files that nobody has taken yet.
-struct Files {
-    walk: Walk,
-    filter: Filter,
-    next: u64,
-}
-
-impl Files {
-    fn take(&mut self, most: usize, stop: &dyn Fn() -> bool) -> Vec<Job> {
-        let mut jobs = Vec::with_capacity(most);
-        while jobs.len() < most && !stop() {
-            let Some(Visit { folder, name, path, kind, .. }) = self.walk.next() else { break };
-            if kind == Kind::File && self.filter.wants(&path) {
-                jobs.push(Job { number: self.next, path, folder, name });
-                self.next += 1;
-            }
-        }
-        jobs
-    }
-}
-
-/// Which files are of interest, by name.
-struct Filter {
-    globs: Override,
-    types: Types,
-    /// How long the path is of the folder that was asked for.
-    begin: usize,
-}
-
-impl Filter {
-    fn new(query: &SearchQuery, spot: &Spot) -> Result<Filter, FileError> {
-        let bad = |error: ignore::Error| FileError::BadPattern(error.to_string());
-        let mut globs = OverrideBuilder::new(".");
-        for glob in &query.globs {
-            globs.add(glob).map_err(bad)?;
-        }
-        let mut types = TypesBuilder::new();
-        types.add_defaults();
-        for name in &query.types {
-            match name.strip_prefix('!') {
-                Some(name) => types.negate(name),
-                None => types.select(name),
-            };
-        }
-        let begin = if spot.rel.is_root() { 0 } else { spot.rel.as_bytes().len() + 1 };
-        Ok(Filter { globs: globs.build().map_err(bad)?, types: types.build().map_err(bad)?, begin })
-    }
-
-    fn wants(&self, path: &[u8]) -> bool {
-        let path = Path::new(OsStr::from_bytes(&path[self.begin..]));
-        let globbed = self.globs.matched(path, false);
-        !globbed.is_ignore()
-            && (globbed.is_whitelist() || !self.types.matched(path, false).is_ignore())
     }
 }
 

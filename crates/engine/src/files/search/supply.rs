@@ -1,0 +1,131 @@
+//! Which files are searched, and who gets the next ones.
+
+use super::order::Order;
+use super::{Job, SearchQuery};
+use crate::files::fault::FileError;
+use crate::files::roots::Spot;
+use crate::files::walk::{Visit, Walk};
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::types::{Types, TypesBuilder};
+use proctor_sys::beneath::Kind;
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Files that are come by before anybody takes them.
+const AHEAD: usize = 128;
+
+/// Files that one thread takes at once: few enough to end together, enough not to meet all the time.
+const BATCH: usize = 8;
+
+/// The files that nobody has taken yet: those that were come by, and the walk that finds more. Who walks does so ahead, while
+/// the others take what is ready.
+pub(super) struct Files {
+    walk: Mutex<Walked>,
+    ready: Mutex<VecDeque<Job>>,
+}
+
+struct Walked {
+    walk: Walk,
+    filter: Filter,
+    next: u64,
+}
+
+impl Files {
+    pub(super) fn new(walk: Walk, filter: Filter) -> Files {
+        Files { walk: Mutex::new(Walked { walk, filter, next: 0 }), ready: Mutex::default() }
+    }
+
+    /// Folders that could not be looked into.
+    pub(super) fn unreadable(self) -> u64 {
+        let walked = self.walk.into_inner().unwrap_or_else(PoisonError::into_inner);
+        walked.walk.unreadable as u64
+    }
+
+    /// None, when there are no more.
+    pub(super) fn take(&self, order: &Order<'_>, stop: &dyn Fn() -> bool) -> Vec<Job> {
+        if self.ready().len() < AHEAD / 2
+            && let Ok(mut walked) = self.walk.try_lock()
+        {
+            self.go_on(&mut walked, order, stop);
+        }
+        let jobs = self.some();
+        if !jobs.is_empty() {
+            return jobs;
+        }
+        // Somebody else walks, and nothing is ready: what comes next is waited for.
+        let mut walked = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.ready().is_empty() {
+            self.go_on(&mut walked, order, stop);
+        }
+        self.some()
+    }
+
+    fn go_on(&self, walked: &mut Walked, order: &Order<'_>, stop: &dyn Fn() -> bool) {
+        let jobs = walked.some(AHEAD, stop);
+        // In order, and known to be under way before anybody can end one of them.
+        order.begin(&jobs);
+        self.ready().extend(jobs);
+    }
+
+    fn some(&self) -> Vec<Job> {
+        let mut ready = self.ready();
+        let some = ready.len().min(BATCH);
+        ready.drain(..some).collect()
+    }
+
+    fn ready(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Walked {
+    fn some(&mut self, most: usize, stop: &dyn Fn() -> bool) -> Vec<Job> {
+        let mut jobs = Vec::with_capacity(most);
+        while jobs.len() < most && !stop() {
+            let Some(Visit { folder, name, path, kind, .. }) = self.walk.next() else { break };
+            if kind == Kind::File && self.filter.wants(&path) {
+                jobs.push(Job { number: self.next, path, folder, name });
+                self.next += 1;
+            }
+        }
+        jobs
+    }
+}
+
+/// Which files are of interest, by name.
+pub(super) struct Filter {
+    globs: Override,
+    types: Types,
+    /// How long the path is of the folder that was asked for.
+    begin: usize,
+}
+
+impl Filter {
+    pub(super) fn new(query: &SearchQuery, spot: &Spot) -> Result<Filter, FileError> {
+        let bad = |error: ignore::Error| FileError::BadPattern(error.to_string());
+        let mut globs = OverrideBuilder::new(".");
+        for glob in &query.globs {
+            globs.add(glob).map_err(bad)?;
+        }
+        let mut types = TypesBuilder::new();
+        types.add_defaults();
+        for name in &query.types {
+            match name.strip_prefix('!') {
+                Some(name) => types.negate(name),
+                None => types.select(name),
+            };
+        }
+        let begin = if spot.rel.is_root() { 0 } else { spot.rel.as_bytes().len() + 1 };
+        Ok(Filter { globs: globs.build().map_err(bad)?, types: types.build().map_err(bad)?, begin })
+    }
+
+    fn wants(&self, path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(&path[self.begin..]));
+        let globbed = self.globs.matched(path, false);
+        !globbed.is_ignore()
+            && (globbed.is_whitelist() || !self.types.matched(path, false).is_ignore())
+    }
+}
