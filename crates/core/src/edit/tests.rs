@@ -56,9 +56,10 @@ fn none_is_made_if_one_cannot_be() {
 fn what_is_nearly_there_is_told() {
     let content =
         "fn main() {\n    let x = 1;\n    call(x);\n}\n\nfn other() {\n    let y = 2;\n}\n";
-    let near = |text: &str| match edit(content.as_bytes(), &[change(text, "new")]).unwrap_err() {
-        Misfit::Missing { near, .. } => near,
-        misfit => panic!("{misfit:?}"),
+    let near = |text: &str| {
+        let misfit = edit(content.as_bytes(), &[change(text, "new")]).unwrap_err();
+        let Misfit::Missing { near, .. } = misfit else { panic!("{misfit:?}") };
+        near
     };
     let found = near("let  x = 1;\n\tcall(x);\n");
     assert_eq!((found[0].line, found[0].blanks, found[0].likeness), (2, true, 1.0), "{found:?}");

@@ -226,28 +226,34 @@ fn killed_at_any_step_of_a_write_there_is_the_old_or_the_new_and_nothing_beside_
     }
 }
 
+const ALL_NEW: &[(&str, &str)] = &[("a", "new a\n"), ("b", "new b\n"), ("made", "made\n")];
+
 #[test]
-fn killed_at_any_step_of_a_diff_all_files_are_old_or_all_are_new() {
+fn killed_before_any_file_of_a_diff_is_changed_all_are_old() {
     let home = armed();
-    let new = &[("a", "new a\n"), ("b", "new b\n"), ("made", "made\n")];
     let words = ["file", "apply-diff", SEVERAL];
-    for (point, passes) in
-        [("begin", 1), ("recorded", 1), ("written", 3), ("ready", 1), ("turn", 4), ("turned", 4)]
+    for (point, pass) in
+        [("begin", 1), ("recorded", 1), ("written", 1), ("written", 3), ("ready", 1)]
     {
-        for pass in 1..=passes {
-            let point = format!("file.{point}");
-            assert!(
-                !under_fire(&home, &words, new, &point, &format!("kill {pass}")),
-                "{point} {pass}"
-            );
-            if point != "file.turned" {
-                let action = format!("error {pass}");
-                assert!(!under_fire(&home, &words, new, &point, &action), "{point} {pass}");
-            }
+        for action in ["kill", "error"] {
+            let (point, action) = (format!("file.{point}"), format!("{action} {pass}"));
+            assert!(!under_fire(&home, &words, ALL_NEW, &point, &action), "{point} {action}");
         }
     }
     for point in ["settled", "tidied"] {
-        assert!(under_fire(&home, &words, new, &format!("file.{point}"), "kill 1"), "{point}");
+        assert!(under_fire(&home, &words, ALL_NEW, &format!("file.{point}"), "kill 1"), "{point}");
+    }
+}
+
+#[test]
+fn killed_when_some_files_of_a_diff_are_changed_all_are_old_again() {
+    let home = armed();
+    let words = ["file", "apply-diff", SEVERAL];
+    for pass in 1..=4 {
+        for (point, action) in [("turn", "kill"), ("turn", "error"), ("turned", "kill")] {
+            let (point, action) = (format!("file.{point}"), format!("{action} {pass}"));
+            assert!(!under_fire(&home, &words, ALL_NEW, &point, &action), "{point} {action}");
+        }
     }
 }
 
