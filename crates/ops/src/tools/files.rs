@@ -139,7 +139,7 @@ pub(super) const UNDO: Tool = Tool::new(
 pub(super) const HISTORY: Tool = Tool::new(
     "file.history",
     "file_history",
-    Toolset::Files,
+    Toolset::System,
     "Generations of a file",
     "What a file was before each change, newest first.",
 );

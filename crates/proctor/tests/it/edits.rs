@@ -1,6 +1,7 @@
 //! Changing files below the declared folders: as a person, as a client of HTTP, as an assistant; and with Proctor killed at every step.
 
 use crate::files::{app, put, token};
+use crate::git::git;
 use crate::support::LIMIT;
 use proctor_testkit::{Conversation, Home, Http, finish, wait_until};
 use serde_json::{Value, json};
@@ -306,6 +307,26 @@ fn a_change_that_is_well_stays_and_one_that_is_not_is_taken_back() {
         silent.text
     );
     assert!(content(&home, "web.sh").starts_with(b"echo hello from three\n"));
+}
+
+#[test]
+fn a_change_that_is_well_is_committed_if_asked_and_refused_if_it_cannot_be() {
+    let home = scripted();
+    let mut assistant = Conversation::begin(&home, "assistant");
+    let change = |old: &str, new: &str| json!({ "service": "web", "files": [{ "path": "web.sh", "edits": [{ "old": old, "new": new }] }], "commit": "Say more" });
+    assert!(assistant.call("change_and_check", change("one", "two")).is_error, "no repository");
+    assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
+    git(&home, &["init", "-q", "-b", "main", "--template="]);
+    git(&home, &["config", "user.name", "Owner"]);
+    git(&home, &["config", "user.email", "owner@example.org"]);
+    put(&home, "other.txt", "not part of it\n");
+    let told = assistant.ok("change_and_check", change("one", "two"));
+    assert_eq!(told.facts["commit"], json!(git(&home, &["rev-parse", "HEAD"])), "{}", told.text);
+    assert_eq!(git(&home, &["show", "--format=%s", "--name-only"]), "Say more\n\nweb.sh");
+    let failed = assistant.call("change_and_check", change("exec sleep 100000", "exit 3"));
+    assert!(failed.is_error && failed.facts["commit"].is_null(), "{}", failed.text);
+    assert_eq!(git(&home, &["rev-list", "--count", "HEAD"]), "1");
+    assert_eq!(git(&home, &["status", "--porcelain"]), "?? other.txt");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// The installed git in `app`, as the owner would call it; what it printed.
 #[track_caller]
-fn git(home: &Home, words: &[&str]) -> String {
+pub(crate) fn git(home: &Home, words: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "user.name=Owner", "-c", "user.email=owner@example.org"])
         .args(words)
