@@ -91,6 +91,8 @@ pub struct Meta {
     pub wants_caller: bool,
     /// Takes the caller's `base_dir` alone.
     pub wants_folder: bool,
+    /// The field whose text comes from standard input where a command line says `-`.
+    pub from_stdin: Option<&'static str>,
     /// Waits for services; completes the sentence "waiting for web …".
     pub waits: Option<&'static str>,
     /// A place of its own over HTTP, beside the one that its name gives.
@@ -175,6 +177,7 @@ impl Meta {
             launches: !matches!(effect, Effect::Read),
             wants_caller: false,
             wants_folder: false,
+            from_stdin: None,
             waits: None,
             resource: None,
             follows: false,
@@ -209,6 +212,11 @@ impl Meta {
     /// An operation that answers late on purpose.
     pub const fn long(self) -> Meta {
         Meta { timeout: LONGEST_WAIT.saturating_add(USUAL_TIMEOUT), ..self }
+    }
+
+    /// An operation with a text that is long: `-` on a command line is what comes on standard input.
+    pub const fn with_stdin(self, field: &'static str) -> Meta {
+        Meta { from_stdin: Some(field), ..self }
     }
 
     /// An operation that is given the caller's folder.

@@ -40,10 +40,10 @@ impl Declared {
         declared
     }
 
-    /// The folder, opened now if it was not there before.
+    /// The folder, opened now if it was not there before, or was deleted since.
     pub(crate) fn held(&self) -> Result<Arc<Root>, FileError> {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(root) = held {
+        if let Some(root) = held.filter(|root| !root.folder().is_gone()) {
             return Ok(root);
         }
         let why = |error: std::io::Error| FileError::RootGone {

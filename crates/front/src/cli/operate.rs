@@ -8,6 +8,7 @@ use clap::ArgMatches;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::table::{Entry, find};
 use serde_json::{Value, json};
+use std::io::Read as _;
 
 pub(crate) fn operate(session: &mut Session<'_>, entry: &Entry, arguments: &ArgMatches) -> Ended {
     let input = input(entry, arguments)?;
@@ -55,7 +56,25 @@ pub(crate) fn entry(name: &str) -> Result<&'static Entry, OpError> {
 pub(crate) fn input(entry: &Entry, arguments: &ArgMatches) -> Result<Value, Failure> {
     let mut input = entry.input(arguments)?;
     caller::fill_for(&entry.meta, &mut input);
+    if let Some(field) = entry.meta.from_stdin
+        && input.get(field).is_some_and(|text| text == "-")
+    {
+        input[field] = Value::String(standard_input(entry.meta.max_input)?);
+    }
     Ok(input)
+}
+
+/// All of it, as far as an input may be long: more is refused by whoever gets it.
+fn standard_input(most: usize) -> Result<String, OpError> {
+    let mut text = String::new();
+    let read = std::io::stdin().lock().take(most as u64 + 1).read_to_string(&mut text);
+    match read {
+        Ok(_) if text.len() > most => {
+            Err(OpError::new(Code::TooLarge, format!("standard input: {most} bytes at most")))
+        }
+        Ok(_) => Ok(text),
+        Err(error) => Err(OpError::bad_input(format!("standard input: {error}"))),
+    }
 }
 
 /// Ask, and show what is waited for if it takes a while.

@@ -102,8 +102,10 @@ fn output(tool: &Described) -> JsonObject {
 
 /// That it is a list, or an object; what is in it, everybody knows who has used git or read a file.
 fn in_one_word(schema: &mut Value) {
-    if let Value::Object(words) = schema {
-        words.retain(|word, _| word == "type" || word == "$ref");
+    let Value::Object(words) = schema else { return };
+    words.retain(|word, _| word == "type" || word == "$ref");
+    if words.is_empty() {
+        words.insert("type".into(), json!("object"));
     }
 }
 

@@ -49,6 +49,7 @@ pub struct Input {
     pub files: Vec<FileEdits>,
     /// A unified diff instead
     #[arg(long, value_name = "DIFF", allow_hyphen_values = true)]
+    #[arg(help = "A unified diff instead of 'files'; - is standard input")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
     /// Until it writes a line that matches this; until it is ready if not given
@@ -107,12 +108,12 @@ the files are as before, and the service is restarted with them, or stopped if i
 changed.
 
 Examples:
-  proctor change web --diff \"$(cat fix.diff)\"
-  proctor change web --diff \"$(cat fix.diff)\" --url http://127.0.0.1:3000/ --timeout 60
-  proctor change web --diff \"$(cat fix.diff)\" --commit 'Fix the header'",
+  proctor change web --diff - < fix.diff
+  proctor change web --diff - --url http://127.0.0.1:3000/ --timeout 60 < fix.diff
+  proctor change web --diff - --commit 'Fix the header' < fix.diff",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("change.check", Effect::Exec).needing(Role::Admin).waiting("to be well")
+        ..Meta::of("change.check", Effect::Exec).needing(Role::Admin).waiting("to be well").with_stdin("diff")
     };
 
     fn about(input: &Input) -> About<'_> {
@@ -186,7 +187,9 @@ async fn repository(
     context: &Context,
     changes: &[Changed],
 ) -> Result<(Repository, Vec<String>), OpError> {
-    let paths: Vec<String> = changes.iter().map(|changed| changed.path.clone()).collect();
+    // Names that were only looked for are no files of the change.
+    let files = changes.iter().filter(|it| it.before.is_some() || it.after.is_some());
+    let paths = files.map(|changed| changed.path.clone()).collect();
     Ok(context.engine.repository_of(paths).await?)
 }
 

@@ -16,6 +16,7 @@ pub struct FileApplyDiff;
 pub struct Input {
     /// A unified diff, as of `git diff` or `diff -u`
     #[arg(value_name = "DIFF", allow_hyphen_values = true)]
+    #[arg(help = "A unified diff, as of `git diff` or `diff -u`; - is standard input")]
     pub diff: String,
     /// The folder that its names are below of; the root if not given
     #[arg(long, value_name = "PATH")]
@@ -46,11 +47,11 @@ Files are changed, made, moved and deleted as it says. A hunk may be elsewhere t
 are told one by one.
 
 Examples:
-  proctor file apply-diff \"$(cat fix.diff)\"
-  proctor file apply-diff \"$(cat fix.diff)\" --fuzz 2 --dry-run",
+  proctor file apply-diff - < fix.diff
+  proctor file apply-diff - --fuzz 2 --dry-run < fix.diff",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.apply_diff", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.apply_diff", Effect::Write).needing(Role::Admin).with_stdin("diff")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {

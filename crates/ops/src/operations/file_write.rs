@@ -18,6 +18,7 @@ pub struct Input {
     pub path: String,
     /// The text that it will hold
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(help = "The text that it will hold; - is standard input")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     /// Bytes instead of a text, in base64
@@ -48,10 +49,11 @@ A file that is there keeps its mode, owner and line ends, and what it held is ke
 
 Examples:
   proctor file write notes.txt --content 'one line'
-  proctor file write notes.txt --content '' --only-new",
+  proctor file write notes.txt --content '' --only-new
+  date | proctor file write now.txt --content -",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.write", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.write", Effect::Write).needing(Role::Admin).with_stdin("content")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {

@@ -52,6 +52,25 @@ fn a_person_writes_edits_undoes_and_deletes() {
 }
 
 #[test]
+fn a_diff_and_a_content_come_on_standard_input() {
+    let home = app("");
+    put(&home, "a.txt", "one\n");
+    let given = |words: &[&str], text: &str| {
+        let mut command = home.command(words);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{words:?}");
+    };
+    // Longer than one word of a command line can be.
+    let long = "line\n".repeat(100_000);
+    given(&["file", "write", "long.txt", "--content", "-"], &long);
+    assert_eq!(content(&home, "long.txt"), long.as_bytes());
+    given(&["file", "apply-diff", "-"], "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n");
+    assert_eq!(content(&home, "a.txt"), b"two\n");
+}
+
+#[test]
 fn over_http_a_hash_keeps_two_from_overwriting_each_other() {
     let home = app("");
     put(&home, "a.txt", "1\r\n");

@@ -176,6 +176,11 @@ impl Folder {
         self.id
     }
 
+    /// Was it deleted? What is at its path now is another folder.
+    pub fn is_gone(&self) -> bool {
+        rustix::fs::fstat(&self.handle).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
     /// The same folder once more.
     pub fn again(&self) -> Result<Folder, Fault> {
         let handle = self.handle.try_clone()?;

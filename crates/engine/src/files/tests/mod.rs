@@ -94,6 +94,10 @@ fn a_root_that_comes_later_is_found_then() {
     assert!(spot.folder(&place.guarded).unwrap_err().to_string().contains("cannot be opened"));
     std::fs::create_dir_all(place.path("later/x")).unwrap();
     spot.folder(&place.guarded).unwrap();
+    std::fs::remove_dir_all(place.path("later")).unwrap();
+    assert!(spot.folder(&place.guarded).is_err());
+    std::fs::create_dir_all(place.path("later/x")).unwrap();
+    spot.folder(&place.guarded).expect("one that was made anew, as a fresh clone is");
 }
 
 #[test]
