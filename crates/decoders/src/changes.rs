@@ -107,6 +107,7 @@ fn misfits(content: &[u8], edits: &[Edit], misfit: Misfit) {
     let (number, fits) = match misfit {
         Misfit::Empty { edit } => (edit, edits[edit].old.is_empty()),
         Misfit::Same { edit } => (edit, edits[edit].old == edits[edit].new),
+        Misfit::TooLarge { edit } => (edit, edits[edit].all),
         Misfit::Ambiguous { edit, count, lines } => (edit, count > 1 && lines.is_sorted()),
         Misfit::Missing { edit, near } => {
             let sound = near.iter().all(|near| near.line > 0 && near.likeness <= 1.0);

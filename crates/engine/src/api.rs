@@ -149,6 +149,11 @@ impl Engine {
         crate::probe::check(url, patience).await
     }
 
+    /// Could lines be looked for by this expression?
+    pub fn check_pattern(&self, pattern: &str) -> Result<(), EngineError> {
+        logs::check_pattern(pattern)
+    }
+
     /// Files below the folders that the configuration declares.
     pub fn files(&self) -> &Files {
         &self.inner.files

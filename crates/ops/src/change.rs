@@ -37,7 +37,7 @@ impl Guarded {
         if self.if_hash.as_ref().is_some_and(|text| !is_hash(text)) {
             return Err(OpError::bad_input("'if_hash' is not a sha256 of 64 hexadecimal digits"));
         }
-        Ok(Wish { if_hash: self.if_hash, dry_run: self.dry_run, by, must_keep: false })
+        Ok(Wish { if_hash: self.if_hash, dry_run: self.dry_run, by, hold: false })
     }
 }
 

@@ -145,7 +145,9 @@ impl From<FileError> for OpError {
 
 fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpError {
     let (edit, details) = match misfit {
-        Misfit::Empty { edit } | Misfit::Same { edit } => (edit, json!({})),
+        Misfit::Empty { edit } | Misfit::Same { edit } | Misfit::TooLarge { edit } => {
+            (edit, json!({}))
+        }
         Misfit::Ambiguous { edit, count, lines } => {
             (edit, json!({ "count": count, "lines": lines }))
         }
@@ -155,7 +157,9 @@ fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpE
         }
     };
     let help = match misfit {
-        Misfit::Empty { .. } | Misfit::Same { .. } => "nothing was changed",
+        Misfit::Empty { .. } | Misfit::Same { .. } | Misfit::TooLarge { .. } => {
+            "nothing was changed"
+        }
         Misfit::Ambiguous { .. } => {
             "nothing was changed; give more of the text around it, or set 'all'"
         }

@@ -6,6 +6,9 @@ use crate::content::{Endings, Observer};
 /// Comparisons of lines that are spent on telling where a hunk that does not fit would come nearest.
 const MOST_COMPARED: usize = 2_000_000;
 
+/// Hunks that do not fit and are told. Nothing is changed then, so there is no need to know of all.
+const MOST_MISSED: usize = 100;
+
 /// How exact hunks have to fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct How {
@@ -62,8 +65,17 @@ pub struct Applied {
 
 /// The content after all hunks; if one does not fit, what would become of each.
 pub fn apply(content: &[u8], hunks: &[Hunk], how: How) -> Result<Applied, Vec<Outcome>> {
-    let mut search = Search { lines: lines(content), how, shift: 0, free: 0 };
-    let outcomes: Vec<Outcome> = hunks.iter().map(|hunk| search.next(hunk)).collect();
+    let lines = lines(content);
+    let mut search = Search { lines, how, shift: 0, free: 0, left: MOST_COMPARED };
+    let (mut outcomes, mut missed) = (Vec::with_capacity(hunks.len()), 0);
+    for hunk in hunks {
+        let outcome = search.next(hunk);
+        missed += usize::from(matches!(outcome, Outcome::Misses(_)));
+        outcomes.push(outcome);
+        if missed == MOST_MISSED {
+            break;
+        }
+    }
     let fitted: Option<Vec<Fitted>> = outcomes
         .iter()
         .map(|outcome| match outcome {
@@ -83,6 +95,8 @@ struct Search<'a> {
     shift: isize,
     /// Lines before this one belong to hunks before.
     free: usize,
+    /// Comparisons that are left for telling what is nearest.
+    left: usize,
 }
 
 /// What a hunk wants to find: the lines that are there before, and how many of them are only around the change.
@@ -120,13 +134,13 @@ impl Search<'_> {
         let most = self.how.fuzz.min(wanted.leading.max(wanted.trailing));
         for fuzz in 0..=most {
             let Some(at) = self.find(&wanted, guess, fuzz) else { continue };
-            let offset = said.map_or(0, |said| at as isize - said as isize);
+            let offset = said.map_or(0, |said| distance(said, at));
             self.shift = said.map_or(self.shift, |_| offset);
             self.free = at + wanted.lines.len();
             return Outcome::Fits(Fitted { line: at + 1, offset, fuzz });
         }
-        let nearest = self.nearest(&wanted, guess);
-        Outcome::Misses(Missed { line: said.map(|said| said + 1), nearest })
+        let nearest = self.nearest(&wanted, guess.min(self.lines.len()));
+        Outcome::Misses(Missed { line: said.map(|said| said.saturating_add(1)), nearest })
     }
 
     /// The place nearest to `guess` at which it fits with that fuzz.
@@ -155,7 +169,9 @@ impl Search<'_> {
     /// From the middle to both ends, downwards first.
     fn search(&self, guess: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let all = self.lines.len();
-        let furthest = guess.max(all.saturating_sub(guess));
+        // A diff may say any number; what is beyond the end is at the end.
+        let guess = guess.min(all);
+        let furthest = guess.max(all - guess);
         (0..=furthest).find_map(|offset| {
             let down = Some(guess + offset).filter(|at| *at <= all && fits(*at));
             down.or_else(|| guess.checked_sub(offset).filter(|at| offset > 0 && fits(*at)))
@@ -175,9 +191,10 @@ impl Search<'_> {
     }
 
     /// Where most of its lines are.
-    fn nearest(&self, wanted: &Wanted<'_>, guess: usize) -> Option<Near> {
+    fn nearest(&mut self, wanted: &Wanted<'_>, guess: usize) -> Option<Near> {
         let of = wanted.lines.len();
-        let places = MOST_COMPARED / of.max(1);
+        let places = (self.left / of.max(1)).min(self.lines.len());
+        self.left -= places * of;
         let begin = guess.saturating_sub(places / 2);
         let end = self.lines.len().min(begin.saturating_add(places));
         let count = |at: usize| {
@@ -203,6 +220,11 @@ impl Search<'_> {
             found: found(differs).map(<[u8]>::to_vec),
         })
     }
+}
+
+fn distance(from: usize, to: usize) -> isize {
+    let far = isize::try_from(from.abs_diff(to)).unwrap_or(isize::MAX);
+    if to < from { -far } else { far }
 }
 
 fn without_end(line: &[u8]) -> &[u8] {

@@ -13,6 +13,9 @@ use memchr::memmem;
 /// Lines that are told of an ambiguous text: enough to see which one was meant.
 const MOST_TOLD: usize = 20;
 
+/// A content that grows beyond this is a mistake, or was meant to take all memory.
+pub const LARGEST: usize = 256 << 20;
+
 /// A text, and what stands in its place afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
@@ -44,6 +47,10 @@ pub enum Misfit {
     Missing {
         edit: usize,
         near: Vec<Candidate>,
+    },
+    /// The content would be larger than [`LARGEST`].
+    TooLarge {
+        edit: usize,
     },
     /// It is there more than once; the first few lines.
     Ambiguous {
@@ -94,6 +101,11 @@ fn one(
         places => {
             let old = ends.of(&edit.old);
             let new = if endings == Endings::CrLf { Ends::CrLf } else { ends }.of(&edit.new);
+            let size =
+                places.len().checked_mul(new.len()).and_then(|it| it.checked_add(content.len()));
+            if size.is_none_or(|size| size > LARGEST) {
+                return Err(Misfit::TooLarge { edit: number });
+            }
             Ok((replaced(content, old.len(), &new, places), lines_of(content, places)))
         }
     }

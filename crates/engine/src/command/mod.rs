@@ -16,7 +16,7 @@ pub(crate) use mark::{VARIABLE as MARK_VARIABLE, left_behind, sweep};
 use proctor_core::config::secret::shown_text;
 use proctor_core::home::Home;
 use proctor_sys::tree::Tree;
-use proctor_sys::{clock, leash};
+use proctor_sys::{clock, leash, signal};
 pub(crate) use produce::{Produced, Program};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -174,12 +174,15 @@ struct Running {
     input: Vec<u8>,
     /// What it leaves running when it ends by itself is looked for: at every process of the machine.
     thorough: bool,
+    /// It is asked to end before it is killed, because it tidies up then.
+    gentle: bool,
 }
 
 impl Running {
     fn new(child: Child, mark: Mark) -> Running {
         let tree = mark.tree(child.id().unwrap_or(0));
-        Running { child: Some(child), tree, mark: Some(mark), input: Vec::new(), thorough: true }
+        let (child, mark, input) = (Some(child), Some(mark), Vec::new());
+        Running { child, tree, mark, input, thorough: true, gentle: false }
     }
 
     async fn finish(
@@ -228,6 +231,15 @@ impl Running {
 
     /// End what is left: how many there were beside the command itself.
     async fn clear(&mut self, end: &End) -> Result<usize, EngineError> {
+        if self.gentle
+            && *end == End::TimedOut
+            && let Some(child) = &mut self.child
+        {
+            self.tree.signal(signal::SIGTERM, None);
+            if timeout(LAST_WORDS, child.wait()).await.is_ok() {
+                self.tree.reaped_at = Some(clock::ticks_since_boot());
+            }
+        }
         let tree = self.tree.clone();
         let itself = usize::from(*end == End::TimedOut);
         let left = crate::blocking(move || {
@@ -253,12 +265,19 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(mark) = self.mark.take() else { return };
-        self.tree.kill();
+        let gentle = self.gentle;
+        match gentle {
+            true => drop(self.tree.signal(signal::SIGTERM, None)),
+            false => self.tree.kill(),
+        }
         // Reaped here; if the daemon is ending, by the keeper, and the file is left to the next daemon.
         let (child, mut tree) = (self.child.take(), self.tree.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                if let Some(child) = child {
+                if let Some(mut child) = child {
+                    if gentle && timeout(LAST_WORDS, child.wait()).await.is_err() {
+                        tree.kill();
+                    }
                     reap(child, &mut tree).await;
                 }
                 if matches!(crate::blocking(move || mark::end(&tree)).await, Ok(0)) {

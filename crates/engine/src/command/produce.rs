@@ -28,6 +28,8 @@ pub(crate) struct Program {
     pub(crate) fence: Option<Fence>,
     /// It may start programs that stay: they are looked for when it has ended.
     pub(crate) thorough: bool,
+    /// It tidies up when it is asked to end.
+    pub(crate) gentle: bool,
 }
 
 /// What came of it.
@@ -70,7 +72,7 @@ impl Commands {
         };
         let mut running = Running::new(child, mark);
         running.input = program.input;
-        running.thorough = program.thorough;
+        (running.thorough, running.gentle) = (program.thorough, program.gentle);
         // Nobody is ended for complaining too much.
         let captures = [Capture::beginning(program.most), Capture::default()];
         let over = running.finish(deadline.into(), captures).await?;

@@ -88,6 +88,7 @@ fn told(misfit: &Misfit) -> String {
     match misfit {
         Misfit::Empty { edit } => format!("edit {}: 'old' is empty", edit + 1),
         Misfit::Same { edit } => format!("edit {}: 'old' and 'new' are the same", edit + 1),
+        Misfit::TooLarge { edit } => format!("edit {}: the file would be too large", edit + 1),
         Misfit::Ambiguous { edit, count, lines } => {
             format!("edit {}: the text is there {count} times{}", edit + 1, on_lines(lines))
         }

@@ -120,7 +120,14 @@ impl Files {
     }
 
     fn guarded(&self) -> Guarded {
-        Guarded::of(&self.shared.home)
+        Guarded::of(&self.shared.home).with(&self.roots())
+    }
+
+    /// Roots that are read only, without links.
+    pub(crate) fn read_only(&self) -> Vec<PathBuf> {
+        let roots = self.roots();
+        let closed = roots.all().iter().filter(|root| !root.write);
+        closed.filter_map(|root| root.path.canonicalize().ok()).collect()
     }
 
     /// Work that changes nothing, behind the second wall.

@@ -181,12 +181,44 @@ impl Roots {
 pub(crate) struct Guarded {
     state: Option<Id>,
     runtime: Option<Id>,
+    /// Roots that are read only, which may lie in others, and their names.
+    read_only: Vec<(Id, String)>,
 }
 
 impl Guarded {
     pub(crate) fn of(home: &Home) -> Guarded {
         let id = |path: &Path| Some(Folder::open(path).ok()?.id());
-        Guarded { state: id(&home.state), runtime: id(&home.runtime) }
+        Guarded { state: id(&home.state), runtime: id(&home.runtime), read_only: Vec::new() }
+    }
+
+    /// With what these roots say about writing.
+    pub(crate) fn with(self, roots: &Roots) -> Guarded {
+        let closed = roots.all().iter().filter(|root| !root.write);
+        let id = |root: &Arc<Declared>| Some((root.held().ok()?.folder().id(), root.name.clone()));
+        Guarded { read_only: closed.filter_map(id).collect(), ..self }
+    }
+
+    /// Refuse to write what is not to be looked at, and what is in a root that is read only, wherever that lies.
+    pub(crate) fn check_write(
+        &self,
+        root: &Root,
+        place: &Place,
+        spot: &Spot,
+    ) -> Result<(), FileError> {
+        self.check(root, place, &spot.shown)?;
+        let closed = |id: Id| self.read_only.iter().find(|(closed, _)| *closed == id);
+        let mut found = place.folder().child(place.name()).ok().and_then(|it| closed(it.id()));
+        root.ascend(place.folder(), |folder| -> Result<(), Fault> {
+            found = found.or(closed(folder.id()));
+            Ok(())
+        })
+        .map_err(spot.at())?;
+        match found {
+            Some((_, name)) => {
+                Err(FileError::ReadOnly { path: spot.shown.clone(), root: name.clone() })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Is it Proctor's own, by its folder and its name? Where somebody works in the folder of the state itself, it is only

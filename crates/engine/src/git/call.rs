@@ -89,10 +89,14 @@ impl Said {
 
     /// Why it did not do what it was to do.
     pub(super) fn failed(self) -> GitError {
-        let lost = "Unable to create '";
-        if self.err.contains(lost) && self.err.contains(".lock': File exists") {
-            let message = "another git is at work in this repository, or died there";
-            return GitError::Conflict(message.into());
+        let lock = self.err.split_once("Unable to create '").and_then(|(_, rest)| {
+            rest.split_once("': File exists")
+                .map(|(path, _)| path)
+                .filter(|it| it.ends_with(".lock"))
+        });
+        if let Some(lock) = lock {
+            let message = "another git is at work in this repository, or died there and left";
+            return GitError::Conflict(format!("{message} {lock}"));
         }
         let nobody =
             ["Please tell me who you are", "auto-detection is disabled", "empty ident name"];
@@ -142,6 +146,8 @@ impl Repository {
             most: call.most,
             fence: self.fence(call.reads),
             thorough: self.place.trusted,
+            // Its locks would stay, and be in the way of everything after it.
+            gentle: !call.reads,
         };
         let Produced { end, stdout, cut, stderr } =
             commands.produce(program).await.map_err(|error| failed(error.to_string()))?;

@@ -113,9 +113,9 @@ impl Settings {
         self.push(name.to_owned(), value);
     }
 
-    /// What is there already closes it, too.
+    /// What is there already closes it, too. The names that repositories make up differ by upper and lower case.
     fn push(&mut self, key: String, value: &str) {
-        if !self.pairs.iter().any(|(known, _)| known.eq_ignore_ascii_case(&key)) {
+        if !self.pairs.iter().any(|(known, _)| *known == key) {
             self.pairs.push((key, value.to_owned()));
         }
     }
@@ -177,6 +177,10 @@ mod tests {
                 ("filter.a=b.c.clean", ""),
                 ("filter.a=b.c.process", ""),
             ],
+        );
+        check(
+            "merge.A.driver merge.a.driver",
+            &[("merge.A.driver", "false"), ("merge.a.driver", "false")],
         );
         check("filter..smudge", &[("filter..required", "false"), ("filter..smudge", "")]);
         check(

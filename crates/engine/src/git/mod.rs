@@ -142,7 +142,7 @@ impl Git {
         let trusted = terms.trusted;
         let place = crate::blocking(move || -> Result<Place, EngineError> {
             let folder = Folder::named(&files, folder.as_deref())?;
-            Ok(place::find(&folder, &trusted, &files.own())?)
+            Ok(place::find(&folder, &trusted, &files.own(), &files.read_only())?)
         });
         let place = place.await??;
         let mut repository = Repository {

@@ -37,11 +37,12 @@ pub(super) struct Place {
 }
 
 /// The repository that a folder is in, looked for upwards as far as its root; above the root, one that the owner trusts.
-/// `own`: folders of Proctor's.
+/// `own`: folders of Proctor's; `closed`: roots that are read only.
 pub(super) fn find(
     folder: &Folder,
     trusted: &[String],
     own: &[PathBuf],
+    closed: &[PathBuf],
 ) -> Result<Place, GitError> {
     let Folder { root, folder, write } = folder;
     let trusted: Vec<PathBuf> =
@@ -52,8 +53,10 @@ pub(super) fn find(
     let none = || GitError::NoRepository { folder: folder.clone(), root: root.clone() };
     let top = top.ok_or_else(none)?.to_owned();
     let trusted = trusted.contains(&top);
+    let part = closed.iter().find(|closed| closed.starts_with(&top));
     let read_only = match own.iter().find(|own| own.starts_with(&top)) {
         _ if !write => Some(format!("the root {} is read-only", root.display())),
+        _ if let Some(part) = part => Some(format!("{} in it is read-only", part.display())),
         Some(own) => Some(format!("Proctor's own files are in it, at {}", own.display())),
         None => None,
     };
@@ -242,7 +245,7 @@ mod tests {
     impl Scene {
         fn find(&self, folder: &str, trusted: &[String]) -> Result<Place, GitError> {
             let (root, folder) = (self.root.clone(), self.root.join(folder));
-            find(&Folder { root, folder, write: true }, trusted, &[])
+            find(&Folder { root, folder, write: true }, trusted, &[], &[])
         }
 
         /// A change to the repository that makes it unsafe, unless it is trusted.
@@ -280,7 +283,7 @@ mod tests {
         let (root, folder) = (scene.root.clone(), scene.root.join("a"));
         let refused = |write: bool, own: &Path, trusted: &[String]| {
             let named = Folder { root: root.clone(), folder: folder.clone(), write };
-            let place = find(&named, trusted, &[own.to_owned()]).unwrap();
+            let place = find(&named, trusted, &[own.to_owned()], &[]).unwrap();
             place.check_writable().err().map(|error| error.to_string())
         };
         let trusted = [folder.display().to_string()];

@@ -56,6 +56,9 @@ impl Repository {
         self.write().await?;
         let names = self.submodules().await?;
         self.settings.ignore_submodules(names.into_iter());
+        if let Some(head) = self.head().await? {
+            self.check_filters_between(&[head]).await?;
+        }
         let before = self.object(REFERENCE, "").await.ok();
         let mut call = Call::writing(&["stash", "push", "--quiet"]);
         call = call.args(request.untracked.then_some("--include-untracked"));
@@ -75,6 +78,7 @@ impl Repository {
     pub async fn pop_stash(&mut self, number: u32) -> Result<Popped, GitError> {
         self.require_identity()?;
         let name = self.stash(number).await?;
+        self.check_filters_between(&[format!("{name}^1"), name.clone()]).await?;
         let said = self.run(Call::writing(&["stash", "pop", "--quiet", &name])).await?;
         if said.code == 0 {
             return Ok(Popped::Done);

@@ -129,6 +129,22 @@ impl Repository {
         Ok(paths)
     }
 
+    /// The same for all files that differ between two commits, or between one and the work tree.
+    pub(super) async fn check_filters_between(&self, sides: &[String]) -> Result<(), GitError> {
+        if self.place.trusted || self.settings.filters.is_empty() {
+            return Ok(());
+        }
+        let call = Call::reading(&["diff", "--name-only", "-z", "--no-ext-diff", "--no-textconv"])
+            .args(["--no-renames", "--ignore-submodules=all"]);
+        let said = self.ask(call.args(sides).arg("--")).await?;
+        if said.cut {
+            let message = "too many files differ to look for filters in all of them";
+            return Err(GitError::Conflict(message.into()));
+        }
+        let names = said.out.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        self.check_filters(&names.map(|name| Name(name.to_vec())).collect::<Vec<_>>()).await
+    }
+
     /// A filter that is not run would put something else into the repository, or bring something else out of it: then
     /// nothing is done.
     pub(super) async fn check_filters(&self, files: &[Name]) -> Result<(), GitError> {

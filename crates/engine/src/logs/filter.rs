@@ -95,6 +95,11 @@ impl Filter {
     }
 }
 
+/// Is it one that can be looked for?
+pub(crate) fn check_pattern(pattern: &str) -> Result<(), EngineError> {
+    compile(pattern).map(drop)
+}
+
 fn compile(pattern: &str) -> Result<Regex, EngineError> {
     if pattern.len() > MAX_PATTERN {
         return Err(EngineError::BadPattern(format!("it is longer than {MAX_PATTERN} bytes")));

@@ -53,6 +53,8 @@ mod watch;
 
 pub(crate) use watch::Watch;
 
+pub(crate) use filter::check_pattern;
+
 use crate::api::{LogPage, LogQuery};
 use crate::error::EngineError;
 use proctor_core::name::ServiceName;

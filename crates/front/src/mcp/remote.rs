@@ -9,6 +9,7 @@ use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::Effect;
 use proctor_ops::table::Entry;
+use proctor_sys::memory;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io;
@@ -24,6 +25,9 @@ const MOST_IDLE: usize = 2;
 
 /// ... for this long: a conversation that pauses takes no place from others.
 const KEPT_FOR: Duration = Duration::from_secs(20);
+
+/// Nothing was asked for so long: a conversation of an assistant's pauses while it thinks, or for hours.
+const RESTS_AFTER: Duration = Duration::from_secs(1);
 
 /// Beyond an operation's own deadline: its answer is the one that should be seen.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -95,11 +99,18 @@ impl Remote {
     }
 }
 
-/// Close what is idle when nothing was asked for a while.
+/// Let go of memory, and later of connections, when nothing was asked for a while: there is one such process for each
+/// conversation.
 async fn tidy(shared: Arc<Shared>) {
     loop {
         let before = shared.calls.load(Ordering::Relaxed);
-        tokio::time::sleep(KEPT_FOR).await;
+        tokio::time::sleep(RESTS_AFTER).await;
+        if shared.calls.load(Ordering::Relaxed) != before {
+            continue;
+        }
+        memory::give_back();
+        memory::let_go_of_code();
+        tokio::time::sleep(KEPT_FOR - RESTS_AFTER).await;
         if shared.calls.load(Ordering::Relaxed) == before {
             // Before the look: a call that comes now begins anew.
             shared.tidying.store(false, Ordering::Relaxed);

@@ -46,24 +46,31 @@ impl Thread {
         let (number, for_worker) = (theirs.as_raw_fd(), Arc::clone(&shared));
         let work = move || {
             let own = own_table(&for_worker, number);
-            // The keeper waits for this.
-            let _ = begun.send(own);
             let worker = inherit::take(number)
                 .ok_or_else(|| io::ErrorKind::NotFound.into())
                 .and_then(|chute| Worker::new(inbox, chute, for_worker, answers));
-            match worker {
-                Ok(worker) => worker.run(),
-                Err(error) => log!("the log pump cannot begin: {error}"),
+            let (worker, failure) = match worker {
+                Ok(worker) => (Some(worker), None),
+                Err(error) => (None, Some(error)),
+            };
+            // The keeper waits for this.
+            let _ = begun.send((own, failure));
+            if let Some(worker) = worker {
+                worker.run();
             }
         };
         // Small: the pump keeps nothing on its stack.
         let builder = std::thread::Builder::new().name("logs".into()).stack_size(256 << 10);
         let thread = Some(builder.spawn(work)?);
-        if has_begun.recv() == Ok(true) {
+        let (own, failure) = has_begun.recv().unwrap_or((false, Some(io::ErrorKind::Other.into())));
+        if own {
             drop(theirs);
         } else {
             // One table: it is the worker's now.
             let _ = theirs.into_raw_fd();
+        }
+        if let Some(error) = failure {
+            return Err(error);
         }
         let (commands, outbox, unheard) = (Some(commands), VecDeque::new(), false);
         Ok(Thread { commands, chute, outbox, shared, unheard, thread })

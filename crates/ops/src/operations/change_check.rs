@@ -122,6 +122,7 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.timeout.map_or(Ok(USUAL_WAIT), |it| seconds_of("timeout", it))?;
+        check_conditions(context, &input)?;
         let names = named(context, input.service.as_slice())?;
         context.engine.check_restartable(&names)?;
         if let Some(message) = &input.commit {
@@ -161,9 +162,22 @@ Examples:
     }
 }
 
+/// What can be said of the conditions before anything is changed for them.
+fn check_conditions(context: &Context, input: &Input) -> Result<(), OpError> {
+    if let Some(pattern) = &input.log {
+        context.engine.check_pattern(pattern)?;
+    }
+    match &input.url {
+        Some(url) if !url.starts_with("http://") => {
+            Err(OpError::bad_input(format!("url: '{url}' does not begin with http://")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Make the change, or say what it would be.
 async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Changed>, OpError> {
-    let wish = Wish { by: ChangeCheck::META.name, must_keep: true, dry_run, ..Wish::default() };
+    let wish = Wish { by: ChangeCheck::META.name, hold: true, dry_run, ..Wish::default() };
     let files = context.engine.files();
     match (&input.diff, input.files.is_empty()) {
         (Some(diff), true) => {
@@ -286,7 +300,12 @@ impl Undo {
         // Taken out: what is dropped in the middle of this is not restored twice.
         let changes = std::mem::take(&mut self.changes);
         self.context.step("restoring files and service");
-        restore(&self.context, changes, &self.ran, &self.stopped).await?;
+        // In a task of its own: who stops waiting for it does not stop it.
+        let (context, ran, stopped) =
+            (self.context.clone(), self.ran.clone(), self.stopped.clone());
+        let restoring = tokio::spawn(restore(context, changes, ran, stopped));
+        let failed = |error| OpError::new(Code::Internal, format!("a task failed: {error}"));
+        restoring.await.map_err(failed)??;
         self.restored = true;
         Ok(())
     }
@@ -305,7 +324,7 @@ impl Drop for Undo {
                 Some(making) => making.await.ok().and_then(Result::ok).unwrap_or_default(),
                 None => made,
             };
-            if let Err(error) = restore(&context, changes, &ran, &stopped).await {
+            if let Err(error) = restore(context, changes, ran, stopped).await {
                 tracing::error!(%error, "a change that was cancelled could not be taken back");
             }
         });
@@ -313,23 +332,23 @@ impl Drop for Undo {
 }
 
 async fn restore(
-    context: &Context,
+    context: Context,
     changes: Vec<Changed>,
-    ran: &[ServiceName],
-    stopped: &[ServiceName],
+    ran: Vec<ServiceName>,
+    stopped: Vec<ServiceName>,
 ) -> Result<(), OpError> {
     let wish = Wish { by: ChangeCheck::META.name, ..Wish::default() };
     context.engine.files().take_back(changes, wish).await?;
     if !stopped.is_empty() {
-        context.engine.set_wish(stopped, proctor_core::lifecycle::Wish::Down).await?;
+        context.engine.set_wish(&stopped, proctor_core::lifecycle::Wish::Down).await?;
     }
     if ran.is_empty() {
         return Ok(());
     }
-    let befores = before(context, ran, Goal::Restart);
-    context.engine.restart(ran, RestartWith::default()).await?;
-    let settled = settle(context, Goal::Restart, &befores, BACK_WITHIN).await;
-    match report(context, Goal::Restart, &befores, settled, true).verdict() {
+    let befores = before(&context, &ran, Goal::Restart);
+    context.engine.restart(&ran, RestartWith::default()).await?;
+    let settled = settle(&context, Goal::Restart, &befores, BACK_WITHIN).await;
+    match report(&context, Goal::Restart, &befores, settled, true).verdict() {
         None => Ok(()),
         Some(code) => Err(OpError::new(code, "the service is not well with the old files, either")),
     }

@@ -98,3 +98,19 @@ fn each_hunk_that_does_not_fit_says_where_it_comes_nearest() {
     let Outcome::Misses(missed) = &outcomes[2] else { panic!("{outcomes:?}") };
     assert_eq!((missed.line, &missed.nearest), (Some(9), &None));
 }
+
+#[test]
+fn any_number_of_a_line_is_looked_for_in_as_many_lines_as_there_are() {
+    for line in [usize::MAX, usize::MAX - 1, usize::MAX / 2, 1 << 40, 7] {
+        let hunk = format!("@@ -{line},3 +{line},3 @@\n c\n-d\n+D\n e\n");
+        check("a b c d e f", &hunk, 0, Some("a b c D e f"));
+        check("a b x d e f", &hunk, 0, None);
+    }
+}
+
+#[test]
+fn of_very_many_hunks_that_do_not_fit_some_are_told() {
+    let hunks = "@@ -1,1 +1,1 @@\n-no\n+yes\n".repeat(1000);
+    let missed = applied(&text("a b c"), &hunks, How::default()).unwrap_err();
+    assert_eq!(missed.len(), 100);
+}

@@ -90,8 +90,11 @@ impl Backups {
         let numbers = numbers(&folder);
         let newest = numbers.keys().last().copied();
         if let Some(newest) = newest {
-            let known = describe(&folder, newest).map(|(known, _)| known.sha256);
-            if known.is_ok_and(|known| known.as_ref() == found.map(|found| &found.sha256)) {
+            let mode = found.map_or(0, |found| found.look.mode);
+            let same = |known: &Description| {
+                known.sha256.as_ref() == found.map(|found| &found.sha256) && known.mode == mode
+            };
+            if describe(&folder, newest).is_ok_and(|(known, _)| same(&known)) {
                 return Ok(Some(newest));
             }
         }

@@ -29,10 +29,17 @@ use super::roots::Spot;
 use super::survey;
 use proctor_core::diff::{self, Fitted, Names};
 use proctor_core::home::Home;
+use std::sync::Arc;
 use target::{Found, Target};
 
 /// Lines around each change in the diffs of answers.
 const AROUND: usize = 3;
+
+/// Of contents with more lines than this it is not said which of them differ.
+const MOST_COMPARED: usize = 2_000_000;
+
+/// What is held in memory of the files of one change that has to be taken back if it is not well.
+const MOST_HELD: usize = 64 << 20;
 
 /// What all changes have in common.
 #[derive(Debug, Clone, Default)]
@@ -43,8 +50,8 @@ pub struct Wish {
     pub dry_run: bool,
     /// The operation, for the history.
     pub by: &'static str,
-    /// Refuse what cannot be kept, and so not be taken back.
-    pub must_keep: bool,
+    /// Hold what was there, so that it can be taken back whatever becomes of the generations.
+    pub hold: bool,
 }
 
 /// What became of one file.
@@ -67,6 +74,8 @@ pub struct Changed {
     pub hunks: Vec<Fitted>,
     /// Places that were replaced.
     pub places: Option<usize>,
+    /// What was there and its permissions, if that was to be held.
+    pub(crate) held: Option<Arc<(Vec<u8>, u32)>>,
 }
 
 impl Changed {
@@ -129,7 +138,7 @@ impl Files {
         make: impl Fn(&[Before<'_>]) -> Result<Vec<Made>, FileError>,
     ) -> Result<Vec<Changed>, FileError> {
         let guarded = self.guarded();
-        let mut folders = Vec::new();
+        let (mut folders, mut needed) = (Vec::new(), Vec::new());
         if wish.dry_run || spots.iter().any(|spot| is_missing(&Target::of(spot, &guarded))) {
             let found = spots.iter().map(|spot| looked(Target::of(spot, &guarded)));
             let found = found.collect::<Result<Vec<_>, _>>()?;
@@ -140,11 +149,14 @@ impl Files {
             // Only for what will be there.
             for (spot, (made, _)) in spots.iter().zip(&planned) {
                 if let (Some(_), Some((folder, _))) = (&made.new, spot.rel.split()) {
-                    folders.extend(target::make_folders(spot, &folder, &guarded)?);
+                    needed.push((spot, folder));
                 }
             }
         }
-        let done = self.change_under_lock(spots, wish, stop, &make);
+        let made = needed.into_iter().try_for_each(|(spot, folder)| {
+            target::make_folders(spot, &folder, &guarded, &mut folders)
+        });
+        let done = made.and_then(|()| self.change_under_lock(spots, wish, stop, &make));
         if done.is_err() {
             // Those that somebody else put something into stay.
             folders.iter().rev().for_each(|folder| drop(folder.remove_folder()));
@@ -170,19 +182,26 @@ impl Files {
         let find = |target: &Option<Target>| target.as_ref().map_or(Ok(None), Target::find);
         let found = targets.iter().map(find).collect::<Result<Vec<_>, _>>()?;
         let planned = planned(spots, &found, wish, make)?;
-        let (mut steps, mut changes) = (Vec::new(), Vec::new());
+        let (mut steps, mut changes, mut held) = (Vec::new(), Vec::new(), 0);
         for ((target, before), (made, mut changed)) in targets.into_iter().zip(found).zip(planned) {
             if differs(before.as_ref(), made.new.as_ref()) {
                 let target = target.ok_or(FileError::Missing { path: changed.path.clone() })?;
                 let (kept, bounds) = (&self.shared.backups, self.shared.registry.backups());
                 changed.generation = kept.keep(&target.spot, before.as_ref(), wish.by, bounds)?;
-                if wish.must_keep && changed.generation.is_none() {
-                    let why = format!("'{}' is more than `backups` allows", changed.path);
-                    return Err(FileError::Unkept(why));
+                if let Some(found) = before.as_ref().filter(|_| wish.hold) {
+                    held += found.content.len();
+                    if held > MOST_HELD {
+                        let why = format!("the files have more than {MOST_HELD} bytes");
+                        return Err(FileError::Unkept(why));
+                    }
+                    changed.held = Some(Arc::new((found.content.clone(), found.look.mode)));
                 }
                 steps.push(Step { target, before, after: made.new });
             }
             changes.push(changed);
+        }
+        if stop() {
+            return Err(FileError::Cancelled);
         }
         if !steps.is_empty() {
             record::carry_out(&self.shared.home, &steps)?;
@@ -249,13 +268,13 @@ fn described(spot: &Spot, before: Option<&Found>, made: &Made) -> Changed {
     };
     let (old, empty) = (old.map_or(&[][..], Vec::as_slice), Vec::new());
     let content = new.unwrap_or(&empty);
+    let lines = |text: &[u8]| memchr::memchr_iter(b'\n', text).count();
+    if lines(old) + lines(content) > MOST_COMPARED {
+        let (added, removed) = (lines(content), lines(old));
+        return Changed { added, removed, ..plain(spot, before, made) };
+    }
     let blocks = if old == content { Vec::new() } else { diff::compare(old, content) };
     Changed {
-        path: spot.shown.clone(),
-        before: before.map(|found| found.sha256.clone()),
-        after: made.new.as_ref().map(New::sha256),
-        size: content.len() as u64,
-        generation: None,
         added: blocks.iter().map(|block| block.new.len()).sum(),
         removed: blocks.iter().map(|block| block.old.len()).sum(),
         diff: if blocks.is_empty() {
@@ -263,7 +282,19 @@ fn described(spot: &Spot, before: Option<&Found>, made: &Made) -> Changed {
         } else {
             diff::unified(names, old, content, AROUND)
         },
+        ..plain(spot, before, made)
+    }
+}
+
+/// All but what differs.
+fn plain(spot: &Spot, before: Option<&Found>, made: &Made) -> Changed {
+    Changed {
+        path: spot.shown.clone(),
+        before: before.map(|found| found.sha256.clone()),
+        after: made.new.as_ref().map(New::sha256),
+        size: made.new.as_ref().map_or(0, |new| new.content.len() as u64),
         hunks: made.hunks.clone(),
         places: made.places,
+        ..Changed::default()
     }
 }

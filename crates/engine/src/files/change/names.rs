@@ -35,11 +35,13 @@ impl Files {
         let to = Target::of(&roots.find(to)?, &guarded)?;
         let _held = self.shared.locks.hold([from.key(), to.key()], stop)?;
         let before = self.wanted(&from, wish)?;
+        let (mut there, mut generation) = (None, None);
         let onto = match to.place.look().map_err(to.spot.at())? {
             Some(_) if !replace => return Err(FileError::Occupied { path: to.spot.shown }),
             Some(_) if from.key() == to.key() => Onto::Anything,
             Some(_) => {
-                self.keep(&to, to.find()?.as_ref(), wish)?;
+                there = to.find()?;
+                generation = self.keep(&to, there.as_ref(), wish)?;
                 Onto::Anything
             }
             None => Onto::Nothing,
@@ -48,10 +50,16 @@ impl Files {
             path: to.spot.shown.clone(),
             after: before.as_ref().map(|found| found.sha256.clone()),
             size: before.as_ref().map_or(0, |found| found.content.len() as u64),
+            generation,
             ..Changed::default()
         };
         if wish.dry_run {
             return Ok(changed);
+        }
+        for (target, found) in [(&from, before.as_ref()), (&to, there.as_ref())] {
+            if found.is_some() && !target.is_still(found)? {
+                return Err(FileError::Changed { path: target.spot.shown.clone() });
+            }
         }
         from.place.rename(&to.place, onto).map_err(|fault| {
             match fault.is(io::ErrorKind::CrossesDevices) {
@@ -111,7 +119,8 @@ impl Files {
     pub async fn make_folder(&self, path: String) -> Result<(String, bool), EngineError> {
         let made = self.work(move |files, _| {
             let spot = files.roots().find(&path)?;
-            let made = target::make_folders(&spot, &spot.rel, &files.guarded())?;
+            let mut made = Vec::new();
+            target::make_folders(&spot, &spot.rel, &files.guarded(), &mut made)?;
             Ok::<_, FileError>((spot.shown, !made.is_empty()))
         });
         Ok(made.await??)

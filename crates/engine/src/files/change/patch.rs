@@ -106,6 +106,8 @@ fn spots(named: &[Named]) -> Vec<Spot> {
 struct Work<'a> {
     spots: &'a [Spot],
     made: Vec<Made>,
+    /// Permissions as they were.
+    modes: Vec<Option<u32>>,
     how: How,
 }
 
@@ -119,7 +121,8 @@ fn all(
         Some(found) => Made::content(found.content.clone()),
         None => Made::default(),
     });
-    let mut work = Work { spots, made: made.collect(), how };
+    let modes = before.iter().map(|found| found.map(|found| found.look.mode)).collect();
+    let mut work = Work { spots, made: made.collect(), modes, how };
     let conflicts: Vec<Conflict> =
         named.iter().filter_map(|named| work.apply(named).err()).collect();
     if conflicts.is_empty() { Ok(work.made) } else { Err(FileError::Conflicts(conflicts)) }
@@ -163,8 +166,12 @@ impl Work<'_> {
             self.made[at].new = None;
         }
         if let Some(to) = to {
-            let mode = named.patch.mode.map(|mode| mode & 0o777);
             let at = self.at(to);
+            // What is moved keeps its permissions, and what an earlier part of the diff said holds.
+            let source = from.filter(|_| moves).and_then(|from| self.modes[self.at(from)]);
+            let said = named.patch.mode.map(|mode| mode & 0o777);
+            let earlier = self.made[at].new.as_ref().and_then(|new| new.mode);
+            let mode = said.or(earlier).or(source);
             let made = &mut self.made[at];
             made.hunks.extend(applied.hunks);
             made.new = Some(New { content: applied.content, mode });

@@ -63,7 +63,9 @@ impl Noted {
     fn place(&self) -> Result<Place, FileError> {
         let rel = parse_cursor(&self.path)?;
         let at = FileError::at(&self.path);
-        let root = Root::open(&self.root).map_err(|error| at(error.into()))?;
+        // A root that is not there now may be there later: it is not the same as a folder that is gone.
+        let root = Root::open(&self.root)
+            .map_err(|error| FileError::Unrecorded(format!("{}: {error}", self.root.display())))?;
         let place = root.place(&rel, Links::Refuse).map_err(&at)?;
         let Id { device, inode } = place.folder().id();
         if (device, inode) != self.folder {
@@ -76,13 +78,14 @@ impl Noted {
     fn take_back(&self, place: &Place) -> Result<(), Fault> {
         let now = hash(place)?;
         let old = place.folder().place(OsStr::new(&self.old))?;
-        if now != self.after || now == self.before {
+        if now != self.after {
             return Ok(());
         }
+        let onto = if self.after.is_some() { Onto::Anything } else { Onto::Nothing };
         match self.before {
-            None => place.remove(),
-            Some(_) if old.look()?.is_some() => old.rename(place, Onto::Anything),
-            Some(_) => Ok(()),
+            None if now.is_some() => place.remove(),
+            Some(_) if old.look()?.is_some() => old.rename(place, onto),
+            None | Some(_) => Ok(()),
         }
     }
 
@@ -124,16 +127,20 @@ pub(crate) fn carry_out(home: &Home, steps: &[Step]) -> Result<(), FileError> {
         failpoint::moment(Point::FileSettled);
         Ok(())
     });
-    let back = done.is_err() && steps.len() > 1;
+    let (back, mut tidy) = (done.is_err() && steps.len() > 1, true);
     for (step, noted) in steps.iter().zip(&record.files) {
         let place = &step.target.place;
         let back = if back { noted.take_back(place) } else { Ok(()) };
         if let Err(error) = back.and_then(|()| noted.tidy(place)) {
+            tidy = false;
             tracing::warn!(path = step.target.spot.shown, %error, "a change left something behind");
         }
     }
     failpoint::moment(Point::FileTidied);
-    fs::remove_file(&path).ok();
+    // What is left is the next start's to put right.
+    if tidy {
+        fs::remove_file(&path).ok();
+    }
     done
 }
 

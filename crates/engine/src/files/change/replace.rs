@@ -2,8 +2,8 @@
 
 use super::super::fault::FileError;
 use proctor_core::content::{Endings, Observer};
-use proctor_core::edit::with_crlf;
-use regex::bytes::{Captures, Regex, RegexBuilder};
+use proctor_core::edit::{LARGEST, with_crlf};
+use regex::bytes::{Regex, RegexBuilder};
 
 /// A program of an expression beyond this is an attack, not a search.
 const LARGEST_PROGRAM: usize = 1 << 20;
@@ -34,10 +34,10 @@ pub(crate) fn replace(
     let pattern = pattern(wanted)?;
     let crlf = Observer::look(content).endings == Endings::CrLf;
     let put = if crlf { with_crlf(wanted.put.as_bytes()) } else { wanted.put.clone().into_bytes() };
-    let found: Vec<Captures<'_>> = pattern.captures_iter(content).collect();
-    check(content, wanted, &found, path)?;
+    check(content, wanted, &pattern, path)?;
     let (mut edited, mut at, mut count) = (Vec::with_capacity(content.len()), 0, 0);
-    for (number, captures) in found.iter().enumerate() {
+    // One after the other: there may be as many as there are bytes.
+    for (number, captures) in pattern.captures_iter(content).enumerate() {
         let Some(place) = captures.get(0) else { continue };
         if wanted.nth.is_some_and(|nth| nth != number + 1) {
             continue;
@@ -49,6 +49,9 @@ pub(crate) fn replace(
             edited.extend_from_slice(&put);
         }
         (at, count) = (place.end(), count + 1);
+        if edited.len() + content.len() - at > LARGEST {
+            return Err(FileError::TooLarge { path: path.to_owned(), most: LARGEST as u64 });
+        }
     }
     edited.extend_from_slice(&content[at..]);
     Ok((edited, count))
@@ -77,19 +80,20 @@ fn pattern(wanted: &Replacement) -> Result<Regex, FileError> {
 fn check(
     content: &[u8],
     wanted: &Replacement,
-    found: &[Captures<'_>],
+    pattern: &Regex,
     path: &str,
 ) -> Result<(), FileError> {
-    let expected = wanted.expect.is_none_or(|count| count == found.len());
-    let there = wanted.nth.is_none_or(|nth| (1..=found.len()).contains(&nth));
-    if expected && there && (!found.is_empty() || wanted.expect == Some(0)) {
+    let found = pattern.find_iter(content).count();
+    let expected = wanted.expect.is_none_or(|count| count == found);
+    let there = wanted.nth.is_none_or(|nth| (1..=found).contains(&nth));
+    if expected && there && (found > 0 || wanted.expect == Some(0)) {
         return Ok(());
     }
     let (mut at, mut line, mut lines) = (0, 1, Vec::new());
-    for place in found.iter().take(MOST_TOLD).filter_map(|captures| captures.get(0)) {
+    for place in pattern.find_iter(content).take(MOST_TOLD) {
         line += memchr::memchr_iter(b'\n', &content[at..place.start()]).count();
         at = place.start();
         lines.push(line);
     }
-    Err(FileError::Counted { path: path.to_owned(), count: found.len(), lines })
+    Err(FileError::Counted { path: path.to_owned(), count: found, lines })
 }

@@ -1,6 +1,5 @@
 //! Edits of several files, all or none; and taking a change back as a whole.
 
-use super::backup::Generation;
 use super::{Changed, Made, New, Wish};
 use crate::error::EngineError;
 use crate::files::Files;
@@ -41,14 +40,16 @@ impl Files {
         Ok(changed.await??)
     }
 
-    /// Have all as it was before a change, unless somebody has changed one of the files since.
+    /// Have all as it was before a change that was made with `hold`, unless somebody has changed one of the files since.
     pub async fn take_back(
         &self,
         changes: Vec<Changed>,
         wish: Wish,
     ) -> Result<Vec<Changed>, EngineError> {
         let back = self.work(move |files, stop| {
-            let changes: Vec<Changed> = changes.into_iter().filter(Changed::differs).collect();
+            let made = |it: &Changed| it.before.is_none() && it.after.is_some();
+            let changes = changes.into_iter().filter(|it| it.held.is_some() || made(it));
+            let changes: Vec<Changed> = changes.collect();
             let roots = files.roots();
             let spots = changes.iter().map(|changed| roots.find(&changed.path));
             let spots = spots.collect::<Result<Vec<_>, _>>()?;
@@ -58,14 +59,10 @@ impl Files {
                     if before.map(|found| &found.sha256) != changed.after.as_ref() {
                         return Err(FileError::Changed { path: spot.shown.clone() });
                     }
-                    let number = changed.generation;
-                    let wanted = |it: &&Generation| Some(it.number) == number;
-                    let none = || FileError::NoGeneration { path: spot.shown.clone(), number };
-                    let history = files.shared.backups.history(spot);
-                    let generation = history.iter().find(wanted).ok_or_else(none)?;
-                    let content = files.shared.backups.content(spot, generation)?;
-                    let mode = generation.file.as_ref().map(|file| file.mode);
-                    let new = mode.map(|mode| New { content, mode: Some(mode) });
+                    let new = changed
+                        .held
+                        .as_deref()
+                        .map(|(content, mode)| New { content: content.clone(), mode: Some(*mode) });
                     Ok(Made { new, ..Made::default() })
                 })
                 .collect()

@@ -37,7 +37,7 @@ impl Target {
             return Err(FileError::BadInput("the root itself cannot be changed".into()));
         }
         let place = root.place(&spot.rel, Links::Refuse).map_err(spot.at())?;
-        guarded.check(&root, &place, &spot.shown)?;
+        guarded.check_write(&root, &place, spot)?;
         refuse_gits(spot, &root, &place)?;
         Ok(Target { spot: spot.clone(), place })
     }
@@ -118,14 +118,15 @@ pub(crate) fn writable(spot: &Spot) -> Result<Arc<Root>, FileError> {
     spot.root.held()
 }
 
-/// Make the folders above it that are missing; those that were made, the deepest last.
+/// Make the folders above it that are missing, and note those that were made, the deepest last.
 pub(crate) fn make_folders(
     spot: &Spot,
     folder: &Rel,
     guarded: &Guarded,
-) -> Result<Vec<Place>, FileError> {
+    made: &mut Vec<Place>,
+) -> Result<(), FileError> {
     let root = writable(spot)?;
-    let (mut path, mut made) = (Rel::root(), Vec::new());
+    let mut path = Rel::root();
     for name in folder.names() {
         path = path.join(name).map_err(spot.at())?;
         let place = root.place(&path, Links::Refuse).map_err(spot.at())?;
@@ -135,16 +136,19 @@ pub(crate) fn make_folders(
             Some(_) => return Err(FileError::Occupied { path: path.to_string() }),
             None => {}
         }
-        guarded.check(&root, &place, &spot.shown)?;
+        guarded.check_write(&root, &place, spot)?;
         refuse_gits(&Spot { rel: path.clone(), ..spot.clone() }, &root, &place)?;
         match place.make_folder(0o777) {
-            Ok(()) => made.push(place),
+            Ok(()) => {
+                place.folder().sync().map_err(|error| spot.at()(error.into()))?;
+                made.push(place);
+            }
             // Somebody else was quicker.
             Err(fault) if fault.is(std::io::ErrorKind::AlreadyExists) => {}
             Err(fault) => return Err(spot.at()(fault)),
         }
     }
-    Ok(made)
+    Ok(())
 }
 
 /// What git keeps of a repository is changed by git alone: in a folder called so, or in one that is one by what is in it.

@@ -82,9 +82,14 @@ impl Files {
         wish: Wish,
     ) -> Result<Changed, EngineError> {
         let files = self.clone();
-        self.one(path, wish, move |spot, _| {
+        self.one(path, wish, move |spot, before| {
             let history = files.shared.backups.history(spot);
-            let wanted = |it: &&Generation| number.is_none_or(|number| number == it.number);
+            // What is there is no earlier one, although a change that failed may have kept it.
+            let now = before.map(|found| (found.sha256.as_str(), found.look.mode));
+            let then = |it: &Generation| it.file.as_ref().map(|it| (it.sha256.clone(), it.mode));
+            let other = |it: &Generation| then(it).as_ref().map(|(h, m)| (h.as_str(), *m)) != now;
+            let wanted =
+                |it: &&Generation| number.map_or_else(|| other(it), |number| number == it.number);
             let none = || FileError::NoGeneration { path: spot.shown.clone(), number };
             let generation = history.iter().find(wanted).ok_or_else(none)?;
             let content = files.shared.backups.content(spot, generation)?;

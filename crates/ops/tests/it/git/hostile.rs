@@ -147,7 +147,8 @@ impl Attempt {
 /// Operations that put files into the repository, or bring them out of it.
 fn touches(name: &str, input: &Value) -> bool {
     let resolves = name == "git.resolve" && input["action"] != "list";
-    resolves || matches!(name, "git.add" | "git.commit" | "git.restore")
+    let brings = name == "git.branch" || (name == "git.stash" && input["action"] != "list");
+    resolves || brings || matches!(name, "git.add" | "git.commit" | "git.restore")
 }
 
 #[test]

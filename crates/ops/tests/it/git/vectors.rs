@@ -200,6 +200,10 @@ pub(super) const VECTORS: &[Vector] = &[
         trap.attributes("* filter=evil\n");
         trap.config("[filter \"evil\"]\n process = EVIL\n");
     }),
+    filter("filter-with-a-twin", ADD, |trap| {
+        trap.attributes("* filter=evil\n");
+        trap.config("[filter \"EVil\"]\n clean = true\n[filter \"evil\"]\n clean = EVIL\n");
+    }),
     filter("filter-with-an-odd-name", ADD, |trap| {
         trap.attributes("* filter=a=b.c\n");
         trap.config("[filter \"a=b.c\"]\n clean = EVIL\n");
