@@ -1,0 +1,93 @@
+//! What a change must not do: forget how all was, reach into what is read only, take all memory, or lose permissions.
+
+use super::*;
+
+#[test]
+fn a_change_is_taken_back_as_it_was_whatever_became_of_the_generations() {
+    let scene = Scene::new();
+    scene.place.write("a", "one\n");
+    scene.place.write("b", "two\n");
+    let mode = |path: &str, mode: u32| {
+        let path = scene.place.path("app").join(path);
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode("a", 0o600);
+    let edit = |old: &str, new: &str| vec![Edit { old: old.into(), new: new.into(), all: false }];
+    let edits = vec![
+        ("a".into(), edit("one", "1")),
+        ("b".into(), edit("two", "2")),
+        ("c".into(), edit("", "3")),
+    ];
+    let hold = Wish { hold: true, ..wish() };
+    let changes = scene.run(scene.files.edit_several(edits, hold)).unwrap();
+    assert_eq!((scene.read("a").unwrap(), scene.read("c").unwrap()), ("1\n".into(), "3".into()));
+    fs::remove_dir_all(scene.place.path("app/.state/backups")).unwrap();
+    scene.run(scene.files.take_back(changes.clone(), wish())).unwrap();
+    assert_eq!(scene.read("a").unwrap(), "one\n");
+    assert_eq!((scene.read("b").unwrap(), scene.read("c")), ("two\n".into(), None));
+    assert_eq!(fs::metadata(scene.place.path("app/a")).unwrap().mode() & 0o777, 0o600);
+    let again = scene.run(scene.files.take_back(changes, wish())).unwrap_err();
+    assert!(again.contains("has changed meanwhile"), "{again}");
+    scene.is_tidy();
+}
+
+#[test]
+fn a_root_that_is_read_only_stays_so_inside_of_another() {
+    let scene = Scene::new();
+    scene.place.write("docs/x", "x\n");
+    let def = |name: &str, write: bool| {
+        let path = scene.place.path(name);
+        let def = proctor_core::config::roots::RootDef::of(path.to_str().unwrap());
+        proctor_core::config::roots::RootDef { write, ..def }
+    };
+    let roots = crate::files::Roots::open(&[def("app", true), def("app/docs", false)]);
+    scene.files.shared.registry.set_roots(Arc::new(roots));
+    for path in ["app:docs/x", "app:docs/new", "app:docs/deep/new", "docs:x"] {
+        let refused = scene.write(path, "y\n").unwrap_err();
+        assert!(refused.contains("read only"), "{path}: {refused}");
+    }
+    let moved = scene.run(scene.files.rename("app:docs".into(), "app:other".into(), false, wish()));
+    assert!(moved.unwrap_err().contains("read only"));
+    assert_eq!(scene.read("docs/x").unwrap(), "x\n");
+    assert!(!scene.place.path("app/docs/deep").exists());
+    scene.write("app:y", "y\n").unwrap();
+}
+
+#[test]
+fn what_would_take_all_memory_is_refused() {
+    let scene = Scene::new();
+    scene.place.write("a", "a".repeat(1 << 20));
+    let grow = |regex: bool| Replacement {
+        find: "a".into(),
+        put: "b".repeat(1 << 12),
+        regex,
+        ..Replacement::default()
+    };
+    for regex in [false, true] {
+        let refused = scene.run(scene.files.replace("a".into(), grow(regex), wish())).unwrap_err();
+        assert!(refused.contains("larger than"), "{refused}");
+    }
+    let edit = Edit { old: "a".into(), new: vec![b'b'; 1 << 20], all: true };
+    let refused = scene.run(scene.files.edit("a".into(), vec![edit], wish())).unwrap_err();
+    assert!(refused.contains("too large"), "{refused}");
+}
+
+#[test]
+fn permissions_go_along_with_a_move_and_come_back_with_a_generation() {
+    let scene = Scene::new();
+    scene.place.write("secret", "x\n");
+    let (old, new) = (scene.place.path("app/secret"), scene.place.path("app/moved"));
+    let set = |mode: u32| fs::set_permissions(&old, fs::Permissions::from_mode(mode)).unwrap();
+    set(0o644);
+    scene.write("secret", "y\n").unwrap();
+    scene.write("secret", "x\n").unwrap();
+    set(0o600);
+    scene.write("secret", "z\n").unwrap();
+    scene.run(scene.files.undo("secret".into(), None, wish())).unwrap();
+    assert_eq!(fs::metadata(&old).unwrap().mode() & 0o777, 0o600, "as it was last");
+    let diff =
+        "diff --git a/secret b/moved\nsimilarity index 100%\nrename from secret\nrename to moved\n";
+    scene.diff(diff).unwrap();
+    assert!(!old.exists());
+    assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o600);
+}
