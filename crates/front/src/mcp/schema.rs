@@ -2,9 +2,10 @@
 //! no null beside what may be left out, no numbers' formats.
 
 use proctor_ops::tools::{TOOLS, Tool as Described, Toolset};
+use proctor_sys::memory;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, OnceLock};
 
 /// Fields that a front on the caller's machine fills in, or that this front makes use of itself.
 const OURS: [&str; 3] = ["environment", "base_dir", "background"];
@@ -17,16 +18,27 @@ const DEFINITIONS: &str = "$defs";
 
 /// The tools of these sets, always in the same order.
 pub fn tools(sets: &[Toolset]) -> Vec<Tool> {
-    let offered = ALL.iter().zip(TOOLS).filter(|(_, described)| sets.contains(&described.set));
-    offered.map(|(tool, _)| tool.clone()).collect()
+    let offered = (0..TOOLS.len()).filter(|at| sets.contains(&TOOLS[*at].set));
+    let first = offered.clone().any(|at| KEPT[at].get().is_none());
+    let tools = offered.map(|at| kept(at).clone()).collect();
+    if first {
+        // Making them takes several times what they are.
+        memory::give_back();
+    }
+    tools
 }
 
 /// The tool of that name.
 pub(super) fn tool(name: &str) -> Option<Tool> {
-    ALL.iter().find(|tool| tool.name == name).cloned()
+    (0..TOOLS.len()).find(|at| TOOLS[*at].name == name).map(|at| kept(at).clone())
 }
 
-static ALL: LazyLock<Vec<Tool>> = LazyLock::new(|| TOOLS.iter().map(listed).collect());
+/// Each made when it is first listed or called: those of sets that are not offered take no memory in each conversation.
+static KEPT: [OnceLock<Tool>; TOOLS.len()] = [const { OnceLock::new() }; TOOLS.len()];
+
+fn kept(at: usize) -> &'static Tool {
+    KEPT[at].get_or_init(|| listed(&TOOLS[at]))
+}
 
 fn listed(tool: &Described) -> Tool {
     let annotations = ToolAnnotations::new().read_only(tool.is_read_only()).open_world(false);
