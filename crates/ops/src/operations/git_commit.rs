@@ -29,7 +29,7 @@ pub struct Input {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub amend: bool,
-    /// Who wrote it, as 'Name <address>'; who is configured in git if not given
+    /// Who wrote it, as `Name <address>`; who is configured in git if not given
     #[arg(long, value_name = "WHO")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
