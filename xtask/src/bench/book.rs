@@ -212,9 +212,7 @@ impl Measure {
             McpTools => "MCP: list of tools".to_owned(),
             McpStatus => "MCP: a call that says how things are".to_owned(),
             McpLogs => "MCP: a call that reads a page of text".to_owned(),
-            McpMemory => {
-                "MCP: memory (PSS) of all its processes, at rest after such calls".to_owned()
-            }
+            McpMemory => "MCP: memory (PSS) of all its processes after such calls".to_owned(),
             ReplyCalls => "Everyday questions of an assistant, calls".to_owned(),
             ReplyBytes => "Everyday questions of an assistant, bytes".to_owned(),
             CodeSearch(search) => {

@@ -8,7 +8,6 @@ pub(super) mod peers;
 
 use super::book::{Book, Measure, percentile};
 use super::clock::{milliseconds, now};
-use super::interrupt;
 use super::options::Plan;
 use super::process;
 use super::scratch::Scratch;
@@ -58,8 +57,6 @@ impl Mcp<'_> {
         let mut conversation = Conversation::begin(Pipe::open(command(), folder)?)?;
         self.calls(name, &mut conversation, calls, book)?;
         let all = process::tree(conversation.wire.pid())?;
-        // Conversations rest most of the time.
-        interrupt::pause(self.plan.settle)?;
         let memory: u64 = all.into_iter().map(process::pss).sum();
         book.add(Measure::McpMemory, name, memory as f64);
         Ok(())

@@ -70,7 +70,6 @@ impl Mcp<'_> {
             pid.with_context(|| format!("the {role} has no pid"))
         };
         let mut all = vec![pid("keeper")?, pid("daemon")?, first.wire.pid()];
-        interrupt::pause(self.plan.settle)?;
         let sum = |all: &[u32]| all.iter().copied().map(process::pss).sum::<u64>() as f64;
         let one = sum(&all);
         book.add(Measure::McpMemory, who, one);
@@ -81,7 +80,6 @@ impl Mcp<'_> {
             second.call(tool, arguments)?;
         }
         all.push(second.wire.pid());
-        interrupt::pause(self.plan.settle)?;
         book.add(Measure::McpMemory, MORE, sum(&all) - one);
         Ok(())
     }
