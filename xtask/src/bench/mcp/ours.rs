@@ -19,6 +19,7 @@ const NO_DAEMON: &str = "proctor, no daemon yet";
 pub(crate) const OVER_HTTP: &str = "proctor over HTTP";
 const ALONE: &str = "proctor, a conversation's process alone";
 const MORE: &str = "proctor, what another conversation adds";
+const RESTING: &str = "proctor, at rest";
 
 impl Mcp<'_> {
     pub(crate) fn measure_ours(&self, who: &str, book: &mut Book) -> Result<()> {
@@ -81,6 +82,10 @@ impl Mcp<'_> {
         }
         all.push(second.wire.pid());
         book.add(Measure::McpMemory, MORE, sum(&all) - one);
+        drop(second);
+        all.pop();
+        interrupt::pause(self.plan.settle)?;
+        book.add(Measure::McpMemory, RESTING, sum(&all));
         Ok(())
     }
 
