@@ -6,9 +6,9 @@
 
 use crate::paint::paint;
 use crate::protocol::{self, Cut, Lines, MAX_REQUEST, Request};
-use jiff::tz::TimeZone;
 use proctor_ops::dispatch::{dispatch, may_ask, refused};
 use proctor_ops::error::{Code, OpError};
+use proctor_ops::moment;
 use proctor_ops::operation::{Caller, Context, Effect, Principal};
 use proctor_ops::reply::{Form, Reply};
 use proctor_ops::table::{self, Entry};
@@ -179,7 +179,8 @@ async fn requests(
             Ok(Request { op, input, page, voice }) => {
                 if let Some(look) = page {
                     bytes = look.bytes;
-                    form = Form::Page { width: look.width, paint: paint(look.colour), zone };
+                    let (paint, zone) = (paint(look.colour), moment::machines_zone);
+                    form = Form::Page { width: look.width, paint, zone };
                 }
                 let reading =
                     table::find(&op).is_some_and(|entry| entry.meta.effect == Effect::Read);
@@ -197,15 +198,6 @@ async fn requests(
         send(write, &line).await?;
     }
     Ok(())
-}
-
-/// The machine's, which is that of clients who do not say otherwise. Our own `TZ` is that of whoever started us.
-pub(crate) fn zone() -> TimeZone {
-    if std::env::var_os("TZ").is_none() {
-        return TimeZone::system();
-    }
-    let file = std::fs::read("/etc/localtime").ok();
-    file.and_then(|file| TimeZone::tzif("local", &file).ok()).unwrap_or(TimeZone::UTC)
 }
 
 enum Line {

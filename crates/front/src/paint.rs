@@ -1,6 +1,5 @@
 //! What a style and an error look like in a terminal.
 
-use jiff::tz::TimeZone;
 use proctor_ops::error::OpError;
 use proctor_ops::show::{Page, Paint, Style, unpainted};
 
@@ -26,7 +25,7 @@ fn painted(style: Style, text: &str, out: &mut String) {
 }
 
 pub(crate) fn error_page(error: &OpError) -> Page {
-    let mut page = Page::new(TimeZone::system);
+    let mut page = Page::new(proctor_ops::moment::zone);
     let mut lines = error.message.lines();
     let first = lines.next().unwrap_or_default();
     page.line().add(Style::Bad, "error: ").plain(first);

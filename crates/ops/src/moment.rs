@@ -11,6 +11,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
+use std::path::Path;
 
 /// A moment in an answer, as RFC 3339. It becomes text where somebody reads it: most tables do not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,31 @@ pub fn rfc3339(wall: Wall) -> String {
 
 pub(crate) fn from_rfc3339(text: &str) -> Option<Wall> {
     text.parse::<Timestamp>().ok().map(|t| Wall(t.as_microsecond()))
+}
+
+/// Where whoever reads is: what `TZ` says, or the machine's.
+pub fn zone() -> TimeZone {
+    std::env::var("TZ").map_or_else(|_| machines_zone(), |name| named(&name))
+}
+
+/// The machine's, whatever `TZ` says: ours is that of whoever started us.
+pub fn machines_zone() -> TimeZone {
+    in_file(Path::new("/etc/localtime")).unwrap_or(TimeZone::UTC)
+}
+
+/// By its file alone. A database of zones would read the names of all of them, some hundreds, to find one.
+fn named(name: &str) -> TimeZone {
+    let name = name.strip_prefix(':').unwrap_or(name);
+    let folder = std::env::var_os("TZDIR").unwrap_or_else(|| "/usr/share/zoneinfo".into());
+    // What is absolute is taken as it is.
+    let file = Some(name).filter(|name| !name.is_empty()).map(|name| Path::new(&folder).join(name));
+    file.and_then(|file| in_file(&file))
+        .or_else(|| TimeZone::posix(name).ok())
+        .unwrap_or(TimeZone::UTC)
+}
+
+fn in_file(path: &Path) -> Option<TimeZone> {
+    TimeZone::tzif("local", &std::fs::read(path).ok()?).ok()
 }
 
 /// `2026-03-01 14:05:03` where the reader is.
@@ -187,6 +213,23 @@ mod tests {
         let zone = TimeZone::fixed(jiff::tz::offset(2));
         let found = parse(text, NOON, &zone).map(rfc3339);
         assert_eq!(found.as_deref(), Ok(expected), "{text}");
+    }
+
+    #[test]
+    fn a_zone_is_what_its_name_says() {
+        let noon = "2026-07-01T12:00:00Z";
+        let at = |name: &str| local_time(noon, &named(name)).unwrap();
+        assert_eq!(at("<+03>-3"), "15:00:00", "rules");
+        for name in ["", "Nowhere/Nothing", "\0", "../../etc/passwd"] {
+            assert_eq!(at(name), "12:00:00", "{name:?}");
+        }
+        // Not every machine has the files.
+        if Path::new("/usr/share/zoneinfo/Asia/Kolkata").exists() {
+            assert_eq!(
+                (at("Asia/Kolkata"), at(":Asia/Kolkata")),
+                ("17:30:00".into(), "17:30:00".into())
+            );
+        }
     }
 
     #[test]

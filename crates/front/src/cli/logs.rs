@@ -280,7 +280,7 @@ impl View {
 
     /// Found out once, and only if a time is shown: it reads files.
     fn zone(&mut self) -> &TimeZone {
-        self.zone.get_or_insert_with(TimeZone::system)
+        self.zone.get_or_insert_with(moment::zone)
     }
 }
 

@@ -4,7 +4,6 @@ use super::Failure;
 use crate::paint::{error_page, paint};
 use crate::protocol::{Look, Shown};
 use clap::ArgMatches;
-use jiff::tz::TimeZone;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::Effect;
 use proctor_ops::show::Page;
@@ -55,7 +54,7 @@ impl Terminal {
 
     /// Show an answer; returns the exit code it deserves.
     pub(crate) fn answer(&self, entry: &Entry, answer: &Value) -> Result<u8, Failure> {
-        let mut page = Page::new(TimeZone::system);
+        let mut page = Page::new(proctor_ops::moment::zone);
         let verdict = entry.show(answer, &mut page)?;
         let code = verdict.map_or(0, Code::exit);
         let reading = entry.meta.effect == Effect::Read;

@@ -1,7 +1,6 @@
 //! What a tool answers: facts as structured content, and text to be read. What is long is in one of the two only, and nothing
 //! is longer than an assistant can afford.
 
-use jiff::tz::TimeZone;
 use proctor_core::text::beginning;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::show::{Page, unpainted};
@@ -57,7 +56,7 @@ pub(super) fn answer(tool: &Tool, outcome: Outcome, telling: Telling) -> CallToo
 }
 
 fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
-    let mut page = Page::new(TimeZone::system);
+    let mut page = Page::new(proctor_ops::moment::zone);
     let verdict = tool.entry().show(&output, &mut page).unwrap_or(Some(Code::Internal));
     let mut text = page.render(None, unpainted);
     if !tool.speaks() {

@@ -2,7 +2,6 @@
 
 use super::assistant::{Assistant, refusal};
 use super::door::Speaker;
-use jiff::tz::TimeZone;
 use proctor_core::name::ServiceName;
 use proctor_ops::error::OpError;
 use proctor_ops::show::{Page, unpainted};
@@ -166,7 +165,7 @@ pub(super) async fn output(
 
 /// An answer as people see it.
 pub(super) fn shown(answer: &Value, operation: &str) -> Result<String, OpError> {
-    let mut page = Page::new(TimeZone::system);
+    let mut page = Page::new(proctor_ops::moment::zone);
     if let Some(entry) = find(operation) {
         entry.show(answer, &mut page)?;
     }

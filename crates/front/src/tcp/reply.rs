@@ -5,10 +5,9 @@
 
 use super::said::{Asked, Manner, Shape};
 use crate::legacy;
-use crate::local::zone;
 use crate::paint::error_page;
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::moment::rfc3339;
+use proctor_ops::moment::{machines_zone, rfc3339};
 use proctor_ops::operation::{Effect, Principal};
 use proctor_ops::operations::status;
 use proctor_ops::reply::{Form, Reply};
@@ -36,7 +35,7 @@ pub(super) enum Answer {
 pub(super) fn form(manner: Manner) -> Form {
     match manner {
         Manner::Json => Form::Json,
-        Manner::Words => Form::Page { width: None, paint: unpainted, zone },
+        Manner::Words => Form::Page { width: None, paint: unpainted, zone: machines_zone },
     }
 }
 
@@ -118,7 +117,7 @@ fn message<'a>(op: &str, reply: &Reply) -> Result<Cow<'a, str>, OpError> {
     let changing = table::find(op).filter(|entry| entry.meta.effect != Effect::Read);
     match (changing, reply.verdict) {
         (Some(entry), _) => {
-            let mut page = Page::new(zone);
+            let mut page = Page::new(machines_zone);
             entry.show(&read(&reply.text)?, &mut page)?;
             Ok(page.render(None, unpainted).trim_end().to_owned().into())
         }

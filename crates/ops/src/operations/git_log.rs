@@ -5,7 +5,6 @@ use crate::git::{CommitInfo, Where, count};
 use crate::moment;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
-use jiff::tz::TimeZone;
 use proctor_engine::git::LogFilter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,9 +90,12 @@ Examples:
         if input.cursor.is_some() && input.rev.is_some() {
             return Err(OpError::bad_input("a cursor knows where it began: leave out 'rev'"));
         }
-        let (now, zone) = (proctor_sys::clock::now().wall, TimeZone::system());
+        let now = proctor_sys::clock::now().wall;
         let time = |field: &str, text: &Option<String>| {
-            let parsed = text.as_ref().map(|text| moment::parse(text, now, &zone)).transpose();
+            let parsed = text
+                .as_ref()
+                .map(|text| moment::parse(text, now, &moment::machines_zone()))
+                .transpose();
             let parsed = parsed.map(|wall| wall.map(|wall| wall.0.div_euclid(1_000_000)));
             parsed.map_err(|why| OpError::bad_input(format!("{field}: {why}")))
         };

@@ -7,7 +7,6 @@ use crate::lines::{Item, StreamWord};
 use crate::moment;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
-use jiff::tz::TimeZone;
 use proctor_core::name::ServiceName;
 use proctor_core::time::Wall;
 use proctor_engine::api::{LogPage, LogQuery};
@@ -166,9 +165,11 @@ Examples:
 
 fn query(context: &Context, input: &Input) -> Result<LogQuery, OpError> {
     let now = proctor_sys::clock::now().wall;
-    let zone = TimeZone::system();
     let time = |field: &str, text: &Option<String>| -> Result<Option<Wall>, OpError> {
-        let parsed = text.as_ref().map(|text| moment::parse(text, now, &zone)).transpose();
+        let parsed = text
+            .as_ref()
+            .map(|text| moment::parse(text, now, &moment::machines_zone()))
+            .transpose();
         parsed.map_err(|why| OpError::bad_input(format!("{field}: {why}")))
     };
     let since = time("since", &input.since)?;
