@@ -14,6 +14,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Only we may read what we keep: it may hold environments, and environments hold secrets.
@@ -75,6 +76,35 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// How long a note is to last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lasts {
+    /// Whatever becomes of this process.
+    Us,
+    /// Whatever becomes of this machine, once it is written. Not whole if the power goes while it is: whoever reads it has to
+    /// tell.
+    Power,
+}
+
+/// Put a note of ours at `path`, where none is: whole or not at all, whenever this process ends. One sync at most, where
+/// [`replace`] takes two: of the file under its name.
+pub fn note(path: &Path, bytes: &[u8], lasts: Lasts) -> io::Result<()> {
+    let temporary = parent(path)?.join(temporary_name(path)?);
+    let placed = || {
+        let mut file = File::options().write(true).create_new(true).mode(MODE).open(&temporary)?;
+        file.write_all(bytes)?;
+        fs::rename(&temporary, path)?;
+        Ok(file)
+    };
+    // Best effort: the first error is the one to report.
+    let discard = |path: &Path| drop(fs::remove_file(path));
+    let file = placed().inspect_err(|_: &io::Error| discard(&temporary))?;
+    match lasts {
+        Lasts::Us => Ok(()),
+        Lasts::Power => file.sync_all().inspect_err(|_| discard(path)),
+    }
+}
+
 fn keep_spare(spare: &Path, size: u64) -> io::Result<()> {
     let file = File::options().write(true).create(true).truncate(false).mode(MODE).open(spare)?;
     Ok(rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, size + GROWTH)?)
@@ -131,8 +161,11 @@ fn temporary_name(path: &Path) -> io::Result<String> {
 /// `4711-998877-3`: of process 4711 that began at tick 998877, its third. Nobody else has the same.
 pub fn mark() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Read once: not every thread can open that file. A child that was forked is another process.
+    static BEGAN: OnceLock<(u32, u64)> = OnceLock::new();
     let pid = std::process::id();
-    let began = began(pid).unwrap_or(0);
+    let read = || (pid, began(pid).unwrap_or(0));
+    let (_, began) = Some(*BEGAN.get_or_init(read)).filter(|it| it.0 == pid).unwrap_or_else(read);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{pid}-{began}-{number}")
 }
@@ -231,6 +264,21 @@ mod tests {
             assert_eq!((mode(), fs::read_to_string(&path).unwrap()), (kept, kept.to_string()));
         }
         assert_eq!(names(folder.path()), ["settings.json"]);
+    }
+
+    #[test]
+    fn a_note_is_whole_and_alone_or_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("1");
+        for lasts in [Lasts::Us, Lasts::Power] {
+            note(&path, b"content", lasts).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"content");
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+        }
+        assert!(note(&folder.path().join("missing/1"), b"content", Lasts::Us).is_err());
+        fs::create_dir_all(folder.path().join("taken/not-empty")).unwrap();
+        assert!(note(&folder.path().join("taken"), b"content", Lasts::Us).is_err());
+        assert_eq!(names(folder.path()), ["1", "taken"]);
     }
 
     #[test]

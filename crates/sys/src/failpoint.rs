@@ -30,6 +30,13 @@ pub fn moment(point: Point) {
     let _ = armed::pass(point);
 }
 
+/// The folder with the armed points, if there is a campaign.
+#[cfg(feature = "failpoints")]
+pub(crate) fn folder() -> Option<&'static std::path::Path> {
+    use std::os::unix::ffi::OsStrExt as _;
+    armed::folder().map(|folder| std::path::Path::new(std::ffi::OsStr::from_bytes(folder)))
+}
+
 /// Every point as `name step` or `name moment`, for the campaign; `None` in a build without failpoints.
 #[cfg(feature = "failpoints")]
 pub fn table() -> Option<String> {
@@ -46,6 +53,11 @@ pub fn step(_point: Point) -> io::Result<()> {
 #[cfg(not(feature = "failpoints"))]
 #[inline(always)]
 pub fn moment(_point: Point) {}
+
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn folder() -> Option<&'static std::path::Path> {
+    None
+}
 
 #[cfg(not(feature = "failpoints"))]
 #[inline(always)]

@@ -1,8 +1,8 @@
 //! Files below the folders that the configuration declares: reading, listing, searching and changing them.
 //!
 //! Whatever a path says, it is resolved beneath its root by `proctor_sys::beneath`; nothing here opens a path. All of it
-//! waits for disks and belongs on threads that may; whoever stops waiting for an answer stops the work. Where the kernel has
-//! Landlock, what only looks does so on a thread that cannot open anything outside of the roots.
+//! waits for disks and is done by threads that may (`workers`), which cannot open anything outside of the roots where the
+//! kernel sees to that; whoever stops waiting for an answer stops the work.
 
 mod change;
 mod fault;
@@ -13,6 +13,7 @@ mod rules;
 mod search;
 mod survey;
 mod walk;
+mod workers;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -32,13 +33,12 @@ pub(crate) use change::recover;
 use change::{Backups, Locks};
 use proctor_core::home::Home;
 use proctor_sys::beneath::Folder;
-use proctor_sys::fence::Fence;
 use roots::Guarded;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use survey::Surveys;
+use workers::{Purpose, Workers};
 
 /// All that can be done with files.
 #[derive(Clone)]
@@ -52,12 +52,14 @@ struct Shared {
     surveys: Surveys,
     locks: Locks,
     backups: Backups,
+    workers: Workers,
 }
 
 impl Files {
     pub(crate) fn new(home: Home, registry: Arc<Registry>) -> Files {
         let (surveys, locks, backups) = (Surveys::default(), Locks::default(), Backups::of(&home));
-        Files { shared: Arc::new(Shared { home, registry, surveys, locks, backups }) }
+        let workers = Workers::new(home.clone());
+        Files { shared: Arc::new(Shared { home, registry, surveys, locks, backups, workers }) }
     }
 
     /// The folders that are declared.
@@ -130,49 +132,35 @@ impl Files {
         closed.filter_map(|root| root.path.canonicalize().ok()).collect()
     }
 
-    /// Work that changes nothing, behind the second wall.
+    /// Work that changes nothing.
     async fn look<R: Send + 'static>(
         &self,
         work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
     ) -> Result<R, EngineError> {
-        self.work(|files, stop| fenced(&files.roots(), || work(files, stop))).await
+        self.work_for(Purpose::Look, work).await
     }
 
-    /// Where waiting does no harm. Dropped early, the work hears of it.
+    /// Work that may change something.
     async fn work<R: Send + 'static>(
         &self,
         work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
     ) -> Result<R, EngineError> {
+        self.work_for(Purpose::Change, work).await
+    }
+
+    /// Dropped early, the work hears of it.
+    async fn work_for<R: Send + 'static>(
+        &self,
+        purpose: Purpose,
+        work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
         let (files, over) = (self.clone(), Arc::new(AtomicBool::new(false)));
         let waiting = Waiting(Arc::clone(&over));
-        let done = crate::blocking(move || work(&files, &|| over.load(Ordering::Relaxed))).await;
+        let work = move || work(&files, &|| over.load(Ordering::Relaxed));
+        let done = self.shared.workers.work(self.roots(), purpose, work).await;
         drop(waiting);
         done
     }
-}
-
-/// On a thread of its own, which reads what is below the roots and opens nothing else.
-fn fenced<R: Send>(roots: &Roots, work: impl FnOnce() -> R + Send) -> R {
-    let Some(fence) = fence(roots) else { return work() };
-    std::thread::scope(|scope| {
-        let inside = scope.spawn(|| {
-            if let Err(error) = fence.enter() {
-                tracing::debug!(%error, "there is no second wall");
-            }
-            work()
-        });
-        inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-/// `None` where the kernel has none, or will not have it: every path is kept beneath its root without it.
-fn fence(roots: &Roots) -> Option<Fence> {
-    let held: Vec<_> = roots.all().iter().filter_map(|root| root.held().ok()).collect();
-    let folders: Vec<_> = held.iter().map(|root| root.folder().as_fd()).collect();
-    Fence::of_folders(&folders, &[]).unwrap_or_else(|error| {
-        tracing::debug!(%error, "there is no second wall");
-        None
-    })
 }
 
 /// Somebody waits for an answer, until this is dropped.

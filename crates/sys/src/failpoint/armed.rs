@@ -44,7 +44,7 @@ pub(super) fn pass(point: Point) -> io::Result<()> {
 }
 
 /// Looked up once, by a process that may allocate: the parent has passed a point before it forks.
-fn folder() -> Option<&'static [u8]> {
+pub(super) fn folder() -> Option<&'static [u8]> {
     static FOLDER: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let found = FOLDER.get_or_init(|| Some(std::env::var_os(VARIABLE)?.as_bytes().to_vec()));
     found.as_deref()

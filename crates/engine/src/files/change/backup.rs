@@ -7,7 +7,7 @@ use super::target::Found;
 use proctor_core::config::backups::Backups as Bounds;
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
-use proctor_sys::atomic;
+use proctor_sys::atomic::{self, Lasts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -112,7 +112,7 @@ impl Backups {
         bytes.push(b'\n');
         bytes.extend_from_slice(content);
         fs::create_dir_all(&folder).map_err(unkept)?;
-        atomic::replace(&folder.join(name(number)), &bytes, 0o600).map_err(unkept)?;
+        atomic::note(&folder.join(name(number)), &bytes, Lasts::Power).map_err(unkept)?;
         self.bound(&folder, (number, bytes.len() as u64), bounds);
         Ok(Some(number))
     }

@@ -3,14 +3,15 @@
 //!
 //! A record in `changes/` says what will lie beside which file before it does. New contents are written beside their files
 //! and synced; of several files the old ones are kept by a second name; then each takes its place by one rename. Until the
-//! record says that all have, a start takes back those that had. With one file the rename itself decides.
+//! record says that all have, a start takes back those that had. With one file the rename itself decides: the record only
+//! says what would lie beside it, and is not synced.
 
 use super::super::fault::FileError;
 use super::super::list::{cursor, parse_cursor};
 use super::super::survey;
 use super::Step;
 use proctor_core::home::Home;
-use proctor_sys::atomic;
+use proctor_sys::atomic::{self, Lasts};
 use proctor_sys::beneath::{Fault, Id, Links, Onto, Place, Root};
 use proctor_sys::failpoint::{self, Point};
 use serde::{Deserialize, Serialize};
@@ -91,13 +92,17 @@ impl Noted {
 
     /// Nothing lies beside it any more.
     fn tidy(&self, place: &Place) -> Result<(), Fault> {
+        let mut removed = false;
         for name in [&self.new, &self.old] {
             match place.folder().place(OsStr::new(name))?.remove() {
                 Err(fault) if !fault.is_missing() => return Err(fault),
-                Ok(()) | Err(_) => {}
+                gone => removed |= gone.is_ok(),
             }
         }
-        Ok(place.folder().sync()?)
+        if removed {
+            place.folder().sync()?;
+        }
+        Ok(())
     }
 }
 
@@ -200,7 +205,11 @@ fn turn_one(step: &Step, noted: &Noted) -> Result<(), FileError> {
 }
 
 fn write(path: &Path, record: &Record) -> io::Result<()> {
-    atomic::replace(path, &serde_json::to_vec(record).map_err(io::Error::from)?, 0o600)
+    let text = serde_json::to_vec(record).map_err(io::Error::from)?;
+    match record.files[..] {
+        [_] => atomic::note(path, &text, Lasts::Us),
+        _ => atomic::replace(path, &text, 0o600),
+    }
 }
 
 fn unrecorded(error: io::Error) -> FileError {

@@ -3,6 +3,7 @@
 mod listing;
 mod reading;
 mod searching;
+mod walls;
 
 use super::roots::{Guarded, Roots, Spot};
 use proctor_core::config::roots::RootDef;
@@ -135,22 +136,4 @@ fn in_the_folder_of_the_state_only_what_proctor_keeps_is_its_own() {
     let listing = super::list::list(&roots, &roots.find("").unwrap(), &query, &guarded, &|| false);
     let names: Vec<_> = listing.unwrap().entries.into_iter().map(|entry| entry.path).collect();
     assert_eq!(names, ["proctor.yaml", "src", "src/logs", "src/logs/x", "src/token"]);
-}
-
-#[test]
-fn behind_the_second_wall_only_the_roots_are_there() {
-    let place = Place::new();
-    place.write("inside", "here");
-    std::fs::write(place.path("outside/secret"), "there").unwrap();
-    // Where the kernel has no wall, there is nothing to look at, and nothing is promised.
-    if super::fence(&place.roots).is_none() {
-        return;
-    }
-    let (inside, outside) = super::fenced(&place.roots, || {
-        // Opened as nothing in the engine would, by path.
-        (std::fs::read(place.path("app/inside")), std::fs::read(place.path("outside/secret")))
-    });
-    assert_eq!(inside.unwrap(), b"here");
-    assert_eq!(outside.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
-    assert!(std::fs::read(place.path("outside/secret")).is_ok());
 }

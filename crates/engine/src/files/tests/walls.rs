@@ -1,0 +1,111 @@
+//! The threads that work on files, and the wall that they are behind.
+
+use super::Place;
+use crate::error::EngineError;
+use crate::files::roots::Roots;
+use crate::files::workers::{Purpose, Workers};
+use proctor_core::config::roots::RootDef;
+use proctor_core::home::Home;
+use proctor_sys::fence::Fence;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+
+/// A root that may be written and one that may not, both in one folder with a home.
+struct Site {
+    place: Place,
+    roots: Arc<Roots>,
+    workers: Workers,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Site {
+    fn new() -> Site {
+        let place = Place::new();
+        std::fs::create_dir(place.path("closed")).unwrap();
+        for name in ["app/file", "closed/file", "outside/file", "app/.state/token"] {
+            std::fs::write(place.path(name), name).unwrap();
+        }
+        let def = |name: &str| RootDef::of(place.path(name).to_str().unwrap());
+        let closed = RootDef { write: false, ..def("closed") };
+        let roots = Arc::new(Roots::open(&[RootDef { write: true, ..def("app") }, closed]));
+        let home = Home { state: place.path("outside/state"), runtime: place.path("outside/run") };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        Site { place, roots, workers: Workers::new(home), runtime }
+    }
+
+    fn work<R: Send + 'static>(
+        &self,
+        purpose: Purpose,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
+        self.runtime.block_on(self.workers.work(Arc::clone(&self.roots), purpose, work))
+    }
+
+    fn thread(&self, purpose: Purpose) -> ThreadId {
+        self.work(purpose, || thread::current().id()).unwrap()
+    }
+
+    /// Which of these can be opened by path, as nothing in the engine does: to be read, and to be written.
+    fn opened(&self, purpose: Purpose, names: &[&str]) -> (Vec<bool>, Vec<bool>) {
+        let paths: Vec<PathBuf> = names.iter().map(|name| self.place.path(name)).collect();
+        self.work(purpose, move || {
+            let can = |opened: io::Result<std::fs::File>| match opened {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => false,
+                opened => opened.map(|_| true).unwrap(),
+            };
+            let read = paths.iter().map(|path| can(std::fs::File::open(path))).collect();
+            let write = |path| std::fs::File::options().append(true).create(true).open(path);
+            (read, paths.iter().map(|path| can(write(path))).collect())
+        })
+        .unwrap()
+    }
+}
+
+#[test]
+fn behind_the_wall_only_the_roots_are_there_and_only_some_can_be_written() {
+    let site = Site::new();
+    // Where the kernel has no wall, there is nothing to look at, and nothing is promised.
+    if Fence::of_folders(&[], &[]).unwrap().is_none() {
+        return;
+    }
+    let names = ["app/file", "closed/file", "outside/file"];
+    let none = vec![false; 3];
+    let read = vec![true, true, false];
+    assert_eq!(site.opened(Purpose::Look, &names), (read.clone(), none));
+    assert_eq!(site.opened(Purpose::Change, &names), (read, vec![true, false, false]));
+    let noted = ["outside/state/changes/1", "outside/state/backups/1"];
+    for name in noted {
+        std::fs::write(site.place.path(name), "").unwrap();
+    }
+    assert_eq!(site.opened(Purpose::Change, &noted), (vec![true; 2], vec![true; 2]));
+    assert_eq!(site.opened(Purpose::Look, &noted), (vec![false; 2], vec![false; 2]));
+    assert!(std::fs::read(site.place.path("outside/file")).is_ok(), "others are not inside");
+}
+
+#[test]
+fn a_thread_is_used_again_but_not_for_other_folders() {
+    let site = Site::new();
+    let first = site.thread(Purpose::Look);
+    assert_eq!(site.thread(Purpose::Look), first);
+    let writer = site.thread(Purpose::Change);
+    assert_ne!(writer, first);
+    assert_eq!((site.thread(Purpose::Change), site.thread(Purpose::Look)), (writer, first));
+    std::fs::rename(site.place.path("app"), site.place.path("outside/app")).unwrap();
+    std::fs::create_dir(site.place.path("app")).unwrap();
+    assert_eq!(site.thread(Purpose::Look), first, "the folder that is held is still the same");
+    std::fs::remove_dir_all(site.place.path("outside/app")).unwrap();
+    std::fs::write(site.place.path("app/new"), "").unwrap();
+    let names = ["app/new"];
+    assert_eq!(site.opened(Purpose::Look, &names).0, [true], "another thread, another wall");
+}
+
+#[test]
+fn work_that_panics_is_an_error_and_the_next_goes_on() {
+    let site = Site::new();
+    site.thread(Purpose::Look);
+    let error = site.work(Purpose::Look, || panic!("as it is to")).map(|()| "done").unwrap_err();
+    assert!(error.to_string().contains("ended early"), "{error}");
+    site.thread(Purpose::Look);
+}

@@ -1,0 +1,190 @@
+//! The threads that work on files, behind a second wall.
+//!
+//! Where the kernel has Landlock, such a thread opens nothing outside of the folders that it was made for, whatever a path
+//! says. A wall cannot be moved, so a thread is of use for the same folders only. It ends when there was nothing to do for a
+//! while.
+
+use super::roots::Roots;
+use crate::error::EngineError;
+use proctor_core::home::Home;
+use proctor_sys::atomic;
+use proctor_sys::beneath::{Folder, Id, Root};
+use proctor_sys::fence::Fence;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A thread waits so long for more to do.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// What is to be done with files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Look,
+    Change,
+}
+
+/// Told whether the thread is of use for it. Gives what tells how it went: by then the thread is free for more.
+type Job = Box<dyn FnOnce(bool) -> Tell + Send>;
+type Tell = Box<dyn FnOnce()>;
+
+/// What became of a piece of work.
+enum Told<W, R> {
+    Done(R),
+    /// It was not begun: the roots are other folders by now.
+    Unfit(W),
+}
+
+#[derive(Clone)]
+pub(super) struct Workers(Arc<Shared>);
+
+struct Shared {
+    home: Home,
+    /// The threads that have nothing to do.
+    idle: Mutex<Vec<Worker>>,
+}
+
+#[derive(Clone)]
+struct Worker {
+    roots: Arc<Roots>,
+    purpose: Purpose,
+    thread: ThreadId,
+    jobs: Sender<Job>,
+}
+
+impl Workers {
+    pub(super) fn new(home: Home) -> Workers {
+        Workers(Arc::new(Shared { home, idle: Mutex::default() }))
+    }
+
+    /// Do this where waiting does no harm.
+    pub(super) async fn work<W, R>(
+        &self,
+        roots: Arc<Roots>,
+        purpose: Purpose,
+        mut work: W,
+    ) -> Result<R, EngineError>
+    where
+        W: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let mut idle = self.take(&roots, purpose);
+        loop {
+            let (tell, told) = oneshot::channel();
+            let job: Job = Box::new(move |fits| {
+                let told = if fits { Told::Done(work()) } else { Told::Unfit(work) };
+                // Nobody waits any more: then nobody is told.
+                Box::new(|| drop(tell.send(told)))
+            });
+            match idle.take() {
+                Some(worker) => drop(worker.jobs.send(job)),
+                None => self.begin(Arc::clone(&roots), purpose, job)?,
+            }
+            match told.await {
+                Ok(Told::Done(done)) => return Ok(done),
+                Ok(Told::Unfit(again)) => work = again,
+                Err(_) => return Err(EngineError::Failed("work on files ended early".into())),
+            }
+        }
+    }
+
+    fn take(&self, roots: &Arc<Roots>, purpose: Purpose) -> Option<Worker> {
+        let mut idle = self.idle();
+        let fits = |it: &Worker| it.purpose == purpose && Arc::ptr_eq(&it.roots, roots);
+        let at = idle.iter().rposition(fits)?;
+        Some(idle.swap_remove(at))
+    }
+
+    fn begin(&self, roots: Arc<Roots>, purpose: Purpose, job: Job) -> Result<(), EngineError> {
+        let workers = self.clone();
+        let run = move || {
+            let ground = Ground::of(&roots, purpose, &workers.0.home);
+            // It reads a file that lies behind the wall, once.
+            atomic::mark();
+            ground.enter();
+            let ids = ground.ids();
+            drop(ground);
+            let tell = job(true);
+            let (jobs, given) = mpsc::channel();
+            let thread = thread::current().id();
+            workers.serve(&Worker { roots, purpose, thread, jobs }, &ids, &given, tell);
+        };
+        let begun = thread::Builder::new().name("files".into()).spawn(run);
+        let failed = |error| EngineError::Failed(format!("no thread for work on files: {error}"));
+        begun.map(drop).map_err(failed)
+    }
+
+    /// Until nothing comes for a while.
+    fn serve(&self, worker: &Worker, ids: &[(Id, bool)], given: &Receiver<Job>, mut tell: Tell) {
+        loop {
+            self.idle().push(worker.clone());
+            tell();
+            let job = match given.recv_timeout(IDLE) {
+                Err(_) if self.leave(worker.thread) => return,
+                // Somebody has just taken this thread, and is about to say what for.
+                Err(_) => given.recv(),
+                Ok(job) => Ok(job),
+            };
+            let Ok(job) = job else { return };
+            tell = job(Ground::of(&worker.roots, worker.purpose, &self.0.home).ids() == ids);
+        }
+    }
+
+    /// Is this thread still one that has nothing to do? Then nobody finds it any more.
+    fn leave(&self, thread: ThreadId) -> bool {
+        let mut idle = self.idle();
+        let at = idle.iter().position(|worker| worker.thread == thread);
+        at.map(|at| idle.swap_remove(at)).is_some()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Worker>> {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The folders that a piece of work is about, and whether it may write into them.
+struct Ground {
+    roots: Vec<(Arc<Root>, bool)>,
+    own: Vec<Folder>,
+}
+
+impl Ground {
+    /// The roots that are there; for changes also where is noted what is changed, and how it was before.
+    fn of(roots: &Roots, purpose: Purpose, home: &Home) -> Ground {
+        let changing = purpose == Purpose::Change;
+        let roots = roots.all().iter();
+        let roots = roots.filter_map(|root| Some((root.held().ok()?, changing && root.write)));
+        let noted = [home.changes(), home.backups()].into_iter().filter(|_| changing);
+        let own = noted.filter_map(|path| {
+            std::fs::create_dir_all(&path).ok()?;
+            Folder::open(&path).ok()
+        });
+        Ground { roots: roots.collect(), own: own.collect() }
+    }
+
+    fn folders(&self) -> impl Iterator<Item = (&Folder, bool)> {
+        let roots = self.roots.iter().map(|(root, write)| (root.folder(), *write));
+        roots.chain(self.own.iter().map(|folder| (folder, true)))
+    }
+
+    fn ids(&self) -> Vec<(Id, bool)> {
+        self.folders().map(|(folder, write)| (folder.id(), write)).collect()
+    }
+
+    /// The thread that calls this is behind the wall from now on. Where the kernel has none, or will not have it, it works
+    /// without: every path is kept beneath its root all the same.
+    fn enter(&self) {
+        let of = |writable: bool| {
+            let folders = self.folders().filter(|(_, write)| *write == writable);
+            folders.map(|(folder, _)| folder.as_fd()).collect::<Vec<_>>()
+        };
+        let entered = Fence::of_folders(&of(false), &of(true))
+            .and_then(|fence| fence.map_or(Ok(()), |fence| fence.enter()));
+        if let Err(error) = entered {
+            tracing::debug!(%error, "there is no second wall");
+        }
+    }
+}
