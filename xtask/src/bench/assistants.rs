@@ -41,19 +41,24 @@ impl Assistants<'_> {
         book.settings.push(("the tree of code".to_owned(), about));
         let code = Code { scratch: self.scratch, plan, tree: &tree };
         let ripgrep = self.ripgrep(book)?;
+        let mut workers = Vec::new();
+        for (name, install) in WORKERS.iter().filter(|(name, _)| self.options.wants_peer(name)) {
+            let installed = install(&code).map(|worker| workers.push((*name, worker)));
+            self.noted(name, installed, book)?;
+        }
+        for (name, worker) in &workers {
+            book.settings.push((format!("{name} with code"), worker.settings.clone()));
+        }
         let mut broken = false;
         for round in 1..=plan.repeats {
             println!("{OURS}, code, {round} of {}", plan.repeats);
             let result = code.measure_ours(ripgrep.as_ref(), book);
             broken |= self.noted(OURS, result, book)?;
-        }
-        for (name, install) in WORKERS.iter().filter(|(name, _)| self.options.wants_peer(name)) {
-            println!("{name}, code");
-            let result = install(&code).and_then(|worker| {
-                book.settings.push((format!("{name} with code"), worker.settings.clone()));
-                code.ask(&worker, book)
-            });
-            self.noted(name, result, book)?;
+            for (name, worker) in &workers {
+                println!("{name}, code, {round} of {}", plan.repeats);
+                let result = code.ask(worker, book);
+                self.noted(name, result, book)?;
+            }
         }
         Ok(broken)
     }
@@ -83,9 +88,9 @@ impl Assistants<'_> {
             println!("{OURS}, MCP, {round} of {}", plan.repeats);
             let result = mcp.measure_ours(OURS, book);
             broken |= self.noted(OURS, result, book)?;
-            // As with supervisors: once is enough.
-            for server in servers.iter().filter(|_| round == 1) {
-                println!("{}, MCP", server.name);
+            // As often as ours: a call takes less than a millisecond, and other work on the machine is seen in it.
+            for server in &servers {
+                println!("{}, MCP, {round} of {}", server.name, plan.repeats);
                 let result = mcp.measure(server, book);
                 self.noted(server.name, result, book)?;
             }

@@ -54,7 +54,7 @@ fn introduction(options: &Options, facts: &[(&'static str, String)]) -> String {
     format!(
         "# Benchmarks\n\nWritten by `cargo xtask bench --write`: each part in one run, all on one machine ({}). \
          The ratios are what to look at; times depend on the machine. Each figure was taken {repeats} \
-         (of peers once); the median is compared.\n\n{quick}",
+         (of other supervisors once); the median is compared.\n\n{quick}",
         facts.join(", ")
     )
 }
