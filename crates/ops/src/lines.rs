@@ -121,9 +121,9 @@ impl Item {
             self.text = Some(String::from_utf8_lossy(&line.bytes).into_owned());
         }
         self.cut = line.cut;
-        self.left_out = Some(line.left_out).filter(|bytes| *bytes > 0);
+        self.left_out = left_out(line);
         self.context = line.context;
-        self.repeated = line.repeats.map(|repeats| u64::from(repeats.count) + 1);
+        self.repeated = repeated(line);
         self.last_at = line.repeats.map(|repeats| rfc3339(repeats.wall));
     }
 
@@ -147,9 +147,7 @@ impl Item {
 
     /// What is to be known of a line beside its text, to be put behind it.
     pub fn remark(&self) -> String {
-        let rest = self.left_out.map(|bytes| format!("… ({} more)", moment::bytes(bytes)));
-        let times = self.repeated.map(|times| format!(" (×{times})"));
-        rest.into_iter().chain(times).collect()
+        remark(self.left_out, self.repeated)
     }
 
     /// As a person reads it, on one line.
@@ -158,10 +156,39 @@ impl Item {
             let at = self.at.split('.').next().unwrap_or(&self.at).trim_end_matches('Z');
             return format!("── {event}, {at}Z");
         }
-        let text = self.line();
-        let text = String::from_utf8_lossy(&text);
-        format!("{}{}", harmless_line(&text, Colours::Strip), self.remark())
+        readable(&self.line(), self.left_out, self.repeated)
     }
+}
+
+/// What [`Item::readable`] says of it, without making all of an answer.
+pub(crate) fn readable_item(item: LogItem) -> String {
+    match item.what {
+        LogWhat::Line(line) => readable(&line.bytes, left_out(&line), repeated(&line)),
+        LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_) => {
+            Item::of(item, false).readable()
+        }
+    }
+}
+
+fn readable(line: &[u8], left_out: Option<u64>, repeated: Option<u64>) -> String {
+    let text = String::from_utf8_lossy(line);
+    let mut text = harmless_line(&text, Colours::Strip).into_owned();
+    text += &remark(left_out, repeated);
+    text
+}
+
+fn remark(left_out: Option<u64>, repeated: Option<u64>) -> String {
+    let rest = left_out.map(|bytes| format!("… ({} more)", moment::bytes(bytes)));
+    let times = repeated.map(|times| format!(" (×{times})"));
+    rest.into_iter().chain(times).collect()
+}
+
+fn left_out(line: &LogLine) -> Option<u64> {
+    Some(line.left_out).filter(|bytes| *bytes > 0)
+}
+
+fn repeated(line: &LogLine) -> Option<u64> {
+    line.repeats.map(|repeats| u64::from(repeats.count) + 1)
 }
 
 /// The text of an exit as a sentence about the service.
@@ -185,14 +212,17 @@ mod tests {
     use proctor_engine::api::Repeats;
 
     fn item(what: LogWhat) -> Item {
-        let item = LogItem {
+        Item::of(logged(what), false)
+    }
+
+    fn logged(what: LogWhat) -> LogItem {
+        LogItem {
             service: ServiceName::parse("web").unwrap(),
             stream: Stream::Stdout,
             wall: Wall(1_250_000),
             run: RunId(1),
             what,
-        };
-        Item::of(item, false)
+        }
     }
 
     #[test]
@@ -219,7 +249,8 @@ mod tests {
             (LogLine { repeats, ..line.clone() }, "red\\x07 (×3)"),
             (LogLine { repeats, left_out: 1, ..line }, "red\\x07… (1 B more) (×3)"),
         ] {
-            assert_eq!(item(LogWhat::Line(line)).readable(), expected);
+            let (item, shown) = (logged(LogWhat::Line(line.clone())), item(LogWhat::Line(line)));
+            assert_eq!((shown.readable().as_str(), &*readable_item(item)), (expected, expected));
         }
     }
 }

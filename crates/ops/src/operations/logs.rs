@@ -3,13 +3,13 @@
 
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
-use crate::lines::{Item, StreamWord};
+use crate::lines::{Item, StreamWord, readable_item};
 use crate::moment;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
 use proctor_core::name::ServiceName;
 use proctor_core::time::Wall;
-use proctor_engine::api::{LogPage, LogQuery};
+use proctor_engine::api::{LogItem, LogPage, LogQuery};
 use proctor_engine::error::EngineError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -238,24 +238,29 @@ fn services(context: &Context, words: &[String]) -> Result<Vec<ServiceName>, OpE
 
 impl Output {
     fn of(page: LogPage, input: &Input) -> Output {
-        let raw = input.raw && !input.text;
-        let mut items: Vec<Item> = page.items.into_iter().map(|item| Item::of(item, raw)).collect();
-        let text = input.text.then(|| text(&items));
-        if input.text {
-            items.clear();
-        }
-        Output { items, text, cursor: page.cursor, more: page.more, truncated: page.truncated }
+        let LogPage { items, cursor, more, truncated } = page;
+        let (items, text) = if input.text {
+            (Vec::new(), Some(text(items)))
+        } else {
+            (items.into_iter().map(|item| Item::of(item, input.raw)).collect(), None)
+        };
+        Output { items, text, cursor, more, truncated }
     }
 }
 
 /// A line each, with the names of the services where there are several.
-fn text(items: &[Item]) -> String {
+fn text(items: Vec<LogItem>) -> String {
     let one = items.iter().all(|item| item.service == items[0].service);
-    let line = |item: &Item| {
-        let name = if one { String::new() } else { format!("{} | ", item.service) };
-        format!("{name}{}\n", item.readable())
-    };
-    items.iter().map(line).collect()
+    let mut text = String::new();
+    for item in items {
+        if !one {
+            text.push_str(item.service.as_str());
+            text.push_str(" | ");
+        }
+        text.push_str(&readable_item(item));
+        text.push('\n');
+    }
+    text
 }
 
 impl Show for Output {

@@ -39,7 +39,8 @@ pub enum Colours {
 /// the line) or taken out, everything else becomes visible.
 pub fn harmless_line(text: &str, colours: Colours) -> Cow<'_, str> {
     let text = text.strip_suffix('\r').unwrap_or(text);
-    if !text.chars().any(|c| c != '\t' && acts(c)) {
+    let plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\t');
+    if text.bytes().all(plain) || !text.chars().any(|c| c != '\t' && acts(c)) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
