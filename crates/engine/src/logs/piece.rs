@@ -50,14 +50,23 @@ pub(super) fn judge(
 /// How a byte that is no text is shown: `U+FFFD`.
 const REPLACEMENT: usize = 3;
 
+/// No byte costs more: `\u001b`.
+const DEAREST: usize = 6;
+
 /// Bytes of this text in JSON.
 pub(super) fn cost(text: &[u8]) -> usize {
+    if text.is_ascii() {
+        return plain(text);
+    }
     let chunks = text.utf8_chunks();
     chunks.map(|chunk| plain(chunk.valid().as_bytes()) + replaced(chunk.invalid())).sum()
 }
 
 /// How many bytes at the beginning of this text cost no more than `most`; whole characters of them.
 pub(super) fn fitting(text: &[u8], most: usize) -> usize {
+    if text.len() <= most / DEAREST {
+        return text.len();
+    }
     let (mut spent, mut taken) = (0, 0);
     for chunk in text.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -80,7 +89,7 @@ pub(super) fn fitting(text: &[u8], most: usize) -> usize {
 fn plain(text: &[u8]) -> usize {
     let one = |byte: &u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
-        ..0x20 => 6,
+        ..0x20 => DEAREST,
         _ => 1,
     };
     text.iter().map(one).sum()
