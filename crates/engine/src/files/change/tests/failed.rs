@@ -1,7 +1,9 @@
 //! Changes that come to nothing, and what is left of those that were cut off: nothing is in the way of the next one.
 
 use super::*;
+use crate::files::fault::{Conflict, Unfit};
 use crate::files::list::cursor;
+use proctor_core::diff::{Missed, Outcome};
 use proctor_sys::beneath::Onto;
 use std::path::PathBuf;
 
@@ -167,4 +169,29 @@ fn of_very_many_lines_that_stay_as_they_are_none_is_added() {
     assert_eq!((same.added, same.removed, same.differs()), (0, 0, false));
     let more = scene.write("many", &format!("{many}\n")).unwrap();
     assert_eq!((more.added, more.removed), (many.len() + 1, many.len()), "all of them");
+}
+
+#[test]
+fn a_hunk_that_was_not_looked_for_everywhere_is_not_said_to_be_nowhere() {
+    let missed = |spent: bool| {
+        let missed = Missed { line: Some(5), nearest: None, spent };
+        let why = Unfit::Hunks(vec![Outcome::Misses(missed)]);
+        FileError::Conflicts(vec![Conflict { path: "a".into(), why }]).to_string()
+    };
+    assert!(missed(false).ends_with("a: hunk 1 (line 5): nothing like it is there"));
+    let spent = missed(true);
+    assert!(
+        spent.contains("a: hunk 1 (line 5): it is not there, and was not looked for everywhere"),
+        "{spent}"
+    );
+}
+
+#[test]
+fn one_file_in_very_many_parts_of_a_diff_is_as_much_as_very_many_files() {
+    let scene = Scene::new();
+    scene.place.write("a", "x\n");
+    let part = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+x\n";
+    let refused = scene.diff(&part.repeat(1001)).unwrap_err();
+    assert!(refused.contains("more than 1000 files"), "{refused}");
+    scene.diff(&part.repeat(2)).unwrap();
 }
