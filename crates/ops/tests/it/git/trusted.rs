@@ -194,24 +194,31 @@ fn who_is_ended_in_the_middle_leaves_no_lock() {
     let (lock, began) = (repo.join(".git/index.lock"), repo.join(".git/began"));
     let smudge = |command: &str| scene.git(&repo, &["config", "filter.upper.smudge", command]);
     let switch = |name: &str| json!({ "action": "switch", "name": name });
-    scene.daemon("git: { trusted: [app], timeout: 2 }", json!({}), async |asker| {
-        for cancelled in [false, true] {
-            smudge("touch .git/began; sleep 1000");
-            let mut other = Box::pin(asker.refused("git.branch", &repo, switch("other")));
-            tokio::select! {
-                biased;
-                () = until("its filter runs", || began.exists()), if cancelled => {}
-                (code, why) = &mut other => assert_eq!(code, Code::Timeout, "{why}"),
+    for cancelled in [false, true] {
+        let keys = if cancelled { "trusted: [app]" } else { "trusted: [app], timeout: 2" };
+        scene.daemon(&format!("git: {{ {keys} }}"), json!({}), async |asker| {
+            smudge("ls .git/index.lock > .git/began; sleep 1000");
+            let mut other = switch("other");
+            if cancelled {
+                other["background"] = json!(true);
+                let begun = asker.ok("git.branch", &repo, other).await;
+                until("its filter runs", || fs::read(&began).is_ok_and(|it| !it.is_empty())).await;
+                let cancel = json!({ "operation": begun["operation"] });
+                asker.call("operation.cancel", cancel).await.unwrap();
+                until("the lock is gone", || !lock.exists()).await;
+            } else {
+                let (code, why) = asker.refused("git.branch", &repo, other).await;
+                assert_eq!(code, Code::Timeout, "{why}");
+                assert!(!lock.exists(), "nobody can work there any more");
             }
-            assert_eq!(lock.exists(), cancelled, "git holds it while the filter runs");
-            drop(other);
-            until("the lock is gone", || !lock.exists()).await;
+            let held = fs::read_to_string(&began).unwrap();
+            assert_eq!(held, ".git/index.lock\n", "git holds it while the filter runs");
             fs::remove_file(&began).unwrap();
             smudge("cat");
             asker.ok("git.branch", &repo, switch("plain")).await;
             asker.ok("git.branch", &repo, switch("main")).await;
-        }
-    });
+        });
+    }
 }
 
 #[test]
