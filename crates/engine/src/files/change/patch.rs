@@ -4,7 +4,7 @@ use super::{Before, Changed, Made, New, Wish};
 use crate::error::EngineError;
 use crate::files::fault::{Conflict, FileError, Unfit};
 use crate::files::{Files, Roots, Spot};
-use proctor_core::diff::{self, How, Patch, Reading};
+use proctor_core::diff::{self, Effort, How, Patch, Reading};
 use proctor_sys::beneath::Rel;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -28,13 +28,24 @@ impl Files {
     pub async fn apply_diff(
         &self,
         query: DiffQuery,
-        wish: Wish,
+        mut wish: Wish,
     ) -> Result<Vec<Changed>, EngineError> {
+        // Which file it is of is known when the others are.
+        let if_hash = wish.if_hash.take();
         let applied = self.work(move |files, stop| {
             let reading = if query.strict { Reading::Strict } else { Reading::Lenient };
             let patches = diff::parse(&query.text, reading)?;
             if patches.is_empty() {
                 return Err(FileError::BadInput("there is no file in the diff".into()));
+            }
+            let many = || FileError::BadInput(format!("more than {MOST} files in one diff"));
+            if patches.len() > MOST {
+                return Err(many());
+            }
+            if if_hash.is_some() && patches.len() > 1 {
+                let why =
+                    format!("'if_hash' is for a diff of one file, and this has {}", patches.len());
+                return Err(FileError::BadInput(why));
             }
             let roots = files.roots();
             let base = roots.find(query.folder.as_deref().unwrap_or_default())?;
@@ -42,10 +53,16 @@ impl Files {
             let named = named.collect::<Result<Vec<_>, _>>()?;
             let spots = spots(&named);
             if spots.len() > MOST {
-                return Err(FileError::BadInput(format!("more than {MOST} files in one diff")));
+                return Err(many());
             }
             let how = How { fuzz: query.fuzz, any_ends: !query.strict };
-            files.change(&spots, &wish, stop, |before| all(&named, &spots, before, how))
+            files.change(&spots, &wish, stop, |before| {
+                let work = Work::of(&spots, before, how);
+                if let Some(hash) = &if_hash {
+                    work.check_hash(&named, before, hash)?;
+                }
+                work.all(&named)
+            })
         });
         Ok(applied.await??)
     }
@@ -109,23 +126,41 @@ struct Work<'a> {
     /// Permissions as they were.
     modes: Vec<Option<u32>>,
     how: How,
+    effort: Effort,
 }
 
-fn all(
-    named: &[Named],
-    spots: &[Spot],
-    before: &[Before<'_>],
-    how: How,
-) -> Result<Vec<Made>, FileError> {
-    let made = before.iter().map(|found| match found {
-        Some(found) => Made::content(found.content.clone()),
-        None => Made::default(),
-    });
-    let modes = before.iter().map(|found| found.map(|found| found.look.mode)).collect();
-    let mut work = Work { spots, made: made.collect(), modes, how };
-    let conflicts: Vec<Conflict> =
-        named.iter().filter_map(|named| work.apply(named).err()).collect();
-    if conflicts.is_empty() { Ok(work.made) } else { Err(FileError::Conflicts(conflicts)) }
+impl<'a> Work<'a> {
+    fn of(spots: &'a [Spot], before: &[Before<'_>], how: How) -> Work<'a> {
+        let made = before.iter().map(|found| match found {
+            Some(found) => Made::content(found.content.clone()),
+            None => Made::default(),
+        });
+        let modes = before.iter().map(|found| found.map(|found| found.look.mode)).collect();
+        Work { spots, made: made.collect(), modes, how, effort: Effort::default() }
+    }
+
+    fn all(mut self, named: &[Named]) -> Result<Vec<Made>, FileError> {
+        let conflicts: Vec<Conflict> =
+            named.iter().filter_map(|named| self.apply(named).err()).collect();
+        if conflicts.is_empty() { Ok(self.made) } else { Err(FileError::Conflicts(conflicts)) }
+    }
+
+    /// Does the file that each is about have this hash?
+    fn check_hash(
+        &self,
+        named: &[Named],
+        before: &[Before<'_>],
+        hash: &str,
+    ) -> Result<(), FileError> {
+        for (from, to) in named.iter().map(|named| self.meant(named)) {
+            let Some(spot) = from.or(to) else { continue };
+            let now = before[self.at(spot)].map(|found| found.sha256.clone());
+            if !now.as_ref().is_some_and(|now| now.eq_ignore_ascii_case(hash)) {
+                return Err(FileError::Stale { path: spot.shown.clone(), found: now });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Work<'_> {
@@ -156,7 +191,7 @@ impl Work<'_> {
             return Err(conflict(to, Unfit::Exists));
         }
         let Some(spot) = to.or(from) else { return Ok(()) };
-        let applied = diff::apply(&content, &named.patch.hunks, self.how)
+        let applied = diff::apply_with(&content, &named.patch.hunks, self.how, &mut self.effort)
             .map_err(|outcomes| conflict(spot, Unfit::Hunks(outcomes)))?;
         if let (Some(from), true) = (from, to.is_none() || moves) {
             if to.is_none() && !named.patch.hunks.is_empty() && !applied.content.is_empty() {
