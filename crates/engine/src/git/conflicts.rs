@@ -125,15 +125,7 @@ impl Repository {
     pub async fn go_on(&mut self) -> Result<Option<State>, GitError> {
         let step = self.under_way().await?;
         self.require_identity()?;
-        let git_dir = self.place.git_dir.clone();
-        let runs = crate::blocking(move || state::runs_programs(&git_dir)).await;
-        let runs = runs.map_err(|error| GitError::Conflict(error.to_string()))?;
-        match runs {
-            _ if self.place.trusted => {}
-            Ok(false) => {}
-            Ok(true) => return Err(self.unsafe_("the rebase has programs among its steps")),
-            Err(why) => return Err(self.unsafe_(&why)),
-        }
+        self.check_steps().await?;
         let call = match step {
             Step::Merge => self.finish_merge(),
             Step::Rebase => Call::writing(&["rebase", "--continue"]),
@@ -186,7 +178,7 @@ impl Repository {
         state.map(|state| state.step).ok_or_else(none)
     }
 
-    fn unsafe_(&self, why: &str) -> GitError {
+    pub(super) fn unsafe_(&self, why: &str) -> GitError {
         GitError::Unsafe { top: self.place.top.clone(), why: why.to_owned() }
     }
 }

@@ -19,6 +19,7 @@ mod error;
 mod fields;
 mod folder;
 mod given;
+mod going_on;
 mod log;
 mod names;
 mod place;
@@ -233,15 +234,16 @@ impl Repository {
         env
     }
 
-    /// Around one that is not trusted: it writes nothing elsewhere, executes nothing but git, connects to nobody.
+    /// Around one that is not trusted: it writes nothing elsewhere, executes nothing but git, connects to nobody. An open
+    /// protocol may connect, and executes what it needs for that.
     fn fence(&self, reads: bool) -> Option<Fence> {
         if self.place.trusted || self.git.unfenced.load(Ordering::Relaxed) {
             return None;
         }
         let closed = self.protocols.is_empty();
-        let programs = self.tool.programs.as_ref().filter(|_| closed);
+        let programs = self.tool.executable(&self.protocols);
         let programs: Option<Vec<&Path>> =
-            programs.map(|programs| programs.iter().map(PathBuf::as_path).collect());
+            programs.as_ref().map(|programs| programs.iter().map(PathBuf::as_path).collect());
         let Place { top, git_dir, common_dir, .. } = &self.place;
         let own: [&Path; 3] = [top, git_dir, common_dir];
         // What a partial clone lacks is written where it is read.
