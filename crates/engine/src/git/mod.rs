@@ -65,7 +65,7 @@ use crate::files::Files;
 use closed::Settings;
 use folder::Folder;
 use names::Names;
-use place::Place;
+use place::{Bounds, Place};
 use proctor_core::config::git::Git as Terms;
 use proctor_sys::fence::{Fence, Gates};
 use std::collections::HashMap;
@@ -143,7 +143,11 @@ impl Git {
         let trusted = terms.trusted;
         let place = crate::blocking(move || -> Result<Place, EngineError> {
             let folder = Folder::named(&files, folder.as_deref())?;
-            Ok(place::find(&folder, &trusted, &files.own(), &files.read_only())?)
+            let roots = files.roots();
+            let open = roots.all().iter().filter(|root| root.write);
+            let open = open.filter_map(|root| root.path.canonicalize().ok()).collect();
+            let bounds = Bounds { own: files.own(), closed: files.read_only(), open };
+            Ok(place::find(&folder, &trusted, &bounds)?)
         });
         let place = place.await??;
         let mut repository = Repository {
