@@ -89,7 +89,8 @@ impl Repository {
             self.check_filters_between(&[head, hash.clone()], &[]).await?;
         }
         let call = Call::writing(&["switch", "--quiet", "--no-guess", "--no-progress"]);
-        let said = self.run(call.args(["--no-recurse-submodules", name])).await?;
+        let call = call.args(["--no-recurse-submodules", "--no-overwrite-ignore", name]);
+        let said = self.run(call).await?;
         let lost = ["would be overwritten", "is already used by", "cannot switch branch while"];
         if said.code != 0 && lost.iter().any(|text| said.err.contains(text)) {
             return Err(said.failed().in_the_way());
