@@ -5,6 +5,7 @@ use super::call::Call;
 use super::diff::staged;
 use super::error::GitError;
 use super::fields::{self, Name, records};
+use super::filters::Way;
 use super::given::{listed, literal};
 use super::state::{self, State, Step};
 use std::collections::BTreeMap;
@@ -126,6 +127,7 @@ impl Repository {
         let step = self.under_way().await?;
         self.require_identity()?;
         self.check_steps().await?;
+        self.check_way(step, Way::On).await?;
         let call = match step {
             Step::Merge => self.finish_merge(),
             Step::Rebase => Call::writing(&["rebase", "--continue"]),
@@ -156,7 +158,9 @@ impl Repository {
 
     /// Go back to before it.
     pub async fn abort(&mut self) -> Result<(), GitError> {
-        let word = match self.under_way().await? {
+        let step = self.under_way().await?;
+        self.check_way(step, Way::Back).await?;
+        let word = match step {
             Step::Merge => "merge",
             Step::Rebase => "rebase",
             Step::CherryPick => "cherry-pick",

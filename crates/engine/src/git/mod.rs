@@ -17,6 +17,7 @@ mod conflicts;
 mod diff;
 mod error;
 mod fields;
+mod filters;
 mod folder;
 mod given;
 mod going_on;
