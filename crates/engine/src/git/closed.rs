@@ -40,6 +40,7 @@ const CLOSED: &[(&str, &str)] = &[
     ("core.sshCommand", NOTHING),
     ("core.alternateRefsCommand", NOTHING),
     ("credential.helper", ""),
+    ("http.saveCookies", "false"),
     ("diff.external", NOTHING),
     ("interactive.diffFilter", NOTHING),
     ("gc.recentObjectsHook", NOTHING),
@@ -151,6 +152,8 @@ fn closing(name: &str) -> Option<&'static str> {
         ("filter", "clean" | "smudge" | "process") | ("credential", "helper") => Some(""),
         ("submodule", "ignore") => Some("dirty"),
         ("submodule", "update") => Some("none"),
+        // Into any file.
+        ("http", "savecookies") => Some("false"),
         ("hook", "enabled") => Some("false"),
         ("remote", "uploadpack" | "receivepack" | "vcs") => Some(NOTHING),
         (_, "command" | "cmd" | "program" | "driver" | "textconv" | "helper") => Some(NOTHING),
@@ -203,8 +206,12 @@ mod tests {
             ],
         );
         check(
-            "credential.https://x.y.helper hook.h.command",
-            &[("credential.https://x.y.helper", ""), ("hook.h.command", "false")],
+            "credential.https://x.y.helper hook.h.command http.https://x.y.savecookies",
+            &[
+                ("credential.https://x.y.helper", ""),
+                ("hook.h.command", "false"),
+                ("http.https://x.y.savecookies", "false"),
+            ],
         );
         check(
             "submodule.s.update submodule.s.ignore remote.o.uploadpack",

@@ -159,6 +159,7 @@ impl Repository {
     /// Go back to before it.
     pub async fn abort(&mut self) -> Result<(), GitError> {
         let step = self.under_way().await?;
+        self.check_beginning(step).await?;
         self.check_way(step, Way::Back).await?;
         let word = match step {
             Step::Merge => "merge",

@@ -5,7 +5,7 @@ use super::call::Call;
 use super::error::GitError;
 use super::fields::{records, text};
 use super::place::small;
-use super::state::runs_programs;
+use super::state::{Step, runs_programs};
 use std::path::Path;
 
 /// Ways to merge that git has in itself. Any other is a command `git merge-NAME`.
@@ -52,6 +52,21 @@ impl Repository {
                 Err(self.unsafe_(&why))
             }
             None => Ok(()),
+        }
+    }
+
+    /// Where a bisect goes back to is the name of a branch or a commit. Git takes it as a word of a command line.
+    pub(super) async fn check_beginning(&self, step: Step) -> Result<(), GitError> {
+        if step != Step::Bisect || self.place.trusted {
+            return Ok(());
+        }
+        let file = self.place.git_dir.join("BISECT_START");
+        let began = crate::blocking(move || small(&file, LINE)).await;
+        let began = began.map_err(|error| GitError::Conflict(error.to_string()))?;
+        let began = began.map_err(|why| self.unsafe_(&why))?;
+        match began.first() {
+            Some(b'-') => Err(self.unsafe_("the bisect goes back to what is no name of a branch")),
+            Some(_) | None => Ok(()),
         }
     }
 

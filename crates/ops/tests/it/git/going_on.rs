@@ -125,3 +125,25 @@ fn patches_that_are_applied_with_odd_options_do_not_go_on() {
     });
     scene.check_outside("afterwards");
 }
+
+#[test]
+fn a_bisect_goes_back_to_a_branch_and_to_nothing_else() {
+    let scene = Scene::new();
+    let repo = scene.clashing("app");
+    scene.git(&repo, &["bisect", "start", "HEAD", "HEAD~1"]);
+    put(&repo, "f", "not stored\n");
+    let (start, back) = (repo.join(".git/BISECT_START"), json!({ "action": "abort" }));
+    let honest = fs::read_to_string(&start).unwrap();
+    scene.daemon("", json!({}), async |caller| {
+        for odd in ["-f\n", "--recurse-submodules\n"] {
+            fs::write(&start, odd).unwrap();
+            let (code, why) = caller.refused("git.resolve", &repo, back.clone()).await;
+            assert_eq!((code, why.contains("goes back to")), (Code::Forbidden, true), "{why}");
+        }
+        assert_eq!(fs::read_to_string(repo.join("f")).unwrap(), "not stored\n");
+        fs::write(&start, honest).unwrap();
+        caller.ok("git.resolve", &repo, back).await;
+        assert_eq!(scene.git(&repo, &["branch", "--show-current"]), "main");
+        assert_eq!(fs::read_to_string(repo.join("f")).unwrap(), "not stored\n");
+    });
+}
