@@ -2,6 +2,7 @@
 
 use super::Repository;
 use super::call::Call;
+use super::diff::empty_tree;
 use super::error::GitError;
 use super::fields::{self, groups, number, records, some_text, text};
 use std::path::PathBuf;
@@ -85,11 +86,11 @@ impl Repository {
             .commit_of(&full)
             .await
             .map_err(|_| GitError::Nothing(format!("branch '{name}'")))?;
-        if let Some(head) = self.head().await? {
-            self.check_filters_between(&[head, hash.clone()], &[]).await?;
-        }
+        let head = self.head().await?.unwrap_or_else(|| empty_tree(&hash));
+        self.check_filters_between(&[head, hash.clone()], &[]).await?;
         let call = Call::writing(&["switch", "--quiet", "--no-guess", "--no-progress"]);
-        let said = self.run(call.args(["--no-recurse-submodules", name])).await?;
+        let call = call.args(["--no-recurse-submodules", "--no-overwrite-ignore", name]);
+        let said = self.run(call).await?;
         let lost = ["would be overwritten", "is already used by", "cannot switch branch while"];
         if said.code != 0 && lost.iter().any(|text| said.err.contains(text)) {
             return Err(said.failed().in_the_way());

@@ -3,7 +3,7 @@
 use super::Repository;
 use super::call::Call;
 use super::error::GitError;
-use super::fields::{Name, records, text};
+use super::fields::{Name, records};
 use super::given::listed;
 use super::status::{Change, StatusQuery, What};
 
@@ -96,35 +96,55 @@ impl Repository {
         Ok(())
     }
 
-    /// Names of submodules, wherever git would read them from.
+    /// Names of submodules, wherever git would read them from. One that is not known would be looked into: where they
+    /// cannot all be named, nothing is done.
     pub(super) async fn submodules(&self) -> Result<Vec<String>, GitError> {
-        let file = self.place.top.join(".gitmodules");
-        let places: &[&[&str]] = match file.symlink_metadata().is_ok() {
-            true => &[&["--file", ".gitmodules"]],
-            false => &[&["--blob", ":.gitmodules"], &["--blob", "HEAD:.gitmodules"]],
+        let call = Call::reading(&["config", "--no-includes", "--list", "--name-only", "-z"]);
+        let call = if self.place.top.join(".gitmodules").symlink_metadata().is_ok() {
+            call.args(["--file", ".gitmodules"])
+        } else if let Some(blob) = self.stored_modules().await? {
+            call.args(["--blob", &blob])
+        } else {
+            return Ok(Vec::new());
         };
-        for place in places {
-            let call = Call::reading(&["config", "--no-includes", "--list", "--name-only", "-z"]);
-            let said = self.run(call.args(place.iter())).await?;
-            if said.code == 0 && !said.cut {
-                return Ok(names(&said.out));
+        let said = self.run(call).await?;
+        let names = match said.code {
+            0 if !said.cut => names(&said.out),
+            0 => Err("it names too many submodules".into()),
+            _ => Err(format!("its .gitmodules cannot be read: {}", said.failed())),
+        };
+        match names {
+            Ok(names) => Ok(names),
+            Err(_) if self.place.trusted => Ok(Vec::new()),
+            Err(why) => Err(self.unsafe_(&why)),
+        }
+    }
+
+    /// In the index, or in the last commit.
+    async fn stored_modules(&self) -> Result<Option<String>, GitError> {
+        for place in [":.gitmodules", "HEAD:.gitmodules"] {
+            match self.object(place, "").await {
+                Ok(blob) => return Ok(Some(blob)),
+                Err(GitError::NoRevision(_)) => {}
+                Err(error) => return Err(error),
             }
         }
-        Ok(Vec::new())
+        Ok(None)
     }
 }
 
 /// `submodule.NAME.path` → `NAME`
-fn names(bytes: &[u8]) -> Vec<String> {
-    let mut names: Vec<String> = records(bytes)
-        .filter_map(|record| {
-            let name = text(record.strip_prefix(b"submodule.")?);
-            name.rsplit_once('.').map(|(name, _)| name.to_owned())
-        })
-        .collect();
+fn names(bytes: &[u8]) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    for record in records(bytes).filter_map(|record| record.strip_prefix(b"submodule.")) {
+        let Ok(name) = std::str::from_utf8(record) else {
+            return Err("the name of a submodule in it is not UTF-8".into());
+        };
+        names.extend(name.rsplit_once('.').map(|(name, _)| name.to_owned()));
+    }
     names.sort();
     names.dedup();
-    names
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -134,6 +154,7 @@ mod tests {
     #[test]
     fn submodules_are_named_whatever_is_in_their_names() {
         let text = b"submodule.a.b.path\0submodule.a.b.url\0submodule.x y.ignore\0core.bare\0submodule.recurse\0";
-        assert_eq!(names(text), ["a.b", "x y"]);
+        assert_eq!(names(text).unwrap(), ["a.b", "x y"]);
+        assert!(names(b"submodule.e\xff.ignore\0").is_err(), "it could not be told to git");
     }
 }

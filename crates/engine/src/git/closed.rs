@@ -40,6 +40,7 @@ const CLOSED: &[(&str, &str)] = &[
     ("core.sshCommand", NOTHING),
     ("core.alternateRefsCommand", NOTHING),
     ("credential.helper", ""),
+    ("http.saveCookies", "false"),
     ("diff.external", NOTHING),
     ("interactive.diffFilter", NOTHING),
     ("gc.recentObjectsHook", NOTHING),
@@ -64,6 +65,8 @@ pub(super) struct Settings {
     pub(super) filters: Vec<String>,
     /// A name and an address for commits are configured.
     pub(super) has_identity: bool,
+    /// Somebody configured how commits are merged. The first value counts for git: nothing can be laid over it.
+    pub(super) has_strategy: bool,
 }
 
 impl Settings {
@@ -74,7 +77,7 @@ impl Settings {
         pairs.push(("protocol.allow".into(), "never".into()));
         let open = |name: &String| (format!("protocol.{name}.allow"), "always".to_owned());
         pairs.extend(protocols.iter().map(open));
-        Settings { pairs, filters: Vec::new(), has_identity: false }
+        Settings { pairs, filters: Vec::new(), has_identity: false, has_strategy: false }
     }
 
     /// Close what a repository made up names for: all names that it and its owner configure, each with a zero byte behind it.
@@ -90,6 +93,7 @@ impl Settings {
             };
             identity.0 |= name == "user.name" || name == "committer.name";
             identity.1 |= name == "user.email" || name == "committer.email";
+            self.has_strategy |= name == "pull.twohead";
             if !trusted {
                 self.close_one(name);
             }
@@ -139,11 +143,17 @@ impl Settings {
 /// What closes a setting whose name a repository made up, if it needs closing.
 fn closing(name: &str) -> Option<&'static str> {
     let (section, rest) = name.split_once('.')?;
+    // The name of an alias may have any number of dots. There is no such command of git's.
+    if section == "alias" {
+        return Some(NOTHING);
+    }
     let (_, last) = rest.rsplit_once('.')?;
     match (section, last) {
         ("filter", "clean" | "smudge" | "process") | ("credential", "helper") => Some(""),
         ("submodule", "ignore") => Some("dirty"),
         ("submodule", "update") => Some("none"),
+        // Into any file.
+        ("http", "savecookies") => Some("false"),
         ("hook", "enabled") => Some("false"),
         ("remote", "uploadpack" | "receivepack" | "vcs") => Some(NOTHING),
         (_, "command" | "cmd" | "program" | "driver" | "textconv" | "helper") => Some(NOTHING),
@@ -196,8 +206,12 @@ mod tests {
             ],
         );
         check(
-            "credential.https://x.y.helper hook.h.command",
-            &[("credential.https://x.y.helper", ""), ("hook.h.command", "false")],
+            "credential.https://x.y.helper hook.h.command http.https://x.y.savecookies",
+            &[
+                ("credential.https://x.y.helper", ""),
+                ("hook.h.command", "false"),
+                ("http.https://x.y.savecookies", "false"),
+            ],
         );
         check(
             "submodule.s.update submodule.s.ignore remote.o.uploadpack",
@@ -206,6 +220,10 @@ mod tests {
                 ("submodule.s.ignore", "dirty"),
                 ("remote.o.uploadpack", "false"),
             ],
+        );
+        check(
+            "alias.merge-evil alias.Two.parts.here",
+            &[("alias.merge-evil", "false"), ("alias.Two.parts.here", "false")],
         );
         check("core.fsmonitor user.name remote.o.url branch.main.merge diff.x.xfuncname", &[]);
     }
@@ -226,5 +244,6 @@ mod tests {
         let many: String = (0..MOST).map(|n| format!("filter.{n}.clean\0")).collect();
         assert!(Settings::new(false, &[]).close(many.as_bytes(), false).is_err());
         assert!(Settings::new(false, &[]).close(b"filter.\xff.clean\0", false).is_err());
+        assert!(Settings::new(false, &[]).close(b"alias.\xff.x\0", false).is_err());
     }
 }

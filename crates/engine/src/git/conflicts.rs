@@ -5,6 +5,7 @@ use super::call::Call;
 use super::diff::staged;
 use super::error::GitError;
 use super::fields::{self, Name, records};
+use super::filters::Way;
 use super::given::{listed, literal};
 use super::state::{self, State, Step};
 use std::collections::BTreeMap;
@@ -125,15 +126,8 @@ impl Repository {
     pub async fn go_on(&mut self) -> Result<Option<State>, GitError> {
         let step = self.under_way().await?;
         self.require_identity()?;
-        let git_dir = self.place.git_dir.clone();
-        let runs = crate::blocking(move || state::runs_programs(&git_dir)).await;
-        let runs = runs.map_err(|error| GitError::Conflict(error.to_string()))?;
-        match runs {
-            _ if self.place.trusted => {}
-            Ok(false) => {}
-            Ok(true) => return Err(self.unsafe_("the rebase has programs among its steps")),
-            Err(why) => return Err(self.unsafe_(&why)),
-        }
+        self.check_steps().await?;
+        self.check_way(step, Way::On).await?;
         let call = match step {
             Step::Merge => self.finish_merge(),
             Step::Rebase => Call::writing(&["rebase", "--continue"]),
@@ -164,7 +158,10 @@ impl Repository {
 
     /// Go back to before it.
     pub async fn abort(&mut self) -> Result<(), GitError> {
-        let word = match self.under_way().await? {
+        let step = self.under_way().await?;
+        self.check_beginning(step).await?;
+        self.check_way(step, Way::Back).await?;
+        let word = match step {
             Step::Merge => "merge",
             Step::Rebase => "rebase",
             Step::CherryPick => "cherry-pick",
@@ -186,7 +183,7 @@ impl Repository {
         state.map(|state| state.step).ok_or_else(none)
     }
 
-    fn unsafe_(&self, why: &str) -> GitError {
+    pub(super) fn unsafe_(&self, why: &str) -> GitError {
         GitError::Unsafe { top: self.place.top.clone(), why: why.to_owned() }
     }
 }

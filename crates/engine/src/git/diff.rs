@@ -47,6 +47,8 @@ pub enum Compared {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
     pub files: Vec<FileDiff>,
+    /// There are more files than are listed.
+    pub cut: bool,
     /// From where the cursor said.
     pub text: Vec<u8>,
     /// Where to go on, if there is more.
@@ -101,7 +103,7 @@ impl Repository {
             return Err(GitError::bad("paths", "there are too many files; name some"));
         }
         let (text, cursor) = page.of(text, said.cut)?;
-        Ok(Diff { files, text, cursor })
+        Ok(Diff { cut: said.cut && query.stat, files, text, cursor })
     }
 }
 

@@ -17,8 +17,10 @@ mod conflicts;
 mod diff;
 mod error;
 mod fields;
+mod filters;
 mod folder;
 mod given;
+mod going_on;
 mod log;
 mod names;
 mod place;
@@ -64,7 +66,7 @@ use crate::files::Files;
 use closed::Settings;
 use folder::Folder;
 use names::Names;
-use place::Place;
+use place::{Bounds, Place};
 use proctor_core::config::git::Git as Terms;
 use proctor_sys::fence::{Fence, Gates};
 use std::collections::HashMap;
@@ -142,7 +144,11 @@ impl Git {
         let trusted = terms.trusted;
         let place = crate::blocking(move || -> Result<Place, EngineError> {
             let folder = Folder::named(&files, folder.as_deref())?;
-            Ok(place::find(&folder, &trusted, &files.own(), &files.read_only())?)
+            let roots = files.roots();
+            let open = roots.all().iter().filter(|root| root.write);
+            let open = open.filter_map(|root| root.path.canonicalize().ok()).collect();
+            let bounds = Bounds { own: files.own(), closed: files.read_only(), open };
+            Ok(place::find(&folder, &trusted, &bounds)?)
         });
         let place = place.await??;
         let mut repository = Repository {
@@ -233,15 +239,16 @@ impl Repository {
         env
     }
 
-    /// Around one that is not trusted: it writes nothing elsewhere, executes nothing but git, connects to nobody.
+    /// Around one that is not trusted: it writes nothing elsewhere, executes nothing but git, connects to nobody. An open
+    /// protocol may connect, and executes what it needs for that.
     fn fence(&self, reads: bool) -> Option<Fence> {
         if self.place.trusted || self.git.unfenced.load(Ordering::Relaxed) {
             return None;
         }
         let closed = self.protocols.is_empty();
-        let programs = self.tool.programs.as_ref().filter(|_| closed);
+        let programs = self.tool.executable(&self.protocols);
         let programs: Option<Vec<&Path>> =
-            programs.map(|programs| programs.iter().map(PathBuf::as_path).collect());
+            programs.as_ref().map(|programs| programs.iter().map(PathBuf::as_path).collect());
         let Place { top, git_dir, common_dir, .. } = &self.place;
         let own: [&Path; 3] = [top, git_dir, common_dir];
         // What a partial clone lacks is written where it is read.

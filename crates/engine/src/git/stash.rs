@@ -61,7 +61,7 @@ impl Repository {
         }
         if request.untracked {
             let others = Call::reading(&["ls-files", "-z", "--others", "--exclude-standard"]);
-            self.check_filters_named(others, &paths).await?;
+            self.check_filters_named(others, &paths, &[]).await?;
         }
         let before = self.object(REFERENCE, "").await.ok();
         let mut call = Call::writing(&["stash", "push", "--quiet"]);
@@ -86,7 +86,7 @@ impl Repository {
         let untracked = format!("{name}^3");
         if self.object(&untracked, "").await.is_ok() {
             let others = Call::reading(&["ls-tree", "-r", "-z", "--name-only", "--full-tree"]);
-            self.check_filters_named(others.arg(untracked), &[]).await?;
+            self.check_filters_named(others.arg(&untracked), &[], &[untracked]).await?;
         }
         let said = self.run(Call::writing(&["stash", "pop", "--quiet", &name])).await?;
         if said.code == 0 {

@@ -20,6 +20,8 @@ const SOON: Duration = Duration::from_secs(10);
 /// What is searched beside the folder of git itself, by git and by nothing else.
 const USUAL_FOLDERS: &str = "/usr/bin:/bin";
 
+const SHELL: &str = "/bin/sh";
+
 pub(super) type Version = (u32, u32);
 
 /// A git that can be used.
@@ -46,6 +48,26 @@ impl Found {
 }
 
 impl Tool {
+    /// What may be executed where these protocols are open, if it is known. Those of the web are in git's own folder.
+    pub(super) fn executable(&self, protocols: &[String]) -> Option<Vec<PathBuf>> {
+        let mut programs = self.programs.clone()?;
+        let open = |name: &str| protocols.iter().any(|protocol| protocol == name);
+        let mut more = Vec::new();
+        if open("ssh") {
+            let path = self.search_path().into_string().ok();
+            more.extend(program::resolve("ssh", Path::new("/"), path.as_deref()));
+        }
+        // Git has the other end called by a shell.
+        if open("ssh") || open("file") {
+            more.push(PathBuf::from(SHELL));
+        }
+        for file in more.into_iter().filter(|file| file.exists()) {
+            programs.extend(program::loader(&file));
+            programs.push(file);
+        }
+        Some(programs)
+    }
+
     pub(super) fn search_path(&self) -> OsString {
         let mut path = OsString::from(self.file.parent().unwrap_or(Path::new("/usr/bin")));
         path.push(":");
@@ -128,6 +150,29 @@ fn version(text: &str) -> Option<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_open_protocol_opens_what_it_needs_and_no_more() {
+        let tool = |programs: Option<Vec<PathBuf>>| Tool {
+            file: "/usr/bin/git".into(),
+            version: OLDEST,
+            programs,
+        };
+        let known = vec![PathBuf::from("/usr/bin/git"), PathBuf::from("/usr/lib/git-core")];
+        let opened = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            tool(Some(known.clone())).executable(&names).unwrap()
+        };
+        assert_eq!(opened(&[]), known);
+        assert_eq!(opened(&["https", "http", "git"]), known);
+        for protocol in ["ssh", "file"] {
+            let open = opened(&[protocol]);
+            assert!(open.starts_with(&known) && open.contains(&SHELL.into()), "{open:?}");
+            let more = open.iter().filter(|file| file.is_dir()).count();
+            assert_eq!(more, known.iter().filter(|file| file.is_dir()).count(), "{open:?}");
+        }
+        assert_eq!(tool(None).executable(&["ssh".into()]), None);
+    }
 
     #[test]
     fn versions_are_two_numbers() {

@@ -14,6 +14,9 @@ const TELLS_OTHER_ATTRIBUTES: (u32, u32) = (2, 40);
 /// Bytes of paths that can be words of one call; of more, filters are looked for in all files.
 const MOST_IN_WORDS: usize = 256 << 10;
 
+/// Of the index, and not of the work tree.
+const CACHED: &str = "--cached";
+
 /// What a revision is, or what it has at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AtRevision {
@@ -91,8 +94,13 @@ impl Repository {
             None => None,
         };
         let worktree = restore.worktree || !restore.staged;
-        let before = self.differing(restore, from.as_deref()).await?;
-        self.check_filters(&before).await?;
+        let compared = self.compared(restore, from.as_deref()).await?;
+        if worktree {
+            let commit = compared.last().filter(|word| *word != CACHED).cloned();
+            let files = self.names_between(&compared, &paths).await?;
+            self.check_filters_in(&files, commit.as_slice()).await?;
+        }
+        let before = self.differing(restore, &compared).await?;
         let mut call = Call::writing(&["restore", "--quiet", "--no-recurse-submodules"]).args([
             "--pathspec-from-file=-",
             "--pathspec-file-nul",
@@ -105,25 +113,36 @@ impl Repository {
         Ok(before)
     }
 
+    /// Where a restore comes from, and what it changes, as words for a difference.
+    async fn compared(
+        &self,
+        restore: &Restore,
+        from: Option<&str>,
+    ) -> Result<Vec<String>, GitError> {
+        let against = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Ok(match (from, restore.staged) {
+            (Some(hash), true) if !restore.worktree => against(&[CACHED, hash]),
+            (Some(hash), _) => against(&[hash]),
+            (None, true) if !restore.worktree => against(&[CACHED]),
+            (None, true) => match self.head().await? {
+                Some(head) => vec![head],
+                None => against(&[CACHED]),
+            },
+            (None, false) => Vec::new(),
+        })
+    }
+
     /// What a restore is about to change: what differs now from where it comes from.
     async fn differing(
         &self,
         restore: &Restore,
-        from: Option<&str>,
+        compared: &[String],
     ) -> Result<Vec<Name>, GitError> {
         let query = DiffQuery { paths: restore.paths.clone(), stat: true, ..DiffQuery::default() };
-        let against = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let compared: Vec<String> = match (from, restore.staged) {
-            (Some(hash), true) if !restore.worktree => against(&["--cached", hash]),
-            (Some(hash), _) => against(&[hash]),
-            (None, true) if !restore.worktree => against(&["--cached"]),
-            (None, true) => match self.head().await? {
-                Some(head) => vec![head],
-                None => against(&["--cached"]),
-            },
-            (None, false) => Vec::new(),
-        };
-        let diff = self.compare(&compared, &query).await?;
+        let diff = self.compare(compared, &query).await?;
+        if diff.cut {
+            return Err(GitError::bad("paths", "there are too many changes; name some"));
+        }
         let mut paths: Vec<Name> = diff
             .files
             .into_iter()
@@ -147,22 +166,35 @@ impl Repository {
         sides: &[String],
         paths: &[Name],
     ) -> Result<(), GitError> {
+        let files = self.names_between(sides, paths).await?;
+        self.check_filters_in(&files, sides.last().map(std::slice::from_ref).unwrap_or_default())
+            .await
+    }
+
+    async fn names_between(&self, sides: &[String], paths: &[Name]) -> Result<Vec<Name>, GitError> {
         let call = Call::reading(&["diff", "--name-only", "-z", "--no-ext-diff", "--no-textconv"])
             .args(["--no-renames", "--ignore-submodules=all"]);
-        let files = self.named(call.args(sides), paths).await?;
-        self.check_filters_of(&files, None).await?;
-        // Which filters there are may be one of the things that differ.
-        let asked = |name: &Name| name.0.ends_with(b".gitattributes");
-        match sides.last() {
-            Some(commit) if self.tool.version >= TELLS_OTHER_ATTRIBUTES => {
-                self.check_filters_of(&files, Some(commit)).await
-            }
-            Some(_) if files.iter().any(asked) => {
-                let message = "'.gitattributes' differ, and this git cannot tell which filters are asked for there";
-                Err(GitError::Conflict(message.into()))
-            }
-            Some(_) | None => Ok(()),
+        self.named(call.args(sides), paths).await
+    }
+
+    /// By the attributes of the work tree, of the index, and of these commits: which filters there are may be one of the
+    /// things that differ.
+    pub(super) async fn check_filters_in(
+        &self,
+        files: &[Name],
+        commits: &[String],
+    ) -> Result<(), GitError> {
+        self.check_filters_of(files, None).await?;
+        self.check_filters_of(files, Some(CACHED)).await?;
+        let tells = self.tool.version >= TELLS_OTHER_ATTRIBUTES;
+        if !tells && files.iter().any(|name| name.0.ends_with(b".gitattributes")) {
+            let message = "'.gitattributes' differ, and this git cannot tell which filters are asked for there";
+            return Err(GitError::Conflict(message.into()));
         }
+        for commit in commits.iter().filter(|_| tells) {
+            self.check_filters_of(files, Some(&format!("--source={commit}"))).await?;
+        }
+        Ok(())
     }
 
     /// The same for files that git names, if any could be filtered.
@@ -170,9 +202,10 @@ impl Repository {
         &self,
         call: Call,
         paths: &[Name],
+        commits: &[String],
     ) -> Result<(), GitError> {
         let files = self.named(call, paths).await?;
-        self.check_filters_of(&files, None).await
+        self.check_filters_in(&files, commits).await
     }
 
     async fn named(&self, call: Call, paths: &[Name]) -> Result<Vec<Name>, GitError> {
@@ -186,21 +219,16 @@ impl Repository {
         Ok(names.map(|name| Name(name.to_vec())).collect())
     }
 
-    fn is_unfiltered(&self) -> bool {
+    pub(super) fn is_unfiltered(&self) -> bool {
         self.place.trusted || self.settings.filters.is_empty()
     }
 
-    /// By the attributes of the work tree, or of a commit.
-    async fn check_filters_of(
-        &self,
-        files: &[Name],
-        commit: Option<&String>,
-    ) -> Result<(), GitError> {
+    /// By the attributes of the work tree, or of where this word says.
+    async fn check_filters_of(&self, files: &[Name], place: Option<&str>) -> Result<(), GitError> {
         if self.is_unfiltered() || files.is_empty() {
             return Ok(());
         }
-        let call = Call::reading(&["check-attr", "-z", "--stdin"])
-            .args(commit.map(|commit| format!("--source={commit}")));
+        let call = Call::reading(&["check-attr", "-z", "--stdin"]).args(place);
         let said = self.ask(call.arg("filter").input(listed(files))).await?.whole()?;
         for [path, _, driver] in fields::groups::<3>(&said.out) {
             let driver = fields::text(driver);
@@ -214,7 +242,7 @@ impl Repository {
 
 impl Said {
     /// All of it, and not the beginning of more.
-    fn whole(self) -> Result<Said, GitError> {
+    pub(super) fn whole(self) -> Result<Said, GitError> {
         let message = "too many files differ to look for filters in all of them";
         if self.cut { Err(GitError::Conflict(message.into())) } else { Ok(self) }
     }

@@ -10,6 +10,25 @@ fn paths(entries: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn a_switch_writes_over_nothing_that_is_not_stored() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("a", "1\n")]);
+    scene.git(&repo, &["switch", "-q", "-c", "topic"]);
+    put(&repo, "local.env", "theirs\n");
+    scene.git(&repo, &["add", "local.env"]);
+    scene.git(&repo, &["commit", "-q", "-m", "topic"]);
+    scene.git(&repo, &["switch", "-q", "main"]);
+    put(&repo, "local.env", "mine\n");
+    put(&repo, ".git/info/exclude", "local.env\n");
+    scene.daemon("", json!({}), async |caller| {
+        let switch = json!({ "action": "switch", "name": "topic" });
+        let (code, why) = caller.refused("git.branch", &repo, switch).await;
+        assert_eq!((code, why.contains("local.env")), (Code::Conflict, true), "{why}");
+    });
+    assert_eq!(fs::read_to_string(repo.join("local.env")).unwrap(), "mine\n");
+}
+
+#[test]
 fn changes_are_seen_added_and_committed() {
     let scene = Scene::new();
     let repo = scene

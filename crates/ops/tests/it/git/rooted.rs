@@ -72,6 +72,32 @@ fn a_read_only_root_is_looked_at_and_nothing_in_it_is_changed() {
 }
 
 #[test]
+fn a_repository_in_a_read_only_root_is_not_changed_by_way_of_another() {
+    let scene = Scene::new();
+    let book = scene.repository("docs/book", &[("a", "1\n")]);
+    let work = scene.root.join("work");
+    scene.git(&book, &["worktree", "add", "-q", "--detach", work.to_str().unwrap()]);
+    for repo in [&book, &work] {
+        put(repo, "a", "2\n");
+    }
+    let roots = "roots: [{ path: ., name: all }, { path: docs, write: false }]";
+    scene.daemon(roots, json!({}), async |caller| {
+        for named in ["all:docs/book", "docs:book", "all:work"] {
+            let input = json!({ "repo": named, "all": true });
+            let refused = caller.call("git.add", input).await.unwrap_err();
+            let read_only = refused.message.contains("is read-only");
+            assert_eq!((refused.code, read_only), (Code::Forbidden, true), "{named}: {refused:?}");
+            caller.call("git.status", json!({ "repo": named })).await.unwrap();
+        }
+    });
+    let roots = "roots: [{ path: ., name: all, write: false }, { path: docs }]";
+    scene.daemon(roots, json!({}), async |caller| {
+        let added = caller.call("git.add", json!({ "repo": "docs:book", "all": true })).await;
+        assert_eq!(added.unwrap()["added"], json!(["a"]), "the nearer root counts");
+    });
+}
+
+#[test]
 fn a_repository_around_a_root_is_used_if_the_owner_trusts_it() {
     let scene = Scene::new();
     let repo = scene.repository("all", &[("one/a", "1\n"), ("two/b", "1\n")]);

@@ -27,6 +27,8 @@ pub(super) enum Works {
     Unfiltered,
     /// A rebase cannot go on, the rest works.
     NoRebase,
+    /// What would look into submodules is refused, the rest works.
+    Unnamed,
     /// Nothing: the repository is not touched.
     Nothing,
 }
@@ -151,7 +153,16 @@ const fn refused(
     Vector { works: Works::Nothing, ..vector(name, fires, plant) }
 }
 
+const fn unnamed(
+    name: &'static str,
+    fires: &'static [&'static str],
+    plant: fn(&Trap<'_>),
+) -> Vector {
+    Vector { works: Works::Unnamed, ..vector(name, fires, plant) }
+}
+
 const STATUS: &[&str] = &["status"];
+const PUSH: &[&str] = &["stash", "push"];
 const DIFF: &[&str] = &["diff", "HEAD~1", "HEAD"];
 const COMMIT: &[&str] = &["commit", "--allow-empty", "-m", "x"];
 const FETCH: &[&str] = &["fetch", "evil"];
@@ -176,8 +187,8 @@ pub(super) const VECTORS: &[Vector] = &[
     }),
     vector("hooks", COMMIT, |trap| trap.hooks(".git/hooks")),
     vector("hooks-path", COMMIT, |trap| {
-        trap.hooks(".git/planted");
-        trap.config("[core]\n hooksPath = .git/planted\n");
+        trap.hooks(".git/hooks/planted");
+        trap.config("[core]\n hooksPath = .git/hooks/planted\n");
     }),
     vector("config-hook", &[], |trap| {
         trap.config(
@@ -306,6 +317,16 @@ pub(super) const VECTORS: &[Vector] = &[
         );
         put(trap.repo, "sub/.git/info/attributes", "* filter=evil diff=evil\n");
     }),
+    unnamed("submodule-with-an-odd-name", PUSH, |trap| {
+        filtered_submodule(trap, b"[submodule \"e\xff\"]\n path = sub\n ignore = none\n");
+    }),
+    unnamed("submodule-among-too-many", PUSH, |trap| {
+        let others =
+            (1000..2200).map(|n| format!("[submodule \"{n}{}\"]\n url = x\n", "x".repeat(4000)));
+        let text =
+            others.collect::<String>() + "[submodule \"sub\"]\n path = sub\n ignore = none\n";
+        filtered_submodule(trap, text.as_bytes());
+    }),
     vector("submodule-update", &["submodule", "update"], |trap| {
         submodule(trap, "");
         trap.scene.git(&trap.repo.join("sub"), &["commit", "-q", "--allow-empty", "-m", "more"]);
@@ -330,6 +351,15 @@ pub(super) const VECTORS: &[Vector] = &[
             if todo.exists() {
                 let text = fs::read_to_string(&todo).unwrap();
                 fs::write(todo, format!("exec {}\n{text}", trap.program)).unwrap();
+            }
+        })
+    },
+    Vector {
+        works: Works::NoRebase,
+        ..vector("rebase-strategy", &["merge-evil"], |trap| {
+            trap.config("[alias]\n merge-evil = !EVIL\n");
+            if trap.repo.join(".git/rebase-merge").exists() {
+                trap.file(".git/rebase-merge/strategy", "evil\n");
             }
         })
     },
@@ -362,6 +392,17 @@ pub(super) const VECTORS: &[Vector] = &[
         fs::remove_file(&index).unwrap();
         symlink(away, index).unwrap();
     }),
+    refused("linked-steps", &[], |trap| {
+        let done = trap.repo.join(".git/rebase-merge/done");
+        fs::create_dir_all(done.parent().unwrap()).unwrap();
+        let _ = fs::remove_file(&done);
+        symlink(trap.scene.outside.join("kept"), done).unwrap();
+    }),
+    refused("linked-objects", &[], |trap| {
+        let object = trap.repo.join(".git/objects/12").join("3".repeat(38));
+        fs::create_dir_all(object.parent().unwrap()).unwrap();
+        symlink(trap.scene.outside.join("kept"), object).unwrap();
+    }),
 ];
 
 /// The folder of git, moved out of the root, with a program in its configuration.
@@ -385,6 +426,15 @@ fn signed(trap: &Trap<'_>) {
     let hash = git(&["hash-object", "-t", "commit", "-w", "commit"]);
     fs::remove_file(trap.repo.join("commit")).unwrap();
     git(&["update-ref", "refs/heads/signed", &hash]);
+}
+
+/// A submodule with a filter of its own, which these modules say is to be looked into.
+fn filtered_submodule(trap: &Trap<'_>, modules: &[u8]) {
+    submodule(trap, "[filter \"evil\"]\n clean = EVIL\n");
+    put(trap.repo, "sub/.git/info/attributes", "* filter=evil\n");
+    // What names it in the configuration of the repository is closed by that name.
+    trap.scene.git(trap.repo, &["config", "--remove-section", "submodule.sub"]);
+    fs::write(trap.repo.join(".gitmodules"), modules).unwrap();
 }
 
 /// A submodule whose own configuration has this, and that is to be looked into.

@@ -1,0 +1,177 @@
+//! Filters that are not run, looked for before git goes on with what is under way, or back: it would bring out, or put into
+//! the repository, something else than with them.
+
+use super::Repository;
+use super::call::Call;
+use super::error::GitError;
+use super::fields::{self, Name, records};
+use super::place::small;
+use super::state::Step;
+use std::path::Path;
+
+/// Of one line that git wrote.
+const LINE: u64 = 4096;
+
+/// Of a list of steps.
+const STEPS: u64 = 4 << 20;
+
+/// Commits whose own attributes are asked for; each is a call.
+const MOST_ASKED: usize = 64;
+
+/// Changes that were put aside when it began, and come back at its end.
+const PUT_ASIDE: [&str; 3] =
+    ["rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH"];
+
+/// Where it began.
+const BEGAN: [&str; 3] = ["rebase-merge/orig-head", "rebase-apply/orig-head", "sequencer/head"];
+
+const TODOS: [&str; 2] = ["rebase-merge/git-rebase-todo", "sequencer/todo"];
+
+/// Steps that name a commit, short and long.
+const WITH_COMMIT: [&str; 15] = [
+    "pick", "p", "reword", "r", "edit", "e", "squash", "s", "fixup", "f", "reset", "t", "merge",
+    "m", "revert",
+];
+
+/// Where it goes with what is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    On,
+    Back,
+}
+
+impl Repository {
+    /// No file that differs from now, anywhere on the way, is filtered.
+    pub(super) async fn check_way(&self, step: Step, way: Way) -> Result<(), GitError> {
+        let head = if self.is_unfiltered() { None } else { self.head().await? };
+        let Some(head) = head else { return Ok(()) };
+        if way == Way::Back {
+            self.check_filters_between(std::slice::from_ref(&head), &[]).await?;
+        }
+        // What patches change is known when they are applied.
+        if way == Way::On && self.applies_patches(step) {
+            let all = Call::reading(&["ls-tree", "-r", "-z", "--name-only", "--full-tree"]);
+            return self.check_filters_named(all.arg(&head), &[], &[head]).await;
+        }
+        let commits = self.commits_on_the_way(step, way).await?;
+        let pairs: String = commits.iter().map(|commit| format!("{commit} {head}\n")).collect();
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let differ = ["diff-tree", "--stdin", "-z", "-r", "--no-commit-id", "--name-only"];
+        let call = Call::reading(&differ).args(["--no-renames", "--ignore-submodules=all"]);
+        let said = self.ask(call.input(pairs.into())).await?.whole()?;
+        let mut files: Vec<Name> = records(&said.out).map(Name::from).collect();
+        files.sort();
+        files.dedup();
+        let asked = files.iter().any(|name| name.0.ends_with(b".gitattributes"));
+        let asked = if asked { commits } else { vec![head] };
+        if asked.len() > MOST_ASKED {
+            let message = "'.gitattributes' differ in too many commits to look for filters in all";
+            return Err(GitError::Conflict(message.into()));
+        }
+        self.check_filters_in(&files, &asked).await
+    }
+
+    fn applies_patches(&self, step: Step) -> bool {
+        let patches = self.place.git_dir.join("rebase-apply");
+        step == Step::Apply || (step == Step::Rebase && patches.symlink_metadata().is_ok())
+    }
+
+    /// Commits that are gone to, and those before them.
+    async fn commits_on_the_way(&self, step: Step, way: Way) -> Result<Vec<String>, GitError> {
+        let git_dir = self.place.git_dir.clone();
+        let named = crate::blocking(move || named(&git_dir, way)).await;
+        let named = named.map_err(|error| GitError::Conflict(error.to_string()))?;
+        let mut named = named.map_err(|why| self.unsafe_(&why))?;
+        match step {
+            Step::Bisect => {
+                let from = small(&self.place.git_dir.join("BISECT_START"), LINE);
+                let from = from.map_err(|why| self.unsafe_(&why))?;
+                named.push(self.commit_of(&fields::text(from.trim_ascii())).await?);
+            }
+            Step::Apply if way == Way::Back => named.extend(self.commit_of("ORIG_HEAD").await),
+            Step::Apply | Step::Merge | Step::Rebase | Step::CherryPick | Step::Revert => {}
+        }
+        // What a rebase has given names to on its way.
+        let format = "--format=%(objectname)";
+        let labels = Call::reading(&["for-each-ref", format, "refs/rewritten/"]);
+        let labels = self.ask(labels).await?.whole()?;
+        named.extend(labels.out.split(|byte| *byte == b'\n').filter_map(fields::hash));
+        if named.is_empty() {
+            return Ok(named);
+        }
+        let call = Call::reading(&["rev-list", "--no-walk=unsorted", "--parents", "--stdin"]);
+        let said = self.ask(call.input(named.join("\n").into())).await?.whole()?;
+        let words = said.out.split(u8::is_ascii_whitespace).filter_map(fields::hash);
+        let mut commits: Vec<String> = words.collect();
+        commits.sort();
+        commits.dedup();
+        Ok(commits)
+    }
+}
+
+/// The commits that files of what is under way name. Blocks.
+fn named(git_dir: &Path, way: Way) -> Result<Vec<String>, String> {
+    let read = |name: &str, most: u64| {
+        let path = git_dir.join(name);
+        let there = path.symlink_metadata().is_ok();
+        there.then(|| small(&path, most)).transpose().map(Option::unwrap_or_default)
+    };
+    let mut commits = Vec::new();
+    let mut hashes = |names: &[&str]| -> Result<(), String> {
+        for name in names {
+            commits.extend(fields::hash(&read(name, LINE)?));
+        }
+        Ok(())
+    };
+    hashes(&PUT_ASIDE)?;
+    match way {
+        Way::Back => hashes(&BEGAN)?,
+        Way::On => {
+            for name in TODOS {
+                let bytes = read(name, STEPS)?;
+                commits.extend(bytes.split(|byte| *byte == b'\n').filter_map(of_step));
+            }
+        }
+    }
+    Ok(commits)
+}
+
+/// `pick HASH text`, `merge -C HASH label`
+fn of_step(line: &[u8]) -> Option<String> {
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let command = words.next()?;
+    WITH_COMMIT.iter().any(|known| known.as_bytes() == command).then_some(())?;
+    let commit = words.find(|word| !matches!(*word, b"-C" | b"-c"))?;
+    let plain = matches!(commit.len(), 7..=64) && commit.iter().all(u8::is_ascii_hexdigit);
+    plain.then(|| fields::text(commit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn commits_on_the_way_are_read_from_the_files_of_git() {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = ("a".repeat(40), "b".repeat(40));
+        assert_eq!(named(folder.path(), Way::On).unwrap(), [""; 0]);
+        let todo = "pick 1234567 added it\n\nmerge -C 89abcde label # x\nreset onto\n# pick 1111111\nexec f00dbad\n";
+        for (file, text) in [
+            ("rebase-merge/git-rebase-todo", todo),
+            ("rebase-merge/autostash", &format!("{a}\n")),
+            ("rebase-merge/orig-head", &b),
+            ("sequencer/todo", "pick 2222222 x"),
+            ("sequencer/head", "nonsense\n"),
+        ] {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let on = [&a, "1234567", "89abcde", "2222222"];
+        assert_eq!(named(folder.path(), Way::On).unwrap(), on);
+        assert_eq!(named(folder.path(), Way::Back).unwrap(), [a, b]);
+    }
+}

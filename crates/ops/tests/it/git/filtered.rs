@@ -1,0 +1,123 @@
+//! Files that a filter would change, in repositories whose filters are not run: what would store them or bring them back
+//! without it is not done, wherever the attributes come from.
+
+use super::scene::{Asker, Scene, put};
+use proctor_ops::error::Code;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn commit(scene: &Scene, repo: &Path, branch: &str, files: &[(&str, &str)]) {
+    files.iter().for_each(|(name, text)| put(repo, name, text));
+    scene.git(repo, &["add", "-A"]);
+    scene.git(repo, &["commit", "-q", "-m", branch]);
+}
+
+/// A filter that is configured, and files that nothing asks for it yet.
+fn repository(scene: &Scene) -> PathBuf {
+    let repo = scene.repository("app", &[("f", "1\n"), ("a.up", "QUIET\n")]);
+    scene.git(&repo, &["switch", "-q", "-c", "topic"]);
+    commit(scene, &repo, "topic", &[(".gitattributes", "*.up filter=upper\n"), ("a.up", "LOUD\n")]);
+    scene.git(&repo, &["switch", "-q", "main"]);
+    configure(scene, &repo);
+    repo
+}
+
+fn configure(scene: &Scene, repo: &Path) {
+    scene.git(repo, &["config", "filter.upper.clean", "tr a-z A-Z"]);
+    scene.git(repo, &["config", "filter.upper.smudge", "tr A-Z a-z"]);
+    scene.git(repo, &["config", "filter.upper.required", "true"]);
+}
+
+async fn refused(asker: &Asker, name: &str, repo: &Path, input: Value) {
+    let (code, why) = asker.refused(name, repo, input.clone()).await;
+    let named = why.contains("the filter 'upper' of");
+    assert_eq!((code, named), (Code::Forbidden, true), "{name} {input}: {why}");
+}
+
+#[test]
+fn attributes_that_come_with_the_files_count() {
+    let scene = Scene::new();
+    let repo = repository(&scene);
+    scene.daemon("", json!({}), async |asker| {
+        let quiet = || assert_eq!(fs::read_to_string(repo.join("a.up")).unwrap(), "QUIET\n");
+        let switch = |name: &str| json!({ "action": "switch", "name": name });
+        refused(&asker, "git.branch", &repo, switch("topic")).await;
+        for staged in [false, true] {
+            let all =
+                json!({ "paths": ["."], "from": "topic", "staged": staged, "worktree": true });
+            refused(&asker, "git.restore", &repo, all).await;
+        }
+        quiet();
+        let index = json!({ "paths": ["a.up"], "from": "topic", "staged": true });
+        asker.ok("git.restore", &repo, index).await;
+        scene.git(&repo, &["reset", "-q", "--hard"]);
+        // Only the index asks for it: git looks there when it brings files back.
+        put(&repo, ".gitattributes", "*.up filter=upper\n");
+        scene.git(&repo, &["add", ".gitattributes"]);
+        put(&repo, ".gitattributes", "\n");
+        let from = json!({ "paths": ["a.up"], "from": "topic" });
+        refused(&asker, "git.restore", &repo, from).await;
+        quiet();
+        scene.git(&repo, &["reset", "-q", "--hard"]);
+        scene.git(&repo, &["switch", "-q", "--orphan", "new"]);
+        refused(&asker, "git.branch", &repo, switch("topic")).await;
+        asker.ok("git.branch", &repo, switch("main")).await;
+        quiet();
+    });
+}
+
+#[test]
+fn new_files_that_bring_their_attributes_are_not_brought_back() {
+    let scene = Scene::new();
+    let repo = repository(&scene);
+    put(&repo, "sub/.gitattributes", "b filter=upper\n");
+    put(&repo, "sub/b", "B\n");
+    scene.git(&repo, &["-c", "filter.upper.smudge=cat", "stash", "push", "-q", "-u"]);
+    scene.daemon("", json!({}), async |asker| {
+        refused(&asker, "git.stash", &repo, json!({ "action": "pop" })).await;
+        assert!(!repo.join("sub").exists());
+    });
+}
+
+/// Two commits are to be put on `main`: the first does not fit, the second has these files.
+fn rebase(scene: &Scene, name: &str, files: &[(&str, &str)]) -> PathBuf {
+    let kept = [("f", "1\n"), ("a.up", "QUIET\n"), (".gitattributes", "*.up filter=upper\n")];
+    let repo = scene.repository(name, &kept);
+    scene.git(&repo, &["switch", "-q", "-c", "topic"]);
+    commit(scene, &repo, "first", &[("f", "theirs\n")]);
+    commit(scene, &repo, "second", files);
+    scene.git(&repo, &["switch", "-q", "main"]);
+    commit(scene, &repo, "ours", &[("f", "ours\n")]);
+    scene.git(&repo, &["switch", "-q", "topic"]);
+    scene.plain(&repo, &["rebase", "main"]);
+    put(&repo, "f", "both\n");
+    scene.git(&repo, &["add", "f"]);
+    configure(scene, &repo);
+    repo
+}
+
+#[test]
+fn what_is_under_way_goes_neither_on_nor_back_where_a_filter_is_needed() {
+    let scene = Scene::new();
+    let (on, back) = (json!({ "action": "continue" }), json!({ "action": "abort" }));
+    let needed = rebase(&scene, "needed", &[("a.up", "LOUD\n")]);
+    let brought = rebase(&scene, "brought", &[(".gitattributes", "f filter=upper\n")]);
+    let twins = ["one", "two"].map(|name| rebase(&scene, name, &[("other", "2\n")]));
+    scene.daemon("", json!({}), async |asker| {
+        refused(&asker, "git.resolve", &needed, on.clone()).await;
+        refused(&asker, "git.resolve", &needed, back.clone()).await;
+        assert_eq!(fs::read_to_string(needed.join("a.up")).unwrap(), "QUIET\n");
+        assert!(needed.join(".git/rebase-merge").exists(), "it is still under way");
+        refused(&asker, "git.resolve", &brought, back.clone()).await;
+        // Where no filtered file is touched, nothing is in the way.
+        asker.ok("git.resolve", &twins[0], on.clone()).await;
+        assert_eq!(scene.git(&twins[0], &["log", "-1", "--format=%s"]), "second");
+        asker.ok("git.resolve", &twins[1], back.clone()).await;
+        assert_eq!(fs::read_to_string(twins[1].join("f")).unwrap(), "theirs\n");
+    });
+    scene.daemon("git: { trusted: [needed] }", json!({}), async |asker| {
+        asker.ok("git.resolve", &needed, on).await;
+        assert_eq!(fs::read_to_string(needed.join("a.up")).unwrap(), "loud\n");
+    });
+}
