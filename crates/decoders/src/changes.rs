@@ -36,7 +36,8 @@ fn understood(content: &[u8], patch: &Patch, reading: Reading) {
             match diff::apply(content, &patch.hunks, how) {
                 Ok(applied) if fuzz == 0 && !any_ends => exact(content, &patch.hunks, &applied),
                 Ok(applied) => assert_eq!(applied.hunks.len(), patch.hunks.len()),
-                Err(outcomes) => assert_eq!(outcomes.len(), patch.hunks.len()),
+                // Of very many that do not fit, only some are told.
+                Err(outcomes) => assert!((1..=patch.hunks.len()).contains(&outcomes.len())),
             }
         }
     }

@@ -198,7 +198,12 @@ fn hunk(outcome: &Outcome) -> Value {
                     "found": near.found.as_deref().map(text),
                 })
             });
-            json!({ "fits": false, "line": missed.line, "nearest": near })
+            let mut told = json!({ "fits": false, "line": missed.line, "nearest": near });
+            if missed.spent {
+                // It was not looked for everywhere.
+                told["spent"] = json!(true);
+            }
+            told
         }
     }
 }

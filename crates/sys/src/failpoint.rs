@@ -2,7 +2,8 @@
 //!
 //! They exist with the feature `failpoints` only, which no build for users has; without it every call here is nothing. The
 //! campaign arms a point by a file of its name in the folder that `PROCTOR_FAILPOINTS` names: `kill 3` is a SIGKILL at the
-//! third time that some process passes the point, `abort 1` a SIGABRT at the first, `error 1` a failure of that step. Who
+//! third time that some process passes the point, `abort 1` a SIGABRT at the first, `error 1` a failure of that step,
+//! `hold 1` a wait there until somebody removes `<name>.hit`. Who
 //! comes to act renames the file to `<name>.hit` first, so that it happens once, whoever is restarted afterwards.
 
 #[cfg(feature = "failpoints")]

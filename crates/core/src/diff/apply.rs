@@ -2,9 +2,7 @@
 
 use super::{Hunk, Sign, lines};
 use crate::content::{Endings, Observer};
-
-/// Comparisons of lines that are spent on telling where a hunk that does not fit would come nearest.
-const MOST_COMPARED: usize = 2_000_000;
+use std::ops::Range;
 
 /// Hunks that do not fit and are told. Nothing is changed then, so there is no need to know of all.
 const MOST_MISSED: usize = 100;
@@ -16,6 +14,22 @@ pub struct How {
     pub fuzz: usize,
     /// The ends of lines may be others: added lines get those of the content.
     pub any_ends: bool,
+}
+
+/// Comparisons of lines that may still be made, for all hunks of a diff together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    /// To look for hunks elsewhere than they say.
+    pub away: usize,
+    /// To tell where those that do not fit would come nearest.
+    pub near: usize,
+}
+
+impl Default for Effort {
+    /// The first is more than any diff needs that somebody made: a hundred hunks, each a million lines away.
+    fn default() -> Effort {
+        Effort { away: 100_000_000, near: 2_000_000 }
+    }
 }
 
 /// A hunk that fits.
@@ -36,6 +50,8 @@ pub struct Missed {
     pub line: Option<usize>,
     /// Where most of its lines are, if any are: the line, how many of how many, and what differs first.
     pub nearest: Option<Near>,
+    /// It was not looked for everywhere, because the effort was spent.
+    pub spent: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +81,18 @@ pub struct Applied {
 
 /// The content after all hunks; if one does not fit, what would become of each.
 pub fn apply(content: &[u8], hunks: &[Hunk], how: How) -> Result<Applied, Vec<Outcome>> {
+    apply_with(content, hunks, how, &mut Effort::default())
+}
+
+/// The same with what others left of the effort: without any, a hunk is only looked for where it is expected.
+pub fn apply_with(
+    content: &[u8],
+    hunks: &[Hunk],
+    how: How,
+    effort: &mut Effort,
+) -> Result<Applied, Vec<Outcome>> {
     let lines = lines(content);
-    let mut search = Search { lines, how, shift: 0, free: 0, left: MOST_COMPARED };
+    let mut search = Search { lines, how, shift: 0, free: 0, effort };
     let (mut outcomes, mut missed) = (Vec::with_capacity(hunks.len()), 0);
     for hunk in hunks {
         let outcome = search.next(hunk);
@@ -95,8 +121,15 @@ struct Search<'a> {
     shift: isize,
     /// Lines before this one belong to hunks before.
     free: usize,
-    /// Comparisons that are left for telling what is nearest.
-    left: usize,
+    effort: &'a mut Effort,
+}
+
+/// Where a hunk is.
+enum Found {
+    At(usize),
+    Nowhere,
+    /// Not where it was looked for, and that was not everywhere.
+    Spent,
 }
 
 /// What a hunk wants to find: the lines that are there before, and how many of them are only around the change.
@@ -132,58 +165,78 @@ impl Search<'_> {
         let said = wanted.place(hunk);
         let guess = said.map_or(self.free, |said| said.saturating_add_signed(self.shift));
         let most = self.how.fuzz.min(wanted.leading.max(wanted.trailing));
+        let mut spent = false;
         for fuzz in 0..=most {
-            let Some(at) = self.find(&wanted, guess, fuzz) else { continue };
+            let found = self.find(&wanted, guess, fuzz);
+            spent |= matches!(found, Found::Spent);
+            let Found::At(at) = found else { continue };
             let offset = said.map_or(0, |said| distance(said, at));
             self.shift = said.map_or(self.shift, |_| offset);
             self.free = at + wanted.lines.len();
             return Outcome::Fits(Fitted { line: at + 1, offset, fuzz });
         }
         let nearest = self.nearest(&wanted, guess.min(self.lines.len()));
-        Outcome::Misses(Missed { line: said.map(|said| said.saturating_add(1)), nearest })
+        Outcome::Misses(Missed { line: said.map(|said| said.saturating_add(1)), nearest, spent })
     }
 
     /// The place nearest to `guess` at which it fits with that fuzz.
-    fn find(&self, wanted: &Wanted<'_>, guess: usize, fuzz: usize) -> Option<usize> {
+    fn find(&mut self, wanted: &Wanted<'_>, guess: usize, fuzz: usize) -> Found {
         let (count, all) = (wanted.lines.len(), self.lines.len());
         if count == 0 {
             // Nothing to look for: it is where it says, or nowhere.
-            return (guess <= all && guess >= self.free).then_some(guess);
+            return Found::at(guess, guess <= all && guess >= self.free);
         }
-        let last = all.checked_sub(count);
+        let Some(last) = all.checked_sub(count).filter(|last| *last >= self.free) else {
+            return Found::Nowhere;
+        };
         // With fewer lines before it than after it, a hunk is at the beginning; the other way round, at the end.
         let longer = wanted.leading.max(wanted.trailing);
         let before = (fuzz + wanted.leading).checked_sub(longer);
         let after = (fuzz + wanted.trailing).checked_sub(longer);
-        let fits = |at: usize| {
-            at >= self.free && self.fits(wanted, at, before.unwrap_or(0), after.unwrap_or(0))
-        };
+        let inner = inner(count, before.unwrap_or(0), after.unwrap_or(0));
         match (before, after) {
-            (None, None) if wanted.first => (last == Some(0) && fits(0)).then_some(0),
-            (None, _) if wanted.first => fits(0).then_some(0),
-            (_, None) => last.filter(|at| fits(*at)),
-            (_, Some(_)) => self.search(guess, fits),
+            (None, None) if wanted.first && last > 0 => Found::Nowhere,
+            (None, _) if wanted.first => {
+                Found::at(0, self.free == 0 && self.alike(wanted, 0, inner) == Ok(()))
+            }
+            (_, None) => Found::at(last, self.alike(wanted, last, inner) == Ok(())),
+            (_, Some(_)) => self.search(wanted, guess.clamp(self.free, last), last, inner),
         }
     }
 
     /// From the middle to both ends, downwards first.
-    fn search(&self, guess: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
-        let all = self.lines.len();
-        // A diff may say any number; what is beyond the end is at the end.
-        let guess = guess.min(all);
-        let furthest = guess.max(all - guess);
-        (0..=furthest).find_map(|offset| {
-            let down = Some(guess + offset).filter(|at| *at <= all && fits(*at));
-            down.or_else(|| guess.checked_sub(offset).filter(|at| offset > 0 && fits(*at)))
-        })
+    fn search(
+        &mut self,
+        wanted: &Wanted<'_>,
+        guess: usize,
+        last: usize,
+        inner: Range<usize>,
+    ) -> Found {
+        let furthest = (guess - self.free).max(last - guess);
+        for offset in 0..=furthest {
+            if offset > 0 && self.effort.away == 0 {
+                return Found::Spent;
+            }
+            let down = Some(guess + offset).filter(|at| *at <= last);
+            let up = guess.checked_sub(offset).filter(|at| offset > 0 && *at >= self.free);
+            for at in [down, up].into_iter().flatten() {
+                match self.alike(wanted, at, inner.clone()) {
+                    Ok(()) => return Found::At(at),
+                    Err(compared) if offset > 0 => {
+                        self.effort.away = self.effort.away.saturating_sub(compared);
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        Found::Nowhere
     }
 
-    fn fits(&self, wanted: &Wanted<'_>, at: usize, before: usize, after: usize) -> bool {
-        let (count, before) = (wanted.lines.len(), before.min(wanted.lines.len()));
-        let end = count.saturating_sub(after).max(before);
-        // What is not looked at has to be there nevertheless.
-        let room = at + count <= self.lines.len();
-        room && (before..end).all(|line| self.same(wanted.lines[line], self.lines[at + line]))
+    /// Are these of its lines there? If not, how many had to be compared.
+    fn alike(&self, wanted: &Wanted<'_>, at: usize, inner: Range<usize>) -> Result<(), usize> {
+        let begin = inner.start;
+        let differs = |line: &usize| !self.same(wanted.lines[*line], self.lines[at + *line]);
+        inner.into_iter().find(differs).map_or(Ok(()), |line| Err(line - begin + 1))
     }
 
     fn same(&self, one: &[u8], other: &[u8]) -> bool {
@@ -193,8 +246,8 @@ impl Search<'_> {
     /// Where most of its lines are.
     fn nearest(&mut self, wanted: &Wanted<'_>, guess: usize) -> Option<Near> {
         let of = wanted.lines.len();
-        let places = (self.left / of.max(1)).min(self.lines.len());
-        self.left -= places * of;
+        let places = (self.effort.near / of.max(1)).min(self.lines.len());
+        self.effort.near -= places * of;
         let begin = guess.saturating_sub(places / 2);
         let end = self.lines.len().min(begin.saturating_add(places));
         let count = |at: usize| {
@@ -220,6 +273,18 @@ impl Search<'_> {
             found: found(differs).map(<[u8]>::to_vec),
         })
     }
+}
+
+impl Found {
+    fn at(at: usize, fits: bool) -> Found {
+        if fits { Found::At(at) } else { Found::Nowhere }
+    }
+}
+
+/// The lines that have to be the same. Those that are not looked at have to be there nevertheless.
+fn inner(count: usize, before: usize, after: usize) -> Range<usize> {
+    let before = before.min(count);
+    before..count.saturating_sub(after).max(before)
 }
 
 fn distance(from: usize, to: usize) -> isize {

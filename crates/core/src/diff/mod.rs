@@ -11,7 +11,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Applied, Fitted, How, Missed, Near, Outcome, apply};
+pub use apply::{Applied, Effort, Fitted, How, Missed, Near, Outcome, apply, apply_with};
 pub use compare::{Block, compare};
 pub use make::{Names, unified, write};
 pub use parse::{BadDiff, Reading, parse};

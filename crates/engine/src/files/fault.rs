@@ -131,6 +131,12 @@ fn missing(missed: &Missed) -> String {
     let at = missed.line.map(|line| format!(" (line {line})")).unwrap_or_default();
     let shown = |line: &[u8]| String::from_utf8_lossy(line).trim_end().to_owned();
     match &missed.nearest {
+        _ if missed.spent => format!(
+            "{at}: it is not there, and was not looked for everywhere else: too many hunks of the diff are far from where they say"
+        ),
+        Some(near) if near.same == near.of => {
+            format!("{at}: all its lines are at line {}, where it may not be", near.line)
+        }
         None => format!("{at}: nothing like it is there"),
         Some(near) => format!(
             "{at}: {} of {} lines are at line {}; line {} should be '{}' and is {}",

@@ -86,7 +86,7 @@ impl Repository {
             .await
             .map_err(|_| GitError::Nothing(format!("branch '{name}'")))?;
         if let Some(head) = self.head().await? {
-            self.check_filters_between(&[head, hash.clone()]).await?;
+            self.check_filters_between(&[head, hash.clone()], &[]).await?;
         }
         let call = Call::writing(&["switch", "--quiet", "--no-guess", "--no-progress"]);
         let said = self.run(call.args(["--no-recurse-submodules", name])).await?;

@@ -57,7 +57,11 @@ impl Repository {
         let names = self.submodules().await?;
         self.settings.ignore_submodules(names.into_iter());
         if let Some(head) = self.head().await? {
-            self.check_filters_between(&[head]).await?;
+            self.check_filters_between(&[head], &paths).await?;
+        }
+        if request.untracked {
+            let others = Call::reading(&["ls-files", "-z", "--others", "--exclude-standard"]);
+            self.check_filters_named(others, &paths).await?;
         }
         let before = self.object(REFERENCE, "").await.ok();
         let mut call = Call::writing(&["stash", "push", "--quiet"]);
@@ -78,7 +82,12 @@ impl Repository {
     pub async fn pop_stash(&mut self, number: u32) -> Result<Popped, GitError> {
         self.require_identity()?;
         let name = self.stash(number).await?;
-        self.check_filters_between(&[format!("{name}^1"), name.clone()]).await?;
+        self.check_filters_between(&[format!("{name}^1"), name.clone()], &[]).await?;
+        let untracked = format!("{name}^3");
+        if self.object(&untracked, "").await.is_ok() {
+            let others = Call::reading(&["ls-tree", "-r", "-z", "--name-only", "--full-tree"]);
+            self.check_filters_named(others.arg(untracked), &[]).await?;
+        }
         let said = self.run(Call::writing(&["stash", "pop", "--quiet", &name])).await?;
         if said.code == 0 {
             return Ok(Popped::Done);

@@ -1,12 +1,18 @@
 //! What revisions hold, looked at and brought back.
 
 use super::Repository;
-use super::call::Call;
+use super::call::{Call, Said};
 use super::diff::{Diff, DiffQuery, empty_tree};
 use super::error::GitError;
 use super::fields::{self, Name, number};
-use super::given::{listed, literals};
+use super::given::{listed, literal, literals};
 use super::log::Commit;
+
+/// Attributes can be read from a commit since then.
+const TELLS_OTHER_ATTRIBUTES: (u32, u32) = (2, 40);
+
+/// Bytes of paths that can be words of one call; of more, filters are looked for in all files.
+const MOST_IN_WORDS: usize = 256 << 10;
 
 /// What a revision is, or what it has at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,30 +135,73 @@ impl Repository {
         Ok(paths)
     }
 
-    /// The same for all files that differ between two commits, or between one and the work tree.
-    pub(super) async fn check_filters_between(&self, sides: &[String]) -> Result<(), GitError> {
-        if self.place.trusted || self.settings.filters.is_empty() {
-            return Ok(());
-        }
-        let call = Call::reading(&["diff", "--name-only", "-z", "--no-ext-diff", "--no-textconv"])
-            .args(["--no-renames", "--ignore-submodules=all"]);
-        let said = self.ask(call.args(sides).arg("--")).await?;
-        if said.cut {
-            let message = "too many files differ to look for filters in all of them";
-            return Err(GitError::Conflict(message.into()));
-        }
-        let names = said.out.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        self.check_filters(&names.map(|name| Name(name.to_vec())).collect::<Vec<_>>()).await
-    }
-
     /// A filter that is not run would put something else into the repository, or bring something else out of it: then
     /// nothing is done.
     pub(super) async fn check_filters(&self, files: &[Name]) -> Result<(), GitError> {
-        if self.place.trusted || self.settings.filters.is_empty() || files.is_empty() {
+        self.check_filters_of(files, None).await
+    }
+
+    /// The same for all files below these paths that differ between two commits, or between one and the work tree.
+    pub(super) async fn check_filters_between(
+        &self,
+        sides: &[String],
+        paths: &[Name],
+    ) -> Result<(), GitError> {
+        let call = Call::reading(&["diff", "--name-only", "-z", "--no-ext-diff", "--no-textconv"])
+            .args(["--no-renames", "--ignore-submodules=all"]);
+        let files = self.named(call.args(sides), paths).await?;
+        self.check_filters_of(&files, None).await?;
+        // Which filters there are may be one of the things that differ.
+        let asked = |name: &Name| name.0.ends_with(b".gitattributes");
+        match sides.last() {
+            Some(commit) if self.tool.version >= TELLS_OTHER_ATTRIBUTES => {
+                self.check_filters_of(&files, Some(commit)).await
+            }
+            Some(_) if files.iter().any(asked) => {
+                let message = "'.gitattributes' differ, and this git cannot tell which filters are asked for there";
+                Err(GitError::Conflict(message.into()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The same for files that git names, if any could be filtered.
+    pub(super) async fn check_filters_named(
+        &self,
+        call: Call,
+        paths: &[Name],
+    ) -> Result<(), GitError> {
+        let files = self.named(call, paths).await?;
+        self.check_filters_of(&files, None).await
+    }
+
+    async fn named(&self, call: Call, paths: &[Name]) -> Result<Vec<Name>, GitError> {
+        if self.is_unfiltered() {
+            return Ok(Vec::new());
+        }
+        let few = paths.iter().map(|path| path.0.len()).sum::<usize>() <= MOST_IN_WORDS;
+        let words = paths.iter().filter(|_| few).map(literal);
+        let said = self.ask(call.arg("--").args(words)).await?.whole()?;
+        let names = said.out.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(|name| Name(name.to_vec())).collect())
+    }
+
+    fn is_unfiltered(&self) -> bool {
+        self.place.trusted || self.settings.filters.is_empty()
+    }
+
+    /// By the attributes of the work tree, or of a commit.
+    async fn check_filters_of(
+        &self,
+        files: &[Name],
+        commit: Option<&String>,
+    ) -> Result<(), GitError> {
+        if self.is_unfiltered() || files.is_empty() {
             return Ok(());
         }
-        let call = Call::reading(&["check-attr", "-z", "--stdin", "filter"]).input(listed(files));
-        let said = self.ask(call).await?;
+        let call = Call::reading(&["check-attr", "-z", "--stdin"])
+            .args(commit.map(|commit| format!("--source={commit}")));
+        let said = self.ask(call.arg("filter").input(listed(files))).await?.whole()?;
         for [path, _, driver] in fields::groups::<3>(&said.out) {
             let driver = fields::text(driver);
             if self.settings.filters.contains(&driver) {
@@ -160,6 +209,14 @@ impl Repository {
             }
         }
         Ok(())
+    }
+}
+
+impl Said {
+    /// All of it, and not the beginning of more.
+    fn whole(self) -> Result<Said, GitError> {
+        let message = "too many files differ to look for filters in all of them";
+        if self.cut { Err(GitError::Conflict(message.into())) } else { Ok(self) }
     }
 }
 

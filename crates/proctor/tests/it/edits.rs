@@ -154,13 +154,16 @@ fn a_root_that_is_read_only_says_what_would_allow_it() {
 fn armed() -> Home {
     let home = Home::new();
     home.write("proctor.yaml", "supervisor:\n  roots: [app]\n  services: {}\n");
-    for folder in ["failpoints", "app"] {
-        std::fs::create_dir(home.path().join(folder)).unwrap();
-    }
+    std::fs::create_dir(home.path().join("app")).unwrap();
+    up_armed(&home);
+    home
+}
+
+fn up_armed(home: &Home) {
+    std::fs::create_dir(home.path().join("failpoints")).unwrap();
     let mut command = home.command(["up", "-d"]);
     command.env("PROCTOR_FAILPOINTS", home.path().join("failpoints"));
     assert!(finish(&mut command, LIMIT).status.success());
-    home
 }
 
 fn reset(home: &Home) {
@@ -279,6 +282,12 @@ fn killed_when_some_files_of_a_diff_are_changed_all_are_old_again() {
 
 /// `web` runs a script of ours, which says that it is there or ends badly.
 fn scripted() -> Home {
+    let home = script();
+    home.ok(["up", "-d"]);
+    home
+}
+
+fn script() -> Home {
     let home = Home::listening();
     std::fs::create_dir(home.path().join("app")).unwrap();
     put(&home, "web.sh", GOOD);
@@ -286,7 +295,6 @@ fn scripted() -> Home {
         "proctor.yaml",
         "supervisor:\n  roots: [app]\n  services:\n    web: { command: sh app/web.sh, restart_policy: never }\n",
     );
-    home.ok(["up", "-d"]);
     home
 }
 
@@ -382,4 +390,37 @@ fn a_change_that_is_cancelled_is_taken_back() {
     home.ok(["operation", "cancel", begun["operation"].as_str().unwrap()]);
     wait_until("it is as before", LIMIT, || content(&home, "web.sh") == GOOD.as_bytes());
     crate::support::wait_state(&home, "web", "running");
+}
+
+#[test]
+fn a_change_is_taken_back_to_the_end_although_nobody_waits_for_it() {
+    let diff = "--- a/web.sh\n+++ b/web.sh\n@@ -1,2 +1,2 @@\n-echo hello from one\n+exit 3\n exec sleep 100000\n";
+    // Held while the change is made, and while it is taken back.
+    for (hold, disconnects) in [("hold 1", false), ("hold 2", false), ("hold 2", true)] {
+        let home = script();
+        up_armed(&home);
+        let run = crate::support::pid(&home, "web");
+        home.write("failpoints/file.begin", hold);
+        let mut command = home.command(["change", "web", "--diff", diff]);
+        let mut caller = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+        let hit = home.path().join("failpoints/file.begin.hit");
+        wait_until("it is held", LIMIT, || hit.exists());
+        if disconnects {
+            caller.kill().unwrap();
+        } else {
+            let running = home.json(["operation", "list"]);
+            home.ok([
+                "operation",
+                "cancel",
+                running["operations"][0]["operation"].as_str().unwrap(),
+            ]);
+        }
+        caller.wait().unwrap();
+        std::fs::remove_file(hit).unwrap();
+        wait_until("it runs again", LIMIT, || {
+            let status = crate::support::status(&home, "web");
+            status["state"] == "running" && status["pid"] != json!(run)
+        });
+        assert_eq!(content(&home, "web.sh"), GOOD.as_bytes(), "{hold}");
+    }
 }

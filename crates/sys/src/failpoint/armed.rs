@@ -2,12 +2,13 @@
 //! comes here, too.
 
 use super::Point;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Names the folder with the armed points.
 const VARIABLE: &str = "PROCTOR_FAILPOINTS";
@@ -18,12 +19,16 @@ const LONGEST: usize = 512;
 /// `abort 4294967295`, and a line end.
 const CONTENT: usize = 32;
 
+/// Whether what was held may go on.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// What an armed point does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Kill,
     Abort,
     Error,
+    Hold,
 }
 
 pub(super) fn pass(point: Point) -> io::Result<()> {
@@ -36,7 +41,10 @@ pub(super) fn pass(point: Point) -> io::Result<()> {
     let mut content = [0; CONTENT];
     let length = rustix::io::pread(&file, &mut content, 0)?;
     match parse(&content[..length]) {
-        Some((action, 1)) => claim(point, folder, armed).map_or(Ok(()), |()| act(action)),
+        Some((action, 1)) => match claim(point, folder, armed) {
+            Some(()) => act(action, point, folder),
+            None => Ok(()),
+        },
         Some((_, left)) => count(&file, &content[..length], left - 1),
         // Being written just now.
         None => Ok(()),
@@ -68,6 +76,7 @@ fn parse(content: &[u8]) -> Option<(Action, u32)> {
         "kill" => Action::Kill,
         "abort" => Action::Abort,
         "error" => Action::Error,
+        "hold" => Action::Hold,
         _ => return None,
     };
     Some((action, words.next()?.parse().ok().filter(|count| *count > 0)?))
@@ -94,8 +103,16 @@ fn claim(point: Point, folder: &[u8], armed: &CStr) -> Option<()> {
     rustix::fs::rename(armed, hit).ok()
 }
 
-fn act(action: Action) -> io::Result<()> {
+fn act(action: Action, point: Point, folder: &[u8]) -> io::Result<()> {
     match action {
+        Action::Hold => {
+            let mut buffer = [0; LONGEST];
+            let hit = path(&mut buffer, folder, &[point.name(), ".hit"])?;
+            while rustix::fs::access(hit, Access::EXISTS).is_ok() {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            Ok(())
+        }
         Action::Error => Err(rustix::io::Errno::IO.into()),
         Action::Abort => std::process::abort(),
         Action::Kill => {
@@ -123,6 +140,7 @@ mod tests {
         check("kill 1", Some((Action::Kill, 1)));
         check("abort 12\n", Some((Action::Abort, 12)));
         check("error 3\n\n\n", Some((Action::Error, 3)));
+        check("hold 2", Some((Action::Hold, 2)));
         for wrong in ["", "kill", "kill 0", "kill -1", "burn 1", "kill x"] {
             check(wrong, None);
         }

@@ -1,6 +1,6 @@
 //! Where hunks fit, and what is said of those that do not.
 
-use super::super::{Applied, How, Outcome, Reading, apply, parse};
+use super::super::{Applied, Effort, How, Outcome, Reading, apply, apply_with, parse};
 
 /// Lines of single words.
 fn text(words: &str) -> String {
@@ -113,4 +113,40 @@ fn of_very_many_hunks_that_do_not_fit_some_are_told() {
     let hunks = "@@ -1,1 +1,1 @@\n-no\n+yes\n".repeat(1000);
     let missed = applied(&text("a b c"), &hunks, How::default()).unwrap_err();
     assert_eq!(missed.len(), 100);
+}
+
+#[test]
+fn hunks_are_looked_for_elsewhere_until_the_effort_is_spent() {
+    let words: Vec<String> = (1..=1000).map(|number| format!("w{number}")).collect();
+    let content = text(&words.join(" "));
+    let hunk = |said: usize, line: usize| {
+        let [before, behind] = [line - 1, line + 1];
+        format!("@@ -{said},3 +{said},3 @@\n w{before}\n-w{line}\n+x\n w{behind}\n")
+    };
+    // Where it says; far from there; as far; and further.
+    let diff = [hunk(10, 11), hunk(20, 501), hunk(120, 601), hunk(200, 901)].concat();
+    let patches = parse(format!("--- f\n+++ f\n{diff}").as_bytes(), Reading::Strict).unwrap();
+    let check = |away: usize, expected: [Option<usize>; 4]| {
+        let mut effort = Effort { away, ..Effort::default() };
+        let how = How::default();
+        let outcomes = match apply_with(content.as_bytes(), &patches[0].hunks, how, &mut effort) {
+            Ok(applied) => applied.hunks.into_iter().map(Outcome::Fits).collect(),
+            Err(outcomes) => outcomes,
+        };
+        for (outcome, expected) in outcomes.iter().zip(expected) {
+            match outcome {
+                Outcome::Fits(fitted) => assert_eq!(Some(fitted.line), expected, "{away}"),
+                Outcome::Misses(missed) => {
+                    assert!(missed.spent && expected.is_none(), "{missed:?}")
+                }
+            }
+        }
+        effort.away
+    };
+    let left = check(1000, [Some(10), Some(500), Some(600), Some(900)]);
+    assert!((100..300).contains(&left), "{left}");
+    assert_eq!(check(600, [Some(10), Some(500), Some(600), None]), 0);
+    assert_eq!(check(0, [Some(10), None, None, None]), 0);
+    let nowhere = applied(&text("a b c"), "@@ -1 +1 @@\n-no\n+x\n", How::default()).unwrap_err();
+    assert!(matches!(&nowhere[..], [Outcome::Misses(missed)] if !missed.spent));
 }

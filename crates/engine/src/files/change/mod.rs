@@ -268,20 +268,19 @@ fn described(spot: &Spot, before: Option<&Found>, made: &Made) -> Changed {
     };
     let (old, empty) = (old.map_or(&[][..], Vec::as_slice), Vec::new());
     let content = new.unwrap_or(&empty);
+    if old == content {
+        return plain(spot, before, made);
+    }
     let lines = |text: &[u8]| memchr::memchr_iter(b'\n', text).count();
     if lines(old) + lines(content) > MOST_COMPARED {
         let (added, removed) = (lines(content), lines(old));
         return Changed { added, removed, ..plain(spot, before, made) };
     }
-    let blocks = if old == content { Vec::new() } else { diff::compare(old, content) };
+    let blocks = diff::compare(old, content);
     Changed {
         added: blocks.iter().map(|block| block.new.len()).sum(),
         removed: blocks.iter().map(|block| block.old.len()).sum(),
-        diff: if blocks.is_empty() {
-            Vec::new()
-        } else {
-            diff::unified(names, old, content, AROUND)
-        },
+        diff: diff::unified(names, old, content, AROUND),
         ..plain(spot, before, made)
     }
 }

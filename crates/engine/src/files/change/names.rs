@@ -56,17 +56,7 @@ impl Files {
         if wish.dry_run {
             return Ok(changed);
         }
-        for (target, found) in [(&from, before.as_ref()), (&to, there.as_ref())] {
-            if found.is_some() && !target.is_still(found)? {
-                return Err(FileError::Changed { path: target.spot.shown.clone() });
-            }
-        }
-        from.place.rename(&to.place, onto).map_err(|fault| {
-            match fault.is(io::ErrorKind::CrossesDevices) {
-                true => FileError::OtherDisk { path: path.to_owned(), to: to.spot.shown.clone() },
-                false => to.spot.at()(fault),
-            }
-        })?;
+        give_name((&from, before.as_ref()), (&to, there.as_ref()), onto)?;
         self.synced(&[&from, &to])?;
         Ok(changed)
     }
@@ -169,4 +159,25 @@ impl Files {
         };
         targets.iter().try_for_each(sync)
     }
+}
+
+/// The one gets the name of the other, if both are still what was found.
+pub(super) fn give_name(
+    (from, before): (&Target, Option<&Found>),
+    (to, there): (&Target, Option<&Found>),
+    onto: Onto,
+) -> Result<(), FileError> {
+    for (target, found) in [(from, before), (to, there)] {
+        if found.is_some() && !target.is_still(found)? {
+            return Err(FileError::Changed { path: target.spot.shown.clone() });
+        }
+    }
+    from.place.rename(&to.place, onto).map_err(|fault| {
+        match fault.is(io::ErrorKind::CrossesDevices) {
+            true => {
+                FileError::OtherDisk { path: from.spot.shown.clone(), to: to.spot.shown.clone() }
+            }
+            false => to.spot.at()(fault),
+        }
+    })
 }

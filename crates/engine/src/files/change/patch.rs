@@ -4,7 +4,7 @@ use super::{Before, Changed, Made, New, Wish};
 use crate::error::EngineError;
 use crate::files::fault::{Conflict, FileError, Unfit};
 use crate::files::{Files, Roots, Spot};
-use proctor_core::diff::{self, How, Patch, Reading};
+use proctor_core::diff::{self, Effort, How, Patch, Reading};
 use proctor_sys::beneath::Rel;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -36,13 +36,17 @@ impl Files {
             if patches.is_empty() {
                 return Err(FileError::BadInput("there is no file in the diff".into()));
             }
+            let many = || FileError::BadInput(format!("more than {MOST} files in one diff"));
+            if patches.len() > MOST {
+                return Err(many());
+            }
             let roots = files.roots();
             let base = roots.find(query.folder.as_deref().unwrap_or_default())?;
             let named = patches.into_iter().map(|patch| Named::of(&roots, &base, patch));
             let named = named.collect::<Result<Vec<_>, _>>()?;
             let spots = spots(&named);
             if spots.len() > MOST {
-                return Err(FileError::BadInput(format!("more than {MOST} files in one diff")));
+                return Err(many());
             }
             let how = How { fuzz: query.fuzz, any_ends: !query.strict };
             files.change(&spots, &wish, stop, |before| all(&named, &spots, before, how))
@@ -109,6 +113,7 @@ struct Work<'a> {
     /// Permissions as they were.
     modes: Vec<Option<u32>>,
     how: How,
+    effort: Effort,
 }
 
 fn all(
@@ -122,7 +127,8 @@ fn all(
         None => Made::default(),
     });
     let modes = before.iter().map(|found| found.map(|found| found.look.mode)).collect();
-    let mut work = Work { spots, made: made.collect(), modes, how };
+    let effort = Effort::default();
+    let mut work = Work { spots, made: made.collect(), modes, how, effort };
     let conflicts: Vec<Conflict> =
         named.iter().filter_map(|named| work.apply(named).err()).collect();
     if conflicts.is_empty() { Ok(work.made) } else { Err(FileError::Conflicts(conflicts)) }
@@ -156,7 +162,7 @@ impl Work<'_> {
             return Err(conflict(to, Unfit::Exists));
         }
         let Some(spot) = to.or(from) else { return Ok(()) };
-        let applied = diff::apply(&content, &named.patch.hunks, self.how)
+        let applied = diff::apply_with(&content, &named.patch.hunks, self.how, &mut self.effort)
             .map_err(|outcomes| conflict(spot, Unfit::Hunks(outcomes)))?;
         if let (Some(from), true) = (from, to.is_none() || moves) {
             if to.is_none() && !named.patch.hunks.is_empty() && !applied.content.is_empty() {

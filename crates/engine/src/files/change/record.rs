@@ -34,6 +34,9 @@ struct Record {
 #[derive(Debug, Serialize, Deserialize)]
 struct Noted {
     root: PathBuf,
+    /// Device and inode of the root; the first records did not have it.
+    #[serde(default)]
+    root_folder: Option<(u64, u64)>,
     /// Below the root, in hexadecimal digits: it may be any bytes.
     path: String,
     /// Device and inode of its folder.
@@ -48,11 +51,12 @@ struct Noted {
 
 impl Noted {
     fn of(step: &Step, mark: &str, number: usize) -> Noted {
-        let Id { device, inode } = step.target.place.folder().id();
+        let root = step.target.spot.root.held().map(|root| pair(root.folder().id()));
         Noted {
             root: step.target.spot.root.path.clone(),
+            root_folder: root.ok(),
             path: cursor(step.target.spot.rel.as_bytes()),
-            folder: (device, inode),
+            folder: pair(step.target.place.folder().id()),
             new: format!(".proctor-{mark}-{number}.new"),
             old: format!(".proctor-{mark}-{number}.old"),
             before: step.before.as_ref().map(|found| found.sha256.clone()),
@@ -64,12 +68,16 @@ impl Noted {
     fn place(&self) -> Result<Place, FileError> {
         let rel = parse_cursor(&self.path)?;
         let at = FileError::at(&self.path);
-        // A root that is not there now may be there later: it is not the same as a folder that is gone.
-        let root = Root::open(&self.root)
-            .map_err(|error| FileError::Unrecorded(format!("{}: {error}", self.root.display())))?;
+        // A root that is not there now may be there later, as a disk that is not mounted: it is not a folder that is gone.
+        let absent = |why: &dyn std::fmt::Display| {
+            FileError::Unrecorded(format!("{}: {why}", self.root.display()))
+        };
+        let root = Root::open(&self.root).map_err(|error| absent(&error))?;
+        if self.root_folder.is_some_and(|known| known != pair(root.folder().id())) {
+            return Err(absent(&"it is another folder now"));
+        }
         let place = root.place(&rel, Links::Refuse).map_err(&at)?;
-        let Id { device, inode } = place.folder().id();
-        if (device, inode) != self.folder {
+        if pair(place.folder().id()) != self.folder {
             return Err(at(Fault::Moved));
         }
         Ok(place)
@@ -104,6 +112,10 @@ impl Noted {
         }
         Ok(())
     }
+}
+
+fn pair(id: Id) -> (u64, u64) {
+    (id.device, id.inode)
 }
 
 fn hash(place: &Place) -> Result<Option<String>, Fault> {

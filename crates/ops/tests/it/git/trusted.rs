@@ -5,7 +5,7 @@ use super::vectors::{program, script};
 use proctor_ops::error::Code;
 use serde_json::{Value, json};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 fn hook(repo: &Path, name: &str, text: &str) {
@@ -69,8 +69,80 @@ fn what_a_filter_would_change_is_not_stored_without_it() {
     });
 }
 
+/// A repository with a filter for `*.up`, which `other` and `later` have different files for; `plain` has none.
+fn filtered(scene: &Scene) -> PathBuf {
+    let files = [("f", "1\n"), ("a.up", "QUIET\n"), (".gitattributes", "*.up filter=upper\n")];
+    let repo = scene.repository("app", &files);
+    for (branch, files) in [
+        ("other", &[("a.up", "LOUD\n")][..]),
+        ("later", &[("sub/.gitattributes", "*.low filter=upper\n"), ("sub/a.low", "x\n")]),
+        ("plain", &[("f", "2\n")]),
+    ] {
+        scene.git(&repo, &["switch", "-q", "-c", branch, "main"]);
+        files.iter().for_each(|(name, text)| put(&repo, name, text));
+        scene.git(&repo, &["add", "-A"]);
+        scene.git(&repo, &["commit", "-q", "-m", branch]);
+    }
+    scene.git(&repo, &["switch", "-q", "main"]);
+    scene.git(&repo, &["config", "filter.upper.clean", "tr a-z A-Z"]);
+    scene.git(&repo, &["config", "filter.upper.smudge", "tr A-Z a-z"]);
+    repo
+}
+
+#[test]
+fn what_a_filter_would_change_is_not_checked_out_without_it() {
+    let scene = Scene::new();
+    let repo = filtered(&scene);
+    scene.daemon("", json!({}), async |asker| {
+        let switch = |name: &str| json!({ "action": "switch", "name": name });
+        for (name, path) in [("other", "a.up"), ("later", "sub/a.low")] {
+            let (code, why) = asker.refused("git.branch", &repo, switch(name)).await;
+            let expected = format!("'upper' of '{path}'");
+            assert_eq!((code, why.contains(&expected)), (Code::Forbidden, true), "{name}: {why}");
+            assert_eq!(scene.git(&repo, &["branch", "--show-current"]), "main");
+        }
+        assert_eq!(fs::read_to_string(repo.join("a.up")).unwrap(), "QUIET\n");
+        asker.ok("git.branch", &repo, switch("plain")).await;
+        assert_eq!(fs::read_to_string(repo.join("f")).unwrap(), "2\n");
+    });
+}
+
+#[test]
+fn what_a_filter_would_change_is_not_put_aside_or_brought_back_without_it() {
+    let scene = Scene::new();
+    let repo = filtered(&scene);
+    let count = || scene.git(&repo, &["stash", "list"]).lines().count();
+    scene.daemon("", json!({}), async |asker| {
+        let (push, pop) = (json!({ "action": "push" }), json!({ "action": "pop" }));
+        let untracked = json!({ "action": "push", "untracked": true, "paths": ["new.up"] });
+        let refused = async |input: &Value, path: &str| {
+            let (code, why) = asker.refused("git.stash", &repo, input.clone()).await;
+            let expected = format!("'upper' of '{path}'");
+            assert_eq!((code, why.contains(&expected)), (Code::Forbidden, true), "{input}: {why}");
+        };
+        put(&repo, "a.up", "changed\n");
+        put(&repo, "f", "changed\n");
+        refused(&push, "a.up").await;
+        assert_eq!(
+            (fs::read_to_string(repo.join("a.up")).unwrap().as_str(), count()),
+            ("changed\n", 0)
+        );
+        asker.ok("git.stash", &repo, json!({ "action": "push", "paths": ["f"] })).await;
+        asker.ok("git.stash", &repo, pop.clone()).await;
+        scene.git(&repo, &["stash", "push", "-q"]);
+        refused(&pop, "a.up").await;
+        assert_eq!(count(), 1, "it is still there");
+        scene.git(&repo, &["stash", "drop", "-q"]);
+        put(&repo, "new.up", "new\n");
+        refused(&untracked, "new.up").await;
+        scene.git(&repo, &["stash", "push", "-q", "--include-untracked", "new.up"]);
+        refused(&pop, "new.up").await;
+        assert_eq!((repo.join("new.up").exists(), count()), (false, 1));
+    });
+}
+
 /// A hook that goes on and on, and what it started.
-fn endless(scene: &Scene) -> std::path::PathBuf {
+fn endless(scene: &Scene) -> PathBuf {
     let repo = scene.repository("slow", &[("f", "1\n")]);
     hook(
         &repo,
@@ -113,6 +185,40 @@ fn what_is_cancelled_is_ended_with_all_that_it_started() {
         asker.call("operation.cancel", json!({ "operation": begun["operation"] })).await.unwrap();
         until("it is gone", || !lives(&repo, "hook") && !lives(&repo, "escaped")).await;
     });
+}
+
+#[test]
+fn who_is_ended_in_the_middle_leaves_no_lock() {
+    let scene = Scene::new();
+    let repo = filtered(&scene);
+    let (lock, began) = (repo.join(".git/index.lock"), repo.join(".git/began"));
+    let smudge = |command: &str| scene.git(&repo, &["config", "filter.upper.smudge", command]);
+    let switch = |name: &str| json!({ "action": "switch", "name": name });
+    for cancelled in [false, true] {
+        let keys = if cancelled { "trusted: [app]" } else { "trusted: [app], timeout: 2" };
+        scene.daemon(&format!("git: {{ {keys} }}"), json!({}), async |asker| {
+            smudge("ls .git/index.lock > .git/began; sleep 1000");
+            let mut other = switch("other");
+            if cancelled {
+                other["background"] = json!(true);
+                let begun = asker.ok("git.branch", &repo, other).await;
+                until("its filter runs", || fs::read(&began).is_ok_and(|it| !it.is_empty())).await;
+                let cancel = json!({ "operation": begun["operation"] });
+                asker.call("operation.cancel", cancel).await.unwrap();
+                until("the lock is gone", || !lock.exists()).await;
+            } else {
+                let (code, why) = asker.refused("git.branch", &repo, other).await;
+                assert_eq!(code, Code::Timeout, "{why}");
+                assert!(!lock.exists(), "nobody can work there any more");
+            }
+            let held = fs::read_to_string(&began).unwrap();
+            assert_eq!(held, ".git/index.lock\n", "git holds it while the filter runs");
+            fs::remove_file(&began).unwrap();
+            smudge("cat");
+            asker.ok("git.branch", &repo, switch("plain")).await;
+            asker.ok("git.branch", &repo, switch("main")).await;
+        });
+    }
 }
 
 #[test]

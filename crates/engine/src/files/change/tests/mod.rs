@@ -1,5 +1,6 @@
 //! Changes of real files.
 
+mod failed;
 mod hostile;
 mod large;
 mod races;

@@ -1,0 +1,197 @@
+//! Changes that come to nothing, and what is left of those that were cut off: nothing is in the way of the next one.
+
+use super::*;
+use crate::files::fault::{Conflict, Unfit};
+use crate::files::list::cursor;
+use proctor_core::diff::{Missed, Outcome};
+use proctor_sys::beneath::Onto;
+use std::path::PathBuf;
+
+impl Scene {
+    fn target(&self, path: &str) -> Target {
+        Target::of(&self.place.spot(path), &self.place.guarded).unwrap()
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.place.path("app").join(path)
+    }
+}
+
+#[test]
+fn what_a_change_that_failed_would_have_changed_is_not_undone() {
+    let scene = Scene::new();
+    for content in ["one\n", "two\n"] {
+        scene.write("a", content).unwrap();
+    }
+    let new = |_: &[Before<'_>]| Ok(vec![Made::content(b"three\n".to_vec())]);
+    let spots = [scene.place.spot("a")];
+    let failed = scene.files.change(&spots, &wish(), &|| true, new).unwrap_err();
+    assert!(matches!(failed, FileError::Cancelled), "{failed}");
+    let history = scene.run(scene.files.history("a".into())).unwrap();
+    assert_eq!(history[0].file.as_ref().unwrap().sha256, survey::sha256(b"two\n"), "it was kept");
+    let undone = scene.run(scene.files.undo("a".into(), None, wish())).unwrap();
+    assert_eq!(scene.read("a").as_deref(), Some("one\n"));
+    assert!(undone.differs());
+    scene.is_tidy();
+}
+
+#[test]
+fn what_somebody_changed_after_it_was_read_is_not_moved_or_replaced() {
+    let scene = Scene::new();
+    let moved = |change: &str| {
+        scene.place.write("from", "from\n");
+        scene.place.write("to", "to\n");
+        let (from, to) = (scene.target("from"), scene.target("to"));
+        let (before, there) = (from.find().unwrap(), to.find().unwrap());
+        if !change.is_empty() {
+            fs::write(scene.path(change), "theirs\n").unwrap();
+        }
+        let onto = Onto::Anything;
+        names::give_name((&from, before.as_ref()), (&to, there.as_ref()), onto)
+            .map_err(|error| error.to_string())
+    };
+    for change in ["from", "to"] {
+        let refused = moved(change).unwrap_err();
+        assert!(refused.contains(&format!("'{change}' has changed meanwhile")), "{refused}");
+        assert!(scene.path("from").exists() && scene.path("to").exists());
+        assert_eq!(scene.read(change).as_deref(), Some("theirs\n"));
+    }
+    moved("").unwrap();
+    assert_eq!((scene.read("from"), scene.read("to").as_deref()), (None, Some("from\n")));
+}
+
+#[test]
+fn folders_made_for_a_change_that_failed_go_again() {
+    let scene = Scene::new();
+    fs::create_dir(scene.path("empty")).unwrap();
+    // What may not be made shows only when what is above it is there.
+    for path in ["new/deep/.git/x", "empty/deep/.git/x"] {
+        let refused = scene.write(path, "x").unwrap_err();
+        assert!(refused.contains("git's own"), "{refused}");
+    }
+    let made = |path: &str| format!("--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n");
+    let several = [made("one/a"), made("one/two/b"), made("three/.git/x")].concat();
+    scene.diff(&several).unwrap_err();
+    assert_eq!(all_folders(&scene), ["empty"]);
+    // One that somebody else uses by now stays, with what is above it.
+    let spots = ["new/x", "used/deep/x"].map(|path| scene.place.spot(path));
+    let new = |_: &[Before<'_>]| {
+        if scene.path("used/deep").exists() {
+            fs::write(scene.path("used/theirs"), "theirs\n").unwrap();
+        }
+        Ok(vec![Made::content(b"x\n".to_vec()), Made::content(b"x\n".to_vec())])
+    };
+    scene.files.change(&spots, &wish(), &|| true, new).unwrap_err();
+    assert_eq!(all_folders(&scene), ["empty", "used"]);
+    assert_eq!(scene.read("used/theirs").as_deref(), Some("theirs\n"));
+    scene.is_tidy();
+}
+
+fn all_folders(scene: &Scene) -> Vec<String> {
+    let root = scene.path("");
+    let names = all_names(&root).into_iter().filter(|name| Path::new(name).is_dir());
+    let below = names.map(|name| name[root.to_str().unwrap().len()..].to_owned());
+    let mut folders: Vec<String> = below.filter(|name| !name.starts_with(".state")).collect();
+    folders.sort();
+    folders
+}
+
+/// Of a process that cannot be.
+const GONE: &str = "4294967295-1-0";
+
+/// A record as a daemon leaves it that is killed when the first of two files has its new content.
+fn half_done(scene: &Scene, home: &Home) -> PathBuf {
+    scene.place.write("sub/a", "new a\n");
+    scene.place.write(&format!("sub/.proctor-{GONE}-0.old"), "old a\n");
+    scene.place.write("sub/b", "old b\n");
+    scene.place.write(&format!("sub/.proctor-{GONE}-1.new"), "new b\n");
+    let id = |path: &str| {
+        let about = fs::metadata(scene.path(path)).unwrap();
+        (about.dev(), about.ino())
+    };
+    let noted = |number: usize, name: &str| {
+        serde_json::json!({
+            "root": scene.path(""), "root_folder": id(""), "folder": id("sub"),
+            "path": cursor(format!("sub/{name}").as_bytes()),
+            "new": format!(".proctor-{GONE}-{number}.new"), "old": format!(".proctor-{GONE}-{number}.old"),
+            "before": survey::sha256(format!("old {name}\n").as_bytes()),
+            "after": survey::sha256(format!("new {name}\n").as_bytes()),
+        })
+    };
+    let record = home.changes().join(format!("{GONE}.json"));
+    let files = [noted(0, "a"), noted(1, "b")];
+    let text = serde_json::json!({ "version": 1, "settled": false, "files": files });
+    fs::create_dir_all(home.changes()).unwrap();
+    fs::write(&record, text.to_string()).unwrap();
+    record
+}
+
+#[test]
+fn what_was_cut_off_in_a_root_that_is_not_there_is_put_right_when_it_is() {
+    let scene = Scene::new();
+    let (state, runtime) = (scene.place.path("home"), scene.place.path("home/run"));
+    let home = Home { state, runtime };
+    let record = half_done(&scene, &home);
+    let (root, away) = (scene.path(""), scene.place.path("away"));
+    fs::rename(&root, &away).unwrap();
+    recover(&home);
+    assert!(record.exists(), "forgotten while the root was away");
+    // As where a disk is not mounted.
+    fs::create_dir(&root).unwrap();
+    recover(&home);
+    assert!(record.exists(), "forgotten because of an empty folder in its place");
+    fs::remove_dir(&root).unwrap();
+    fs::rename(&away, &root).unwrap();
+    recover(&home);
+    assert!(!record.exists());
+    assert_eq!(scene.read("sub/a").as_deref(), Some("old a\n"));
+    assert_eq!(scene.read("sub/b").as_deref(), Some("old b\n"));
+    scene.is_tidy();
+}
+
+#[test]
+fn a_folder_that_is_gone_for_good_is_not_waited_for() {
+    let scene = Scene::new();
+    let (state, runtime) = (scene.place.path("home"), scene.place.path("home/run"));
+    let home = Home { state, runtime };
+    let record = half_done(&scene, &home);
+    fs::remove_dir_all(scene.path("sub")).unwrap();
+    recover(&home);
+    assert!(!record.exists());
+}
+
+#[test]
+fn of_very_many_lines_that_stay_as_they_are_none_is_added() {
+    let scene = Scene::new();
+    let many = "\n".repeat(MOST_COMPARED / 2 + 1);
+    scene.place.write("many", &many);
+    let same = scene.write("many", &many).unwrap();
+    assert_eq!((same.added, same.removed, same.differs()), (0, 0, false));
+    let more = scene.write("many", &format!("{many}\n")).unwrap();
+    assert_eq!((more.added, more.removed), (many.len() + 1, many.len()), "all of them");
+}
+
+#[test]
+fn a_hunk_that_was_not_looked_for_everywhere_is_not_said_to_be_nowhere() {
+    let missed = |spent: bool| {
+        let missed = Missed { line: Some(5), nearest: None, spent };
+        let why = Unfit::Hunks(vec![Outcome::Misses(missed)]);
+        FileError::Conflicts(vec![Conflict { path: "a".into(), why }]).to_string()
+    };
+    assert!(missed(false).ends_with("a: hunk 1 (line 5): nothing like it is there"));
+    let spent = missed(true);
+    assert!(
+        spent.contains("a: hunk 1 (line 5): it is not there, and was not looked for everywhere"),
+        "{spent}"
+    );
+}
+
+#[test]
+fn one_file_in_very_many_parts_of_a_diff_is_as_much_as_very_many_files() {
+    let scene = Scene::new();
+    scene.place.write("a", "x\n");
+    let part = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+x\n";
+    let refused = scene.diff(&part.repeat(1001)).unwrap_err();
+    assert!(refused.contains("more than 1000 files"), "{refused}");
+    scene.diff(&part.repeat(2)).unwrap();
+}
