@@ -13,7 +13,7 @@ mod path;
 mod place;
 mod resolve;
 
-pub use likeness::{alike, set_mode};
+pub use likeness::Likeness;
 pub use path::Rel;
 pub use place::{Kind, Look, Onto, Place, seen};
 

@@ -8,8 +8,10 @@ use proctor_core::config::backups::Backups as Bounds;
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_sys::atomic::{self, Lasts};
+use proctor_sys::beneath::Likeness;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
@@ -20,6 +22,9 @@ const VERSION: u32 = 1;
 
 /// A description is one line, and short; what is longer is damaged.
 const LONGEST_DESCRIPTION: u64 = 64 << 10;
+
+/// Of it, names and values of extended attributes; they are written with twice as many letters.
+const MOST_OF_ATTRIBUTES: usize = 16 << 10;
 
 /// A file as it was once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +44,15 @@ pub struct WasFile {
     pub sha256: String,
     pub size: u64,
     pub mode: u32,
+    /// Earlier versions did not keep it.
+    pub(crate) owner: Option<(u32, u32)>,
+    pub(crate) attributes: Vec<(CString, Vec<u8>)>,
+}
+
+impl WasFile {
+    pub(crate) fn likeness(&self) -> Likeness {
+        Likeness { mode: self.mode, owner: self.owner, attributes: self.attributes.clone() }
+    }
 }
 
 /// The first line of a generation's file; the content is behind it.
@@ -52,6 +66,11 @@ struct Description {
     sha256: Option<String>,
     size: u64,
     mode: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<(u32, u32)>,
+    /// Extended attributes, name and value in hexadecimal digits: they may be any bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    attributes: Vec<(String, String)>,
 }
 
 /// All of them, in the folder of the state.
@@ -86,13 +105,15 @@ impl Backups {
         if bounds.generations == 0 || content.len() as u64 > bounds.bytes {
             return Ok(None);
         }
+        let mode = found.map_or(0, |found| found.look.mode);
+        let owner = found.map(|found| (found.look.user, found.look.group));
         let folder = self.of_file(spot);
         let numbers = numbers(&folder);
         let newest = numbers.keys().last().copied();
         if let Some(newest) = newest {
-            let mode = found.map_or(0, |found| found.look.mode);
             let same = |known: &Description| {
-                known.sha256.as_ref() == found.map(|found| &found.sha256) && known.mode == mode
+                known.sha256.as_ref() == found.map(|found| &found.sha256)
+                    && (known.mode, known.owner) == (mode, owner)
             };
             if describe(&folder, newest).is_ok_and(|(known, _)| same(&known)) {
                 return Ok(Some(newest));
@@ -106,7 +127,9 @@ impl Backups {
             path: spot.shown.clone(),
             sha256: found.map(|found| found.sha256.clone()),
             size: content.len() as u64,
-            mode: found.map_or(0, |found| found.look.mode),
+            mode,
+            owner,
+            attributes: found.map_or(Ok(Vec::new()), attributes)?,
         };
         let mut bytes = serde_json::to_vec(&description).map_err(|e| unkept(e.into()))?;
         bytes.push(b'\n');
@@ -162,8 +185,12 @@ impl Backups {
         let folder = self.of_file(spot);
         let known = |number: &u64| {
             let (known, _) = describe(&folder, *number).ok()?;
-            let Description { at, by, sha256, size, mode, .. } = known;
-            let file = sha256.map(|sha256| WasFile { sha256, size, mode });
+            let Description { at, by, sha256, size, mode, owner, attributes, .. } = known;
+            let pair = |(name, value): (String, String)| {
+                Some((CString::new(survey::unhex(&name)?).ok()?, survey::unhex(&value)?))
+            };
+            let attributes = attributes.into_iter().filter_map(pair).collect();
+            let file = sha256.map(|sha256| WasFile { sha256, size, mode, owner, attributes });
             Some(Generation { number: *number, at: Wall(at), by, file })
         };
         numbers(&folder).keys().rev().filter_map(known).collect()
@@ -198,6 +225,21 @@ impl Backups {
             }
         }
     }
+}
+
+/// As many of them as a description has room for; the list of access is short.
+fn attributes(found: &Found) -> Result<Vec<(String, String)>, FileError> {
+    let like = found.likeness().map_err(|fault| FileError::Unkept(fault.to_string()))?;
+    let mut room = MOST_OF_ATTRIBUTES;
+    let fits = |(name, value): &&(CString, Vec<u8>)| {
+        let length = name.as_bytes().len() + value.len();
+        let fits = length <= room;
+        room -= if fits { length } else { 0 };
+        fits
+    };
+    let text =
+        |(name, value): &(CString, Vec<u8>)| (survey::hex(name.as_bytes()), survey::hex(value));
+    Ok(like.attributes.iter().filter(fits).map(text).collect())
 }
 
 fn name(number: u64) -> String {

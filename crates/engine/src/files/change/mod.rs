@@ -29,6 +29,7 @@ use super::roots::Spot;
 use super::survey;
 use proctor_core::diff::{self, Fitted, Names};
 use proctor_core::home::Home;
+use proctor_sys::beneath::{Likeness, Look};
 use std::sync::Arc;
 use target::{Found, Target};
 
@@ -74,8 +75,8 @@ pub struct Changed {
     pub hunks: Vec<Fitted>,
     /// Places that were replaced.
     pub places: Option<usize>,
-    /// What was there and its permissions, if that was to be held.
-    pub(crate) held: Option<Arc<(Vec<u8>, u32)>>,
+    /// What was there and what it was like, if that was to be held.
+    pub(crate) held: Option<Arc<(Vec<u8>, Likeness)>>,
 }
 
 impl Changed {
@@ -91,11 +92,13 @@ pub(crate) struct New {
     pub(crate) content: Vec<u8>,
     /// Permissions, if not those of before.
     pub(crate) mode: Option<u32>,
+    /// What it is to be like, if not like the file that is there.
+    pub(crate) like: Option<Likeness>,
 }
 
 impl New {
     fn of(content: Vec<u8>) -> New {
-        New { content, mode: None }
+        New { content, ..New::default() }
     }
 
     fn sha256(&self) -> String {
@@ -194,7 +197,10 @@ impl Files {
                         let why = format!("the files have more than {MOST_HELD} bytes");
                         return Err(FileError::Unkept(why));
                     }
-                    changed.held = Some(Arc::new((found.content.clone(), found.look.mode)));
+                    let unlike =
+                        |fault| FileError::NotAlike { path: target.spot.shown.clone(), fault };
+                    let like = found.likeness().map_err(unlike)?;
+                    changed.held = Some(Arc::new((found.content.clone(), like)));
                 }
                 steps.push(Step { target, before, after: made.new });
             }
@@ -251,8 +257,13 @@ fn differs(before: Option<&Found>, after: Option<&New>) -> bool {
     match (before, after) {
         (None, None) => false,
         (Some(before), Some(after)) => {
-            let mode = after.mode.is_some_and(|mode| mode != before.look.mode);
-            mode || before.content != after.content
+            let Look { mode, user, group, .. } = before.look;
+            let like = after
+                .like
+                .as_ref()
+                .map_or((mode, Some((user, group))), |like| (like.mode, like.owner));
+            let like = (after.mode.unwrap_or(like.0), like.1);
+            like != (mode, Some((user, group))) || before.content != after.content
         }
         (None, Some(_)) | (Some(_), None) => true,
     }

@@ -1,11 +1,11 @@
 //! Applying a unified diff to several files, all or none.
 
-use super::{Before, Changed, Made, New, Wish};
+use super::{Before, Changed, Found, Made, New, Wish};
 use crate::error::EngineError;
 use crate::files::fault::{Conflict, FileError, Unfit};
 use crate::files::{Files, Roots, Spot};
 use proctor_core::diff::{self, Effort, How, Patch, Reading};
-use proctor_sys::beneath::Rel;
+use proctor_sys::beneath::{Likeness, Rel};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -91,6 +91,17 @@ fn tail(name: &[u8]) -> Option<&[u8]> {
     name.iter().position(|byte| *byte == b'/').map(|at| &name[at + 1..])
 }
 
+/// What a diff says of permissions is whether a file can be executed; who may read it is not the diff's business. A new one
+/// gets what the umask leaves.
+fn executable(mode: Option<u32>, said: u32) -> u32 {
+    match (mode, said & 0o100 != 0) {
+        (Some(mode), true) => mode | (mode & 0o444) >> 2,
+        (Some(mode), false) => mode & !0o111,
+        (None, true) => 0o777,
+        (None, false) => 0o666,
+    }
+}
+
 fn is_same(one: &Spot, other: &Spot) -> bool {
     one.rel == other.rel
 }
@@ -109,9 +120,8 @@ fn spots(named: &[Named]) -> Vec<Spot> {
 /// What the files are while one patch after the other is applied.
 struct Work<'a> {
     spots: &'a [Spot],
+    before: &'a [Before<'a>],
     made: Vec<Made>,
-    /// Permissions as they were.
-    modes: Vec<Option<u32>>,
     how: How,
     effort: Effort,
 }
@@ -126,9 +136,8 @@ fn all(
         Some(found) => Made::content(found.content.clone()),
         None => Made::default(),
     });
-    let modes = before.iter().map(|found| found.map(|found| found.look.mode)).collect();
     let effort = Effort::default();
-    let mut work = Work { spots, made: made.collect(), modes, how, effort };
+    let mut work = Work { spots, before, made: made.collect(), how, effort };
     let conflicts: Vec<Conflict> =
         named.iter().filter_map(|named| work.apply(named).err()).collect();
     if conflicts.is_empty() { Ok(work.made) } else { Err(FileError::Conflicts(conflicts)) }
@@ -138,6 +147,14 @@ impl Work<'_> {
     fn at(&self, spot: &Spot) -> usize {
         // Every spot of every patch is one of these.
         self.spots.iter().position(|other| is_same(other, spot)).unwrap_or(0)
+    }
+
+    /// Of what is moved: what it was like, wherever it was before.
+    fn likeness(&self, spot: &Spot) -> Result<Option<Likeness>, String> {
+        let at = self.at(spot);
+        let moved = self.made[at].new.as_ref().and_then(|new| new.like.clone());
+        let found = || self.before[at].map(Found::likeness).transpose();
+        moved.map_or_else(found, |like| Ok(Some(like))).map_err(|fault| fault.to_string())
     }
 
     fn is_there(&self, spot: &Spot) -> bool {
@@ -164,6 +181,10 @@ impl Work<'_> {
         let Some(spot) = to.or(from) else { return Ok(()) };
         let applied = diff::apply_with(&content, &named.patch.hunks, self.how, &mut self.effort)
             .map_err(|outcomes| conflict(spot, Unfit::Hunks(outcomes)))?;
+        let like = match from.filter(|_| moves) {
+            Some(from) => self.likeness(from).map_err(|why| conflict(from, Unfit::Unlike(why)))?,
+            None => to.and_then(|to| self.made[self.at(to)].new.as_ref()?.like.clone()),
+        };
         if let (Some(from), true) = (from, to.is_none() || moves) {
             if to.is_none() && !named.patch.hunks.is_empty() && !applied.content.is_empty() {
                 return Err(conflict(from, Unfit::Remains));
@@ -173,14 +194,14 @@ impl Work<'_> {
         }
         if let Some(to) = to {
             let at = self.at(to);
-            // What is moved keeps its permissions, and what an earlier part of the diff said holds.
-            let source = from.filter(|_| moves).and_then(|from| self.modes[self.at(from)]);
-            let said = named.patch.mode.map(|mode| mode & 0o777);
+            // What is moved stays what it is, and what an earlier part of the diff said holds.
             let earlier = self.made[at].new.as_ref().and_then(|new| new.mode);
-            let mode = said.or(earlier).or(source);
+            let there = like.as_ref().map(|like| like.mode);
+            let there = there.or(self.before[at].map(|found| found.look.mode));
+            let said = named.patch.mode.map(|mode| executable(earlier.or(there), mode));
             let made = &mut self.made[at];
             made.hunks.extend(applied.hunks);
-            made.new = Some(New { content: applied.content, mode });
+            made.new = Some(New { content: applied.content, mode: said.or(earlier), like });
         }
         Ok(())
     }

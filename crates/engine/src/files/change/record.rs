@@ -194,7 +194,7 @@ fn keep(step: &Step, name: &str) -> Result<(), FileError> {
     if step.target.place.link(&old).is_ok() {
         return Ok(());
     }
-    let copy = super::New { content: found.content.clone(), mode: None };
+    let copy = super::New::of(found.content.clone());
     step.target.write_beside(name, &copy, Some(found))
 }
 

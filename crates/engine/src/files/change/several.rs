@@ -40,34 +40,54 @@ impl Files {
         Ok(changed.await??)
     }
 
-    /// Have all as it was before a change that was made with `hold`, unless somebody has changed one of the files since.
+    /// Have all as it was before a change that was made with `hold`. A file that somebody has changed since stays as it is, and the
+    /// others come back without it; why, for each that did not.
     pub async fn take_back(
         &self,
         changes: Vec<Changed>,
         wish: Wish,
-    ) -> Result<Vec<Changed>, EngineError> {
-        let back = self.work(move |files, stop| {
+    ) -> Result<Vec<FileError>, EngineError> {
+        self.work(move |files, stop| {
             let made = |it: &Changed| it.before.is_none() && it.after.is_some();
             let changes = changes.into_iter().filter(|it| it.held.is_some() || made(it));
             let changes: Vec<Changed> = changes.collect();
-            let roots = files.roots();
-            let spots = changes.iter().map(|changed| roots.find(&changed.path));
-            let spots = spots.collect::<Result<Vec<_>, _>>()?;
-            files.change(&spots, &wish, stop, |before| {
-                let each = spots.iter().zip(&changes).zip(before);
-                each.map(|((spot, changed), before)| {
-                    if before.map(|found| &found.sha256) != changed.after.as_ref() {
-                        return Err(FileError::Changed { path: spot.shown.clone() });
-                    }
-                    let new = changed
-                        .held
-                        .as_deref()
-                        .map(|(content, mode)| New { content: content.clone(), mode: Some(*mode) });
-                    Ok(Made { new, ..Made::default() })
-                })
-                .collect()
+            match files.take_back_now(&changes, &wish, stop) {
+                Ok(()) => Vec::new(),
+                Err(error) if changes.len() == 1 => vec![error],
+                Err(_) => {
+                    let each = changes.chunks(1);
+                    each.filter_map(|one| files.take_back_now(one, &wish, stop).err()).collect()
+                }
+            }
+        })
+        .await
+    }
+
+    /// All of them, or none.
+    fn take_back_now(
+        &self,
+        changes: &[Changed],
+        wish: &Wish,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), FileError> {
+        let roots = self.roots();
+        let spots = changes.iter().map(|changed| roots.find(&changed.path));
+        let spots = spots.collect::<Result<Vec<_>, _>>()?;
+        let back = self.change(&spots, wish, stop, |before| {
+            let each = spots.iter().zip(changes).zip(before);
+            each.map(|((spot, changed), before)| {
+                if before.map(|found| &found.sha256) != changed.after.as_ref() {
+                    return Err(FileError::Changed { path: spot.shown.clone() });
+                }
+                let new = changed.held.as_deref().map(|(content, like)| New {
+                    content: content.clone(),
+                    mode: Some(like.mode),
+                    like: before.is_none().then(|| like.clone()),
+                });
+                Ok(Made { new, ..Made::default() })
             })
+            .collect()
         });
-        Ok(back.await??)
+        back.map(drop)
     }
 }

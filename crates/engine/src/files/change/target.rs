@@ -5,7 +5,7 @@ use super::super::roots::{Guarded, Spot};
 use super::super::survey::{self, Stamp, settled};
 use super::New;
 use proctor_core::home::Home;
-use proctor_sys::beneath::{Fault, Folder, Id, Kind, Links, Look, Place, Rel, Root};
+use proctor_sys::beneath::{Fault, Folder, Id, Kind, Likeness, Links, Look, Place, Rel, Root};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::Path;
@@ -28,6 +28,12 @@ pub(crate) struct Found {
     pub(crate) look: Look,
     pub(crate) content: Vec<u8>,
     pub(crate) sha256: String,
+}
+
+impl Found {
+    pub(crate) fn likeness(&self) -> Result<Likeness, Fault> {
+        Likeness::of(&self.file, &self.look)
+    }
 }
 
 impl Target {
@@ -86,7 +92,7 @@ impl Target {
         Ok(self.find()?.is_some_and(|now| now.sha256 == found.sha256))
     }
 
-    /// A new file beside it, with this content and, if there is one to be like, as that.
+    /// A new file beside it, with this content, as it is said to be like or as the one that is there.
     pub(crate) fn write_beside(
         &self,
         name: &str,
@@ -95,16 +101,19 @@ impl Target {
     ) -> Result<(), FileError> {
         use std::io::Write as _;
         let fault = |error: std::io::Error| self.spot.at()(Fault::from(error));
+        let unlike = |fault| FileError::NotAlike { path: self.spot.shown.clone(), fault };
+        let like = match (&new.like, like) {
+            (Some(like), _) => Some(like.clone()),
+            (None, Some(found)) => Some(found.likeness().map_err(unlike)?),
+            (None, None) => None,
+        };
         // A new one gets what the umask leaves; one that is like another is nobody's business until it is.
         let mode = if like.is_some() { 0o600 } else { new.mode.unwrap_or(0o666) };
         let mut file = self.beside(name)?.create(mode).map_err(self.spot.at())?;
         file.write_all(&new.content).map_err(fault)?;
-        if let Some(found) = like {
-            proctor_sys::beneath::alike(&file, &found.file, &found.look)
-                .map_err(|fault| FileError::NotAlike { path: self.spot.shown.clone(), fault })?;
-        }
-        if let Some(mode) = new.mode.filter(|_| like.is_some()) {
-            proctor_sys::beneath::set_mode(&file, mode).map_err(self.spot.at())?;
+        if let Some(like) = like {
+            let mode = new.mode.unwrap_or(like.mode);
+            Likeness { mode, ..like }.give(&file).map_err(unlike)?;
         }
         file.sync_all().map_err(fault)
     }

@@ -93,8 +93,12 @@ impl Files {
             let none = || FileError::NoGeneration { path: spot.shown.clone(), number };
             let generation = history.iter().find(wanted).ok_or_else(none)?;
             let content = files.shared.backups.content(spot, generation)?;
-            let mode = generation.file.as_ref().map(|file| file.mode);
-            let new = mode.map(|mode| New { content, mode: Some(mode) });
+            // What is there keeps its owner; what is not gets the one that it had.
+            let new = generation.file.as_ref().map(|was| New {
+                content,
+                mode: Some(was.mode),
+                like: before.is_none().then(|| was.likeness()),
+            });
             Ok(Made { new, ..Made::default() })
         })
         .await

@@ -3,6 +3,7 @@
 mod failed;
 mod hostile;
 mod large;
+mod likeness;
 mod races;
 mod safety;
 

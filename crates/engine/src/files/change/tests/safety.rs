@@ -26,8 +26,36 @@ fn a_change_is_taken_back_as_it_was_whatever_became_of_the_generations() {
     assert_eq!(scene.read("a").unwrap(), "one\n");
     assert_eq!((scene.read("b").unwrap(), scene.read("c")), ("two\n".into(), None));
     assert_eq!(fs::metadata(scene.place.path("app/a")).unwrap().mode() & 0o777, 0o600);
-    let again = scene.run(scene.files.take_back(changes, wish())).unwrap_err();
-    assert!(again.contains("has changed meanwhile"), "{again}");
+    let again = scene.run(scene.files.take_back(changes, wish())).unwrap();
+    assert!(
+        again.len() == 3 && again[0].to_string().contains("has changed meanwhile"),
+        "{again:?}"
+    );
+    scene.is_tidy();
+}
+
+#[test]
+fn what_somebody_else_has_changed_or_replaced_keeps_nothing_else_from_coming_back() {
+    let scene = Scene::new();
+    let edits = ["a", "b", "c", "d"].map(|name| {
+        scene.place.write(name, "old\n");
+        let edit = Edit { old: "old".into(), new: "new".into(), all: false };
+        (name.to_owned(), vec![edit])
+    });
+    let hold = Wish { hold: true, ..wish() };
+    let changes = scene.run(scene.files.edit_several(edits.into(), hold)).unwrap();
+    scene.place.write("b", "theirs\n");
+    fs::remove_file(scene.place.path("app/c")).unwrap();
+    fs::create_dir(scene.place.path("app/c")).unwrap();
+    let left = scene.run(scene.files.take_back(changes, wish())).unwrap();
+    let left: Vec<String> = left.iter().map(ToString::to_string).collect();
+    let [b, c] = &left[..] else { panic!("{left:?}") };
+    assert!(b.contains("'b' has changed meanwhile") && c.contains("'c' is a folder"), "{left:?}");
+    assert_eq!(
+        (scene.read("a").unwrap(), scene.read("d").unwrap()),
+        ("old\n".into(), "old\n".into())
+    );
+    assert_eq!(scene.read("b").unwrap(), "theirs\n");
     scene.is_tidy();
 }
 
