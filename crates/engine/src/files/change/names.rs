@@ -116,15 +116,23 @@ impl Files {
         Ok(made.await??)
     }
 
-    /// What is there: anything but Proctor's own folders and those that hold them.
+    /// What is there: anything but folders that hold Proctor's own, or a root that is read only.
     fn there(&self, target: &Target) -> Result<Look, FileError> {
         let missing = || FileError::Missing { path: target.spot.shown.clone() };
         let look = target.place.look().map_err(target.spot.at())?.ok_or_else(missing)?;
-        if look.kind == Kind::Folder && target::holds_proctor(&self.shared.home, look.id) {
+        let around = |whose| {
             let path = target.spot.shown.clone();
-            return Err(FileError::Guarded { path, whose: "around Proctor's own" });
+            Err(FileError::Guarded { path, whose })
+        };
+        match look.kind {
+            Kind::Folder if target::holds_proctor(&self.shared.home, look.id) => {
+                around("around Proctor's own")
+            }
+            Kind::Folder if self.guarded().holds_read_only(look.id) => {
+                around("around a root that is read only")
+            }
+            _ => Ok(look),
         }
-        Ok(look)
     }
 
     /// The file that is there, if it is a file, and the one that was seen.

@@ -51,10 +51,9 @@ struct Noted {
 
 impl Noted {
     fn of(step: &Step, mark: &str, number: usize) -> Noted {
-        let root = step.target.spot.root.held().map(|root| pair(root.folder().id()));
         Noted {
             root: step.target.spot.root.path.clone(),
-            root_folder: root.ok(),
+            root_folder: Some(pair(step.target.root)),
             path: cursor(step.target.spot.rel.as_bytes()),
             folder: pair(step.target.place.folder().id()),
             new: format!(".proctor-{mark}-{number}.new"),

@@ -1,14 +1,13 @@
 //! Where something may be written: no link is followed, the root allows it, and it is neither Proctor's nor git's own.
 
 use super::super::fault::FileError;
-use super::super::roots::{Guarded, Spot};
+use super::super::roots::{Guarded, Spot, is_above};
 use super::super::survey::{self, Stamp, settled};
 use super::New;
 use proctor_core::home::Home;
 use proctor_sys::beneath::{Fault, Folder, Id, Kind, Likeness, Links, Look, Place, Rel, Root};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Larger files are not changed here: old and new content are both held in memory.
@@ -18,6 +17,8 @@ const LARGEST: u64 = survey::LARGEST;
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) spot: Spot,
+    /// The folder that the root was when this was found.
+    pub(crate) root: Id,
     pub(crate) place: Place,
 }
 
@@ -45,7 +46,7 @@ impl Target {
         let place = root.place(&spot.rel, Links::Refuse).map_err(spot.at())?;
         guarded.check_write(&root, &place, spot)?;
         refuse_gits(spot, &root, &place)?;
-        Ok(Target { spot: spot.clone(), place })
+        Ok(Target { spot: spot.clone(), root: root.folder().id(), place })
     }
 
     /// What tells this name from every other.
@@ -187,9 +188,5 @@ fn is_gits(folder: &Folder) -> bool {
 
 /// Is one of Proctor's own folders somewhere below this one?
 pub(crate) fn holds_proctor(home: &Home, folder: Id) -> bool {
-    let above = |path: &Path| {
-        let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        real.ancestors().any(|path| Folder::open(path).is_ok_and(|above| above.id() == folder))
-    };
-    above(&home.state) || above(&home.runtime)
+    is_above(folder, &home.state) || is_above(folder, &home.runtime)
 }
