@@ -1,9 +1,9 @@
 //! `file.apply_diff`: a unified diff, on all its files or on none.
 
-use crate::change::{Changes, WITH_CONTENT};
+use crate::change::{Changes, Guarded, WITH_CONTENT};
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
-use proctor_engine::files::{DiffQuery, Wish};
+use proctor_engine::files::DiffQuery;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,10 +30,9 @@ pub struct Input {
     #[arg(long, conflicts_with = "fuzz")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
-    /// Show the diff and change nothing
-    #[arg(long)]
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub dry_run: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub guarded: Guarded,
 }
 
 impl Operation for FileApplyDiff {
@@ -44,7 +43,7 @@ impl Operation for FileApplyDiff {
         summary: "Apply a unified diff, to all its files or to none",
         details: "\
 Files are changed, made, moved and deleted as it says. A hunk may be elsewhere than it says, if it fits there. Those that do not fit \
-are told one by one.
+are told one by one. 'if_hash' is for a diff of one file.
 
 Examples:
   proctor file apply-diff - < fix.diff
@@ -61,10 +60,11 @@ Examples:
         }
         let (text, folder) = (input.diff.into_bytes(), input.path);
         let query = DiffQuery { text, folder, strict: input.strict, fuzz };
-        let wish = Wish { dry_run: input.dry_run, by: Self::META.name, ..Wish::default() };
+        let dry_run = input.guarded.dry_run;
+        let wish = input.guarded.wish(Self::META.name)?;
         let changed = context.engine.files().apply_diff(query, wish).await?;
         // Names that were only looked for are no files of the diff.
         let changed = changed.into_iter().filter(|it| it.before.is_some() || it.after.is_some());
-        Ok(Changes::of(changed.collect(), input.dry_run))
+        Ok(Changes::of(changed.collect(), dry_run))
     }
 }

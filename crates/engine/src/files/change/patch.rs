@@ -28,8 +28,10 @@ impl Files {
     pub async fn apply_diff(
         &self,
         query: DiffQuery,
-        wish: Wish,
+        mut wish: Wish,
     ) -> Result<Vec<Changed>, EngineError> {
+        // Which file it is of is known when the others are.
+        let if_hash = wish.if_hash.take();
         let applied = self.work(move |files, stop| {
             let reading = if query.strict { Reading::Strict } else { Reading::Lenient };
             let patches = diff::parse(&query.text, reading)?;
@@ -40,6 +42,11 @@ impl Files {
             if patches.len() > MOST {
                 return Err(many());
             }
+            if if_hash.is_some() && patches.len() > 1 {
+                let why =
+                    format!("'if_hash' is for a diff of one file, and this has {}", patches.len());
+                return Err(FileError::BadInput(why));
+            }
             let roots = files.roots();
             let base = roots.find(query.folder.as_deref().unwrap_or_default())?;
             let named = patches.into_iter().map(|patch| Named::of(&roots, &base, patch));
@@ -49,7 +56,13 @@ impl Files {
                 return Err(many());
             }
             let how = How { fuzz: query.fuzz, any_ends: !query.strict };
-            files.change(&spots, &wish, stop, |before| all(&named, &spots, before, how))
+            files.change(&spots, &wish, stop, |before| {
+                let work = Work::of(&spots, before, how);
+                if let Some(hash) = &if_hash {
+                    work.check_hash(&named, hash)?;
+                }
+                work.all(&named)
+            })
         });
         Ok(applied.await??)
     }
@@ -126,21 +139,32 @@ struct Work<'a> {
     effort: Effort,
 }
 
-fn all(
-    named: &[Named],
-    spots: &[Spot],
-    before: &[Before<'_>],
-    how: How,
-) -> Result<Vec<Made>, FileError> {
-    let made = before.iter().map(|found| match found {
-        Some(found) => Made::content(found.content.clone()),
-        None => Made::default(),
-    });
-    let effort = Effort::default();
-    let mut work = Work { spots, before, made: made.collect(), how, effort };
-    let conflicts: Vec<Conflict> =
-        named.iter().filter_map(|named| work.apply(named).err()).collect();
-    if conflicts.is_empty() { Ok(work.made) } else { Err(FileError::Conflicts(conflicts)) }
+impl<'a> Work<'a> {
+    fn of(spots: &'a [Spot], before: &'a [Before<'a>], how: How) -> Work<'a> {
+        let made = before.iter().map(|found| match found {
+            Some(found) => Made::content(found.content.clone()),
+            None => Made::default(),
+        });
+        Work { spots, before, made: made.collect(), how, effort: Effort::default() }
+    }
+
+    fn all(mut self, named: &[Named]) -> Result<Vec<Made>, FileError> {
+        let conflicts: Vec<Conflict> =
+            named.iter().filter_map(|named| self.apply(named).err()).collect();
+        if conflicts.is_empty() { Ok(self.made) } else { Err(FileError::Conflicts(conflicts)) }
+    }
+
+    /// Does the file that each is about have this hash?
+    fn check_hash(&self, named: &[Named], hash: &str) -> Result<(), FileError> {
+        for (from, to) in named.iter().map(|named| self.meant(named)) {
+            let Some(spot) = from.or(to) else { continue };
+            let now = self.before[self.at(spot)].map(|found| found.sha256.clone());
+            if !now.as_ref().is_some_and(|now| now.eq_ignore_ascii_case(hash)) {
+                return Err(FileError::Stale { path: spot.shown.clone(), found: now });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Work<'_> {

@@ -155,6 +155,23 @@ fn who_saw_something_else_is_told() {
     let gone = scene.run(scene.files.delete("a".into(), seen(&hash))).unwrap_err();
     assert!(gone.contains("not what you saw"), "{gone}");
     assert_eq!(scene.read("a").as_deref(), Some("2\n"));
+    let apply = |text: &str, hash: &str| {
+        let query = DiffQuery { text: text.into(), ..DiffQuery::default() };
+        scene.run(scene.files.apply_diff(query, seen(hash)))
+    };
+    let (one, now) = ("--- x/a\n+++ y/a\n@@ -1 +1 @@\n-2\n+3\n", survey::sha256(b"2\n"));
+    let made = "--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+b\n";
+    for (text, hash, part) in [
+        (one, &hash, "not what you saw"),
+        (made, &now, "that of no file"),
+        (&format!("{one}{made}"), &now, "for a diff of one file, and this has 2"),
+    ] {
+        let refused = apply(text, hash).unwrap_err();
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert_eq!(scene.read("a").as_deref(), Some("2\n"));
+    apply(one, &now).unwrap();
+    assert_eq!((scene.read("a").as_deref(), scene.read("b")), (Some("3\n"), None));
 }
 
 #[test]
