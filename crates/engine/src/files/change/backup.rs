@@ -10,7 +10,7 @@ use proctor_core::time::Wall;
 use proctor_sys::atomic::{self, Lasts};
 use proctor_sys::beneath::Likeness;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read as _};
@@ -73,6 +73,14 @@ struct Description {
     attributes: Vec<(String, String)>,
 }
 
+/// What one change has kept so far.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    kept: HashSet<PathBuf>,
+    /// Of contents.
+    bytes: u64,
+}
+
 /// All of them, in the folder of the state.
 #[derive(Debug)]
 pub(crate) struct Backups {
@@ -93,18 +101,21 @@ impl Backups {
         self.folder.join(&digest[..32])
     }
 
-    /// Keep what is there now; the number of it. `None` if it is larger than all of them may be.
+    /// Keep what is there now; the number of it. `None` if it, with what else the change keeps, is larger than all of them may
+    /// be.
     pub(crate) fn keep(
         &self,
         spot: &Spot,
         found: Option<&Found>,
         by: &str,
         bounds: Bounds,
+        running: &mut Running,
     ) -> Result<Option<u64>, FileError> {
         let content = found.map_or(&[][..], |found| &found.content);
-        if bounds.generations == 0 || content.len() as u64 > bounds.bytes {
+        if bounds.generations == 0 || running.bytes + content.len() as u64 > bounds.bytes {
             return Ok(None);
         }
+        running.bytes += content.len() as u64;
         let mode = found.map_or(0, |found| found.look.mode);
         let owner = found.map(|found| (found.look.user, found.look.group));
         let folder = self.of_file(spot);
@@ -116,6 +127,7 @@ impl Backups {
                     && (known.mode, known.owner) == (mode, owner)
             };
             if describe(&folder, newest).is_ok_and(|(known, _)| same(&known)) {
+                running.kept.insert(folder.join(name(newest)));
                 return Ok(Some(newest));
             }
         }
@@ -136,12 +148,13 @@ impl Backups {
         bytes.extend_from_slice(content);
         fs::create_dir_all(&folder).map_err(unkept)?;
         atomic::note(&folder.join(name(number)), &bytes, Lasts::Power).map_err(unkept)?;
-        self.bound(&folder, (number, bytes.len() as u64), bounds);
+        running.kept.insert(folder.join(name(number)));
+        self.bound(&folder, bytes.len() as u64, bounds, running);
         Ok(Some(number))
     }
 
-    /// Within the bounds: the oldest of this file go, then the oldest of all. Never the one that was made just now.
-    fn bound(&self, folder: &Path, (newest, size): (u64, u64), bounds: Bounds) {
+    /// Within the bounds: the oldest of this file go, then the oldest of all. Never those of the change that is made just now.
+    fn bound(&self, folder: &Path, size: u64, bounds: Bounds, running: &Running) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
         let numbers = numbers(folder);
         let mut gone = 0;
@@ -157,8 +170,7 @@ impl Backups {
         }
         let (mut left, mut all) = (counted, self.all());
         all.sort_by_key(|(_, _, modified)| *modified);
-        let own = folder.join(name(newest));
-        for (path, size, _) in all.iter().filter(|(path, ..)| *path != own) {
+        for (path, size, _) in all.iter().filter(|(path, ..)| !running.kept.contains(path)) {
             if left <= bounds.bytes {
                 break;
             }

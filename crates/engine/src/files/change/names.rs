@@ -1,5 +1,6 @@
 //! Names of files and folders: moved, deleted, made. Each is one call of the kernel's, so nothing needs to be recorded.
 
+use super::backup::Running;
 use super::target::{self, Found, Target};
 use super::{Changed, Wish};
 use crate::error::EngineError;
@@ -158,7 +159,7 @@ impl Files {
             return Ok(None);
         }
         let bounds = self.shared.registry.backups();
-        self.shared.backups.keep(&target.spot, found, wish.by, bounds)
+        self.shared.backups.keep(&target.spot, found, wish.by, bounds, &mut Running::default())
     }
 
     fn synced(&self, targets: &[&Target]) -> Result<(), FileError> {
@@ -179,6 +180,11 @@ pub(super) fn give_name(
         if found.is_some() && !target.is_still(found)? {
             return Err(FileError::Changed { path: target.spot.shown.clone() });
         }
+    }
+    let same = matches!((before, there), (Some(one), Some(other)) if one.look.id == other.look.id);
+    if same && from.key() != to.key() {
+        // Two names of one file: to the kernel there is nothing to be done.
+        return from.place.remove().map_err(from.spot.at());
     }
     from.place.rename(&to.place, onto).map_err(|fault| {
         match fault.is(io::ErrorKind::CrossesDevices) {

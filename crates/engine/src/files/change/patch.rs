@@ -1,16 +1,14 @@
 //! Applying a unified diff to several files, all or none.
 
-use super::{Before, Changed, Found, Made, New, Wish};
+use super::{Before, Changed, Found, MOST_FILES, Made, New, Wish};
 use crate::error::EngineError;
 use crate::files::fault::{Conflict, FileError, Unfit};
 use crate::files::{Files, Roots, Spot};
-use proctor_core::diff::{self, Effort, How, Patch, Reading};
+use proctor_core::diff::{self, Effort, How, Patch, Reading, Relation};
 use proctor_sys::beneath::{Likeness, Rel};
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-
-/// Files in one diff: more than a person reads, and few enough to hold all of them.
-const MOST: usize = 1000;
 
 /// A diff, and how exact it has to fit.
 #[derive(Debug, Clone, Default)]
@@ -38,8 +36,8 @@ impl Files {
             if patches.is_empty() {
                 return Err(FileError::BadInput("there is no file in the diff".into()));
             }
-            let many = || FileError::BadInput(format!("more than {MOST} files in one diff"));
-            if patches.len() > MOST {
+            let many = || FileError::BadInput(format!("more than {MOST_FILES} files in one diff"));
+            if patches.len() > MOST_FILES {
                 return Err(many());
             }
             if if_hash.is_some() && patches.len() > 1 {
@@ -52,7 +50,7 @@ impl Files {
             let named = patches.into_iter().map(|patch| Named::of(&roots, &base, patch));
             let named = named.collect::<Result<Vec<_>, _>>()?;
             let spots = spots(&named);
-            if spots.len() > MOST {
+            if spots.len() > MOST_FILES {
                 return Err(many());
             }
             let how = How { fuzz: query.fuzz, any_ends: !query.strict };
@@ -115,24 +113,26 @@ fn executable(mode: Option<u32>, said: u32) -> u32 {
     }
 }
 
+/// The fewest folders, then the shortest name.
+fn plainness(spot: &Spot) -> (usize, usize) {
+    (spot.rel.names().count(), spot.rel.names().last().map_or(0, OsStr::len))
+}
+
 fn is_same(one: &Spot, other: &Spot) -> bool {
     one.rel == other.rel
 }
 
 /// Every file that may be meant, each once.
 fn spots(named: &[Named]) -> Vec<Spot> {
-    let mut spots: Vec<Spot> = Vec::new();
-    for spot in named.iter().flat_map(|named| [&named.old, &named.new, &named.tail]).flatten() {
-        if !spots.iter().any(|other| is_same(other, spot)) {
-            spots.push(spot.clone());
-        }
-    }
-    spots
+    let mut known = HashSet::new();
+    let all = named.iter().flat_map(|named| [&named.old, &named.new, &named.tail]).flatten();
+    all.filter(|spot| known.insert(&spot.rel)).cloned().collect()
 }
 
 /// What the files are while one patch after the other is applied.
 struct Work<'a> {
-    spots: &'a [Spot],
+    /// Where each is in what follows.
+    numbers: HashMap<&'a Rel, usize>,
     before: &'a [Before<'a>],
     made: Vec<Made>,
     how: How,
@@ -145,7 +145,8 @@ impl<'a> Work<'a> {
             Some(found) => Made::content(found.content.clone()),
             None => Made::default(),
         });
-        Work { spots, before, made: made.collect(), how, effort: Effort::default() }
+        let numbers = spots.iter().enumerate().map(|(number, spot)| (&spot.rel, number)).collect();
+        Work { numbers, before, made: made.collect(), how, effort: Effort::default() }
     }
 
     fn all(mut self, named: &[Named]) -> Result<Vec<Made>, FileError> {
@@ -170,7 +171,7 @@ impl<'a> Work<'a> {
 impl Work<'_> {
     fn at(&self, spot: &Spot) -> usize {
         // Every spot of every patch is one of these.
-        self.spots.iter().position(|other| is_same(other, spot)).unwrap_or(0)
+        self.numbers.get(&spot.rel).copied().unwrap_or(0)
     }
 
     /// Of what is moved: what it was like, wherever it was before.
@@ -195,9 +196,10 @@ impl Work<'_> {
             },
             None => Vec::new(),
         };
-        let moves = matches!((from, to), (Some(from), Some(to)) if !is_same(from, to));
+        let other = matches!((from, to), (Some(from), Some(to)) if !is_same(from, to));
+        let moves = other && named.patch.relation != Relation::Copied;
         if let Some(to) = to
-            && (from.is_none() || moves)
+            && (from.is_none() || other)
             && self.is_there(to)
         {
             return Err(conflict(to, Unfit::Exists));
@@ -205,7 +207,7 @@ impl Work<'_> {
         let Some(spot) = to.or(from) else { return Ok(()) };
         let applied = diff::apply_with(&content, &named.patch.hunks, self.how, &mut self.effort)
             .map_err(|outcomes| conflict(spot, Unfit::Hunks(outcomes)))?;
-        let like = match from.filter(|_| moves) {
+        let like = match from.filter(|_| other) {
             Some(from) => self.likeness(from).map_err(|why| conflict(from, Unfit::Unlike(why)))?,
             None => to.and_then(|to| self.made[self.at(to)].new.as_ref()?.like.clone()),
         };
@@ -230,17 +232,25 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The file before and after: two names that differ mean a move only if the first is there and the other is not.
+    /// The file before and after. Two names that differ mean a move only where the diff says so; otherwise the one that is there is
+    /// meant, and of two that are, the one that `patch` would take.
     fn meant<'n>(&self, named: &'n Named) -> (Option<&'n Spot>, Option<&'n Spot>) {
         let (Some(old), Some(new)) = (&named.old, &named.new) else {
             return (named.old.as_ref(), named.new.as_ref());
         };
         let both = |spot: &'n Spot| (Some(spot), Some(spot));
-        match &named.tail {
-            _ if self.is_there(old) && !self.is_there(new) => (Some(old), Some(new)),
-            _ if self.is_there(new) && !self.is_there(old) => both(new),
-            Some(tail) if self.is_there(tail) => both(tail),
-            Some(_) | None => (Some(old), Some(new)),
+        let there = (self.is_there(old), self.is_there(new));
+        match (named.patch.relation, there, &named.tail) {
+            // It was moved before.
+            (Relation::Moved, (false, true), _) => both(new),
+            (Relation::Moved | Relation::Copied, ..) => (Some(old), Some(new)),
+            (Relation::Same, (true, false), _) => both(old),
+            (Relation::Same, (false, true), _) => both(new),
+            (Relation::Same, _, Some(tail)) if self.is_there(tail) => both(tail),
+            (Relation::Same, (true, true), _) => {
+                both(if plainness(new) < plainness(old) { new } else { old })
+            }
+            (Relation::Same, (false, false), _) => both(old),
         }
     }
 }

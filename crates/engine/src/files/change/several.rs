@@ -1,10 +1,11 @@
 //! Edits of several files, all or none; and taking a change back as a whole.
 
-use super::{Changed, Made, New, Wish};
+use super::{Changed, MOST_FILES, Made, New, Target, Wish};
 use crate::error::EngineError;
 use crate::files::Files;
 use crate::files::fault::FileError;
 use proctor_core::edit::{self, Edit};
+use std::collections::HashSet;
 
 impl Files {
     /// Exact-text edits of several files. A file that is to be made has one edit whose old text is empty.
@@ -14,13 +15,16 @@ impl Files {
         wish: Wish,
     ) -> Result<Vec<Changed>, EngineError> {
         let changed = self.work(move |files, stop| {
+            if edits.len() > MOST_FILES {
+                let why = format!("more than {MOST_FILES} files in one change");
+                return Err(FileError::BadInput(why));
+            }
             let roots = files.roots();
             let spots = edits.iter().map(|(path, _)| roots.find(path));
             let spots = spots.collect::<Result<Vec<_>, _>>()?;
-            for (at, spot) in spots.iter().enumerate() {
-                if spots[..at].iter().any(|other| other.shown == spot.shown) {
-                    return Err(FileError::BadInput(format!("'{}' is named twice", spot.shown)));
-                }
+            let mut known = HashSet::new();
+            if let Some(twice) = spots.iter().find(|spot| !known.insert(&spot.shown)) {
+                return Err(FileError::BadInput(format!("'{}' is named twice", twice.shown)));
             }
             files.change(&spots, &wish, stop, |before| {
                 let each = spots.iter().zip(&edits).zip(before);
@@ -51,16 +55,29 @@ impl Files {
             let made = |it: &Changed| it.before.is_none() && it.after.is_some();
             let changes = changes.into_iter().filter(|it| it.held.is_some() || made(it));
             let changes: Vec<Changed> = changes.collect();
-            match files.take_back_now(&changes, &wish, stop) {
+            let left = match files.take_back_now(&changes, &wish, stop) {
                 Ok(()) => Vec::new(),
                 Err(error) if changes.len() == 1 => vec![error],
                 Err(_) => {
                     let each = changes.chunks(1);
                     each.filter_map(|one| files.take_back_now(one, &wish, stop).err()).collect()
                 }
-            }
+            };
+            changes.iter().rev().for_each(|changed| files.remove_made(changed));
+            left
         })
         .await
+    }
+
+    /// The folders that were made for a file; those with something in them stay.
+    fn remove_made(&self, changed: &Changed) {
+        let (roots, guarded) = (self.roots(), self.guarded());
+        let Ok(spot) = roots.find(&changed.path) else { return };
+        for rel in changed.folders.iter().rev() {
+            if let Ok(folder) = Target::of(&roots.made(&spot.root, rel.clone()), &guarded) {
+                folder.place.remove_folder().ok();
+            }
+        }
     }
 
     /// All of them, or none.

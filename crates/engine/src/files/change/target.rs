@@ -128,12 +128,25 @@ pub(crate) fn writable(spot: &Spot) -> Result<Arc<Root>, FileError> {
     spot.root.held()
 }
 
+/// Those of these folders that are not there, the deepest last.
+pub(crate) fn missing_folders(root: &Root, folder: &Rel) -> Result<Vec<Rel>, Fault> {
+    let (mut path, mut missing) = (Rel::root(), Vec::new());
+    for name in folder.names() {
+        path = path.join(name)?;
+        let place = root.place(&path, Links::Refuse);
+        if !missing.is_empty() || place.is_ok_and(|place| matches!(place.look(), Ok(None))) {
+            missing.push(path.clone());
+        }
+    }
+    Ok(missing)
+}
+
 /// Make the folders above it that are missing, and note those that were made, the deepest last.
 pub(crate) fn make_folders(
     spot: &Spot,
     folder: &Rel,
     guarded: &Guarded,
-    made: &mut Vec<Place>,
+    made: &mut Vec<(Place, Rel)>,
 ) -> Result<(), FileError> {
     let root = writable(spot)?;
     let mut path = Rel::root();
@@ -151,7 +164,7 @@ pub(crate) fn make_folders(
         match place.make_folder(0o777) {
             Ok(()) => {
                 place.folder().sync().map_err(|error| spot.at()(error.into()))?;
-                made.push(place);
+                made.push((place, path.clone()));
             }
             // Somebody else was quicker.
             Err(fault) if fault.is(std::io::ErrorKind::AlreadyExists) => {}

@@ -4,6 +4,7 @@ mod failed;
 mod hostile;
 mod large;
 mod likeness;
+mod meant;
 mod races;
 mod safety;
 
@@ -97,6 +98,7 @@ fn a_file_is_made_with_its_folders_and_written_again_with_what_it_was() {
     let again = scene.write("src/deep/a.txt", "two").unwrap();
     assert_eq!(scene.read("src/deep/a.txt").as_deref(), Some("two\n"), "its last line ends");
     assert_eq!((again.generation, again.before), (Some(2), made.after));
+    assert!(again.diff.is_empty(), "only who asks for it is shown what differs");
     let after = fs::metadata(&path).unwrap();
     assert_eq!(
         (after.mode(), after.uid(), after.gid()),
@@ -206,7 +208,7 @@ fn generations_are_bounded_by_number_and_by_bytes() {
         scene.place.write(name, content);
         let target = Target::of(&scene.place.spot(name), &scene.place.guarded).unwrap();
         let found = target.find().unwrap();
-        backups.keep(&target.spot, found.as_ref(), "test", bounds).unwrap()
+        backups.keep(&target.spot, found.as_ref(), "test", bounds, &mut Running::default()).unwrap()
     };
     let few = Bounds { generations: 3, bytes: 1 << 20 };
     let numbers = |name: &str| {
