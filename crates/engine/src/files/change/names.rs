@@ -121,19 +121,22 @@ impl Files {
     fn there(&self, target: &Target) -> Result<Look, FileError> {
         let missing = || FileError::Missing { path: target.spot.shown.clone() };
         let look = target.place.look().map_err(target.spot.at())?.ok_or_else(missing)?;
-        let around = |whose| {
-            let path = target.spot.shown.clone();
-            Err(FileError::Guarded { path, whose })
-        };
-        match look.kind {
+        let whose = match look.kind {
             Kind::Folder if target::holds_proctor(&self.shared.home, look.id) => {
-                around("around Proctor's own")
+                "around Proctor's own"
             }
             Kind::Folder if self.guarded().holds_read_only(look.id) => {
-                around("around a root that is read only")
+                "around a root that is read only"
             }
-            _ => Ok(look),
-        }
+            Kind::File
+            | Kind::Folder
+            | Kind::Link
+            | Kind::Pipe
+            | Kind::Socket
+            | Kind::Device
+            | Kind::Other => return Ok(look),
+        };
+        Err(FileError::Guarded { path: target.spot.shown.clone(), whose })
     }
 
     /// The file that is there, if it is a file, and the one that was seen.

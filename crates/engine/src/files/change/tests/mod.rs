@@ -116,6 +116,20 @@ fn ends_of_lines_stay_and_exact_is_exact() {
     assert_eq!(scene.read("w.txt").as_deref(), Some("x\r\ny\r\n"));
     scene.edit("w.txt", "x\ny", "1\n2\n3", wish()).unwrap();
     assert_eq!(scene.read("w.txt").as_deref(), Some("1\r\n2\r\n3\r\n"));
+    for (old, new, expected) in [
+        ("a\r\nb\r\n", "x\r\ny\n", "x\r\ny\r\n"),
+        ("a\nb\n", "x\r\ny\r\n", "x\ny\n"),
+        ("a\nb\n", "x\r\ny", "x\ny\n"),
+        ("a\nb", "x\ny\n", "x\ny\n"),
+        ("a\nb", "x\ny", "x\ny"),
+        ("a\r\nb\n", "x\r\ny\n", "x\r\ny\n"),
+        ("a", "x\r\ny", "x\r\ny"),
+        ("a\n", "x\ry\n", "x\ry\n"),
+    ] {
+        scene.place.write("v.txt", old);
+        scene.write("v.txt", new).unwrap();
+        assert_eq!(scene.read("v.txt").as_deref(), Some(expected), "{new:?} for {old:?}");
+    }
     let exact = Written { content: b"q\n\xff".to_vec(), exact: true, only_new: false };
     scene.run(scene.files.write("w.txt".into(), exact, wish())).unwrap();
     assert_eq!(fs::read(scene.place.path("app/w.txt")).unwrap(), b"q\n\xff");
