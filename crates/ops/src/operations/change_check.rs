@@ -11,6 +11,7 @@ use crate::settle::{Goal, before, report, settle};
 use crate::show::{Page, Show, Style};
 use crate::status::State;
 use crate::status::output::{last_lines, last_run};
+use crate::underway::Unsettled;
 use crate::waiting::{Until, Wait};
 use proctor_core::edit::Edit;
 use proctor_core::name::ServiceName;
@@ -268,6 +269,8 @@ struct Undo {
     making: Option<JoinHandle<Result<Vec<Changed>, OpError>>>,
     changes: Vec<Changed>,
     restored: bool,
+    /// Until it is known that the change stays, or is taken back.
+    unsettled: Option<Unsettled>,
 }
 
 impl Undo {
@@ -279,8 +282,9 @@ impl Undo {
             some.map(|before| before.name.clone()).collect()
         };
         let (ran, stopped) = (of(false), of(true));
+        let unsettled = context.call.as_ref().map(|call| context.underway.unsettled(call));
         let (context, changes) = (context.clone(), Vec::new());
-        Undo { context, ran, stopped, making: None, changes, restored: false }
+        Undo { context, ran, stopped, making: None, changes, restored: false, unsettled }
     }
 
     async fn change(&mut self, input: Input) -> Result<(), OpError> {
@@ -294,6 +298,7 @@ impl Undo {
 
     fn forget(&mut self) {
         self.changes.clear();
+        self.unsettled = None;
     }
 
     /// What could not be restored.
@@ -304,7 +309,12 @@ impl Undo {
         // In a task of its own: who stops waiting for it does not stop it.
         let (context, ran, stopped) =
             (self.context.clone(), self.ran.clone(), self.stopped.clone());
-        let restoring = tokio::spawn(restore(context, changes, ran, stopped));
+        let unsettled = self.unsettled.take();
+        let restoring = tokio::spawn(async move {
+            let left = restore(context, changes, ran, stopped).await;
+            drop(unsettled);
+            left
+        });
         let left = restoring.await.unwrap_or_else(|error| vec![format!("a task failed: {error}")]);
         self.restored = left.is_empty();
         left
@@ -319,6 +329,7 @@ impl Drop for Undo {
         }
         let (context, ran, stopped) =
             (self.context.clone(), self.ran.clone(), self.stopped.clone());
+        let unsettled = self.unsettled.take();
         tokio::spawn(async move {
             let changes = match making {
                 Some(making) => making.await.ok().and_then(Result::ok).unwrap_or_default(),
@@ -327,6 +338,7 @@ impl Drop for Undo {
             for why in restore(context, changes, ran, stopped).await {
                 tracing::error!(why, "a change that was cancelled is not all taken back");
             }
+            drop(unsettled);
         });
     }
 }

@@ -151,7 +151,7 @@ fn a_root_that_is_read_only_says_what_would_allow_it() {
 }
 
 /// A home with three files in `app`, whose failpoints can be armed.
-fn armed() -> Home {
+pub(crate) fn armed() -> Home {
     let home = Home::new();
     home.write("proctor.yaml", "supervisor:\n  roots: [app]\n  services: {}\n");
     std::fs::create_dir(home.path().join("app")).unwrap();
