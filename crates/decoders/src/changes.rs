@@ -1,6 +1,6 @@
 //! Unified diffs and exact-text edits, with the contents that they are made on.
 
-use proctor_core::diff::{self, Hunk, Names, Patch, Reading, Sign};
+use proctor_core::diff::{self, Hunk, Names, Patch, Reading, Relation, Sign};
 use proctor_core::edit::{self, Edit, Misfit};
 
 /// A content and, behind a zero byte, a diff for it.
@@ -26,9 +26,10 @@ fn understood(content: &[u8], patch: &Patch, reading: Reading) {
             name.as_ref().map(|name| [side, name.as_slice()].concat())
         };
         let (old, new) = (side(b"a/", &patch.old), side(b"b/", &patch.new));
-        let written = diff::write(&[Patch { old, new, mode: None, hunks: patch.hunks.clone() }]);
+        let written =
+            diff::write(&[Patch { old, new, hunks: patch.hunks.clone(), ..Patch::default() }]);
         let again = diff::parse(&written, Reading::Strict).expect("what was written can be read");
-        assert_eq!(again, [Patch { mode: None, ..patch.clone() }]);
+        assert_eq!(again, [Patch { mode: None, relation: Relation::Same, ..patch.clone() }]);
     }
     for fuzz in 0..4 {
         for any_ends in [false, true] {

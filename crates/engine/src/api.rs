@@ -439,6 +439,11 @@ impl Engine {
         self.inner.link.ask(Ask::Shutdown).await
     }
 
+    /// What this binary says that it is; what is no Proctor is refused.
+    pub async fn version_of(&self, binary: &Path) -> Result<String, EngineError> {
+        upgrade::version(binary).await
+    }
+
     /// Replace keeper and daemon by this binary, in place; returns its version. What does not say that it is a Proctor is
     /// refused.
     pub async fn upgrade(&self, binary: PathBuf) -> Result<String, EngineError> {

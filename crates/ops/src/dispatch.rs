@@ -11,7 +11,7 @@ use crate::noted::{Noted, outcome, seen};
 use crate::operation::{Context, Effect, Role};
 use crate::quiet::quiet;
 use crate::reply::{Form, Reply};
-use crate::subject::subjects;
+use crate::subject::{changed_files, subjects};
 use crate::table::{self, Entry};
 use crate::underway::{self, Work};
 use proctor_engine::audit::Call;
@@ -68,7 +68,11 @@ async fn asked(
     input: Value,
     form: Form,
 ) -> Result<Reply, OpError> {
-    let (subjects, private): (Vec<String>, _) = (subjects(&input).collect(), of_request(&input));
+    let (mut subjects, private): (Vec<String>, _) =
+        (subjects(&input).collect(), of_request(&input));
+    if entry.meta.effect != Effect::Read {
+        subjects.extend(changed_files(&input));
+    }
     let private: Arc<[String]> = private.into();
     let answer = match admit(context, entry, input, form, &private) {
         Ok(work) => run(context, entry, work, &subjects).await,

@@ -178,6 +178,7 @@ fn conflict(conflict: &Conflict) -> Value {
         Unfit::Missing => json!("missing"),
         Unfit::Exists => json!("exists"),
         Unfit::Remains => json!("remains"),
+        Unfit::Unlike(_) => json!("unlike"),
         Unfit::Hunks(outcomes) => outcomes.iter().map(hunk).collect(),
     };
     json!({ "path": conflict.path, "why": why })

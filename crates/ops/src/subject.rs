@@ -1,6 +1,7 @@
 //! What a request is about, for the audit: the names in it, and nothing that may be secret.
 
 use proctor_core::config::secret;
+use proctor_core::diff::{self, Reading};
 use proctor_core::text::beginning;
 use serde_json::Value;
 
@@ -58,6 +59,22 @@ pub(crate) fn subjects(input: &Value) -> impl Iterator<Item = String> {
     found.filter(|text| !text.is_empty())
 }
 
+/// The files that a change is about, where they are not named in a field of their own: in edits of several, or in a diff.
+pub(crate) fn changed_files(input: &Value) -> Vec<String> {
+    let edits = input.get("files").and_then(Value::as_array).into_iter().flatten();
+    let edited = edits.filter_map(|file| file.get("path")?.as_str().map(str::to_owned));
+    let text = input.get("diff").and_then(Value::as_str).unwrap_or_default();
+    // One that is not understood changes nothing.
+    let patches = diff::parse(text.as_bytes(), Reading::Lenient).unwrap_or_default();
+    let patched = patches.into_iter().flat_map(|patch| {
+        let new = patch.new.filter(|new| Some(new) != patch.old.as_ref());
+        let names = [patch.old, new].into_iter().flatten();
+        names.map(|name| String::from_utf8_lossy(&name).into_owned())
+    });
+    let all = edited.chain(patched).filter(|name| !name.is_empty());
+    all.map(|name| beginning(&name, LONGEST_NAME).into_owned()).collect()
+}
+
 fn texts(value: &Value) -> impl Iterator<Item = &str> {
     let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     items.iter().filter_map(Value::as_str)
@@ -82,6 +99,20 @@ fn command(value: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn files_are_told_of_edits_and_of_a_diff_and_nothing_of_what_is_in_them() {
+        let check = |input: Value, expected: &[&str]| {
+            assert_eq!(changed_files(&input), expected, "{input}")
+        };
+        let edits = json!([{ "old": "secret", "new": "secret" }]);
+        check(json!({ "files": [{ "path": "a", "edits": edits }, { "path": "b" }] }), &["a", "b"]);
+        let diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- secret\n+++ secret\n--- /dev/null\n+++ b/made\n@@ -0,0 +1 @@\n+secret\n\
+                    diff --git a/o b/n\nrename from o\nrename to n\n";
+        check(json!({ "diff": diff, "service": "web" }), &["x", "made", "o", "n"]);
+        check(json!({ "diff": "@@ -1 +1 @@\n-secret\n" }), &[]);
+        check(json!({ "diff": true, "files": "x" }), &[]);
+    }
 
     #[test]
     fn names_are_told_and_secrets_are_not() {

@@ -16,7 +16,18 @@ pub enum Names<'a> {
 
 /// The diff between two contents, with so many lines around each change; empty if there is none.
 pub fn unified(names: Names<'_>, old: &[u8], new: &[u8], around: usize) -> Vec<u8> {
-    let hunks = hunks(old, new, around);
+    unified_of(names, &compare(old, new), old, new, around)
+}
+
+/// The same where it is known what differs.
+pub fn unified_of(
+    names: Names<'_>,
+    blocks: &[Block],
+    old: &[u8],
+    new: &[u8],
+    around: usize,
+) -> Vec<u8> {
+    let hunks = hunks(blocks, old, new, around);
     let name = |side: &str, path: &str| Some(format!("{side}/{path}").into_bytes());
     let (before, after) = match names {
         Names::Made(path) => (None, name("b", path)),
@@ -24,13 +35,13 @@ pub fn unified(names: Names<'_>, old: &[u8], new: &[u8], around: usize) -> Vec<u
         Names::Changed(path) => (name("a", path), name("b", path)),
         Names::Moved(from, to) => (name("a", from), name("b", to)),
     };
-    write(&[Patch { old: before, new: after, mode: None, hunks }])
+    write(&[Patch { old: before, new: after, hunks, ..Patch::default() }])
 }
 
-fn hunks(old: &[u8], new: &[u8], around: usize) -> Vec<Hunk> {
+fn hunks(blocks: &[Block], old: &[u8], new: &[u8], around: usize) -> Vec<Hunk> {
     let (before, after) = (lines(old), lines(new));
     let mut hunks: Vec<Vec<Block>> = Vec::new();
-    for block in compare(old, new) {
+    for block in blocks.iter().cloned() {
         match hunks.last_mut() {
             Some(group)
                 if group

@@ -13,7 +13,7 @@ mod tests;
 
 pub use apply::{Applied, Effort, Fitted, How, Missed, Near, Outcome, apply, apply_with};
 pub use compare::{Block, compare};
-pub use make::{Names, unified, write};
+pub use make::{Names, unified, unified_of, write};
 pub use parse::{BadDiff, Reading, parse};
 
 /// What a line of a hunk is about.
@@ -61,6 +61,16 @@ impl Hunk {
     }
 }
 
+/// What two names in a diff mean, if they differ.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Relation {
+    /// Two names of one file, of which one is meant: that it is moved was not said.
+    #[default]
+    Same,
+    Moved,
+    Copied,
+}
+
 /// What a diff says of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patch {
@@ -68,6 +78,7 @@ pub struct Patch {
     pub old: Option<Vec<u8>>,
     /// What it is called after; `None`: it is removed.
     pub new: Option<Vec<u8>>,
+    pub relation: Relation,
     /// Permissions after, if the diff says so.
     pub mode: Option<u32>,
     pub hunks: Vec<Hunk>,

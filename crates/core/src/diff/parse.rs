@@ -1,7 +1,7 @@
 //! Reading a unified diff: what `diff -u` and `git diff` write, and, if one is not strict about it, what people and assistants
 //! write by hand.
 
-use super::{Hunk, Line, Patch, Sign};
+use super::{Hunk, Line, Patch, Relation, Sign};
 
 /// How exact a diff has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,7 @@ struct Header {
     git: bool,
     old: Option<Vec<u8>>,
     new: Option<Vec<u8>>,
+    relation: Relation,
     mode: Option<u32>,
     made: bool,
     removed: bool,
@@ -242,8 +243,12 @@ impl Header {
         } else if let Some(text) = line.strip_prefix(b"new mode ") {
             self.mode = mode(text);
         } else if let Some(text) = line.strip_prefix(b"rename from ") {
-            self.old = side(b"a/", text);
-        } else if let Some(text) = line.strip_prefix(b"rename to ") {
+            (self.old, self.relation) = (side(b"a/", text), Relation::Moved);
+        } else if let Some(text) = line.strip_prefix(b"copy from ") {
+            (self.old, self.relation) = (side(b"a/", text), Relation::Copied);
+        } else if let Some(text) =
+            line.strip_prefix(b"rename to ").or_else(|| line.strip_prefix(b"copy to "))
+        {
             self.new = side(b"b/", text);
         }
         !(line.starts_with(b"Binary files ") || line.starts_with(b"GIT binary patch"))
@@ -266,7 +271,7 @@ impl Header {
         if old.is_none() && new.is_none() {
             return Err("a file without a name");
         }
-        Ok(Patch { old, new, mode: self.mode, hunks })
+        Ok(Patch { old, new, relation: self.relation, mode: self.mode, hunks })
     }
 }
 

@@ -138,7 +138,8 @@ fn find(content: &[u8], text: &[u8]) -> (Ends, Vec<usize>) {
     found.find(|(_, places)| !places.is_empty()).unwrap_or((Ends::AsGiven, Vec::new()))
 }
 
-fn with_lf(text: &[u8]) -> Vec<u8> {
+/// The same text with `\n` wherever a line ends with `\r\n`.
+pub fn with_lf(text: &[u8]) -> Vec<u8> {
     let mut lf = Vec::with_capacity(text.len());
     for (at, byte) in text.iter().enumerate() {
         if *byte != b'\r' || text.get(at + 1) != Some(&b'\n') {

@@ -82,6 +82,8 @@ pub enum Unfit {
     Exists,
     /// It is to be removed, and holds more than the diff says.
     Remains,
+    /// It cannot be moved as what it is, and why.
+    Unlike(String),
 }
 
 fn told(misfit: &Misfit) -> String {
@@ -114,6 +116,7 @@ fn conflicts(conflicts: &[Conflict]) -> String {
         match why {
             Unfit::Missing => text += &format!("\n{path}: there is no such file"),
             Unfit::Exists => text += &format!("\n{path}: it is to be made, and is there"),
+            Unfit::Unlike(why) => text += &format!("\n{path}: {why}"),
             Unfit::Remains => text += &format!("\n{path}: it is to be removed, and holds more"),
             Unfit::Hunks(outcomes) => {
                 for (number, outcome) in outcomes.iter().enumerate() {

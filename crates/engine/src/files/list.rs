@@ -108,13 +108,7 @@ pub(crate) fn cursor(path: &[u8]) -> String {
 
 pub(crate) fn parse_cursor(text: &str) -> Result<Rel, FileError> {
     let bad = || FileError::BadCursor(text.to_owned());
-    let digit = |byte: u8| (byte as char).to_digit(16);
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => Some((digit(*high)? * 16 + digit(*low)?) as u8),
-        _ => None,
-    };
-    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
-    let bytes = bytes.ok_or_else(bad)?;
+    let bytes = super::survey::unhex(text).ok_or_else(bad)?;
     Rel::parse(OsStr::from_bytes(&bytes)).map_err(|_| bad())
 }
 

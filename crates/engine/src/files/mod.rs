@@ -129,7 +129,7 @@ impl Files {
     pub(crate) fn read_only(&self) -> Vec<PathBuf> {
         let roots = self.roots();
         let closed = roots.all().iter().filter(|root| !root.write);
-        closed.filter_map(|root| root.path.canonicalize().ok()).collect()
+        closed.map(|root| roots::far_as_it_goes(&root.path)).collect()
     }
 
     /// Work that changes nothing.

@@ -40,10 +40,10 @@ impl Declared {
         declared
     }
 
-    /// The folder, opened now if it was not there before, or was deleted since.
+    /// The folder, opened now if it was not there before, or if another is there since.
     pub(crate) fn held(&self) -> Result<Arc<Root>, FileError> {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(root) = held.filter(|root| !root.folder().is_gone()) {
+        if let Some(root) = held.filter(|root| root.folder().is_at(&self.path)) {
             return Ok(root);
         }
         let why = |error: std::io::Error| FileError::RootGone {
@@ -61,8 +61,13 @@ impl Declared {
 
     /// What an absolute path says below this folder; a path with `..` in it says nothing.
     fn rest<'a>(&self, path: &'a Path) -> Option<&'a Path> {
-        let real = self.real.read().unwrap_or_else(PoisonError::into_inner).clone();
-        path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(real)).ok()
+        path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(self.real())).ok()
+    }
+
+    /// Where it really is now.
+    fn real(&self) -> PathBuf {
+        self.held().ok();
+        self.real.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -82,8 +87,7 @@ impl Spot {
 
     /// Where it really is, if no link is on the way.
     pub(crate) fn real(&self) -> PathBuf {
-        let root = self.root.real.read().unwrap_or_else(PoisonError::into_inner);
-        root.join(self.rel.as_path())
+        self.root.real().join(self.rel.as_path())
     }
 
     /// Its place, for reading.
@@ -181,8 +185,17 @@ impl Roots {
 pub(crate) struct Guarded {
     state: Option<Id>,
     runtime: Option<Id>,
-    /// Roots that are read only, which may lie in others, and their names.
-    read_only: Vec<(Id, String)>,
+    /// Roots that are read only, which may lie in others.
+    read_only: Vec<Closed>,
+}
+
+/// A root that is read only.
+#[derive(Debug, Clone)]
+struct Closed {
+    name: String,
+    path: PathBuf,
+    /// `None`: it cannot be opened, and is known by its path.
+    id: Option<Id>,
 }
 
 impl Guarded {
@@ -194,8 +207,12 @@ impl Guarded {
     /// With what these roots say about writing.
     pub(crate) fn with(self, roots: &Roots) -> Guarded {
         let closed = roots.all().iter().filter(|root| !root.write);
-        let id = |root: &Arc<Declared>| Some((root.held().ok()?.folder().id(), root.name.clone()));
-        Guarded { read_only: closed.filter_map(id).collect(), ..self }
+        let closed = closed.map(|root| Closed {
+            name: root.name.clone(),
+            path: root.path.clone(),
+            id: root.held().ok().map(|root| root.folder().id()),
+        });
+        Guarded { read_only: closed.collect(), ..self }
     }
 
     /// Refuse to write what is not to be looked at, and what is in a root that is read only, wherever that lies.
@@ -206,19 +223,27 @@ impl Guarded {
         spot: &Spot,
     ) -> Result<(), FileError> {
         self.check(root, place, &spot.shown)?;
-        let closed = |id: Id| self.read_only.iter().find(|(closed, _)| *closed == id);
+        let closed = |id: Id| self.read_only.iter().find(|closed| closed.id == Some(id));
         let mut found = place.folder().child(place.name()).ok().and_then(|it| closed(it.id()));
         root.ascend(place.folder(), |folder| -> Result<(), Fault> {
             found = found.or(closed(folder.id()));
             Ok(())
         })
         .map_err(spot.at())?;
-        match found {
-            Some((_, name)) => {
+        let unknown = |closed: &&Closed| {
+            closed.id.is_none() && spot.real().starts_with(far_as_it_goes(&closed.path))
+        };
+        match found.or_else(|| self.read_only.iter().find(unknown)) {
+            Some(Closed { name, .. }) => {
                 Err(FileError::ReadOnly { path: spot.shown.clone(), root: name.clone() })
             }
             None => Ok(()),
         }
+    }
+
+    /// Is a root that is read only somewhere below this folder?
+    pub(crate) fn holds_read_only(&self, folder: Id) -> bool {
+        self.read_only.iter().any(|closed| is_above(folder, &closed.path))
     }
 
     /// Is it Proctor's own, by its folder and its name? Where somebody works in the folder of the state itself, it is only
@@ -263,4 +288,18 @@ impl Guarded {
         let kept = ["audit", "logs", "backups", "changes", "run"];
         kept.iter().any(|name| state.child(OsStr::new(name)).is_ok_and(|own| own.id() == folder))
     }
+}
+
+/// Is this folder above what is at that path, by the names of the path or by where it really is?
+pub(crate) fn is_above(folder: Id, path: &Path) -> bool {
+    let is = |path: &Path| Folder::open(path).is_ok_and(|above| above.id() == folder);
+    path.ancestors().any(is) || far_as_it_goes(path).ancestors().any(is)
+}
+
+/// A path without links as far as there is something at it.
+pub(crate) fn far_as_it_goes(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|part| Some((part, part.canonicalize().ok()?)));
+    let rest = there.and_then(|(part, real)| Some(real.join(path.strip_prefix(part).ok()?)));
+    // With an empty rest, a slash would be left behind.
+    rest.map_or_else(|| path.to_path_buf(), |path| path.components().collect())
 }

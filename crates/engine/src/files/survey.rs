@@ -109,6 +109,16 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Bytes from hexadecimal digits, if it is that.
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| (byte as char).to_digit(16);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some((digit(*high)? * 16 + digit(*low)?) as u8),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(byte).collect()
+}
+
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }

@@ -11,6 +11,7 @@ use crate::settle::{Goal, before, report, settle};
 use crate::show::{Page, Show, Style};
 use crate::status::State;
 use crate::status::output::{last_lines, last_run};
+use crate::underway::Unsettled;
 use crate::waiting::{Until, Wait};
 use proctor_core::edit::Edit;
 use proctor_core::name::ServiceName;
@@ -154,7 +155,7 @@ Examples:
                     output.extend(last_lines(context, name, run, LINES).await);
                 }
             }
-            why.extend(undo.restore().await.err().map(|error| error.message));
+            why.extend(undo.restore().await);
         }
         let restored = !passed && undo.restored;
         let services = names.iter().map(|name| name.as_str().to_owned()).collect();
@@ -268,6 +269,8 @@ struct Undo {
     making: Option<JoinHandle<Result<Vec<Changed>, OpError>>>,
     changes: Vec<Changed>,
     restored: bool,
+    /// Until it is known that the change stays, or is taken back.
+    unsettled: Option<Unsettled>,
 }
 
 impl Undo {
@@ -279,8 +282,9 @@ impl Undo {
             some.map(|before| before.name.clone()).collect()
         };
         let (ran, stopped) = (of(false), of(true));
+        let unsettled = context.call.as_ref().map(|call| context.underway.unsettled(call));
         let (context, changes) = (context.clone(), Vec::new());
-        Undo { context, ran, stopped, making: None, changes, restored: false }
+        Undo { context, ran, stopped, making: None, changes, restored: false, unsettled }
     }
 
     async fn change(&mut self, input: Input) -> Result<(), OpError> {
@@ -294,20 +298,26 @@ impl Undo {
 
     fn forget(&mut self) {
         self.changes.clear();
+        self.unsettled = None;
     }
 
-    async fn restore(&mut self) -> Result<(), OpError> {
+    /// What could not be restored.
+    async fn restore(&mut self) -> Vec<String> {
         // Taken out: what is dropped in the middle of this is not restored twice.
         let changes = std::mem::take(&mut self.changes);
         self.context.step("restoring files and service");
         // In a task of its own: who stops waiting for it does not stop it.
         let (context, ran, stopped) =
             (self.context.clone(), self.ran.clone(), self.stopped.clone());
-        let restoring = tokio::spawn(restore(context, changes, ran, stopped));
-        let failed = |error| OpError::new(Code::Internal, format!("a task failed: {error}"));
-        restoring.await.map_err(failed)??;
-        self.restored = true;
-        Ok(())
+        let unsettled = self.unsettled.take();
+        let restoring = tokio::spawn(async move {
+            let left = restore(context, changes, ran, stopped).await;
+            drop(unsettled);
+            left
+        });
+        let left = restoring.await.unwrap_or_else(|error| vec![format!("a task failed: {error}")]);
+        self.restored = left.is_empty();
+        left
     }
 }
 
@@ -319,36 +329,52 @@ impl Drop for Undo {
         }
         let (context, ran, stopped) =
             (self.context.clone(), self.ran.clone(), self.stopped.clone());
+        let unsettled = self.unsettled.take();
         tokio::spawn(async move {
             let changes = match making {
                 Some(making) => making.await.ok().and_then(Result::ok).unwrap_or_default(),
                 None => made,
             };
-            if let Err(error) = restore(context, changes, ran, stopped).await {
-                tracing::error!(%error, "a change that was cancelled could not be taken back");
+            for why in restore(context, changes, ran, stopped).await {
+                tracing::error!(why, "a change that was cancelled is not all taken back");
             }
+            drop(unsettled);
         });
     }
 }
 
+/// The files, and the services whatever became of the files: what could not be restored.
 async fn restore(
     context: Context,
     changes: Vec<Changed>,
     ran: Vec<ServiceName>,
     stopped: Vec<ServiceName>,
-) -> Result<(), OpError> {
+) -> Vec<String> {
     let wish = Wish { by: ChangeCheck::META.name, ..Wish::default() };
-    context.engine.files().take_back(changes, wish).await?;
-    if !stopped.is_empty() {
-        context.engine.set_wish(&stopped, proctor_core::lifecycle::Wish::Down).await?;
+    let mut left = match context.engine.files().take_back(changes, wish).await {
+        Ok(faults) => faults.iter().map(ToString::to_string).collect(),
+        Err(error) => vec![error.to_string()],
+    };
+    left.extend(stop_again(&context, &stopped).await.err().map(|error| error.message));
+    left.extend(run_again(&context, &ran).await.err().map(|error| error.message));
+    left
+}
+
+async fn stop_again(context: &Context, names: &[ServiceName]) -> Result<(), OpError> {
+    if !names.is_empty() {
+        context.engine.set_wish(names, proctor_core::lifecycle::Wish::Down).await?;
     }
-    if ran.is_empty() {
+    Ok(())
+}
+
+async fn run_again(context: &Context, names: &[ServiceName]) -> Result<(), OpError> {
+    if names.is_empty() {
         return Ok(());
     }
-    let befores = before(&context, &ran, Goal::Restart);
-    context.engine.restart(&ran, RestartWith::default()).await?;
-    let settled = settle(&context, Goal::Restart, &befores, BACK_WITHIN).await;
-    match report(&context, Goal::Restart, &befores, settled, true).verdict() {
+    let befores = before(context, names, Goal::Restart);
+    context.engine.restart(names, RestartWith::default()).await?;
+    let settled = settle(context, Goal::Restart, &befores, BACK_WITHIN).await;
+    match report(context, Goal::Restart, &befores, settled, true).verdict() {
         None => Ok(()),
         Some(code) => Err(OpError::new(code, "the service is not well with the old files, either")),
     }

@@ -1,11 +1,15 @@
 //! `daemon.upgrade`: put another binary in the place of the running one; services notice nothing.
 
-use crate::error::OpError;
+use crate::error::{Code, OpError};
 use crate::input::Caller;
 use crate::operation::{Context, Effect, Meta, Operation};
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Files are there at once; a service takes as long as it takes to run again.
+const TAKEN_BACK_WITHIN: Duration = Duration::from_secs(20);
 
 pub struct DaemonUpgrade;
 
@@ -37,7 +41,8 @@ impl Operation for DaemonUpgrade {
         cli: &["daemon", "upgrade"],
         summary: "Replace the running Proctor by another binary, in place",
         details: "\
-Services go on running with the same pids, and no log line is lost.
+Services go on running with the same pids, and no log line is lost. A change of files that is being checked is cancelled, and taken back \
+before.
 
 Examples:
   proctor daemon upgrade
@@ -50,6 +55,14 @@ Examples:
             Some(path) => input.caller.resolve(path)?,
             None => context.binary.clone(),
         };
+        // What is no Proctor cancels nothing.
+        context.engine.version_of(&binary).await?;
+        if !context.underway.settle(TAKEN_BACK_WITHIN).await {
+            let why = "a change of files that is being checked is not taken back yet";
+            return Err(OpError::new(Code::Busy, why).help(
+                "`proctor operation list` shows what is under way; try again when it is over",
+            ));
+        }
         let to = context.engine.upgrade(binary.clone()).await?;
         let from = env!("CARGO_PKG_VERSION").into();
         Ok(Output { binary: binary.display().to_string(), from, to })

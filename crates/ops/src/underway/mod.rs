@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -71,8 +71,23 @@ struct State {
     /// Oldest first.
     over: VecDeque<Arc<Call>>,
     answers: usize,
+    /// Those that are taken back unless they turn out well.
+    unsettled: Vec<Arc<Call>>,
     /// Work that nobody waits for; ends with the daemon.
     tasks: JoinSet<()>,
+}
+
+/// Until this is dropped, it is not known whether what a call did stays, or it is being taken back.
+pub(crate) struct Unsettled {
+    underway: Arc<Underway>,
+    call: Arc<Call>,
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        self.underway.state().unsettled.retain(|call| !Arc::ptr_eq(call, &self.call));
+        self.underway.touch();
+    }
 }
 
 impl Default for Underway {
@@ -133,6 +148,22 @@ impl Underway {
         while state.tasks.try_join_next().is_some() {}
         state.tasks.spawn(task);
         Ok(reply)
+    }
+
+    /// What this call does is taken back if it is cancelled.
+    pub(crate) fn unsettled(self: &Arc<Self>, call: &Arc<Call>) -> Unsettled {
+        self.state().unsettled.push(Arc::clone(call));
+        Unsettled { underway: Arc::clone(self), call: Arc::clone(call) }
+    }
+
+    /// Cancel what would be taken back then, and wait until it is. False if that takes longer.
+    pub(crate) async fn settle(&self, within: Duration) -> bool {
+        let settled = self.changed(|| {
+            let unsettled = self.state().unsettled.clone();
+            unsettled.iter().for_each(|call| call.cancel());
+            unsettled.is_empty()
+        });
+        tokio::time::timeout(within, settled).await.is_ok()
     }
 
     /// Those under way, newest first, then those that are over, newest first.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 #[track_caller]
-fn content(home: &Home, path: &str) -> Vec<u8> {
+pub(crate) fn content(home: &Home, path: &str) -> Vec<u8> {
     std::fs::read(home.path().join("app").join(path)).unwrap()
 }
 
@@ -151,7 +151,7 @@ fn a_root_that_is_read_only_says_what_would_allow_it() {
 }
 
 /// A home with three files in `app`, whose failpoints can be armed.
-fn armed() -> Home {
+pub(crate) fn armed() -> Home {
     let home = Home::new();
     home.write("proctor.yaml", "supervisor:\n  roots: [app]\n  services: {}\n");
     std::fs::create_dir(home.path().join("app")).unwrap();
@@ -281,7 +281,7 @@ fn killed_when_some_files_of_a_diff_are_changed_all_are_old_again() {
 }
 
 /// `web` runs a script of ours, which says that it is there or ends badly.
-fn scripted() -> Home {
+pub(crate) fn scripted() -> Home {
     let home = script();
     home.ok(["up", "-d"]);
     home
@@ -298,7 +298,7 @@ fn script() -> Home {
     home
 }
 
-const GOOD: &str = "echo hello from one\nexec sleep 100000\n";
+pub(crate) const GOOD: &str = "echo hello from one\nexec sleep 100000\n";
 
 #[test]
 fn a_change_that_is_well_stays_and_one_that_is_not_is_taken_back() {

@@ -45,6 +45,7 @@ mod stored_bytes;
 mod support;
 mod surroundings;
 mod survival;
+mod taken_back;
 mod takeover;
 mod tokens;
 mod trees;

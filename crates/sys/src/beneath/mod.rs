@@ -13,7 +13,7 @@ mod path;
 mod place;
 mod resolve;
 
-pub use likeness::{alike, set_mode};
+pub use likeness::Likeness;
 pub use path::Rel;
 pub use place::{Kind, Look, Onto, Place, seen};
 
@@ -176,9 +176,9 @@ impl Folder {
         self.id
     }
 
-    /// Was it deleted? What is at its path now is another folder.
-    pub fn is_gone(&self) -> bool {
-        rustix::fs::fstat(&self.handle).is_ok_and(|stat| stat.st_nlink == 0)
+    /// Is it the one that is at `path` now? A link there may lead to another by now, and one that was deleted is nowhere.
+    pub fn is_at(&self, path: &Path) -> bool {
+        rustix::fs::stat(path).is_ok_and(|stat| place::id(&stat) == self.id)
     }
 
     /// The same folder once more.

@@ -1,6 +1,6 @@
 //! Diffs of other programs, of people, and of nobody.
 
-use super::super::{BadDiff, Hunk, Line, Patch, Reading, Sign, parse};
+use super::super::{BadDiff, Hunk, Line, Patch, Reading, Relation, Sign, parse};
 
 fn hunk(old: usize, new: usize, lines: &[&str]) -> Hunk {
     let line = |text: &&str| Line {
@@ -16,7 +16,7 @@ fn hunk(old: usize, new: usize, lines: &[&str]) -> Hunk {
 
 fn patch(old: &str, new: &str, hunks: Vec<Hunk>) -> Patch {
     let name = |name: &str| (!name.is_empty()).then(|| name.as_bytes().to_vec());
-    Patch { old: name(old), new: name(new), mode: None, hunks }
+    Patch { old: name(old), new: name(new), hunks, ..Patch::default() }
 }
 
 #[track_caller]
@@ -57,7 +57,11 @@ fn diffs_of_programs_are_understood() {
 fn what_git_says_without_hunks_is_understood() {
     check(
         "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n",
-        &[patch("x", "y", vec![])],
+        &[Patch { relation: Relation::Moved, ..patch("x", "y", vec![]) }],
+    );
+    check(
+        "diff --git a/x b/y\nsimilarity index 100%\ncopy from x\ncopy to y\n",
+        &[Patch { relation: Relation::Copied, ..patch("x", "y", vec![]) }],
     );
     check(
         "diff --git a/x b/x\nnew file mode 100755\nindex 0..0\n",
@@ -70,6 +74,10 @@ fn what_git_says_without_hunks_is_understood() {
     );
     check(
         "diff --git a/x b/y\nrename from x\nrename to y\n--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n",
+        &[Patch { relation: Relation::Moved, ..patch("x", "y", vec![hunk(1, 1, &["-a", "+b"])]) }],
+    );
+    check(
+        "--- x\n+++ y\n@@ -1 +1 @@\n-a\n+b\n",
         &[patch("x", "y", vec![hunk(1, 1, &["-a", "+b"])])],
     );
 }

@@ -8,8 +8,10 @@ use proctor_core::config::backups::Backups as Bounds;
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_sys::atomic::{self, Lasts};
+use proctor_sys::beneath::Likeness;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
@@ -20,6 +22,9 @@ const VERSION: u32 = 1;
 
 /// A description is one line, and short; what is longer is damaged.
 const LONGEST_DESCRIPTION: u64 = 64 << 10;
+
+/// Of it, names and values of extended attributes; they are written with twice as many letters.
+const MOST_OF_ATTRIBUTES: usize = 16 << 10;
 
 /// A file as it was once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +44,15 @@ pub struct WasFile {
     pub sha256: String,
     pub size: u64,
     pub mode: u32,
+    /// Earlier versions did not keep it.
+    pub(crate) owner: Option<(u32, u32)>,
+    pub(crate) attributes: Vec<(CString, Vec<u8>)>,
+}
+
+impl WasFile {
+    pub(crate) fn likeness(&self) -> Likeness {
+        Likeness { mode: self.mode, owner: self.owner, attributes: self.attributes.clone() }
+    }
 }
 
 /// The first line of a generation's file; the content is behind it.
@@ -52,6 +66,19 @@ struct Description {
     sha256: Option<String>,
     size: u64,
     mode: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<(u32, u32)>,
+    /// Extended attributes, name and value in hexadecimal digits: they may be any bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    attributes: Vec<(String, String)>,
+}
+
+/// What one change has kept so far.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    kept: HashSet<PathBuf>,
+    /// Of contents.
+    bytes: u64,
 }
 
 /// All of them, in the folder of the state.
@@ -74,27 +101,33 @@ impl Backups {
         self.folder.join(&digest[..32])
     }
 
-    /// Keep what is there now; the number of it. `None` if it is larger than all of them may be.
+    /// Keep what is there now; the number of it. `None` if it, with what else the change keeps, is larger than all of them may
+    /// be.
     pub(crate) fn keep(
         &self,
         spot: &Spot,
         found: Option<&Found>,
         by: &str,
         bounds: Bounds,
+        running: &mut Running,
     ) -> Result<Option<u64>, FileError> {
         let content = found.map_or(&[][..], |found| &found.content);
-        if bounds.generations == 0 || content.len() as u64 > bounds.bytes {
+        if bounds.generations == 0 || running.bytes + content.len() as u64 > bounds.bytes {
             return Ok(None);
         }
+        running.bytes += content.len() as u64;
+        let mode = found.map_or(0, |found| found.look.mode);
+        let owner = found.map(|found| (found.look.user, found.look.group));
         let folder = self.of_file(spot);
         let numbers = numbers(&folder);
         let newest = numbers.keys().last().copied();
         if let Some(newest) = newest {
-            let mode = found.map_or(0, |found| found.look.mode);
             let same = |known: &Description| {
-                known.sha256.as_ref() == found.map(|found| &found.sha256) && known.mode == mode
+                known.sha256.as_ref() == found.map(|found| &found.sha256)
+                    && (known.mode, known.owner) == (mode, owner)
             };
             if describe(&folder, newest).is_ok_and(|(known, _)| same(&known)) {
+                running.kept.insert(folder.join(name(newest)));
                 return Ok(Some(newest));
             }
         }
@@ -106,19 +139,22 @@ impl Backups {
             path: spot.shown.clone(),
             sha256: found.map(|found| found.sha256.clone()),
             size: content.len() as u64,
-            mode: found.map_or(0, |found| found.look.mode),
+            mode,
+            owner,
+            attributes: found.map_or(Ok(Vec::new()), attributes)?,
         };
         let mut bytes = serde_json::to_vec(&description).map_err(|e| unkept(e.into()))?;
         bytes.push(b'\n');
         bytes.extend_from_slice(content);
         fs::create_dir_all(&folder).map_err(unkept)?;
         atomic::note(&folder.join(name(number)), &bytes, Lasts::Power).map_err(unkept)?;
-        self.bound(&folder, (number, bytes.len() as u64), bounds);
+        running.kept.insert(folder.join(name(number)));
+        self.bound(&folder, bytes.len() as u64, bounds, running);
         Ok(Some(number))
     }
 
-    /// Within the bounds: the oldest of this file go, then the oldest of all. Never the one that was made just now.
-    fn bound(&self, folder: &Path, (newest, size): (u64, u64), bounds: Bounds) {
+    /// Within the bounds: the oldest of this file go, then the oldest of all. Never those of the change that is made just now.
+    fn bound(&self, folder: &Path, size: u64, bounds: Bounds, running: &Running) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
         let numbers = numbers(folder);
         let mut gone = 0;
@@ -134,8 +170,7 @@ impl Backups {
         }
         let (mut left, mut all) = (counted, self.all());
         all.sort_by_key(|(_, _, modified)| *modified);
-        let own = folder.join(name(newest));
-        for (path, size, _) in all.iter().filter(|(path, ..)| *path != own) {
+        for (path, size, _) in all.iter().filter(|(path, ..)| !running.kept.contains(path)) {
             if left <= bounds.bytes {
                 break;
             }
@@ -162,8 +197,12 @@ impl Backups {
         let folder = self.of_file(spot);
         let known = |number: &u64| {
             let (known, _) = describe(&folder, *number).ok()?;
-            let Description { at, by, sha256, size, mode, .. } = known;
-            let file = sha256.map(|sha256| WasFile { sha256, size, mode });
+            let Description { at, by, sha256, size, mode, owner, attributes, .. } = known;
+            let pair = |(name, value): (String, String)| {
+                Some((CString::new(survey::unhex(&name)?).ok()?, survey::unhex(&value)?))
+            };
+            let attributes = attributes.into_iter().filter_map(pair).collect();
+            let file = sha256.map(|sha256| WasFile { sha256, size, mode, owner, attributes });
             Some(Generation { number: *number, at: Wall(at), by, file })
         };
         numbers(&folder).keys().rev().filter_map(known).collect()
@@ -198,6 +237,21 @@ impl Backups {
             }
         }
     }
+}
+
+/// As many of them as a description has room for; the list of access is short.
+fn attributes(found: &Found) -> Result<Vec<(String, String)>, FileError> {
+    let like = found.likeness().map_err(|fault| FileError::Unkept(fault.to_string()))?;
+    let mut room = MOST_OF_ATTRIBUTES;
+    let fits = |(name, value): &&(CString, Vec<u8>)| {
+        let length = name.as_bytes().len() + value.len();
+        let fits = length <= room;
+        room -= if fits { length } else { 0 };
+        fits
+    };
+    let text =
+        |(name, value): &(CString, Vec<u8>)| (survey::hex(name.as_bytes()), survey::hex(value));
+    Ok(like.attributes.iter().filter(fits).map(text).collect())
 }
 
 fn name(number: u64) -> String {

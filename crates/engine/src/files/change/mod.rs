@@ -17,6 +17,7 @@ mod write;
 mod tests;
 
 pub(crate) use backup::Backups;
+use backup::Running;
 pub use backup::{Generation, WasFile};
 pub(crate) use locks::Locks;
 pub use patch::DiffQuery;
@@ -29,8 +30,12 @@ use super::roots::Spot;
 use super::survey;
 use proctor_core::diff::{self, Fitted, Names};
 use proctor_core::home::Home;
+use proctor_sys::beneath::{Likeness, Look, Rel};
 use std::sync::Arc;
 use target::{Found, Target};
+
+/// Files in one change: more than a person reads, and few enough to hold all of them.
+const MOST_FILES: usize = 1000;
 
 /// Lines around each change in the diffs of answers.
 const AROUND: usize = 3;
@@ -68,14 +73,16 @@ pub struct Changed {
     /// Lines.
     pub added: usize,
     pub removed: usize,
-    /// What differs, as a unified diff.
+    /// What would differ, as a unified diff, in a dry run.
     pub diff: Vec<u8>,
     /// Where hunks of a diff fit, or an edit was made: first lines.
     pub hunks: Vec<Fitted>,
     /// Places that were replaced.
     pub places: Option<usize>,
-    /// What was there and its permissions, if that was to be held.
-    pub(crate) held: Option<Arc<(Vec<u8>, u32)>>,
+    /// What was there and what it was like, if that was to be held.
+    pub(crate) held: Option<Arc<(Vec<u8>, Likeness)>>,
+    /// Folders that were made for it, the deepest last.
+    pub(crate) folders: Vec<Rel>,
 }
 
 impl Changed {
@@ -91,11 +98,13 @@ pub(crate) struct New {
     pub(crate) content: Vec<u8>,
     /// Permissions, if not those of before.
     pub(crate) mode: Option<u32>,
+    /// What it is to be like, if not like the file that is there.
+    pub(crate) like: Option<Likeness>,
 }
 
 impl New {
     fn of(content: Vec<u8>) -> New {
-        New { content, mode: None }
+        New { content, ..New::default() }
     }
 
     fn sha256(&self) -> String {
@@ -144,22 +153,33 @@ impl Files {
             let found = found.collect::<Result<Vec<_>, _>>()?;
             let planned = planned(spots, &found, wish, &make)?;
             if wish.dry_run {
-                return Ok(planned.into_iter().map(|(_, changed)| changed).collect());
+                let each = spots.iter().zip(&found).zip(&planned);
+                let shown =
+                    each.map(|((spot, before), made)| described(spot, before.as_ref(), made, true));
+                return Ok(shown.collect());
             }
             // Only for what will be there.
-            for (spot, (made, _)) in spots.iter().zip(&planned) {
+            for (number, (spot, made)) in spots.iter().zip(&planned).enumerate() {
                 if let (Some(_), Some((folder, _))) = (&made.new, spot.rel.split()) {
-                    needed.push((spot, folder));
+                    needed.push((number, spot, folder));
                 }
             }
         }
-        let made = needed.into_iter().try_for_each(|(spot, folder)| {
-            target::make_folders(spot, &folder, &guarded, &mut folders)
+        let ahead = needed.iter().map(|(_, spot, folder)| (*spot, folder));
+        let _announced = record::announce(&self.shared.home, ahead)?;
+        let made = needed.into_iter().try_for_each(|(number, spot, folder)| {
+            let mut made = Vec::new();
+            let done = target::make_folders(spot, &folder, &guarded, &mut made);
+            folders.extend(made.into_iter().map(|(place, rel)| (number, place, rel)));
+            done
         });
-        let done = made.and_then(|()| self.change_under_lock(spots, wish, stop, &make));
-        if done.is_err() {
+        let mut done = made.and_then(|()| self.change_under_lock(spots, wish, stop, &make));
+        match &mut done {
+            Ok(changes) => {
+                folders.into_iter().for_each(|(number, _, rel)| changes[number].folders.push(rel))
+            }
             // Those that somebody else put something into stay.
-            folders.iter().rev().for_each(|folder| drop(folder.remove_folder()));
+            Err(_) => folders.iter().rev().for_each(|(_, place, _)| drop(place.remove_folder())),
         }
         done
     }
@@ -183,18 +203,24 @@ impl Files {
         let found = targets.iter().map(find).collect::<Result<Vec<_>, _>>()?;
         let planned = planned(spots, &found, wish, make)?;
         let (mut steps, mut changes, mut held) = (Vec::new(), Vec::new(), 0);
-        for ((target, before), (made, mut changed)) in targets.into_iter().zip(found).zip(planned) {
+        let (each, mut running) = (targets.into_iter().zip(found).zip(planned), Running::default());
+        for (spot, ((target, before), made)) in spots.iter().zip(each) {
+            let mut changed = described(spot, before.as_ref(), &made, false);
             if differs(before.as_ref(), made.new.as_ref()) {
                 let target = target.ok_or(FileError::Missing { path: changed.path.clone() })?;
                 let (kept, bounds) = (&self.shared.backups, self.shared.registry.backups());
-                changed.generation = kept.keep(&target.spot, before.as_ref(), wish.by, bounds)?;
+                changed.generation =
+                    kept.keep(&target.spot, before.as_ref(), wish.by, bounds, &mut running)?;
                 if let Some(found) = before.as_ref().filter(|_| wish.hold) {
                     held += found.content.len();
                     if held > MOST_HELD {
                         let why = format!("the files have more than {MOST_HELD} bytes");
                         return Err(FileError::Unkept(why));
                     }
-                    changed.held = Some(Arc::new((found.content.clone(), found.look.mode)));
+                    let unlike =
+                        |fault| FileError::NotAlike { path: target.spot.shown.clone(), fault };
+                    let like = found.likeness().map_err(unlike)?;
+                    changed.held = Some(Arc::new((found.content.clone(), like)));
                 }
                 steps.push(Step { target, before, after: made.new });
             }
@@ -230,35 +256,34 @@ fn planned(
     found: &[Option<Found>],
     wish: &Wish,
     make: &impl Fn(&[Before<'_>]) -> Result<Vec<Made>, FileError>,
-) -> Result<Vec<(Made, Changed)>, FileError> {
+) -> Result<Vec<Made>, FileError> {
     if let (Some(hash), [spot], [before]) = (&wish.if_hash, spots, found) {
         let now = before.as_ref().map(|found| found.sha256.clone());
         if !now.as_ref().is_some_and(|now| now.eq_ignore_ascii_case(hash)) {
             return Err(FileError::Stale { path: spot.shown.clone(), found: now });
         }
     }
-    let made = make(&found.iter().map(Option::as_ref).collect::<Vec<_>>())?;
-    let each = spots.iter().zip(found).zip(made);
-    Ok(each
-        .map(|((spot, before), made)| {
-            let changed = described(spot, before.as_ref(), &made);
-            (made, changed)
-        })
-        .collect())
+    make(&found.iter().map(Option::as_ref).collect::<Vec<_>>())
 }
 
 fn differs(before: Option<&Found>, after: Option<&New>) -> bool {
     match (before, after) {
         (None, None) => false,
         (Some(before), Some(after)) => {
-            let mode = after.mode.is_some_and(|mode| mode != before.look.mode);
-            mode || before.content != after.content
+            let Look { mode, user, group, .. } = before.look;
+            let like = after
+                .like
+                .as_ref()
+                .map_or((mode, Some((user, group))), |like| (like.mode, like.owner));
+            let like = (after.mode.unwrap_or(like.0), like.1);
+            like != (mode, Some((user, group))) || before.content != after.content
         }
         (None, Some(_)) | (Some(_), None) => true,
     }
 }
 
-fn described(spot: &Spot, before: Option<&Found>, made: &Made) -> Changed {
+/// What there is to say of a change, and the diff if somebody wants to see it.
+fn described(spot: &Spot, before: Option<&Found>, made: &Made, with_diff: bool) -> Changed {
     let (old, new) =
         (before.map(|found| &found.content), made.new.as_ref().map(|new| &new.content));
     let names = match (old, new) {
@@ -277,10 +302,11 @@ fn described(spot: &Spot, before: Option<&Found>, made: &Made) -> Changed {
         return Changed { added, removed, ..plain(spot, before, made) };
     }
     let blocks = diff::compare(old, content);
+    let diff = || diff::unified_of(names, &blocks, old, content, AROUND);
     Changed {
         added: blocks.iter().map(|block| block.new.len()).sum(),
         removed: blocks.iter().map(|block| block.old.len()).sum(),
-        diff: diff::unified(names, old, content, AROUND),
+        diff: if with_diff { diff() } else { Vec::new() },
         ..plain(spot, before, made)
     }
 }

@@ -1,5 +1,6 @@
 //! Names of files and folders: moved, deleted, made. Each is one call of the kernel's, so nothing needs to be recorded.
 
+use super::backup::Running;
 use super::target::{self, Found, Target};
 use super::{Changed, Wish};
 use crate::error::EngineError;
@@ -116,15 +117,26 @@ impl Files {
         Ok(made.await??)
     }
 
-    /// What is there: anything but Proctor's own folders and those that hold them.
+    /// What is there: anything but folders that hold Proctor's own, or a root that is read only.
     fn there(&self, target: &Target) -> Result<Look, FileError> {
         let missing = || FileError::Missing { path: target.spot.shown.clone() };
         let look = target.place.look().map_err(target.spot.at())?.ok_or_else(missing)?;
-        if look.kind == Kind::Folder && target::holds_proctor(&self.shared.home, look.id) {
-            let path = target.spot.shown.clone();
-            return Err(FileError::Guarded { path, whose: "around Proctor's own" });
-        }
-        Ok(look)
+        let whose = match look.kind {
+            Kind::Folder if target::holds_proctor(&self.shared.home, look.id) => {
+                "around Proctor's own"
+            }
+            Kind::Folder if self.guarded().holds_read_only(look.id) => {
+                "around a root that is read only"
+            }
+            Kind::File
+            | Kind::Folder
+            | Kind::Link
+            | Kind::Pipe
+            | Kind::Socket
+            | Kind::Device
+            | Kind::Other => return Ok(look),
+        };
+        Err(FileError::Guarded { path: target.spot.shown.clone(), whose })
     }
 
     /// The file that is there, if it is a file, and the one that was seen.
@@ -150,7 +162,7 @@ impl Files {
             return Ok(None);
         }
         let bounds = self.shared.registry.backups();
-        self.shared.backups.keep(&target.spot, found, wish.by, bounds)
+        self.shared.backups.keep(&target.spot, found, wish.by, bounds, &mut Running::default())
     }
 
     fn synced(&self, targets: &[&Target]) -> Result<(), FileError> {
@@ -171,6 +183,11 @@ pub(super) fn give_name(
         if found.is_some() && !target.is_still(found)? {
             return Err(FileError::Changed { path: target.spot.shown.clone() });
         }
+    }
+    let same = matches!((before, there), (Some(one), Some(other)) if one.look.id == other.look.id);
+    if same && from.key() != to.key() {
+        // Two names of one file: to the kernel there is nothing to be done.
+        return from.place.remove().map_err(from.spot.at());
     }
     from.place.rename(&to.place, onto).map_err(|fault| {
         match fault.is(io::ErrorKind::CrossesDevices) {

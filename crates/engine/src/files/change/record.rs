@@ -8,11 +8,12 @@
 
 use super::super::fault::FileError;
 use super::super::list::{cursor, parse_cursor};
+use super::super::roots::Spot;
 use super::super::survey;
-use super::Step;
+use super::{Step, target};
 use proctor_core::home::Home;
 use proctor_sys::atomic::{self, Lasts};
-use proctor_sys::beneath::{Fault, Id, Links, Onto, Place, Root};
+use proctor_sys::beneath::{Fault, Id, Links, Onto, Place, Rel, Root};
 use proctor_sys::failpoint::{self, Point};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -22,12 +23,26 @@ use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 1;
 
+/// How a record of folders is called, behind its mark.
+const OF_FOLDERS: &str = ".folders.json";
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     version: u32,
     /// All files are as they are to be, or there is only one: what is left to do is to tidy up.
     settled: bool,
     files: Vec<Noted>,
+    /// Folders that are made for files, in a record of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    folders: Vec<NotedFolder>,
+}
+
+/// A folder that was not there before a change, the deepest last.
+#[derive(Debug, Serialize, Deserialize)]
+struct NotedFolder {
+    root: PathBuf,
+    root_folder: (u64, u64),
+    path: String,
 }
 
 /// One file of a change.
@@ -51,10 +66,9 @@ struct Noted {
 
 impl Noted {
     fn of(step: &Step, mark: &str, number: usize) -> Noted {
-        let root = step.target.spot.root.held().map(|root| pair(root.folder().id()));
         Noted {
             root: step.target.spot.root.path.clone(),
-            root_folder: root.ok(),
+            root_folder: Some(pair(step.target.root)),
             path: cursor(step.target.spot.rel.as_bytes()),
             folder: pair(step.target.place.folder().id()),
             new: format!(".proctor-{mark}-{number}.new"),
@@ -66,19 +80,9 @@ impl Noted {
 
     /// Where it is, if its folder is still the same.
     fn place(&self) -> Result<Place, FileError> {
-        let rel = parse_cursor(&self.path)?;
-        let at = FileError::at(&self.path);
-        // A root that is not there now may be there later, as a disk that is not mounted: it is not a folder that is gone.
-        let absent = |why: &dyn std::fmt::Display| {
-            FileError::Unrecorded(format!("{}: {why}", self.root.display()))
-        };
-        let root = Root::open(&self.root).map_err(|error| absent(&error))?;
-        if self.root_folder.is_some_and(|known| known != pair(root.folder().id())) {
-            return Err(absent(&"it is another folder now"));
-        }
-        let place = root.place(&rel, Links::Refuse).map_err(&at)?;
+        let place = place(&self.root, self.root_folder, &self.path)?;
         if pair(place.folder().id()) != self.folder {
-            return Err(at(Fault::Moved));
+            return Err(FileError::at(&self.path)(Fault::Moved));
         }
         Ok(place)
     }
@@ -114,6 +118,56 @@ impl Noted {
     }
 }
 
+/// Where something is that was noted.
+fn place(path: &Path, known: Option<(u64, u64)>, rel: &str) -> Result<Place, FileError> {
+    // A root that is not there now may be there later, as a disk that is not mounted: it is not a folder that is gone.
+    let absent =
+        |why: &dyn std::fmt::Display| FileError::Unrecorded(format!("{}: {why}", path.display()));
+    let root = Root::open(path).map_err(|error| absent(&error))?;
+    if known.is_some_and(|known| known != pair(root.folder().id())) {
+        return Err(absent(&"it is another folder now"));
+    }
+    root.place(&parse_cursor(rel)?, Links::Refuse).map_err(FileError::at(rel))
+}
+
+/// Folders that will be made, noted until this is dropped: by then there is something in them, or they are gone.
+#[derive(Debug)]
+pub(crate) struct Announced(Option<PathBuf>);
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            fs::remove_file(path).ok();
+        }
+    }
+}
+
+/// Note which of these folders are not there.
+pub(crate) fn announce<'a>(
+    home: &Home,
+    needed: impl Iterator<Item = (&'a Spot, &'a Rel)>,
+) -> Result<Announced, FileError> {
+    let mut folders = Vec::new();
+    for (spot, folder) in needed {
+        let root = target::writable(spot)?;
+        let missing = target::missing_folders(&root, folder).map_err(spot.at())?;
+        folders.extend(missing.iter().map(|rel| NotedFolder {
+            root: spot.root.path.clone(),
+            root_folder: pair(root.folder().id()),
+            path: cursor(rel.as_bytes()),
+        }));
+    }
+    if folders.is_empty() {
+        return Ok(Announced(None));
+    }
+    let path = home.changes().join(format!("{}{OF_FOLDERS}", atomic::mark()));
+    let record = Record { version: VERSION, settled: true, files: Vec::new(), folders };
+    let text = serde_json::to_vec(&record).map_err(|error| unrecorded(error.into()))?;
+    let noted = fs::create_dir_all(home.changes());
+    noted.and_then(|()| atomic::note(&path, &text, Lasts::Us)).map_err(unrecorded)?;
+    Ok(Announced(Some(path)))
+}
+
 fn pair(id: Id) -> (u64, u64) {
     (id.device, id.inode)
 }
@@ -134,7 +188,8 @@ pub(crate) fn carry_out(home: &Home, steps: &[Step]) -> Result<(), FileError> {
     let mark = atomic::mark();
     let path = home.changes().join(format!("{mark}.json"));
     let files = steps.iter().enumerate().map(|(n, step)| Noted::of(step, &mark, n)).collect();
-    let mut record = Record { version: VERSION, settled: steps.len() == 1, files };
+    let mut record =
+        Record { version: VERSION, settled: steps.len() == 1, files, folders: Vec::new() };
     fs::create_dir_all(home.changes()).and_then(|()| write(&path, &record)).map_err(unrecorded)?;
     let done = turn(steps, &record.files).and_then(|()| {
         if !record.settled {
@@ -194,7 +249,7 @@ fn keep(step: &Step, name: &str) -> Result<(), FileError> {
     if step.target.place.link(&old).is_ok() {
         return Ok(());
     }
-    let copy = super::New { content: found.content.clone(), mode: None };
+    let copy = super::New::of(found.content.clone());
     step.target.write_beside(name, &copy, Some(found))
 }
 
@@ -234,8 +289,14 @@ pub(crate) fn recover(home: &Home) {
     for leftover in atomic::leftovers(&home.changes()).unwrap_or_default() {
         fs::remove_file(leftover).ok();
     }
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        let mark = path.file_name().and_then(OsStr::to_str).and_then(|n| n.strip_suffix(".json"));
+    let of_folders = |path: &PathBuf| path.to_string_lossy().ends_with(OF_FOLDERS);
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).partition(of_folders);
+    // Folders last: what lay in them is gone by then.
+    for path in files.into_iter().chain(folders) {
+        let name = path.file_name().and_then(OsStr::to_str);
+        let mark =
+            name.and_then(|name| name.strip_suffix(OF_FOLDERS).or(name.strip_suffix(".json")));
         if mark.is_some_and(atomic::is_abandoned) {
             match finish(&path) {
                 Ok(()) => {
@@ -267,6 +328,14 @@ fn finish(path: &Path) -> Result<(), FileError> {
             noted.take_back(&place).map_err(&at)?;
         }
         noted.tidy(&place).map_err(&at)?;
+    }
+    for noted in record.folders.iter().rev() {
+        match place(&noted.root, Some(noted.root_folder), &noted.path) {
+            // One with something in it stays.
+            Ok(place) => drop(place.remove_folder()),
+            Err(FileError::Unrecorded(why)) => return Err(FileError::Unrecorded(why)),
+            Err(_) => {}
+        }
     }
     fs::remove_file(path).map_err(unrecorded)
 }

@@ -1,10 +1,11 @@
 //! Edits of several files, all or none; and taking a change back as a whole.
 
-use super::{Changed, Made, New, Wish};
+use super::{Changed, MOST_FILES, Made, New, Target, Wish};
 use crate::error::EngineError;
 use crate::files::Files;
 use crate::files::fault::FileError;
 use proctor_core::edit::{self, Edit};
+use std::collections::HashSet;
 
 impl Files {
     /// Exact-text edits of several files. A file that is to be made has one edit whose old text is empty.
@@ -14,13 +15,16 @@ impl Files {
         wish: Wish,
     ) -> Result<Vec<Changed>, EngineError> {
         let changed = self.work(move |files, stop| {
+            if edits.len() > MOST_FILES {
+                let why = format!("more than {MOST_FILES} files in one change");
+                return Err(FileError::BadInput(why));
+            }
             let roots = files.roots();
             let spots = edits.iter().map(|(path, _)| roots.find(path));
             let spots = spots.collect::<Result<Vec<_>, _>>()?;
-            for (at, spot) in spots.iter().enumerate() {
-                if spots[..at].iter().any(|other| other.shown == spot.shown) {
-                    return Err(FileError::BadInput(format!("'{}' is named twice", spot.shown)));
-                }
+            let mut known = HashSet::new();
+            if let Some(twice) = spots.iter().find(|spot| !known.insert(&spot.shown)) {
+                return Err(FileError::BadInput(format!("'{}' is named twice", twice.shown)));
             }
             files.change(&spots, &wish, stop, |before| {
                 let each = spots.iter().zip(&edits).zip(before);
@@ -40,34 +44,67 @@ impl Files {
         Ok(changed.await??)
     }
 
-    /// Have all as it was before a change that was made with `hold`, unless somebody has changed one of the files since.
+    /// Have all as it was before a change that was made with `hold`. A file that somebody has changed since stays as it is, and the
+    /// others come back without it; why, for each that did not.
     pub async fn take_back(
         &self,
         changes: Vec<Changed>,
         wish: Wish,
-    ) -> Result<Vec<Changed>, EngineError> {
-        let back = self.work(move |files, stop| {
+    ) -> Result<Vec<FileError>, EngineError> {
+        self.work(move |files, stop| {
             let made = |it: &Changed| it.before.is_none() && it.after.is_some();
             let changes = changes.into_iter().filter(|it| it.held.is_some() || made(it));
             let changes: Vec<Changed> = changes.collect();
-            let roots = files.roots();
-            let spots = changes.iter().map(|changed| roots.find(&changed.path));
-            let spots = spots.collect::<Result<Vec<_>, _>>()?;
-            files.change(&spots, &wish, stop, |before| {
-                let each = spots.iter().zip(&changes).zip(before);
-                each.map(|((spot, changed), before)| {
-                    if before.map(|found| &found.sha256) != changed.after.as_ref() {
-                        return Err(FileError::Changed { path: spot.shown.clone() });
-                    }
-                    let new = changed
-                        .held
-                        .as_deref()
-                        .map(|(content, mode)| New { content: content.clone(), mode: Some(*mode) });
-                    Ok(Made { new, ..Made::default() })
-                })
-                .collect()
+            let left = match files.take_back_now(&changes, &wish, stop) {
+                Ok(()) => Vec::new(),
+                Err(error) if changes.len() == 1 => vec![error],
+                Err(_) => {
+                    let each = changes.chunks(1);
+                    each.filter_map(|one| files.take_back_now(one, &wish, stop).err()).collect()
+                }
+            };
+            changes.iter().rev().for_each(|changed| files.remove_made(changed));
+            left
+        })
+        .await
+    }
+
+    /// The folders that were made for a file; those with something in them stay.
+    fn remove_made(&self, changed: &Changed) {
+        let (roots, guarded) = (self.roots(), self.guarded());
+        let Ok(spot) = roots.find(&changed.path) else { return };
+        for rel in changed.folders.iter().rev() {
+            if let Ok(folder) = Target::of(&roots.made(&spot.root, rel.clone()), &guarded) {
+                folder.place.remove_folder().ok();
+            }
+        }
+    }
+
+    /// All of them, or none.
+    fn take_back_now(
+        &self,
+        changes: &[Changed],
+        wish: &Wish,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), FileError> {
+        let roots = self.roots();
+        let spots = changes.iter().map(|changed| roots.find(&changed.path));
+        let spots = spots.collect::<Result<Vec<_>, _>>()?;
+        let back = self.change(&spots, wish, stop, |before| {
+            let each = spots.iter().zip(changes).zip(before);
+            each.map(|((spot, changed), before)| {
+                if before.map(|found| &found.sha256) != changed.after.as_ref() {
+                    return Err(FileError::Changed { path: spot.shown.clone() });
+                }
+                let new = changed.held.as_deref().map(|(content, like)| New {
+                    content: content.clone(),
+                    mode: Some(like.mode),
+                    like: before.is_none().then(|| like.clone()),
+                });
+                Ok(Made { new, ..Made::default() })
             })
+            .collect()
         });
-        Ok(back.await??)
+        back.map(drop)
     }
 }

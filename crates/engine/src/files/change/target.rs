@@ -1,14 +1,13 @@
 //! Where something may be written: no link is followed, the root allows it, and it is neither Proctor's nor git's own.
 
 use super::super::fault::FileError;
-use super::super::roots::{Guarded, Spot};
+use super::super::roots::{Guarded, Spot, is_above};
 use super::super::survey::{self, Stamp, settled};
 use super::New;
 use proctor_core::home::Home;
-use proctor_sys::beneath::{Fault, Folder, Id, Kind, Links, Look, Place, Rel, Root};
+use proctor_sys::beneath::{Fault, Folder, Id, Kind, Likeness, Links, Look, Place, Rel, Root};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Larger files are not changed here: old and new content are both held in memory.
@@ -18,6 +17,8 @@ const LARGEST: u64 = survey::LARGEST;
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) spot: Spot,
+    /// The folder that the root was when this was found.
+    pub(crate) root: Id,
     pub(crate) place: Place,
 }
 
@@ -30,6 +31,12 @@ pub(crate) struct Found {
     pub(crate) sha256: String,
 }
 
+impl Found {
+    pub(crate) fn likeness(&self) -> Result<Likeness, Fault> {
+        Likeness::of(&self.file, &self.look)
+    }
+}
+
 impl Target {
     pub(crate) fn of(spot: &Spot, guarded: &Guarded) -> Result<Target, FileError> {
         let root = writable(spot)?;
@@ -39,7 +46,7 @@ impl Target {
         let place = root.place(&spot.rel, Links::Refuse).map_err(spot.at())?;
         guarded.check_write(&root, &place, spot)?;
         refuse_gits(spot, &root, &place)?;
-        Ok(Target { spot: spot.clone(), place })
+        Ok(Target { spot: spot.clone(), root: root.folder().id(), place })
     }
 
     /// What tells this name from every other.
@@ -86,7 +93,7 @@ impl Target {
         Ok(self.find()?.is_some_and(|now| now.sha256 == found.sha256))
     }
 
-    /// A new file beside it, with this content and, if there is one to be like, as that.
+    /// A new file beside it, with this content, as it is said to be like or as the one that is there.
     pub(crate) fn write_beside(
         &self,
         name: &str,
@@ -95,16 +102,19 @@ impl Target {
     ) -> Result<(), FileError> {
         use std::io::Write as _;
         let fault = |error: std::io::Error| self.spot.at()(Fault::from(error));
+        let unlike = |fault| FileError::NotAlike { path: self.spot.shown.clone(), fault };
+        let like = match (&new.like, like) {
+            (Some(like), _) => Some(like.clone()),
+            (None, Some(found)) => Some(found.likeness().map_err(unlike)?),
+            (None, None) => None,
+        };
         // A new one gets what the umask leaves; one that is like another is nobody's business until it is.
         let mode = if like.is_some() { 0o600 } else { new.mode.unwrap_or(0o666) };
         let mut file = self.beside(name)?.create(mode).map_err(self.spot.at())?;
         file.write_all(&new.content).map_err(fault)?;
-        if let Some(found) = like {
-            proctor_sys::beneath::alike(&file, &found.file, &found.look)
-                .map_err(|fault| FileError::NotAlike { path: self.spot.shown.clone(), fault })?;
-        }
-        if let Some(mode) = new.mode.filter(|_| like.is_some()) {
-            proctor_sys::beneath::set_mode(&file, mode).map_err(self.spot.at())?;
+        if let Some(like) = like {
+            let mode = new.mode.unwrap_or(like.mode);
+            Likeness { mode, ..like }.give(&file).map_err(unlike)?;
         }
         file.sync_all().map_err(fault)
     }
@@ -118,12 +128,25 @@ pub(crate) fn writable(spot: &Spot) -> Result<Arc<Root>, FileError> {
     spot.root.held()
 }
 
+/// Those of these folders that are not there, the deepest last.
+pub(crate) fn missing_folders(root: &Root, folder: &Rel) -> Result<Vec<Rel>, Fault> {
+    let (mut path, mut missing) = (Rel::root(), Vec::new());
+    for name in folder.names() {
+        path = path.join(name)?;
+        let place = root.place(&path, Links::Refuse);
+        if !missing.is_empty() || place.is_ok_and(|place| matches!(place.look(), Ok(None))) {
+            missing.push(path.clone());
+        }
+    }
+    Ok(missing)
+}
+
 /// Make the folders above it that are missing, and note those that were made, the deepest last.
 pub(crate) fn make_folders(
     spot: &Spot,
     folder: &Rel,
     guarded: &Guarded,
-    made: &mut Vec<Place>,
+    made: &mut Vec<(Place, Rel)>,
 ) -> Result<(), FileError> {
     let root = writable(spot)?;
     let mut path = Rel::root();
@@ -141,7 +164,7 @@ pub(crate) fn make_folders(
         match place.make_folder(0o777) {
             Ok(()) => {
                 place.folder().sync().map_err(|error| spot.at()(error.into()))?;
-                made.push(place);
+                made.push((place, path.clone()));
             }
             // Somebody else was quicker.
             Err(fault) if fault.is(std::io::ErrorKind::AlreadyExists) => {}
@@ -178,9 +201,5 @@ fn is_gits(folder: &Folder) -> bool {
 
 /// Is one of Proctor's own folders somewhere below this one?
 pub(crate) fn holds_proctor(home: &Home, folder: Id) -> bool {
-    let above = |path: &Path| {
-        let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        real.ancestors().any(|path| Folder::open(path).is_ok_and(|above| above.id() == folder))
-    };
-    above(&home.state) || above(&home.runtime)
+    is_above(folder, &home.state) || is_above(folder, &home.runtime)
 }

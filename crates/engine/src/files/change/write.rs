@@ -93,8 +93,12 @@ impl Files {
             let none = || FileError::NoGeneration { path: spot.shown.clone(), number };
             let generation = history.iter().find(wanted).ok_or_else(none)?;
             let content = files.shared.backups.content(spot, generation)?;
-            let mode = generation.file.as_ref().map(|file| file.mode);
-            let new = mode.map(|mode| New { content, mode: Some(mode) });
+            // What is there keeps its owner; what is not gets the one that it had.
+            let new = generation.file.as_ref().map(|was| New {
+                content,
+                mode: Some(was.mode),
+                like: before.is_none().then(|| was.likeness()),
+            });
             Ok(Made { new, ..Made::default() })
         })
         .await
@@ -127,17 +131,21 @@ impl Files {
     }
 }
 
-/// With the ends of lines and the end of the last one that the file has.
+/// With the ends of lines that the file has, if they are all the same. Its last line ends if the file's does; an end that
+/// somebody wrote is not taken away.
 fn fitted(written: &Written, old: &[u8]) -> Vec<u8> {
     let content = &written.content;
     if written.exact || old.is_empty() || content.is_empty() {
         return content.clone();
     }
     let nature = Observer::look(old);
-    let crlf = nature.endings == Endings::CrLf && !content.contains(&b'\r');
-    let mut fitted = if crlf { edit::with_crlf(content) } else { content.clone() };
+    let (mut fitted, end) = match nature.endings {
+        Endings::CrLf => (edit::with_crlf(content), &b"\r\n"[..]),
+        Endings::Lf => (edit::with_lf(content), &b"\n"[..]),
+        Endings::None | Endings::Cr | Endings::Mixed => (content.clone(), &b"\n"[..]),
+    };
     if nature.final_newline && !matches!(content.last(), Some(b'\n' | b'\r')) {
-        fitted.extend_from_slice(if crlf { b"\r\n" } else { b"\n" });
+        fitted.extend_from_slice(end);
     }
     fitted
 }

@@ -195,3 +195,81 @@ fn one_file_in_very_many_parts_of_a_diff_is_as_much_as_very_many_files() {
     assert!(refused.contains("more than 1000 files"), "{refused}");
     scene.diff(&part.repeat(2)).unwrap();
 }
+
+#[test]
+fn so_are_edits_of_very_many_files_and_of_one_file_twice() {
+    let scene = Scene::new();
+    let edits = |count: usize, one: bool| -> Vec<(String, Vec<Edit>)> {
+        let edit = || vec![Edit { old: Vec::new(), new: "x".into(), all: false }];
+        (0..count).map(|n| (if one { "f".into() } else { format!("f{n}") }, edit())).collect()
+    };
+    let try_ = |edits| scene.run(scene.files.edit_several(edits, wish())).unwrap_err();
+    assert!(try_(edits(1001, false)).contains("more than 1000 files"));
+    assert!(try_(edits(2, true)).contains("'f' is named twice"));
+}
+
+#[test]
+fn folders_made_for_a_change_that_is_taken_back_go_again() {
+    let scene = Scene::new();
+    fs::create_dir(scene.path("empty")).unwrap();
+    let made = |path: &str| format!("--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n");
+    let text = ["one/a", "one/two/b", "empty/c", "used/deep/d"].map(made).concat();
+    let query = DiffQuery { text: text.into(), ..DiffQuery::default() };
+    let hold = Wish { hold: true, ..wish() };
+    let changes = scene.run(scene.files.apply_diff(query, hold)).unwrap();
+    fs::write(scene.path("used/theirs"), "theirs\n").unwrap();
+    assert!(scene.run(scene.files.take_back(changes, wish())).unwrap().is_empty());
+    assert_eq!(all_folders(&scene), ["empty", "used"]);
+    scene.is_tidy();
+}
+
+#[test]
+fn folders_made_for_a_change_that_was_cut_off_go_again() {
+    let scene = Scene::new();
+    let home = &scene.files.shared.home;
+    let spots = ["one/two/a", "used/deep/b"].map(|path| scene.place.spot(path));
+    let above: Vec<_> = spots.iter().map(|spot| (spot, spot.rel.split().unwrap().0)).collect();
+    let announced = record::announce(home, above.iter().map(|(spot, rel)| (*spot, rel))).unwrap();
+    std::mem::forget(announced);
+    fs::create_dir_all(scene.path("one/two")).unwrap();
+    scene.place.write("used/deep/b", "theirs\n");
+    recover(home);
+    assert_eq!(all_folders(&scene), ["one", "one/two", "used", "used/deep"], "it may still work");
+    let noted = fs::read_dir(home.changes()).unwrap().next().unwrap().unwrap().path();
+    fs::rename(noted, home.changes().join(format!("{GONE}.folders.json"))).unwrap();
+    recover(home);
+    assert_eq!(all_folders(&scene), ["used", "used/deep"]);
+    scene.is_tidy();
+}
+
+#[test]
+fn of_several_files_in_one_change_every_generation_stays_or_is_not_told() {
+    let scene = Scene::new();
+    let (backups, mut running) = (Backups::of(&scene.files.shared.home), Running::default());
+    let bounds = Bounds { generations: 20, bytes: 2500 };
+    let numbers: Vec<Option<u64>> = (0..4)
+        .map(|number| {
+            let name = format!("f{number}");
+            scene.place.write(&name, "x".repeat(1000));
+            let target = scene.target(&name);
+            let found = target.find().unwrap();
+            backups.keep(&target.spot, found.as_ref(), "test", bounds, &mut running).unwrap()
+        })
+        .collect();
+    assert_eq!(numbers, [Some(1), Some(1), None, None]);
+    for (number, kept) in numbers.iter().enumerate() {
+        let history = backups.history(&scene.place.spot(&format!("f{number}")));
+        assert_eq!(history.first().map(|it| it.number), *kept, "f{number}");
+    }
+}
+
+#[test]
+fn one_of_two_names_of_a_file_is_moved_onto_the_other() {
+    let scene = Scene::new();
+    scene.place.write("a", "x\n");
+    fs::hard_link(scene.path("a"), scene.path("b")).unwrap();
+    scene.run(scene.files.rename("a".into(), "b".into(), true, wish())).unwrap();
+    assert_eq!((scene.read("a"), scene.read("b").as_deref()), (None, Some("x\n")));
+    scene.run(scene.files.rename("b".into(), "b".into(), true, wish())).unwrap();
+    assert_eq!(scene.read("b").as_deref(), Some("x\n"), "onto itself it stays");
+}

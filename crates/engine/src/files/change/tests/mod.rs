@@ -3,6 +3,8 @@
 mod failed;
 mod hostile;
 mod large;
+mod likeness;
+mod meant;
 mod races;
 mod safety;
 
@@ -96,6 +98,7 @@ fn a_file_is_made_with_its_folders_and_written_again_with_what_it_was() {
     let again = scene.write("src/deep/a.txt", "two").unwrap();
     assert_eq!(scene.read("src/deep/a.txt").as_deref(), Some("two\n"), "its last line ends");
     assert_eq!((again.generation, again.before), (Some(2), made.after));
+    assert!(again.diff.is_empty(), "only who asks for it is shown what differs");
     let after = fs::metadata(&path).unwrap();
     assert_eq!(
         (after.mode(), after.uid(), after.gid()),
@@ -113,6 +116,20 @@ fn ends_of_lines_stay_and_exact_is_exact() {
     assert_eq!(scene.read("w.txt").as_deref(), Some("x\r\ny\r\n"));
     scene.edit("w.txt", "x\ny", "1\n2\n3", wish()).unwrap();
     assert_eq!(scene.read("w.txt").as_deref(), Some("1\r\n2\r\n3\r\n"));
+    for (old, new, expected) in [
+        ("a\r\nb\r\n", "x\r\ny\n", "x\r\ny\r\n"),
+        ("a\nb\n", "x\r\ny\r\n", "x\ny\n"),
+        ("a\nb\n", "x\r\ny", "x\ny\n"),
+        ("a\nb", "x\ny\n", "x\ny\n"),
+        ("a\nb", "x\ny", "x\ny"),
+        ("a\r\nb\n", "x\r\ny\n", "x\r\ny\n"),
+        ("a", "x\r\ny", "x\r\ny"),
+        ("a\n", "x\ry\n", "x\ry\n"),
+    ] {
+        scene.place.write("v.txt", old);
+        scene.write("v.txt", new).unwrap();
+        assert_eq!(scene.read("v.txt").as_deref(), Some(expected), "{new:?} for {old:?}");
+    }
     let exact = Written { content: b"q\n\xff".to_vec(), exact: true, only_new: false };
     scene.run(scene.files.write("w.txt".into(), exact, wish())).unwrap();
     assert_eq!(fs::read(scene.place.path("app/w.txt")).unwrap(), b"q\n\xff");
@@ -205,7 +222,7 @@ fn generations_are_bounded_by_number_and_by_bytes() {
         scene.place.write(name, content);
         let target = Target::of(&scene.place.spot(name), &scene.place.guarded).unwrap();
         let found = target.find().unwrap();
-        backups.keep(&target.spot, found.as_ref(), "test", bounds).unwrap()
+        backups.keep(&target.spot, found.as_ref(), "test", bounds, &mut Running::default()).unwrap()
     };
     let few = Bounds { generations: 3, bytes: 1 << 20 };
     let numbers = |name: &str| {

@@ -26,8 +26,36 @@ fn a_change_is_taken_back_as_it_was_whatever_became_of_the_generations() {
     assert_eq!(scene.read("a").unwrap(), "one\n");
     assert_eq!((scene.read("b").unwrap(), scene.read("c")), ("two\n".into(), None));
     assert_eq!(fs::metadata(scene.place.path("app/a")).unwrap().mode() & 0o777, 0o600);
-    let again = scene.run(scene.files.take_back(changes, wish())).unwrap_err();
-    assert!(again.contains("has changed meanwhile"), "{again}");
+    let again = scene.run(scene.files.take_back(changes, wish())).unwrap();
+    assert!(
+        again.len() == 3 && again[0].to_string().contains("has changed meanwhile"),
+        "{again:?}"
+    );
+    scene.is_tidy();
+}
+
+#[test]
+fn what_somebody_else_has_changed_or_replaced_keeps_nothing_else_from_coming_back() {
+    let scene = Scene::new();
+    let edits = ["a", "b", "c", "d"].map(|name| {
+        scene.place.write(name, "old\n");
+        let edit = Edit { old: "old".into(), new: "new".into(), all: false };
+        (name.to_owned(), vec![edit])
+    });
+    let hold = Wish { hold: true, ..wish() };
+    let changes = scene.run(scene.files.edit_several(edits.into(), hold)).unwrap();
+    scene.place.write("b", "theirs\n");
+    fs::remove_file(scene.place.path("app/c")).unwrap();
+    fs::create_dir(scene.place.path("app/c")).unwrap();
+    let left = scene.run(scene.files.take_back(changes, wish())).unwrap();
+    let left: Vec<String> = left.iter().map(ToString::to_string).collect();
+    let [b, c] = &left[..] else { panic!("{left:?}") };
+    assert!(b.contains("'b' has changed meanwhile") && c.contains("'c' is a folder"), "{left:?}");
+    assert_eq!(
+        (scene.read("a").unwrap(), scene.read("d").unwrap()),
+        ("old\n".into(), "old\n".into())
+    );
+    assert_eq!(scene.read("b").unwrap(), "theirs\n");
     scene.is_tidy();
 }
 
@@ -51,6 +79,56 @@ fn a_root_that_is_read_only_stays_so_inside_of_another() {
     assert_eq!(scene.read("docs/x").unwrap(), "x\n");
     assert!(!scene.place.path("app/docs/deep").exists());
     scene.write("app:y", "y\n").unwrap();
+}
+
+#[test]
+fn a_root_that_is_read_only_is_not_moved_along_and_not_made_by_others() {
+    let scene = Scene::new();
+    scene.place.write("parent/docs/x", "x\n");
+    let def = |name: &str, write: bool| {
+        let path = scene.place.path(name);
+        let def = proctor_core::config::roots::RootDef::of(path.to_str().unwrap());
+        proctor_core::config::roots::RootDef { write, ..def }
+    };
+    let defs = [def("app", true), def("app/parent/docs", false), def("app/later/here", false)];
+    scene.files.shared.registry.set_roots(Arc::new(crate::files::Roots::open(&defs)));
+    let rename = |from: &str| {
+        scene.run(scene.files.rename(from.into(), "app:other".into(), false, wish())).unwrap_err()
+    };
+    assert!(rename("app:parent").contains("around a root that is read only"));
+    // One that is not there is no reason to write where it will be.
+    for path in ["app:later/here/x", "app:later/here"] {
+        let refused = scene.write(path, "x\n").unwrap_err();
+        assert!(refused.contains("read only"), "{path}: {refused}");
+    }
+    assert!(!scene.place.path("app/later").exists());
+    scene.write("app:later/there", "x\n").unwrap();
+    assert!(rename("app:later").contains("around a root that is read only"));
+    assert_eq!(scene.read("parent/docs/x").unwrap(), "x\n");
+}
+
+#[test]
+fn a_root_that_leads_elsewhere_by_now_is_written_there() {
+    let scene = Scene::new();
+    let path = |name: &str| scene.place.path("app").join(name);
+    for release in ["one", "two"] {
+        scene.place.write(&format!("{release}/x"), "x\n");
+    }
+    symlink("one", path("current")).unwrap();
+    let def = proctor_core::config::roots::RootDef::of(path("current").to_str().unwrap());
+    scene.files.shared.registry.set_roots(Arc::new(crate::files::Roots::open(&[def])));
+    scene.write("x", "first\n").unwrap();
+    symlink("two", path("next")).unwrap();
+    fs::rename(path("next"), path("current")).unwrap();
+    scene.write("x", "second\n").unwrap();
+    let read = |name: &str| scene.read(name).unwrap();
+    assert_eq!((read("one/x"), read("two/x")), ("first\n".into(), "second\n".into()));
+    let elsewhere = scene.write(path("one/x").to_str().unwrap(), "third\n").unwrap_err();
+    assert!(elsewhere.contains("below none of the roots"), "{elsewhere}");
+    scene.write(path("two/x").to_str().unwrap(), "third\n").unwrap();
+    assert_eq!(read("two/x"), "third\n");
+    fs::remove_file(path("current")).unwrap();
+    assert!(scene.write("x", "y\n").unwrap_err().contains("cannot be opened"));
 }
 
 #[test]
