@@ -435,6 +435,7 @@ fn filtered_submodule(trap: &Trap<'_>, modules: &[u8]) {
     // What names it in the configuration of the repository is closed by that name.
     trap.scene.git(trap.repo, &["config", "--remove-section", "submodule.sub"]);
     fs::write(trap.repo.join(".gitmodules"), modules).unwrap();
+    trap.scene.git(trap.repo, &["add", ".gitmodules"]);
 }
 
 /// A submodule whose own configuration has this, and that is to be looked into.
