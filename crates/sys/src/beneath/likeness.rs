@@ -61,7 +61,7 @@ impl Likeness {
             match fremovexattr(new, &name) {
                 Ok(()) | Err(Errno::NODATA) => {}
                 // Some are the system's own business.
-                Err(_) if &*name != ACCESS_LIST => {}
+                Err(_) if name.as_c_str() != ACCESS_LIST => {}
                 Err(errno) => return Err(errno.into()),
             }
         }

@@ -26,7 +26,7 @@ fn like(scene: &Scene, path: &str) -> (u32, u32, u32) {
 }
 
 fn mark(scene: &Scene, path: &str) -> Option<Vec<u8>> {
-    let mut value = vec![0; 100];
+    let mut value = [0; 100];
     let full = scene.place.path("app").join(path);
     let length = rustix::fs::getxattr(&full, c"user.mark", &mut value[..]).ok()?;
     Some(value[..length].to_vec())
@@ -108,7 +108,7 @@ fn a_private_file_is_not_opened_by_what_its_folder_gives_to_new_ones() {
         scene.edit(name, "x", "y", wish()).unwrap();
     }
     let list_of = |name: &str| {
-        let mut value = vec![0; 1000];
+        let mut value = [0; 1000];
         let length = rustix::fs::getxattr(path(name), access, &mut value[..]);
         length.map(|length| value[..length].to_vec())
     };
