@@ -76,19 +76,9 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// How long a note is to last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lasts {
-    /// Whatever becomes of this process.
-    Us,
-    /// Whatever becomes of this machine, once it is written. Not whole if the power goes while it is: whoever reads it has to
-    /// tell.
-    Power,
-}
-
-/// Put a note of ours at `path`, where none is: whole or not at all, whenever this process ends. One sync at most, where
-/// [`replace`] takes two: of the file under its name.
-pub fn note(path: &Path, bytes: &[u8], lasts: Lasts) -> io::Result<()> {
+/// Put a note of ours at `path`, where none is: whole or not at all, whenever this process ends. If the power goes, it may be
+/// there in part, unless the file that comes back was synced.
+pub fn note(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let temporary = parent(path)?.join(temporary_name(path)?);
     let placed = || {
         let mut file = File::options().write(true).create_new(true).mode(MODE).open(&temporary)?;
@@ -97,12 +87,7 @@ pub fn note(path: &Path, bytes: &[u8], lasts: Lasts) -> io::Result<()> {
         Ok(file)
     };
     // Best effort: the first error is the one to report.
-    let discard = |path: &Path| drop(fs::remove_file(path));
-    let file = placed().inspect_err(|_: &io::Error| discard(&temporary))?;
-    match lasts {
-        Lasts::Us => Ok(()),
-        Lasts::Power => file.sync_all().inspect_err(|_| discard(path)),
-    }
+    placed().inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
 fn keep_spare(spare: &Path, size: u64) -> io::Result<()> {
@@ -270,14 +255,12 @@ mod tests {
     fn a_note_is_whole_and_alone_or_not_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("1");
-        for lasts in [Lasts::Us, Lasts::Power] {
-            note(&path, b"content", lasts).unwrap();
-            assert_eq!(fs::read(&path).unwrap(), b"content");
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
-        }
-        assert!(note(&folder.path().join("missing/1"), b"content", Lasts::Us).is_err());
+        note(&path, b"content").unwrap().sync_all().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"content");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+        assert!(note(&folder.path().join("missing/1"), b"content").is_err());
         fs::create_dir_all(folder.path().join("taken/not-empty")).unwrap();
-        assert!(note(&folder.path().join("taken"), b"content", Lasts::Us).is_err());
+        assert!(note(&folder.path().join("taken"), b"content").is_err());
         assert_eq!(names(folder.path()), ["1", "taken"]);
     }
 

@@ -69,6 +69,18 @@ pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
+/// Have all of these on the disk. Writing them is begun before the first is waited for, so that they share what is slow: on
+/// most file systems that is one commit of the journal.
+pub fn sync_together(files: &[File]) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    for file in files {
+        use std::os::fd::AsRawFd as _;
+        // SAFETY: numbers only. What it could not begin is waited for below.
+        unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+    }
+    files.iter().try_for_each(File::sync_all)
+}
+
 /// Did it fail because the disk, or what we may use of it, is full?
 pub fn no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)

@@ -7,8 +7,8 @@ use super::target::Found;
 use proctor_core::config::backups::Backups as Bounds;
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
-use proctor_sys::atomic::{self, Lasts};
 use proctor_sys::beneath::Likeness;
+use proctor_sys::{atomic, file};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::CString;
@@ -79,6 +79,15 @@ pub(crate) struct Running {
     kept: HashSet<PathBuf>,
     /// Of contents.
     bytes: u64,
+    /// Not on the disk yet.
+    pub(super) unsynced: Vec<fs::File>,
+}
+
+impl Running {
+    /// What is kept is on the disk.
+    pub(super) fn settle(&mut self) -> Result<(), FileError> {
+        file::sync_together(&std::mem::take(&mut self.unsynced)).map_err(unkept)
+    }
 }
 
 /// All of them, in the folder of the state.
@@ -101,7 +110,7 @@ impl Backups {
         self.folder.join(&digest[..32])
     }
 
-    /// Keep what is there now; the number of it. `None` if it, with what else the change keeps, is larger than all of them may
+    /// Keep what is there now; the number of it. It has to be settled before what is there changes. `None` if it, with what else the change keeps, is larger than all of them may
     /// be.
     pub(crate) fn keep(
         &self,
@@ -147,7 +156,8 @@ impl Backups {
         bytes.push(b'\n');
         bytes.extend_from_slice(content);
         fs::create_dir_all(&folder).map_err(unkept)?;
-        atomic::note(&folder.join(name(number)), &bytes, Lasts::Power).map_err(unkept)?;
+        let file = atomic::note(&folder.join(name(number)), &bytes).map_err(unkept)?;
+        running.unsynced.push(file);
         running.kept.insert(folder.join(name(number)));
         self.bound(&folder, bytes.len() as u64, bounds, running);
         Ok(Some(number))

@@ -230,7 +230,7 @@ impl Files {
             return Err(FileError::Cancelled);
         }
         if !steps.is_empty() {
-            record::carry_out(&self.shared.home, &steps)?;
+            record::carry_out(&self.shared.home, &steps, running.unsynced)?;
         }
         Ok(changes)
     }

@@ -161,8 +161,11 @@ impl Files {
         if wish.dry_run {
             return Ok(None);
         }
-        let bounds = self.shared.registry.backups();
-        self.shared.backups.keep(&target.spot, found, wish.by, bounds, &mut Running::default())
+        let (bounds, mut running) = (self.shared.registry.backups(), Running::default());
+        let number =
+            self.shared.backups.keep(&target.spot, found, wish.by, bounds, &mut running)?;
+        running.settle()?;
+        Ok(number)
     }
 
     fn synced(&self, targets: &[&Target]) -> Result<(), FileError> {

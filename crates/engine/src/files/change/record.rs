@@ -2,7 +2,7 @@
 //! next start, and nothing lies beside the files.
 //!
 //! A record in `changes/` says what will lie beside which file before it does. New contents are written beside their files
-//! and synced; of several files the old ones are kept by a second name; then each takes its place by one rename. Until the
+//! and synced together with what is kept of the old ones; of several files the old ones are kept by a second name; then each takes its place by one rename. Until the
 //! record says that all have, a start takes back those that had. With one file the rename itself decides: the record only
 //! says what would lie beside it, and is not synced.
 
@@ -12,9 +12,10 @@ use super::super::roots::Spot;
 use super::super::survey;
 use super::{Step, target};
 use proctor_core::home::Home;
-use proctor_sys::atomic::{self, Lasts};
+use proctor_sys::atomic;
 use proctor_sys::beneath::{Fault, Id, Links, Onto, Place, Rel, Root};
 use proctor_sys::failpoint::{self, Point};
+use proctor_sys::file;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs;
@@ -164,7 +165,7 @@ pub(crate) fn announce<'a>(
     let record = Record { version: VERSION, settled: true, files: Vec::new(), folders };
     let text = serde_json::to_vec(&record).map_err(|error| unrecorded(error.into()))?;
     let noted = fs::create_dir_all(home.changes());
-    noted.and_then(|()| atomic::note(&path, &text, Lasts::Us)).map_err(unrecorded)?;
+    noted.and_then(|()| atomic::note(&path, &text)).map_err(unrecorded)?;
     Ok(Announced(Some(path)))
 }
 
@@ -183,7 +184,11 @@ fn hash(place: &Place) -> Result<Option<String>, Fault> {
 }
 
 /// All steps, or none of them.
-pub(crate) fn carry_out(home: &Home, steps: &[Step]) -> Result<(), FileError> {
+pub(crate) fn carry_out(
+    home: &Home,
+    steps: &[Step],
+    unsynced: Vec<fs::File>,
+) -> Result<(), FileError> {
     failpoint::step(Point::FileBegin).map_err(unrecorded)?;
     let mark = atomic::mark();
     let path = home.changes().join(format!("{mark}.json"));
@@ -191,7 +196,7 @@ pub(crate) fn carry_out(home: &Home, steps: &[Step]) -> Result<(), FileError> {
     let mut record =
         Record { version: VERSION, settled: steps.len() == 1, files, folders: Vec::new() };
     fs::create_dir_all(home.changes()).and_then(|()| write(&path, &record)).map_err(unrecorded)?;
-    let done = turn(steps, &record.files).and_then(|()| {
+    let done = turn(steps, &record.files, unsynced).and_then(|()| {
         if !record.settled {
             record.settled = true;
             write(&path, &record).map_err(unrecorded)?;
@@ -216,24 +221,27 @@ pub(crate) fn carry_out(home: &Home, steps: &[Step]) -> Result<(), FileError> {
     done
 }
 
-fn turn(steps: &[Step], noted: &[Noted]) -> Result<(), FileError> {
+/// `unsynced` is what was kept of the files as they are.
+fn turn(steps: &[Step], noted: &[Noted], mut unsynced: Vec<fs::File>) -> Result<(), FileError> {
     failpoint::step(Point::FileRecorded).map_err(unrecorded)?;
     for (step, noted) in steps.iter().zip(noted) {
         if let Some(new) = &step.after {
-            step.target.write_beside(&noted.new, new, step.before.as_ref())?;
+            unsynced.push(step.target.write_beside(&noted.new, new, step.before.as_ref())?);
             failpoint::step(Point::FileWritten).map_err(failed(step))?;
         }
         if steps.len() > 1 && step.before.is_some() {
-            keep(step, &noted.old)?;
+            unsynced.extend(keep(step, &noted.old)?);
         }
     }
+    file::sync_together(&unsynced).map_err(|error| FileError::Unkept(error.to_string()))?;
     failpoint::step(Point::FileReady).map_err(unrecorded)?;
     for (step, noted) in steps.iter().zip(noted) {
         failpoint::step(Point::FileTurn).map_err(failed(step))?;
         turn_one(step, noted)?;
         failpoint::moment(Point::FileTurned);
     }
-    for step in steps {
+    // Of one file, after a power cut, there is the old content or the new one; of several, those that the record says.
+    for step in steps.iter().filter(|_| steps.len() > 1) {
         step.target.place.folder().sync().map_err(failed(step))?;
     }
     Ok(())
@@ -244,13 +252,13 @@ fn failed(step: &Step) -> impl Fn(io::Error) -> FileError {
 }
 
 /// The file as it is gets a second name; where that cannot be, a copy does.
-fn keep(step: &Step, name: &str) -> Result<(), FileError> {
-    let (Some(found), old) = (&step.before, step.target.beside(name)?) else { return Ok(()) };
+fn keep(step: &Step, name: &str) -> Result<Option<fs::File>, FileError> {
+    let (Some(found), old) = (&step.before, step.target.beside(name)?) else { return Ok(None) };
     if step.target.place.link(&old).is_ok() {
-        return Ok(());
+        return Ok(None);
     }
     let copy = super::New::of(found.content.clone());
-    step.target.write_beside(name, &copy, Some(found))
+    step.target.write_beside(name, &copy, Some(found)).map(Some)
 }
 
 fn turn_one(step: &Step, noted: &Noted) -> Result<(), FileError> {
@@ -274,7 +282,7 @@ fn turn_one(step: &Step, noted: &Noted) -> Result<(), FileError> {
 fn write(path: &Path, record: &Record) -> io::Result<()> {
     let text = serde_json::to_vec(record).map_err(io::Error::from)?;
     match record.files[..] {
-        [_] => atomic::note(path, &text, Lasts::Us),
+        [_] => atomic::note(path, &text).map(drop),
         _ => atomic::replace(path, &text, 0o600),
     }
 }

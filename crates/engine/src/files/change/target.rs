@@ -93,13 +93,13 @@ impl Target {
         Ok(self.find()?.is_some_and(|now| now.sha256 == found.sha256))
     }
 
-    /// A new file beside it, with this content, as it is said to be like or as the one that is there.
+    /// A new file beside it, with this content, as it is said to be like or as the one that is there. Not on the disk yet.
     pub(crate) fn write_beside(
         &self,
         name: &str,
         new: &New,
         like: Option<&Found>,
-    ) -> Result<(), FileError> {
+    ) -> Result<File, FileError> {
         use std::io::Write as _;
         let fault = |error: std::io::Error| self.spot.at()(Fault::from(error));
         let unlike = |fault| FileError::NotAlike { path: self.spot.shown.clone(), fault };
@@ -116,7 +116,7 @@ impl Target {
             let mode = new.mode.unwrap_or(like.mode);
             Likeness { mode, ..like }.give(&file).map_err(unlike)?;
         }
-        file.sync_all().map_err(fault)
+        Ok(file)
     }
 }
 

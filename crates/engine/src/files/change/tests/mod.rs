@@ -480,7 +480,7 @@ fn somebody_elses_change_in_between_is_kept() {
     let before = target.find().unwrap();
     fs::write(scene.place.path("app/a"), "theirs\n").unwrap();
     let steps = [Step { target, before, after: Some(New::of(b"ours\n".to_vec())) }];
-    let refused = record::carry_out(&scene.files.shared.home, &steps).unwrap_err();
+    let refused = record::carry_out(&scene.files.shared.home, &steps, Vec::new()).unwrap_err();
     assert!(refused.to_string().contains("changed meanwhile"), "{refused}");
     assert_eq!(scene.read("a").as_deref(), Some("theirs\n"));
     scene.is_tidy();
