@@ -70,15 +70,21 @@ pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<File> {
 }
 
 /// Have all of these on the disk. Writing them is begun before the first is waited for, so that they share what is slow: on
-/// most file systems that is one commit of the journal.
-pub fn sync_together(files: &[File]) -> io::Result<()> {
+/// most file systems that is one commit of the journal. They are closed then.
+pub fn sync_together(files: &mut Vec<File>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    for file in files {
+    for file in files.iter() {
         use std::os::fd::AsRawFd as _;
         // SAFETY: numbers only. What it could not begin is waited for below.
         unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
     }
-    files.iter().try_for_each(File::sync_all)
+    files.drain(..).try_for_each(|file| file.sync_all())
+}
+
+/// The same of those that are too many to be kept open together with the next.
+pub fn sync_many(files: &mut Vec<File>) -> io::Result<()> {
+    const MANY: usize = 32;
+    if files.len() < MANY { Ok(()) } else { sync_together(files) }
 }
 
 /// Did it fail because the disk, or what we may use of it, is full?
@@ -197,6 +203,21 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_synced_together_is_closed_and_few_are_waited_with() {
+        let some = |count: usize| -> Vec<File> {
+            (0..count).map(|_| tempfile::tempfile().unwrap()).collect()
+        };
+        let (mut few, mut many) = (some(2), some(40));
+        sync_many(&mut few).unwrap();
+        sync_many(&mut many).unwrap();
+        assert_eq!((few.len(), many.len()), (2, 0));
+        sync_together(&mut few).unwrap();
+        assert_eq!(few.len(), 0);
+        let mut pipe = vec![File::from(rustix::pipe::pipe().unwrap().1)];
+        assert!(sync_together(&mut pipe).is_err(), "what cannot be saved is told");
+    }
 
     #[test]
     fn a_file_is_replaced_whatever_is_in_its_place_or_in_the_way() {

@@ -86,7 +86,7 @@ pub(crate) struct Running {
 impl Running {
     /// What is kept is on the disk.
     pub(super) fn settle(&mut self) -> Result<(), FileError> {
-        file::sync_together(&std::mem::take(&mut self.unsynced)).map_err(unkept)
+        file::sync_together(&mut self.unsynced).map_err(unkept)
     }
 }
 
@@ -158,6 +158,7 @@ impl Backups {
         fs::create_dir_all(&folder).map_err(unkept)?;
         let file = atomic::note(&folder.join(name(number)), &bytes).map_err(unkept)?;
         running.unsynced.push(file);
+        file::sync_many(&mut running.unsynced).map_err(unkept)?;
         running.kept.insert(folder.join(name(number)));
         self.bound(&folder, bytes.len() as u64, bounds, running);
         Ok(Some(number))

@@ -232,8 +232,9 @@ fn turn(steps: &[Step], noted: &[Noted], mut unsynced: Vec<fs::File>) -> Result<
         if steps.len() > 1 && step.before.is_some() {
             unsynced.extend(keep(step, &noted.old)?);
         }
+        file::sync_many(&mut unsynced).map_err(unsaved)?;
     }
-    file::sync_together(&unsynced).map_err(|error| FileError::Unkept(error.to_string()))?;
+    file::sync_together(&mut unsynced).map_err(unsaved)?;
     failpoint::step(Point::FileReady).map_err(unrecorded)?;
     for (step, noted) in steps.iter().zip(noted) {
         failpoint::step(Point::FileTurn).map_err(failed(step))?;
@@ -245,6 +246,11 @@ fn turn(steps: &[Step], noted: &[Noted], mut unsynced: Vec<fs::File>) -> Result<
         step.target.place.folder().sync().map_err(failed(step))?;
     }
     Ok(())
+}
+
+/// Which of the contents it was is not known: they are saved together.
+fn unsaved(error: io::Error) -> FileError {
+    FileError::Unrecorded(format!("the new contents cannot be saved: {error}"))
 }
 
 fn failed(step: &Step) -> impl Fn(io::Error) -> FileError {
