@@ -115,7 +115,7 @@ fn spam_ends_at_a_whole_line() {
     drop(victim);
     let mut text = std::fs::read_to_string(&path).unwrap();
     // The kernel ends a write into a file for a SIGKILL, too, but only where a page ends.
-    if text.len() % 4096 == 0 {
+    if text.len().is_multiple_of(4096) {
         text.truncate(text.rfind('\n').unwrap() + 1);
     }
     assert!(text.ends_with('\n'), "torn: {:?}", text.lines().last());
