@@ -29,7 +29,7 @@ use proctor_core::name::ServiceName;
 use proctor_core::time::Millis;
 use proctor_core::wire::{RunView, Whom};
 use proctor_sys::port::Listening;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,8 +76,10 @@ pub struct ConfigRequest {
 #[derive(Debug, Clone, Default)]
 pub struct Applied {
     pub source: String,
-    /// The services that [`ConfigRequest::start`] means; they are wanted from now on, but the keeper was not told yet.
+    /// The services that [`ConfigRequest::start`] means; they are wanted from now on, but the keeper was not told yet
     pub starting: Vec<ServiceName>,
+    /// ... except of these, which nobody knew before: it was told together with what they are.
+    pub begun: BTreeSet<ServiceName>,
     pub added: Vec<ServiceName>,
     pub changed: Vec<ServiceName>,
     pub removed: Vec<ServiceName>,

@@ -132,7 +132,10 @@ impl Owner {
         self.save(stored).await?;
 
         let source = asked.source.to_string();
-        let Difference { defines, removes, applied } = difference;
+        let Difference { defines, removes, mut applied } = difference;
+        if removes.is_empty() {
+            applied.begun = self.registry.unknown(&applied.starting);
+        }
         let counts = (applied.added.len(), applied.changed.len(), applied.removed.len());
         tracing::info!(source, added = counts.0, changed = counts.1, removed = counts.2, "applied");
         self.registry.define(&defines);
@@ -148,7 +151,11 @@ impl Owner {
             self.troubles.services.remove(definition.name());
         }
         self.registry.set_problems(self.troubles.texts());
-        self.tell(&defines, &removes).await?;
+        if applied.begun.is_empty() {
+            self.tell(&defines, &removes).await?;
+        } else {
+            self.tell_and_begin(&defines, &applied.begun).await?;
+        }
         Ok(Applied { source, ..applied })
     }
 

@@ -282,6 +282,22 @@ impl Owner {
         answers.into_iter().collect::<Result<(), EngineError>>().and(result)
     }
 
+    /// The same of new services, each of which begins as soon as the keeper knows it: the first of a thousand need not wait for
+    /// the last.
+    pub(crate) async fn tell_and_begin(
+        &mut self,
+        defines: &[Arc<Definition>],
+        begun: &BTreeSet<ServiceName>,
+    ) -> Result<(), EngineError> {
+        self.send_environments(defines).await?;
+        let asks = defines.iter().flat_map(|definition| {
+            let name = definition.name();
+            let wish = begun.contains(name).then(|| Ask::Wish(name.clone(), Wish::Up));
+            std::iter::once(Ask::Define(Arc::clone(definition))).chain(wish)
+        });
+        self.link.ask_all(asks.collect()).await.into_iter().collect()
+    }
+
     async fn send_environments(&mut self, defines: &[Arc<Definition>]) -> Result<(), EngineError> {
         for definition in defines {
             let environment = definition.environment();

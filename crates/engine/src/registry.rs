@@ -272,6 +272,12 @@ impl Registry {
         staying.map(|(name, record)| (name.clone(), record.definition.clone())).collect()
     }
 
+    /// Those of these that nobody has heard of yet, or not for long.
+    pub(crate) fn unknown(&self, names: &[ServiceName]) -> BTreeSet<ServiceName> {
+        let board = self.look();
+        names.iter().filter(|name| !board.records.contains_key(*name)).cloned().collect()
+    }
+
     /// Has the keeper taken the definition of this service?
     pub(crate) fn is_settled(&self, name: &ServiceName) -> bool {
         self.look().records.get(name).is_some_and(|record| record.settled)

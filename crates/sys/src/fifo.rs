@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// What a pipe may hold while no reader looks; the kernel's default limit for one pipe.
+/// What a pipe that was [grown](grow) may hold while no reader looks; the kernel's default limit for one pipe.
 pub const CAPACITY: usize = 1 << 20;
 
 /// The two ends of a fresh FIFO.
@@ -31,10 +31,15 @@ pub fn create(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Ends> {
         let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
         rustix::fs::fchown(&theirs, Some(uid), Some(gid))?;
     }
-    // Refused when this user's pipes hold too much already: the default of 64 KiB then has to do.
-    let _ = rustix::pipe::fcntl_setpipe_size(&theirs, CAPACITY);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     Ok(Ends { ours: rustix::fs::open(path, flags, Mode::empty())?, theirs })
+}
+
+/// Make room for [`CAPACITY`]. For those that need it: the kernel's list of so many pages is 16 KiB by itself, and takes
+/// longer to make than all else about a pipe.
+pub fn grow(pipe: impl AsFd) {
+    // Refused when this user's pipes hold too much already: the default of 64 KiB then has to do.
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, CAPACITY);
 }
 
 /// Open our end of a FIFO that exists: after a takeover, or as a witness that keeps its buffer alive.
@@ -136,6 +141,19 @@ mod tests {
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "written without a reader\n");
+    }
+
+    #[test]
+    fn one_that_is_grown_holds_more_and_keeps_what_it_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let ends = create(&dir.path().join("out"), None).unwrap();
+        let mut writer = File::from(ends.theirs);
+        writer.write_all(b"before\n").unwrap();
+        let usual = rustix::pipe::fcntl_getpipe_size(&ends.ours).unwrap();
+        grow(&ends.ours);
+        let grown = rustix::pipe::fcntl_getpipe_size(&ends.ours).unwrap();
+        assert!(grown == CAPACITY && usual < grown, "{usual}, then {grown}");
+        assert_eq!(waiting(&ends.ours), 7);
     }
 
     #[test]

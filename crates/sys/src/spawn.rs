@@ -10,6 +10,7 @@
 mod birth;
 mod child;
 mod prepared;
+mod stack;
 
 use crate::failpoint::{self, Point};
 use birth::Kept;

@@ -82,7 +82,9 @@ async fn what_has_no_chance_is_refused_before_anything_changes() {
         .daemon(Manners::default(), async |engine, fake| {
             let applied = engine.apply(starting(path.clone(), &[])).await.unwrap();
             assert_eq!(applied.starting, [name("db"), name("web")]);
-            engine.set_wish(&[name("web")], Wish::Up).await.unwrap();
+            // Each begins as soon as it is known.
+            assert_eq!(fake.asked(), ["define db", "up db", "define web", "up web"]);
+            assert_eq!(applied.begun, [name("db"), name("web")].into());
             engine.add(new_service("job", r#"{"command":"true"}"#)).await.unwrap();
             let before = everything(&place, &engine, &fake);
             let bad_files: [(&str, &[&str], &str); 6] = [
@@ -113,7 +115,7 @@ async fn what_has_no_chance_is_refused_before_anything_changes() {
             write(&place, "proctor.yaml", &yaml(&TWO.replace("sleep 8", "nosuch")));
             let applied = engine.apply(starting(path, &["web"])).await.unwrap();
             assert_eq!((applied.starting, applied.changed), (vec![name("web")], vec![name("db")]));
-            let error = engine.check_startable(&[name("db")]).unwrap_err().to_string();
+            let error = engine.check_restartable(&[name("db")]).unwrap_err().to_string();
             assert!(error.contains("program 'nosuch'"), "{error}");
         })
         .await;

@@ -40,7 +40,7 @@ pub(crate) async fn settle(engine: &Engine) {
 }
 
 fn list(applied: &Applied) -> [Vec<&str>; 4] {
-    let Applied { source: _, starting: _, added, changed, removed, unchanged } = applied;
+    let Applied { source: _, starting: _, begun: _, added, changed, removed, unchanged } = applied;
     [added, changed, removed, unchanged].map(|names| names.iter().map(|n| n.as_str()).collect())
 }
 

@@ -14,16 +14,19 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What takes less is not worth a word.
-const MOMENT: Duration = Duration::from_millis(400);
+const MOMENT: Duration = Duration::from_millis(700);
 
 /// How often a countdown is shown anew.
 const TICK: f64 = 1.0;
 
 /// At most this often is anything shown anew, however much changes.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// ... and the pause is this many times what it took to ask: to watch a thousand services start must not make them late.
+const SHARE: u32 = 10;
 
 /// Much longer than a tick: a daemon that takes longer is not worth waiting for just to show something.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -119,10 +122,12 @@ fn watch(
     loop {
         let input = json!({ "names": words, "timeout": TICK, "generation": generation });
         let Ok(answer) = client.call("service.wait", &input, ANSWER_LIMIT) else { return };
+        let answered = Instant::now();
         let Ok(news) = serde_json::from_value::<wait::Output>(answer) else { return };
         generation = news.generation;
         line.show(what, &news.services);
-        if ended.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout) {
+        let pause = PAUSE.max(answered.elapsed() * SHARE);
+        if ended.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
             return;
         }
     }

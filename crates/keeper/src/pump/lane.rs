@@ -19,6 +19,8 @@ pub(super) struct Pipe {
     pub(super) run: RunId,
     /// It waits for its turn, where each has one place: more would be more turns than the others get.
     pub(super) queued: bool,
+    /// It has room for much: most services write, but not all.
+    pub(super) grown: bool,
 }
 
 /// A run whose start is not marked yet, as far as we know.
@@ -76,8 +78,11 @@ impl Lane {
 
     /// Move once from the pipe to the log.
     pub(super) fn store(&mut self, stream: Stream, null: &File) -> Stored {
-        let Some(pipe) = self.pipes[stream as usize].take() else { return Stored::Empty };
+        let Some(mut pipe) = self.pipes[stream as usize].take() else { return Stored::Empty };
         let stored = self.store_from(stream, &pipe, null);
+        if matches!(stored, Stored::Moved(_)) && !std::mem::replace(&mut pipe.grown, true) {
+            fifo::grow(&pipe.fd);
+        }
         self.pipes[stream as usize] = Some(pipe);
         stored
     }

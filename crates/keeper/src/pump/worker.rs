@@ -218,7 +218,7 @@ impl Worker {
                 continue;
             }
             if let Some(lane) = self.lanes.get_mut(&slot) {
-                lane.pipes[stream as usize] = Some(Pipe { fd, run, queued: false });
+                lane.pipes[stream as usize] = Some(Pipe { fd, run, queued: false, grown: false });
             }
             // A pipe taken over may hold output already; an edge may have passed.
             if !fresh {

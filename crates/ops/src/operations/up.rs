@@ -91,7 +91,7 @@ Examples:
         let notes = not_yet(&input.caller);
         let applied = context.engine.apply(request).await?;
         ports_freed(context, &applied, wait.max(STOP_WAIT)).await;
-        let changed = begin(context, &applied.starting, wait).await?;
+        let changed = begin(context, &applied, wait).await?;
         let words = |names: &[ServiceName]| names.iter().map(ToString::to_string).collect();
         Ok(Output {
             example: applied.source == proctor_engine::api::EXAMPLE_SOURCE,
@@ -137,20 +137,19 @@ async fn ports_freed(context: &Context, applied: &Applied, wait: Duration) {
 }
 
 /// Start what does not run, restart what runs with settings of yesterday.
-async fn begin(
-    context: &Context,
-    names: &[ServiceName],
-    wait: Duration,
-) -> Result<Changed, OpError> {
-    let stale: Vec<ServiceName> = context.engine.read(|view| {
-        let is_stale = |name: &&ServiceName| view.services.get(*name).is_some_and(|s| s.stale);
-        names.iter().filter(is_stale).cloned().collect()
+async fn begin(context: &Context, applied: &Applied, wait: Duration) -> Result<Changed, OpError> {
+    let known: Vec<&ServiceName> =
+        applied.starting.iter().filter(|name| !applied.begun.contains(*name)).collect();
+    let (stale, fresh): (Vec<ServiceName>, Vec<ServiceName>) = context.engine.read(|view| {
+        let is_stale = |name: &ServiceName| view.services.get(name).is_some_and(|s| s.stale);
+        known.into_iter().cloned().partition(is_stale)
     });
-    let fresh: Vec<ServiceName> =
-        names.iter().filter(|name| !stale.contains(name)).cloned().collect();
     let restarts = before(context, &stale, Goal::Restart);
-    let starts = before(context, &fresh, Goal::Start);
-    context.engine.set_wish(&fresh, Wish::Up).await?;
+    let mut starts = before(context, &fresh, Goal::Start);
+    starts.extend(applied.begun.iter().map(Before::nothing));
+    if !fresh.is_empty() {
+        context.engine.set_wish(&fresh, Wish::Up).await?;
+    }
     if !stale.is_empty() {
         context.engine.restart(&stale, RestartWith::default()).await?;
     }

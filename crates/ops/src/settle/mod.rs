@@ -39,6 +39,13 @@ pub(crate) struct Before {
     pub(crate) state: State,
 }
 
+impl Before {
+    /// Of one that nobody knew.
+    pub(crate) fn nothing(name: &ServiceName) -> Before {
+        Before { name: name.clone(), old: RunId::NONE, state: State::Stopped }
+    }
+}
+
 /// Remember what the services are now.
 pub(crate) fn before(context: &Context, names: &[ServiceName], goal: Goal) -> Vec<Before> {
     let now = proctor_sys::clock::now();

@@ -6,6 +6,7 @@
 
 use super::child::become_service;
 use super::prepared::Prepared;
+use super::stack::Stack;
 use crate::raw;
 use std::fs::File;
 use std::io::{self, Read};
@@ -141,7 +142,7 @@ pub(super) fn lives_in(cgroup: RawFd) -> bool {
 fn clone_sharing(cgroup: Option<RawFd>, stack: &Stack, begin: &Begin) -> Option<u32> {
     let mut arguments = arguments(cgroup);
     arguments.flags |= libc::CLONE_VM as u64;
-    arguments.stack = stack.base as u64;
+    arguments.stack = stack.base() as u64;
     arguments.stack_size = Stack::SIZE as u64;
     // SAFETY: `begin` and the stack live on in `Kept` until the child has left our memory.
     let pid = unsafe { clone3_to(&arguments, enter, std::ptr::from_ref(begin)) };
@@ -231,54 +232,4 @@ unsafe fn clone3_to(
     _begin: *const Begin,
 ) -> isize {
     -1
-}
-
-/// A child's stack, with a page below it that ends whoever comes there. Used again, because many are needed one after another.
-struct Stack {
-    base: *mut libc::c_void,
-}
-
-// SAFETY: memory that only its owner uses.
-unsafe impl Send for Stack {}
-
-static SPARE: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
-
-impl Stack {
-    /// Most of it is never touched, and so never there.
-    const SIZE: usize = 64 << 10;
-    const GUARD: usize = 4 << 10;
-    /// Spare ones that are kept.
-    const SPARE: usize = 4;
-
-    fn take() -> Option<Stack> {
-        SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().or_else(Stack::map)
-    }
-
-    fn map() -> Option<Stack> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: new memory at a place that the kernel chooses.
-        let guard = unsafe {
-            libc::mmap(std::ptr::null_mut(), Stack::GUARD + Stack::SIZE, protection, flags, -1, 0)
-        };
-        if guard == libc::MAP_FAILED {
-            return None;
-        }
-        // SAFETY: the first page of what was just mapped.
-        unsafe { libc::mprotect(guard, Stack::GUARD, libc::PROT_NONE) };
-        Some(Stack { base: guard.wrapping_byte_add(Stack::GUARD) })
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < Stack::SPARE {
-            spare.push(Stack { base: self.base });
-            return;
-        }
-        let guard = self.base.wrapping_byte_sub(Stack::GUARD);
-        // SAFETY: mapped by `map`, and nobody uses it any more.
-        unsafe { libc::munmap(guard, Stack::GUARD + Stack::SIZE) };
-    }
 }

@@ -1,0 +1,158 @@
+//! Stacks for children that share our memory until they execute their program.
+
+use std::sync::{Mutex, PoisonError};
+
+/// A child's stack, with a page below it that ends whoever comes there.
+pub(super) struct Stack {
+    base: *mut libc::c_void,
+}
+
+// SAFETY: memory that only its owner uses.
+unsafe impl Send for Stack {}
+
+/// Stacks that were mapped together. A thousand services started at once need hundreds at a time, and each mapping, and each
+/// change of a part of one, makes the kernel's list of them longer for everybody who shares it.
+struct Shelf {
+    base: *mut libc::c_void,
+    /// A bit for each that nobody uses.
+    free: u32,
+    /// A bit for each that was ever used: it has a guard, and memory.
+    used: u32,
+}
+
+// SAFETY: as above.
+unsafe impl Send for Shelf {}
+
+static SHELVES: Mutex<Vec<Shelf>> = Mutex::new(Vec::new());
+
+impl Shelf {
+    const STACKS: usize = 32;
+    const SIZE: usize = Shelf::STACKS * Stack::PLACE;
+    const ALL_FREE: u32 = u32::MAX;
+    /// As many that were used are kept for the next child.
+    const FEW: u32 = 4;
+
+    fn map() -> Option<Shelf> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: new memory at a place that the kernel chooses.
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), Shelf::SIZE, protection, flags, -1, 0) };
+        (base != libc::MAP_FAILED).then_some(Shelf { base, free: Shelf::ALL_FREE, used: 0 })
+    }
+
+    /// One that nobody uses.
+    fn take(&mut self) -> Option<Stack> {
+        let number = self.free.trailing_zeros();
+        let bit = 1_u32.checked_shl(number)?;
+        let guard = self.base.wrapping_byte_add(number as usize * Stack::PLACE);
+        if self.used & bit == 0 {
+            guard_page(guard);
+        }
+        self.free &= !bit;
+        self.used |= bit;
+        Some(Stack { base: guard.wrapping_byte_add(Stack::GUARD) })
+    }
+
+    fn put_back(&mut self, stack: &Stack) -> bool {
+        let distance = (stack.base as usize).wrapping_sub(self.base as usize);
+        let here = distance < Shelf::SIZE;
+        if here {
+            self.free |= 1 << (distance / Stack::PLACE);
+        }
+        here
+    }
+
+    fn unmap(&self) {
+        // SAFETY: mapped by `map`, and nobody uses any of it.
+        unsafe { libc::munmap(self.base, Shelf::SIZE) };
+    }
+}
+
+/// Let nobody come here: without a mapping of its own where the kernel can (Linux 6.13 and later).
+fn guard_page(page: *mut libc::c_void) {
+    const MADV_GUARD_INSTALL: libc::c_int = 102;
+    // SAFETY: a page of a shelf that is nobody's stack.
+    if unsafe { libc::madvise(page, Stack::GUARD, MADV_GUARD_INSTALL) } != 0 {
+        // SAFETY: the same page.
+        unsafe { libc::mprotect(page, Stack::GUARD, libc::PROT_NONE) };
+    }
+}
+
+impl Stack {
+    /// Most of it is never touched, and so never there.
+    pub(super) const SIZE: usize = 64 << 10;
+    const GUARD: usize = 4 << 10;
+    const PLACE: usize = Stack::GUARD + Stack::SIZE;
+
+    pub(super) fn take() -> Option<Stack> {
+        let mut shelves = SHELVES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stack) = shelves.iter_mut().rev().find_map(Shelf::take) {
+            return Some(stack);
+        }
+        let mut shelf = Shelf::map()?;
+        let stack = shelf.take();
+        shelves.push(shelf);
+        stack
+    }
+
+    /// Its lowest byte.
+    pub(super) fn base(&self) -> *mut libc::c_void {
+        self.base
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let mut shelves = SHELVES.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(at) = shelves.iter_mut().position(|shelf| shelf.put_back(self)) else { return };
+        let Shelf { free, used, .. } = shelves[at];
+        if free == Shelf::ALL_FREE && (shelves.len() > 1 || used.count_ones() > Shelf::FEW) {
+            shelves.swap_remove(at).unmap();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_apart_and_shelves_that_nobody_uses_go() {
+        let stacks: Vec<Stack> = (0..100).map(|_| Stack::take().unwrap()).collect();
+        let mut places: Vec<usize> = stacks.iter().map(|stack| stack.base as usize).collect();
+        places.sort_unstable();
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= Stack::PLACE), "{places:x?}");
+        for stack in &stacks {
+            for at in [0, Stack::SIZE - 1] {
+                // SAFETY: the first and the last byte of memory that is ours.
+                unsafe { stack.base.wrapping_byte_add(at).cast::<u8>().write(1) };
+            }
+        }
+        let shelves = || SHELVES.lock().unwrap().len();
+        assert!(shelves() >= 4);
+        drop(stacks);
+        // Other tests of this process have children, too.
+        assert!(shelves() <= 2);
+    }
+
+    #[test]
+    fn who_comes_below_a_stack_is_ended() {
+        let stack = Stack::take().unwrap();
+        let below = stack.base.wrapping_byte_sub(1).cast::<u8>();
+        // SAFETY: the child does nothing but the next three calls.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // SAFETY: no handler, no memory.
+            unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+            // SAFETY: none; the kernel ends the child for it, which is what is tested.
+            unsafe { below.write_volatile(1) };
+            // SAFETY: no memory is involved.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: a valid place for the status of our own child.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV, "{status}");
+    }
+}
