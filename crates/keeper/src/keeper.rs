@@ -13,6 +13,7 @@ use crate::service::{Run, Services};
 use proctor_core::config::signal::long_name;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Event;
+use proctor_core::name::RunId;
 use proctor_core::record::BootId;
 use proctor_core::spec::{Limit, Resource};
 use proctor_core::time::{Millis, Mono, Wall};
@@ -114,6 +115,8 @@ pub(crate) struct Keeper {
     pub(crate) children: HashMap<u32, u32>,
     /// Events that followed from handling others.
     pub(crate) pending: VecDeque<(u32, Event)>,
+    /// Runs that were asked to stop, and when they are woken if they are still there; the next one first.
+    pub(crate) sleepers: VecDeque<(Mono, u32, RunId)>,
     pub(crate) daemon: Daemon,
     pub(crate) ending: Ending,
     pub(crate) again: Again,
@@ -203,6 +206,7 @@ impl Keeper {
             services: Services::default(),
             children: HashMap::new(),
             pending: VecDeque::new(),
+            sleepers: VecDeque::new(),
             daemon: Daemon::new(options.daemon, options.ready),
             ending: Ending::default(),
             again: Again::default(),
@@ -300,6 +304,7 @@ impl Keeper {
                 self.handle(slot, Event::Tick);
             }
         }
+        self.wake_sleepers(now);
         self.check_leftovers();
         self.try_again(now);
         self.daemon_due(now);
@@ -314,7 +319,8 @@ impl Keeper {
         let now = clock::now().mono;
         let look_again = (!self.services.leftovers().is_empty()).then(|| now.plus(LOOK_AGAIN));
         let own = [self.daemon.deadline(), self.ending.deadline(), self.again.deadline()];
-        let of_services = [self.services.deadline(), look_again, self.rest.deadline()];
+        let sleepers = self.sleepers.front().map(|(at, ..)| *at);
+        let of_services = [self.services.deadline(), sleepers, look_again, self.rest.deadline()];
         let next: Option<Mono> = own.into_iter().chain(of_services).flatten().min();
         next.map(|at| Duration::from_micros(at.0.saturating_sub(now.0)))
     }

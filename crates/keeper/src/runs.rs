@@ -10,13 +10,14 @@ use proctor_core::lifecycle::{Action, Event, Exit, Rules, SpawnFailure};
 use proctor_core::name::RunId;
 use proctor_core::spec::ServiceSpec;
 use proctor_core::statefile::RunHeader;
-use proctor_core::time::{Millis, Now};
+use proctor_core::time::{Millis, Mono, Now};
 use proctor_core::wire::Tracking;
 use proctor_sys::cgroup::Hierarchy;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::spawn::{self, Group, Outcome, Plan, Record};
 use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -24,6 +25,9 @@ use std::sync::Arc;
 
 /// How long the news of an exit may wait for the last lines to be stored. Disks can hang; news should not.
 const QUIET: Millis = Millis(2000);
+
+/// From the signal that asks a service to stop to the one that wakes it, in case that it was stopped.
+const WAKE_AFTER: Millis = Millis(20);
 
 impl Keeper {
     /// Give an event to a service's machine, store what changed and do what it says. What follows from that waits for
@@ -233,23 +237,35 @@ impl Keeper {
     }
 
     pub(crate) fn ask_to_stop(&mut self, slot: u32, id: RunId) {
+        let Some(service) = self.services.get(slot) else { return };
+        self.signal_run(slot, id, service.policies.stop.signal);
+        self.sleepers.push_back((clock::now().mono.plus(WAKE_AFTER), slot, id));
+    }
+
+    /// A stopped process cannot act on a signal. Those that have not gone after a moment are woken; most have.
+    pub(crate) fn wake_sleepers(&mut self, now: Mono) {
+        while let Some((_, slot, run)) = self.sleepers.pop_front_if(|(at, ..)| *at <= now) {
+            self.signal_run(slot, run, signal::SIGCONT);
+        }
+        if self.sleepers.is_empty() {
+            self.sleepers = VecDeque::new();
+        }
+    }
+
+    /// Signal the group of a run's main process; without one, whatever is left of the tree.
+    fn signal_run(&mut self, slot: u32, id: RunId, signal: i32) {
         let Some(mark) = self.mark(slot, id) else { return };
-        let Some(service) = self.services.get_mut(slot) else { return };
-        let signal = service.policies.stop.signal;
-        let Some(run) = service.run.as_mut().filter(|run| run.id == id) else { return };
-        // A stopped process cannot act on a signal: wake it as well.
-        for signal in [signal, signal::SIGCONT] {
-            let sent = match &run.main {
-                Main::Child => process::signal_child_group(run.pid, signal),
-                Main::Adopted(process) => process.signal_group(signal).map(drop),
-                Main::Gone { .. } => Err(io::ErrorKind::NotFound.into()),
-            };
-            if sent.is_err() {
-                // Who was asked with the group is not asked twice: some programs take that for "at once".
-                let except = run.asked.then_some(run.pid);
-                run.left = u32::try_from(run.tree(mark.clone()).signal(signal, except))
-                    .unwrap_or(u32::MAX);
-            }
+        let run = self.services.get_mut(slot).and_then(|service| service.run.as_mut());
+        let Some(run) = run.filter(|run| run.id == id) else { return };
+        let sent = match &run.main {
+            Main::Child => process::signal_child_group(run.pid, signal),
+            Main::Adopted(process) => process.signal_group(signal).map(drop),
+            Main::Gone { .. } => Err(io::ErrorKind::NotFound.into()),
+        };
+        if sent.is_err() {
+            // Who was asked with the group is not asked twice: some programs take that for "at once".
+            let except = run.asked.then_some(run.pid);
+            run.left = u32::try_from(run.tree(mark).signal(signal, except)).unwrap_or(u32::MAX);
         }
         run.asked |= !matches!(run.main, Main::Gone { .. });
     }

@@ -11,7 +11,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// A moment in an answer, as RFC 3339. It becomes text where somebody reads it: most tables do not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +66,25 @@ pub fn zone() -> TimeZone {
     std::env::var("TZ").map_or_else(|_| machines_zone(), |name| named(&name))
 }
 
+/// A file as it is: device, inode, and when it was written.
+type Which = (u64, u64, i64, i64);
+
 /// The machine's, whatever `TZ` says: ours is that of whoever started us.
 pub fn machines_zone() -> TimeZone {
-    in_file(Path::new("/etc/localtime")).unwrap_or(TimeZone::UTC)
+    /// As it was read, and from which file: every page with a moment asks, and the zone changes hardly ever.
+    static READ: Mutex<Option<(Which, TimeZone)>> = Mutex::new(None);
+    let path = Path::new("/etc/localtime");
+    let Ok(file) = std::fs::metadata(path) else { return TimeZone::UTC };
+    let which = (file.dev(), file.ino(), file.mtime(), file.mtime_nsec());
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*read {
+        Some((known, zone)) if *known == which => zone.clone(),
+        _ => {
+            let zone = in_file(path).unwrap_or(TimeZone::UTC);
+            *read = Some((which, zone.clone()));
+            zone
+        }
+    }
 }
 
 /// By its file alone. A database of zones would read the names of all of them, some hundreds, to find one.

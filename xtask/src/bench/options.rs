@@ -84,7 +84,7 @@ pub(crate) struct Plan {
 /// With all peers it takes about half an hour on 2 cores.
 const FULL: Plan = Plan {
     quick: false,
-    repeats: 3,
+    repeats: 5,
     services: 1000,
     kills: 200,
     commands: 200,
