@@ -84,22 +84,35 @@ pub enum Clash {
 
 impl Repository {
     pub async fn status(&self, query: &StatusQuery) -> Result<Status, GitError> {
-        let untracked = if query.no_untracked { "no" } else { "all" };
+        let paths = self.paths(&query.paths)?;
         let mut call =
             Call::reading(&["status", "--porcelain=v2", "-z", "--branch", "--show-stash"])
                 .args(["--ahead-behind", "--renames", "--ignore-submodules=dirty"])
-                .arg(format!("--untracked-files={untracked}"))
                 .most(MOST);
-        if query.ignored {
-            call = call.arg("--ignored=traditional");
-        }
-        let paths = self.paths(&query.paths)?;
-        let said = self.ask(call.arg("--").args(paths.iter().map(literal))).await?;
-        let mut status = parse(&said.out).ok_or_else(|| GitError::Failed {
+        call = match (query.ignored, query.no_untracked) {
+            (true, true) => call.args(["--ignored=traditional", "--untracked-files=no"]),
+            (true, false) => call.args(["--ignored=traditional", "--untracked-files=all"]),
+            (false, _) => call.arg("--untracked-files=no"),
+        };
+        let known = self.ask(call.arg("--").args(paths.iter().map(literal)));
+        // What git does not know it looks for after everything else, and alone: here it is looked for meanwhile.
+        let unknown = async {
+            if query.ignored || query.no_untracked {
+                return Ok(None);
+            }
+            let call = Call::reading(&["ls-files", "--others", "--exclude-standard", "-z"]);
+            self.ask(call.most(MOST).arg("--").args(paths.iter().map(literal))).await.map(Some)
+        };
+        let (known, unknown) = tokio::try_join!(known, unknown)?;
+        let mut status = parse(&known.out).ok_or_else(|| GitError::Failed {
             what: "status".into(),
             said: "its answer cannot be understood".into(),
         })?;
-        status.cut = said.cut;
+        status.cut = known.cut;
+        if let Some(unknown) = unknown {
+            status.cut |= unknown.cut;
+            status.entries.extend(records(&unknown.out).map(|path| plain(path, What::Untracked)));
+        }
         status.state = state::of(&self.place).await?;
         Ok(status)
     }

@@ -78,6 +78,47 @@ fn changes_are_seen_added_and_committed() {
     });
 }
 
+/// They are looked for by another command of git's than the rest.
+#[test]
+fn files_that_git_does_not_know_are_those_of_its_own_status() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("kept/a", "1\n"), (".gitignore", "*.o\nout/\n!out.o\n")]);
+    for path in ["new", "deep/er/x", "deep/y.o", "out/z", "out.o", "kept/b c", "kept/.gitignore"] {
+        put(&repo, path, "x\n");
+    }
+    put(&repo, "kept/.gitignore", "hidden\n");
+    put(&repo, "kept/hidden", "x\n");
+    put(&repo, ".git/info/exclude", "excluded\n");
+    put(&repo, "excluded", "x\n");
+    put(&repo, "intended", "x\n");
+    scene.git(&repo, &["add", "--intent-to-add", "intended"]);
+    scene.git(&repo, &["init", "-q", "nested"]);
+    put(&repo, "nested/inner", "x\n");
+    fs::create_dir(repo.join("empty")).unwrap();
+    std::os::unix::fs::symlink("/etc", repo.join("link")).unwrap();
+    let of_git = |words: &[&str]| {
+        let command = ["status", "--porcelain", "--untracked-files=all", "-z", "--"];
+        let said = scene.git(&repo, &[&command, words].concat());
+        let paths = said.split('\0').filter_map(|line| line.strip_prefix("?? "));
+        paths.map(str::to_owned).collect::<Vec<_>>()
+    };
+    scene.daemon("", json!({}), async |caller| {
+        let subjects: [&[&str]; 3] = [&[], &["kept", "deep/er"], &["nested"]];
+        for words in subjects {
+            let status = caller.ok("git.status", &repo, json!({ "paths": words })).await;
+            let mut unknown = status["entries"].clone();
+            unknown.as_array_mut().unwrap().retain(|entry| entry["untracked"] == true);
+            assert_eq!(paths(&unknown), of_git(words), "{words:?}");
+        }
+        let without = caller.ok("git.status", &repo, json!({ "no_untracked": true })).await;
+        assert_eq!(paths(&without["entries"]), ["intended"]);
+        let ignored = caller.ok("git.status", &repo, json!({ "ignored": true })).await;
+        let found = paths(&ignored["entries"]).into_iter().filter(|path| path.ends_with(".o"));
+        assert_eq!(found.collect::<Vec<_>>(), ["out.o", "deep/y.o"]);
+    });
+    assert_eq!(of_git(&[]).len(), 7);
+}
+
 #[test]
 fn a_commit_is_amended_and_written_for_somebody_else() {
     let scene = Scene::new();
