@@ -2,6 +2,7 @@
 //!
 //! Only the child itself is held; what it starts is found by its session or its mark.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -26,6 +27,19 @@ pub fn hold(command: &mut Command) {
     unsafe { command.pre_exec(prepare) };
 }
 
+/// Let the command, and each process that it starts, have so many bytes of memory at most. What is only mapped for reading,
+/// however large, does not count.
+pub fn limit_memory(command: &mut Command, bytes: u64) {
+    let prepare = move || -> io::Result<()> {
+        // A limit that is there already is not raised.
+        let maximum = getrlimit(Resource::Data).maximum.map_or(bytes, |most| most.min(bytes));
+        let limit = Rlimit { current: Some(maximum), maximum: Some(maximum) };
+        Ok(setrlimit(Resource::Data, limit)?)
+    };
+    // SAFETY: between fork and exec it makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +60,19 @@ mod tests {
         let mut child = child.join().unwrap();
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+    #[test]
+    fn it_gets_no_more_memory_than_it_may_have() {
+        let reads = |megabytes: u32, most: Option<u64>| {
+            let mut command = Command::new("dd");
+            command.args(["if=/dev/zero", "of=/dev/null", "count=1"]);
+            command.arg(format!("bs={megabytes}M")).stderr(Stdio::null());
+            if let Some(most) = most {
+                limit_memory(&mut command, most << 20);
+            }
+            command.status().unwrap().success()
+        };
+        assert!(reads(200, None) && reads(10, Some(100)));
+        assert!(!reads(200, Some(100)));
     }
 }

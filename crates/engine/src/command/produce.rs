@@ -26,6 +26,8 @@ pub(crate) struct Program {
     /// Of its output, this much from the beginning; then nobody reads it any more.
     pub(crate) most: usize,
     pub(crate) fence: Option<Fence>,
+    /// It, and all that it starts, each have this many bytes at most.
+    pub(crate) memory: Option<u64>,
     /// It may start programs that stay: they are looked for when it has ended.
     pub(crate) thorough: bool,
     /// It tidies up when it is asked to end.
@@ -60,6 +62,9 @@ impl Commands {
         leash::hold(&mut command);
         if let Some(fence) = &program.fence {
             fence.around(&mut command);
+        }
+        if let Some(bytes) = program.memory {
+            leash::limit_memory(&mut command, bytes);
         }
         let child = match Command::from(command).spawn() {
             Ok(child) => child,

@@ -205,3 +205,12 @@ async fn a_program_whose_time_is_over_is_killed_with_what_it_started() {
         assert!(!lives(place.file("escaped").unwrap()));
     }
 }
+
+#[tokio::test]
+async fn a_program_has_as_much_memory_as_it_is_given() {
+    let place = place();
+    let program = place.program("ulimit -d; ulimit -Hd");
+    let program = Program { memory: Some(64 << 20), most: 100, ..program };
+    let produced = place.commands.produce(program).await.unwrap();
+    assert_eq!(produced.stdout, b"65536\n65536\n", "{produced:?}");
+}

@@ -49,21 +49,33 @@ pub struct Blamed {
 impl Repository {
     pub async fn blame(&self, query: &BlameQuery) -> Result<Blame, GitError> {
         let path = self.path("path", &query.path)?;
-        let commit = match &query.revision {
-            Some(revision) => Some(self.commit_of(revision).await?),
-            None => None,
-        };
         // One more than is wanted tells whether there are more.
         let range = format!("{},+{}", query.first, query.count.saturating_add(1));
         let call = Call::reading(&["blame", "--porcelain", "--no-textconv", "--no-progress", "-L"]);
-        let call =
-            call.arg(range).args(commit).arg("--").arg(OsStr::from_bytes(&path.0)).most(MOST);
+        let call = call.arg(range);
+        let call = match &query.revision {
+            Some(revision) => call.arg(self.commit_of(revision).await?),
+            // Git itself would follow a link on the way to the file.
+            None => {
+                let path = path.clone();
+                let bytes = self.in_worktree(move |tree| tree.read(&path)).await?;
+                call.args(["--contents", "-"]).input(bytes)
+            }
+        };
+        let call = call.arg("--").arg(OsStr::from_bytes(&path.0)).most(MOST);
         let said = self.run(call).await?;
         if said.code != 0 && said.err.contains(" lines") && said.err.contains("has only") {
             return Ok(Blame::default());
         }
         let said = said.good()?;
-        Ok(parse(&said.out, query.first, query.count, said.cut))
+        let mut blame = parse(&said.out, query.first, query.count, said.cut);
+        let uncommitted = |run: &&mut Blamed| run.hash.bytes().all(|byte| byte == b'0');
+        for run in blame.runs.iter_mut().filter(uncommitted) {
+            // Said of what is in the work tree; git speaks of its standard input.
+            run.author = "Not Committed Yet".into();
+            run.summary = format!("Version of {0} from {0}", brief(&path.0));
+        }
+        Ok(blame)
     }
 }
 

@@ -5,7 +5,7 @@ use super::names::Look;
 use super::{Git, Repository};
 use crate::command::{End, Produced, Program};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Of an answer that is a list or a few fields.
@@ -13,6 +13,10 @@ pub(super) const SOME: usize = 4 << 20;
 
 /// Names in a configuration: many times what anybody has.
 const NAMES: usize = 1 << 20;
+
+/// What git may have of its own for a repository that is not trusted, which may be made to want any amount. What it only
+/// maps, its packs, does not count.
+const MEMORY: u64 = 4 << 30;
 
 /// Of what git complains, this much is told.
 const COMPLAINT: usize = 1500;
@@ -71,6 +75,14 @@ impl Call {
     pub(super) fn env(mut self, name: &str, value: impl Into<OsString>) -> Call {
         self.env.push((name.into(), value.into()));
         self
+    }
+
+    /// With another index than that of the repository.
+    pub(super) fn in_index(self, index: Option<&Path>) -> Call {
+        match index {
+            Some(index) => self.env("GIT_INDEX_FILE", index),
+            None => self,
+        }
     }
 
     pub(super) fn most(self, most: usize) -> Call {
@@ -145,6 +157,7 @@ impl Repository {
             limit: self.limit,
             most: call.most,
             fence: self.fence(call.reads),
+            memory: (!self.place.trusted).then_some(MEMORY),
             thorough: self.place.trusted,
             // Its locks would stay, and be in the way of everything after it.
             gentle: !call.reads,
@@ -179,16 +192,16 @@ impl Repository {
             }
         };
         let closed = self.settings.close(&names, self.place.trusted);
-        closed.map_err(|why| GitError::Unsafe { top: self.place.top.clone(), why })
+        closed.map_err(|why| self.unsafe_(&why))?;
+        self.check_named_files().await
     }
 
-    /// The names in it, each with a zero byte behind it.
+    /// The names in it, each behind the word for where it comes from, and all with a zero byte behind them.
     async fn configured(&self) -> Result<Arc<[u8]>, GitError> {
-        let list = Call::reading(&["config", "--list", "--name-only", "-z"]).most(NAMES);
-        let names = self.ask(list).await?;
+        let list = Call::reading(&["config", "--list", "--show-scope", "--name-only", "-z"]);
+        let names = self.ask(list.most(NAMES)).await?;
         if names.cut {
-            let why = "its configuration is too large".into();
-            return Err(GitError::Unsafe { top: self.place.top.clone(), why });
+            return Err(self.unsafe_("its configuration is too large"));
         }
         Ok(names.out.into())
     }

@@ -6,6 +6,8 @@ use super::error::GitError;
 use super::fields::{Name, records};
 use super::given::listed;
 use super::status::{Change, StatusQuery, What};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// What is put into the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,11 +28,25 @@ pub struct Added {
     pub nested: Vec<Name>,
 }
 
+/// What is to be put there.
+#[derive(Debug, Default)]
+pub(super) struct Planned {
+    added: Added,
+    /// Those of its paths at which no file is any more; what a link on the way leads to is another file.
+    gone: BTreeSet<Name>,
+}
+
 impl Repository {
     /// Put changes into the index. The list is made first, by a look that enters no submodule; then exactly that list is
     /// put there.
     pub async fn add(&mut self, add: &Add) -> Result<Added, GitError> {
         self.write().await?;
+        let planned = self.plan(add).await?;
+        self.stage(&planned, None).await?;
+        Ok(planned.added)
+    }
+
+    pub(super) async fn plan(&self, add: &Add) -> Result<Planned, GitError> {
         let given = match add {
             Add::Paths(paths) if paths.is_empty() => {
                 return Err(GitError::bad("paths", "name what to add; or say 'all' or 'update'"));
@@ -47,13 +63,19 @@ impl Repository {
         if status.cut {
             return Err(GitError::bad("paths", "there are too many changes; name some"));
         }
-        let mut added = Added::default();
+        let mut planned = Planned::default();
+        let Planned { added, gone } = &mut planned;
         for entry in status.entries {
             match entry.what {
                 What::Ignored | What::Changed { unstaged: None, .. } => {}
                 What::Untracked if entry.path.0.ends_with(b"/") => added.nested.push(entry.path),
                 What::Changed { unstaged: Some(Change::Renamed), from, .. } => {
+                    gone.extend(from.clone());
                     added.paths.extend(from);
+                    added.paths.push(entry.path);
+                }
+                What::Changed { unstaged: Some(Change::Deleted), .. } => {
+                    gone.insert(entry.path.clone());
                     added.paths.push(entry.path);
                 }
                 What::Untracked | What::Conflict(_) | What::Changed { unstaged: Some(_), .. } => {
@@ -61,13 +83,27 @@ impl Repository {
                 }
             }
         }
-        self.refuse_unknown(&given, &added).await?;
+        self.refuse_unknown(&given, added).await?;
         self.check_filters(&added.paths).await?;
-        if !added.paths.is_empty() {
-            let call = Call::writing(&["update-index", "--add", "--remove", "-z", "--stdin"]);
-            self.ask(call.input(listed(&added.paths))).await?;
+        Ok(planned)
+    }
+
+    /// Put it into the index, or into this one.
+    pub(super) async fn stage(
+        &self,
+        planned: &Planned,
+        index: Option<&Path>,
+    ) -> Result<(), GitError> {
+        let Planned { added, gone } = planned;
+        let (gone, there): (Vec<&Name>, Vec<&Name>) =
+            added.paths.iter().partition(|path| gone.contains(*path));
+        let words: [(&[&str], _); 2] =
+            [(&["--force-remove"], gone), (&["--add", "--remove"], there)];
+        for (words, paths) in words.into_iter().filter(|(_, paths)| !paths.is_empty()) {
+            let call = Call::writing(&["update-index"]).args(words).args(["-z", "--stdin"]);
+            self.ask(call.in_index(index).input(listed(paths))).await?;
         }
-        Ok(added)
+        Ok(())
     }
 
     /// A path that stands for nothing is a mistake of who wrote it: nothing is there, or it is ignored.

@@ -1,12 +1,12 @@
 //! A commit of what is in the index.
 
 use super::Repository;
-use super::call::Call;
+use super::call::{Call, Said};
 use super::change::Add;
 use super::diff::{DiffQuery, empty_tree, total};
 use super::error::GitError;
-use super::fields;
-use super::given::{literal, literals, prose};
+use super::fields::{self, Name, records};
+use super::given::{listed, prose};
 use super::log::Commit;
 use super::state;
 
@@ -42,14 +42,31 @@ impl Repository {
     /// Would a commit of these files be taken? For whoever changes something for it first.
     pub async fn check_commit(&mut self, message: &str, paths: &[String]) -> Result<(), GitError> {
         prose("message", message)?;
-        self.paths(paths)?;
+        let paths = self.paths(paths)?;
         if !self.settings.has_identity {
             return Err(GitError::Nobody);
         }
         if state::of(&self.place).await?.is_some() {
             return Err(in_the_middle());
         }
+        self.check_filters(&paths).await?;
+        self.refuse_ignored(&paths).await?;
         self.write().await
+    }
+
+    /// What git does not know, and is told to leave alone, is not committed.
+    async fn refuse_ignored(&self, paths: &[Name]) -> Result<(), GitError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let call = Call::reading(&["check-ignore", "-z", "--stdin"]).input(listed(paths));
+        let said = self.run(call).await?;
+        let ignored = records(&said.out).next().map(fields::text);
+        match (said.code, ignored) {
+            (0, Some(path)) => Err(GitError::bad("paths", format!("'{path}' is ignored"))),
+            (0 | 1, _) => Ok(()),
+            _ => Err(said.failed()),
+        }
     }
 
     pub async fn commit_changes(&mut self, request: &CommitRequest) -> Result<Committed, GitError> {
@@ -67,28 +84,24 @@ impl Repository {
         match (request.paths.is_empty(), request.all, &under_way) {
             (false, true, _) => return Err(GitError::bad("paths", "give 'paths' or 'all'")),
             (false, false, Some(_)) => return Err(in_the_middle()),
-            (false, false, None) => drop(self.add(&Add::Paths(request.paths.clone())).await?),
+            (false, false, None) => return self.commit_only(request, author).await,
             (true, true, _) => drop(self.add(&Add::Known).await?),
             (true, false, _) => {}
         }
         // Asked here, because git itself would look into submodules to say what else is different.
-        if !request.amend && under_way.is_none() && !self.has_staged(&request.paths).await? {
+        if !request.amend && under_way.is_none() && !self.has_staged().await? {
             return Ok(Committed::Nothing);
         }
-        let said = self.run(self.commit_call(request, author)?).await?;
-        if said.code != 0 && said.err.contains("unmerged files") {
-            let message = "files have conflicts; `proctor git resolve` lists them";
-            return Err(GitError::Conflict(message.into()));
-        }
-        said.good()?;
+        self.run(self.commit_call(request, author)).await.and_then(Said::taken)?;
         self.committed().await
     }
 
-    fn commit_call(
+    /// A commit of what is in the index.
+    pub(super) fn commit_call(
         &self,
         request: &CommitRequest,
         author: Option<(String, String)>,
-    ) -> Result<Call, GitError> {
+    ) -> Call {
         let mut call = Call::writing(&["commit", "--quiet", "--no-status", "--allow-empty"])
             .args(["--cleanup=whitespace", "--untracked-files=no"]);
         if !self.place.trusted {
@@ -107,22 +120,13 @@ impl Repository {
                 call = call.env("GIT_COMMITTER_NAME", name).env("GIT_COMMITTER_EMAIL", address);
             }
         }
-        if request.paths.is_empty() {
-            return Ok(call);
-        }
-        let paths = literals(&self.paths(&request.paths)?);
-        Ok(call.args(["--only", "--pathspec-from-file=-", "--pathspec-file-nul"]).input(paths))
+        call
     }
 
-    /// Is anything in the index that the last commit does not have, below these paths?
-    async fn has_staged(&self, paths: &[String]) -> Result<bool, GitError> {
-        let paths = self.paths(paths)?;
-        let call = Call::reading(&["diff", "--cached", "--quiet", "--no-ext-diff"]).args([
-            "--no-textconv",
-            "--ignore-submodules=dirty",
-            "--",
-        ]);
-        let said = self.run(call.args(paths.iter().map(literal))).await?;
+    /// Is anything in the index that the last commit does not have?
+    async fn has_staged(&self) -> Result<bool, GitError> {
+        let call = Call::reading(&["diff", "--cached", "--quiet", "--no-ext-diff"]);
+        let said = self.run(call.args(["--no-textconv", "--ignore-submodules=dirty"])).await?;
         match said.code {
             0 => Ok(false),
             1 => Ok(true),
@@ -147,6 +151,25 @@ impl Repository {
         let said = self.run(Call::reading(&["symbolic-ref", "--quiet", "HEAD"])).await?;
         let name = said.out.trim_ascii_end().strip_prefix(b"refs/heads/").map(fields::text);
         Ok(name.filter(|_| said.code == 0))
+    }
+}
+
+impl Said {
+    /// What was said of a commit, if it was made.
+    pub(super) fn taken(self) -> Result<Said, GitError> {
+        let silent = self.err.trim().is_empty() && self.out.trim_ascii().is_empty();
+        match self.code {
+            0 => Ok(self),
+            _ if self.err.contains("unmerged files") => {
+                let message = "files have conflicts; `proctor git resolve` lists them";
+                Err(GitError::Conflict(message.into()))
+            }
+            code if silent => {
+                let said = format!("exit code {code} and no word why, as hooks end that refuse it");
+                Err(GitError::Failed { what: "commit".into(), said })
+            }
+            _ => Err(self.failed()),
+        }
     }
 }
 

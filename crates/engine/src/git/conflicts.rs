@@ -72,8 +72,11 @@ impl Repository {
         stage: &str,
     ) -> Result<(), GitError> {
         if side.is_none() {
-            let call = Call::writing(&["rm", "--quiet", "--force", "--"]).arg(literal(path));
-            return self.ask(call).await.map(drop);
+            let call = Call::writing(&["update-index", "--force-remove", "-z", "--stdin"]);
+            self.ask(call.input(listed([path]))).await?;
+            // `git rm` would follow a link on the way to the file.
+            let path = path.clone();
+            return self.in_worktree(move |tree| tree.remove(&path)).await;
         }
         let call = Call::writing(&["checkout-index", "--force", "--quiet", "-z", "--stdin"]);
         let call = call.arg(format!("--stage={stage}")).input(listed([path]));
@@ -148,8 +151,10 @@ impl Repository {
         }
     }
 
+    /// In the message that git has prepared are lines for an editor.
     fn finish_merge(&self) -> Call {
         let call = Call::writing(&["commit", "--quiet", "--no-edit", "--no-status"]);
+        let call = call.arg("--cleanup=strip");
         match self.place.trusted {
             true => call,
             false => call.args(["--no-verify", "--no-post-rewrite", "--no-gpg-sign"]),

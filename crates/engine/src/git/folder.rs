@@ -34,7 +34,7 @@ impl Folder {
 }
 
 /// What the kernel calls a folder that is held open.
-fn real(folder: &impl AsFd) -> std::io::Result<PathBuf> {
+pub(super) fn real(folder: &impl AsFd) -> std::io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
 }
 

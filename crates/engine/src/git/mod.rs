@@ -11,6 +11,7 @@ mod blame;
 mod branches;
 mod call;
 mod change;
+mod checkout;
 mod closed;
 mod commit;
 mod conflicts;
@@ -22,7 +23,9 @@ mod folder;
 mod given;
 mod going_on;
 mod log;
+mod named;
 mod names;
+mod only;
 mod place;
 mod stash;
 mod state;
@@ -63,6 +66,7 @@ pub mod answers {
 use crate::command::Commands;
 use crate::error::EngineError;
 use crate::files::Files;
+use checkout::Checkout;
 use closed::Settings;
 use folder::Folder;
 use names::Names;
@@ -107,7 +111,12 @@ pub struct Repository {
     git: Arc<Git>,
     tool: Arc<Tool>,
     place: Place,
+    /// That it was found below of; without links.
+    root: PathBuf,
+    /// Folders of Proctor's own.
+    own: Vec<PathBuf>,
     settings: Settings,
+    /// That are open for it.
     protocols: Vec<String>,
     env: Vec<(String, String)>,
     limit: Duration,
@@ -142,21 +151,24 @@ impl Git {
         let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
         let tool = self.found.get(&self.commands, path).await?;
         let trusted = terms.trusted;
-        let place = crate::blocking(move || -> Result<Place, EngineError> {
+        let found = crate::blocking(move || -> Result<_, EngineError> {
             let folder = Folder::named(&files, folder.as_deref())?;
             let roots = files.roots();
             let open = roots.all().iter().filter(|root| root.write);
             let open = open.filter_map(|root| root.path.canonicalize().ok()).collect();
             let bounds = Bounds { own: files.own(), closed: files.read_only(), open };
-            Ok(place::find(&folder, &trusted, &bounds)?)
+            Ok((place::find(&folder, &trusted, &bounds)?, folder.root, bounds.own))
         });
-        let place = place.await??;
+        let (place, root, own) = found.await??;
+        let protocols = open_for(&place, terms.protocols);
         let mut repository = Repository {
-            settings: Settings::new(place.trusted, &terms.protocols),
+            settings: Settings::new(place.trusted, &protocols),
             git: self,
             tool,
             place,
-            protocols: terms.protocols,
+            root,
+            own,
+            protocols,
             env,
             limit: Duration::from_millis(terms.timeout.0),
             writing: None,
@@ -196,6 +208,16 @@ impl Repository {
             looked.map_err(|error| GitError::Conflict(error.to_string()))??;
         }
         Ok(())
+    }
+
+    /// Work on files of the work tree that is not left to git.
+    async fn in_worktree<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(Checkout) -> Result<R, GitError> + Send + 'static,
+    ) -> Result<R, GitError> {
+        let tree = Checkout { top: self.place.top.clone(), own: self.own.clone() };
+        let done = crate::blocking(move || work(tree)).await;
+        done.map_err(|error| GitError::Conflict(error.to_string()))?
     }
 
     /// The environment that every call has.
@@ -259,4 +281,9 @@ impl Repository {
             None
         })
     }
+}
+
+/// What a partial clone lacks is written where it is read: nothing is fetched where nothing is changed.
+fn open_for(place: &Place, protocols: Vec<String>) -> Vec<String> {
+    if place.read_only.is_some() { Vec::new() } else { protocols }
 }

@@ -28,7 +28,7 @@ fn a_merge_is_settled_file_by_file_and_finished() {
         caller.ok("git.resolve", &repo, json!({ "action": "theirs", "path": "gone" })).await;
         let done = caller.ok("git.resolve", &repo, json!({ "action": "continue" })).await;
         assert_eq!(done, json!({ "conflicts": [] }));
-        assert_eq!(scene.git(&repo, &["log", "-1", "--format=%s"]), "Merge branch 'other'");
+        assert_eq!(scene.git(&repo, &["log", "-1", "--format=%B"]), "Merge branch 'other'");
         assert_eq!(scene.git(&repo, &["show", "HEAD:gone"]), "changed");
         assert_eq!(
             caller.refused("git.resolve", &repo, json!({ "action": "continue" })).await.0,

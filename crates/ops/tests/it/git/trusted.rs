@@ -247,5 +247,7 @@ fn what_a_partial_clone_lacks_comes_by_an_open_protocol_only() {
     };
     ask("", None);
     ask("git: { protocols: [https] }", None);
+    // It would be written there.
+    ask("roots: [{ path: ., write: false }]\n  git: { protocols: [file] }", None);
     ask("git: { protocols: [file] }", Some("1\n"));
 }

@@ -1,0 +1,173 @@
+//! Files of a work tree that are read and removed here, and not by git: some of its commands follow a link on the way to a
+//! file, and would read, or remove, what lies elsewhere. Everything here blocks.
+
+use super::error::GitError;
+use super::fields::Name;
+use super::folder::real;
+use proctor_core::home::Home;
+use proctor_sys::beneath::{Fault, Folder, Id, Kind, Links, Place, Rel, Root};
+use std::ffi::OsStr;
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// Of a file that is read as a whole: many times what anybody wrote by hand.
+const LARGEST: u64 = 64 << 20;
+
+/// A work tree. All paths are absolute and without links.
+#[derive(Debug, Clone)]
+pub(super) struct Checkout {
+    pub(super) top: PathBuf,
+    /// Folders of Proctor's own, which are not looked into.
+    pub(super) own: Vec<PathBuf>,
+}
+
+impl Checkout {
+    /// What is in a file now.
+    pub(super) fn read(&self, path: &Name) -> Result<Vec<u8>, GitError> {
+        let too_large = || format!("'{}' is larger than {LARGEST} bytes", path.text());
+        let mut bytes = Vec::new();
+        let mut read = || -> Result<u64, Fault> {
+            let (file, look) = self.place(&self.root()?, &rel(path)?)?.read()?;
+            if look.size <= LARGEST {
+                file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+            }
+            Ok(look.size.max(bytes.len() as u64))
+        };
+        match read().map_err(refused(path))? {
+            ..=LARGEST => Ok(bytes),
+            _ => Err(GitError::bad("path", too_large())),
+        }
+    }
+
+    /// Remove a file, and the folders in which nothing is left then. Where a link is on the way, what was there is gone.
+    pub(super) fn remove(&self, path: &Name) -> Result<(), GitError> {
+        let remove = || -> Result<(), Fault> {
+            let (root, mut rel) = (self.root()?, rel(path)?);
+            let place = match self.place(&root, &rel) {
+                Err(fault) if leads_nowhere(&fault) => return Ok(()),
+                place => place?,
+            };
+            match place.look()?.map(|look| look.kind) {
+                None | Some(Kind::Folder) => return Ok(()),
+                Some(_) => place.remove()?,
+            }
+            while let Some(above) = rel.split().map(|(above, _)| above).filter(|it| !it.is_root()) {
+                let place = root.place(&above, Links::Refuse)?;
+                if place.remove_folder().is_err() {
+                    break;
+                }
+                rel = above;
+            }
+            Ok(())
+        };
+        remove().map_err(refused(path))
+    }
+
+    fn root(&self) -> Result<Root, Fault> {
+        let root = Root::open(&self.top)?;
+        // A folder above it may have become a link.
+        if real(root.folder())? == self.top { Ok(root) } else { Err(Fault::Moved) }
+    }
+
+    fn place(&self, root: &Root, rel: &Rel) -> Result<Place, Fault> {
+        let place = root.place(rel, Links::Refuse)?;
+        let id = |path: &PathBuf| Some(Folder::open(path).ok()?.id());
+        let own: Vec<Id> = self.own.iter().filter_map(id).collect();
+        let top = root.folder().id();
+        let first = rel.names().next().and_then(OsStr::to_str);
+        let mut guarded = own.contains(&top) && first.is_some_and(Home::keeps);
+        root.ascend(place.folder(), |folder| -> Result<(), Fault> {
+            guarded |= folder.id() != top && own.contains(&folder.id());
+            Ok(())
+        })?;
+        match guarded {
+            true => Err(Fault::Malformed("is Proctor's own, which is never looked at")),
+            false => Ok(place),
+        }
+    }
+}
+
+fn rel(path: &Name) -> Result<Rel, Fault> {
+    Rel::parse(OsStr::from_bytes(&path.0))
+}
+
+fn leads_nowhere(fault: &Fault) -> bool {
+    let gone = [ErrorKind::NotFound, ErrorKind::NotADirectory];
+    matches!(fault, Fault::Link) || gone.into_iter().any(|kind| fault.is(kind))
+}
+
+fn refused(path: &Name) -> impl Fn(Fault) -> GitError {
+    let shown = path.text().into_owned();
+    move |fault| match fault {
+        fault if fault.is_missing() => GitError::Nothing(format!("'{shown}' in the work tree")),
+        fault => GitError::bad("path", format!("'{shown}' {fault}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn name(path: &str) -> Name {
+        Name(path.into())
+    }
+
+    /// A work tree, and something beside it.
+    fn checkout() -> (tempfile::TempDir, Checkout) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        for inner in ["top/a/b", "top/own", "beside/b"] {
+            fs::create_dir_all(path.join(inner)).unwrap();
+            fs::write(path.join(inner).join("f"), inner).unwrap();
+        }
+        let own = vec![path.join("top/own"), path.join("gone")];
+        (folder, Checkout { top: path.join("top"), own })
+    }
+
+    #[test]
+    fn no_link_is_followed_and_nothing_of_proctor_s_own_is_read() {
+        let (_folder, tree) = checkout();
+        assert_eq!(tree.read(&name("a/b/f")).unwrap(), b"top/a/b");
+        symlink("../beside", tree.top.join("link")).unwrap();
+        symlink("../beside/b/f", tree.top.join("file")).unwrap();
+        for (path, why) in [
+            ("link/b/f", "goes through one"),
+            ("file", "is a link"),
+            ("own/f", "is Proctor's own"),
+            ("../beside/b/f", "leads out"),
+            ("a/b", "is a folder"),
+            (".", "is a folder"),
+            ("a/b/g", "there is no"),
+        ] {
+            let error = tree.read(&name(path)).unwrap_err().to_string();
+            assert!(error.contains(why), "{path}: {error}");
+        }
+        let large = fs::File::create(tree.top.join("large")).unwrap();
+        large.set_len(LARGEST + 1).unwrap();
+        assert!(tree.read(&name("large")).unwrap_err().to_string().contains("is larger"));
+        fs::rename(&tree.top, tree.top.with_file_name("moved")).unwrap();
+        symlink("moved", &tree.top).unwrap();
+        assert!(tree.read(&name("a/b/f")).is_err(), "it is another by now");
+    }
+
+    #[test]
+    fn a_file_goes_with_its_empty_folders_and_never_through_a_link() {
+        let (_folder, tree) = checkout();
+        fs::write(tree.top.join("a/kept"), "k").unwrap();
+        tree.remove(&name("a/b/f")).unwrap();
+        assert!(!tree.top.join("a/b").exists() && tree.top.join("a/kept").exists());
+        symlink("../../beside/b", tree.top.join("a/b")).unwrap();
+        for gone in ["a/b/f", "a/kept/f", "x/y", "a/z", "a"] {
+            tree.remove(&name(gone)).unwrap();
+        }
+        assert!(tree.remove(&name("own/f")).is_err() && tree.top.join("own/f").exists());
+        tree.remove(&name("a/b")).unwrap();
+        assert!(tree.top.join("a/b").symlink_metadata().is_err(), "the link itself");
+        assert!(tree.top.with_file_name("beside").join("b/f").exists());
+        tree.remove(&name("a/kept")).unwrap();
+        assert!(!tree.top.join("a").exists() && tree.top.exists());
+    }
+}
