@@ -72,8 +72,10 @@ impl<'a> Parser<'a> {
                 return self.file(header).map(Some);
             } else if line.starts_with(b"@@ -") {
                 return self.bad("a hunk without the names of its file (--- and +++) before it");
-            } else if header.git && !header.note(line) {
-                return self.bad("a binary file is in it; only texts can be changed by a diff");
+            } else if header.git
+                && let Err(why) = header.note(line)
+            {
+                return self.bad(why);
             }
             self.at += 1;
         }
@@ -131,7 +133,7 @@ impl<'a> Parser<'a> {
                     return Ok(Hunk { old: Some(old.0), new: Some(new.0), lines });
                 }
                 // It has as many as it says, and then something that goes on is part of nothing.
-                (Ok(lines), Reading::Lenient) if !self.goes_on() => {
+                (Ok(lines), Reading::Lenient) if !self.goes_on() || self.is_signed() => {
                     return Ok(Hunk { old: Some(old.0), new: Some(new.0), lines });
                 }
                 (Err(bad), Reading::Strict) => return Err(bad),
@@ -190,6 +192,15 @@ impl<'a> Parser<'a> {
         self.peek().is_some_and(begins) && !self.begins_file()
     }
 
+    /// Does the signature of a mail stand here, which `git format-patch` writes below the last hunk, and nothing of a hunk below it?
+    fn is_signed(&self) -> bool {
+        let part = |line: &&[u8]| {
+            line.starts_with(b"@@") || matches!(line, [b' ' | b'+' | b'-' | b'\\', ..])
+        };
+        self.peek().is_some_and(|line| trimmed(line) == b"-- ")
+            && !self.lines.get(self.at + 1).is_some_and(part)
+    }
+
     /// The line before has no end, if a mark says so here.
     fn take_mark(&mut self, lines: &mut [Line]) {
         if self.peek().is_some_and(|line| line.starts_with(b"\\"))
@@ -225,23 +236,22 @@ impl Header {
         if same { Header { old, new, ..Header::default() } } else { Header::default() }
     }
 
-    /// Take in one of git's lines; false if it says that the file is no text.
-    fn note(&mut self, line: &[u8]) -> bool {
+    /// Take in one of git's lines, unless it says that this is no regular file, or no text.
+    fn note(&mut self, line: &[u8]) -> Result<(), &'static str> {
         let line = trimmed(line);
-        let mode = |text: &[u8]| {
-            let digits = std::str::from_utf8(text).ok()?;
-            u32::from_str_radix(digits, 8).ok().filter(|mode| mode >> 12 == 0o10)
-        };
         // Names below these words have no side before them.
         let side = |side: &[u8], text: &[u8]| {
             name(text).ok().flatten().map(|name| [side, name.as_slice()].concat())
         };
         if let Some(text) = line.strip_prefix(b"new file mode ") {
-            (self.made, self.mode) = (true, mode(text));
-        } else if line.starts_with(b"deleted file mode ") {
+            (self.made, self.mode) = (true, regular(text)?);
+        } else if let Some(text) = line.strip_prefix(b"deleted file mode ") {
+            regular(text)?;
             self.removed = true;
         } else if let Some(text) = line.strip_prefix(b"new mode ") {
-            self.mode = mode(text);
+            self.mode = regular(text)?;
+        } else if let Some(text) = line.strip_prefix(b"old mode ").or_else(|| mode_of_both(line)) {
+            regular(text)?;
         } else if let Some(text) = line.strip_prefix(b"rename from ") {
             (self.old, self.relation) = (side(b"a/", text), Relation::Moved);
         } else if let Some(text) = line.strip_prefix(b"copy from ") {
@@ -250,8 +260,10 @@ impl Header {
             line.strip_prefix(b"rename to ").or_else(|| line.strip_prefix(b"copy to "))
         {
             self.new = side(b"b/", text);
+        } else if line.starts_with(b"Binary files ") || line.starts_with(b"GIT binary patch") {
+            return Err("a binary file is in it; only texts can be changed by a diff");
         }
-        !(line.starts_with(b"Binary files ") || line.starts_with(b"GIT binary patch"))
+        Ok(())
     }
 
     /// Is there something to be done without a hunk?
@@ -273,6 +285,34 @@ impl Header {
         }
         Ok(Patch { old, new, relation: self.relation, mode: self.mode, hunks })
     }
+}
+
+/// The mode of a regular file; `None` for words that are no mode.
+fn regular(text: &[u8]) -> Result<Option<u32>, &'static str> {
+    let digits = std::str::from_utf8(text).ok();
+    let Some(mode) = digits.and_then(|digits| u32::from_str_radix(digits, 8).ok()) else {
+        return Ok(None);
+    };
+    match mode >> 12 {
+        0o10 => Ok(Some(mode)),
+        0o12 => Err(
+            "a symbolic link is in it, and only regular files are changed by a diff; leave it out, and make the link yourself",
+        ),
+        0o16 => Err(
+            "a submodule is in it, and only regular files are changed by a diff; leave it out, and have git change the submodule",
+        ),
+        _ => Err(
+            "a mode is in it that no regular file has; one is 100644, or 100755 for what can be executed",
+        ),
+    }
+}
+
+/// Of `index 1234567..89abcde 100644`: the file has it before and after.
+fn mode_of_both(line: &[u8]) -> Option<&[u8]> {
+    let mut words = line.strip_prefix(b"index ")?.split(|byte| *byte == b' ');
+    let hashes = words.next()?;
+    let is_part = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b',');
+    words.next().filter(|_| words.next().is_none() && hashes.iter().all(is_part))
 }
 
 /// Without `a/` and `b/`, where each side has its own.

@@ -123,6 +123,51 @@ fn what_is_written_by_hand_is_understood_if_one_is_not_strict() {
 }
 
 #[test]
+fn a_signature_below_a_hunk_is_not_part_of_it() {
+    let first = "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+b\n x\n";
+    let expected = [patch("f", "f", vec![hunk(1, 1, &["-a", "+b", " x"])])];
+    for end in ["-- \n2.43.0\n\n", "-- \n2.43.0", "-- \r\n2.43.0\r\n\r\n", "-- \n", "-- "] {
+        check(&format!("{first}{end}"), &expected);
+    }
+    let next = format!("{first}-- \n2.43.0\n\nFrom 1234\nSubject: next\n---\n f | 2 +-\n\n{first}");
+    check(&next, &[expected.clone(), expected.clone()].concat());
+    // A line of a list that is gone looks the same, if what is below it belongs to the hunk.
+    let gone = format!("{first}-- \n y\n");
+    let lines = parse(gone.as_bytes(), Reading::Lenient).unwrap().remove(0).hunks.remove(0).lines;
+    assert_eq!(lines.len(), 5, "the counts are wrong");
+    check(
+        "--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n a\n-- \n",
+        &[patch("f", "f", vec![hunk(1, 1, &[" a", "-- "])])],
+    );
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_whatever_the_diff_does_with_it() {
+    let whole = "index 1234567..0000000\n--- a/l\n+++ b/l\n@@ -1 +1 @@\n-a\n+b\n";
+    for (mode, word) in
+        [("120000", "symbolic link"), ("160000", "submodule"), ("040000", "mode"), ("644", "mode")]
+    {
+        for said in [
+            format!("new file mode {mode}\n{whole}"),
+            format!("deleted file mode {mode}\n{whole}"),
+            format!("old mode {mode}\nnew mode 100644\n{whole}"),
+            format!("new mode {mode}\r\n{whole}"),
+            format!("index 1234567..89abcde {mode}\n--- a/l\n+++ b/l\n@@ -1 +1 @@\n-a\n+b\n"),
+            format!("new file mode {mode}\n"),
+        ] {
+            let text = format!("diff --git a/l b/l\n{said}");
+            for reading in [Reading::Strict, Reading::Lenient] {
+                let BadDiff { line, why } = parse(text.as_bytes(), reading).unwrap_err();
+                assert_eq!(line, 2, "{text}");
+                assert!(why.contains(word), "{why}: {text}");
+            }
+        }
+    }
+    let moved = "diff --git a/x b/x\nold mode 100644\nnew mode 100755\nindex by name\nindex 1..2 100644 and so on\n";
+    check(moved, &[Patch { mode: Some(0o100_755), ..patch("x", "x", vec![]) }]);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_its_line() {
     for (text, line, word) in [
         ("@@ -1 +1 @@\n-a\n+b\n", 1, "without the names"),
