@@ -46,6 +46,18 @@ struct NotedFolder {
     path: String,
 }
 
+impl NotedFolder {
+    /// It goes if nothing is in it.
+    fn finish(&self) -> Result<(), FileError> {
+        match place(&self.root, Some(self.root_folder), &self.path) {
+            Ok(place) => drop(place.remove_folder()),
+            Err(FileError::Unrecorded(why)) => return Err(FileError::Unrecorded(why)),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+}
+
 /// One file of a change.
 #[derive(Debug, Serialize, Deserialize)]
 struct Noted {
@@ -83,9 +95,27 @@ impl Noted {
     fn place(&self) -> Result<Place, FileError> {
         let place = place(&self.root, self.root_folder, &self.path)?;
         if pair(place.folder().id()) != self.folder {
-            return Err(FileError::at(&self.path)(Fault::Moved));
+            return Err(FileError::at(&shown(&self.root, &self.path))(Fault::Moved));
         }
         Ok(place)
+    }
+
+    /// What was cut off is taken back if it was not settled, and nothing lies beside it.
+    fn finish(&self, settled: bool) -> Result<(), FileError> {
+        let place = match self.place() {
+            // The folder is gone, and what lay in it.
+            Err(FileError::Missing { .. }) => return Ok(()),
+            place => place?,
+        };
+        let put_right = || -> Result<(), Fault> {
+            if !settled {
+                self.take_back(&place)?;
+                // The record forgets it.
+                place.folder().sync()?;
+            }
+            self.tidy(&place)
+        };
+        put_right().map_err(FileError::at(&shown(&self.root, &self.path)))
     }
 
     /// Have what was there before again, if what is there now is what the change made.
@@ -128,7 +158,14 @@ fn place(path: &Path, known: Option<(u64, u64)>, rel: &str) -> Result<Place, Fil
     if known.is_some_and(|known| known != pair(root.folder().id())) {
         return Err(absent(&"it is another folder now"));
     }
-    root.place(&parse_cursor(rel)?, Links::Refuse).map_err(FileError::at(rel))
+    let there = root.place(&parse_cursor(rel)?, Links::Refuse);
+    there.map_err(FileError::at(&shown(path, rel)))
+}
+
+/// How a person knows something that was noted.
+fn shown(root: &Path, rel: &str) -> String {
+    let below = |rel: Rel| root.join(rel.as_path()).display().to_string();
+    parse_cursor(rel).map_or_else(|_| rel.to_owned(), below)
 }
 
 /// Folders that will be made, noted until this is dropped: by then there is something in them, or they are gone.
@@ -324,32 +361,29 @@ pub(crate) fn recover(home: &Home) {
     }
 }
 
-fn finish(path: &Path) -> Result<(), FileError> {
+pub(super) fn finish(path: &Path) -> Result<(), FileError> {
     let text = fs::read(path).map_err(unrecorded)?;
-    let record: Record =
+    let mut record: Record =
         serde_json::from_slice(&text).map_err(|error| FileError::Unrecorded(error.to_string()))?;
     if record.version != VERSION {
         return Err(FileError::Unrecorded(format!("version {} is not known", record.version)));
     }
-    for noted in &record.files {
-        let place = match noted.place() {
-            // The folder is gone, and what lay in it.
-            Err(FileError::Missing { .. }) => continue,
-            place => place?,
-        };
-        let at = FileError::at(&noted.path);
-        if !record.settled {
-            noted.take_back(&place).map_err(&at)?;
+    let (settled, mut first) = (record.settled, None);
+    let mut stays = |done: Result<(), FileError>| match done {
+        Ok(()) => false,
+        Err(error) => {
+            first.get_or_insert(error);
+            true
         }
-        noted.tidy(&place).map_err(&at)?;
-    }
-    for noted in record.folders.iter().rev() {
-        match place(&noted.root, Some(noted.root_folder), &noted.path) {
-            // One with something in it stays.
-            Ok(place) => drop(place.remove_folder()),
-            Err(FileError::Unrecorded(why)) => return Err(FileError::Unrecorded(why)),
-            Err(_) => {}
-        }
-    }
-    fs::remove_file(path).map_err(unrecorded)
+    };
+    record.files.retain(|noted| stays(noted.finish(settled)));
+    // The deepest first.
+    record.folders.reverse();
+    record.folders.retain(|noted| stays(noted.finish()));
+    record.folders.reverse();
+    let Some(error) = first else { return fs::remove_file(path).map_err(unrecorded) };
+    // Only what is not put right: of the others, somebody may make by then what the change had made.
+    let text = serde_json::to_vec(&record).map_err(|error| unrecorded(error.into()))?;
+    atomic::replace(path, &text, 0o600).map_err(unrecorded)?;
+    Err(error)
 }

@@ -161,6 +161,35 @@ fn a_folder_that_is_gone_for_good_is_not_waited_for() {
 }
 
 #[test]
+fn one_file_that_cannot_be_put_right_does_not_keep_the_others_from_it() {
+    let scene = Scene::new();
+    let (state, runtime) = (scene.place.path("home"), scene.place.path("home/run"));
+    let home = Home { state, runtime };
+    let record = half_done(&scene, &home);
+    let beside = |number: usize| format!("sub/.proctor-{GONE}-{number}.old");
+    fs::rename(scene.path(&format!("sub/.proctor-{GONE}-1.new")), scene.path("sub/b")).unwrap();
+    scene.place.write(&beside(1), "old b\n");
+    fs::remove_file(scene.path("sub/a")).unwrap();
+    fs::create_dir(scene.path("sub/a")).unwrap();
+    let odd = record::finish(&record).unwrap_err().to_string();
+    assert!(odd.contains(&format!("'{}' is a folder", scene.path("sub/a").display())), "{odd}");
+    assert_eq!(scene.read("sub/b").as_deref(), Some("old b\n"));
+    assert_eq!(scene.read(&beside(1)), None);
+    assert_eq!(scene.read(&beside(0)).as_deref(), Some("old a\n"), "nobody else has it");
+    let left = fs::read_to_string(&record).unwrap();
+    assert!(left.contains(&cursor(b"sub/a")) && !left.contains(&cursor(b"sub/b")), "{left}");
+    // When it can be put right, it is; what somebody has made since of the other stays.
+    fs::remove_dir(scene.path("sub/a")).unwrap();
+    scene.place.write("sub/a", "new a\n");
+    scene.place.write("sub/b", "new b\n");
+    recover(&home);
+    assert!(!record.exists());
+    assert_eq!(scene.read("sub/a").as_deref(), Some("old a\n"));
+    assert_eq!(scene.read("sub/b").as_deref(), Some("new b\n"));
+    scene.is_tidy();
+}
+
+#[test]
 fn of_very_many_lines_that_stay_as_they_are_none_is_added() {
     let scene = Scene::new();
     let many = "\n".repeat(MOST_COMPARED / 2 + 1);
