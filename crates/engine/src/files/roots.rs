@@ -149,15 +149,29 @@ impl Roots {
     fn absolute(&self, text: &str) -> Result<Spot, FileError> {
         let path = Path::new(text);
         let climbs = path.components().any(|part| part == Component::ParentDir);
-        let found = self.0.iter().filter(|_| !climbs);
-        let found = found.filter_map(|root| Some((root, root.rest(path)?)));
-        match found.min_by_key(|(_, rest)| rest.as_os_str().len()) {
+        match self.innermost_of(path).filter(|_| !climbs) {
             Some((root, rest)) => {
                 let rel = Rel::parse(rest).map_err(FileError::at(text))?;
                 Ok(self.made(root, rel))
             }
             None => Err(FileError::Elsewhere { path: text.to_owned(), names: self.names() }),
         }
+    }
+
+    fn innermost_of<'p>(&self, path: &'p Path) -> Option<(&Arc<Declared>, &'p Path)> {
+        let found = self.0.iter().filter_map(|root| Some((root, root.rest(path)?)));
+        found.min_by_key(|(_, rest)| rest.as_os_str().len())
+    }
+
+    /// The same in the innermost root that it is in: one name, where roots lie in each other.
+    pub(crate) fn innermost(&self, spot: &Spot) -> Spot {
+        if self.0.len() == 1 {
+            return spot.clone();
+        }
+        let real = spot.real();
+        let found = self.innermost_of(&real);
+        let inner = found.and_then(|(root, rest)| Some(self.made(root, Rel::parse(rest).ok()?)));
+        inner.unwrap_or_else(|| spot.clone())
     }
 
     fn spot(&self, root: &Arc<Declared>, path: &str, asked: &str) -> Result<Spot, FileError> {

@@ -103,7 +103,7 @@ impl Backups {
         Backups { folder: home.backups(), total: Mutex::new(None) }
     }
 
-    /// One folder for each file, by what it is called.
+    /// One folder for each file, by what it is called in the innermost of its roots.
     fn of_file(&self, spot: &Spot) -> PathBuf {
         let root = spot.root.path.as_os_str().as_bytes();
         let digest = survey::sha256(&[root, b"\0", spot.rel.as_bytes()].concat());
@@ -127,13 +127,14 @@ impl Backups {
         running.bytes += content.len() as u64;
         let mode = found.map_or(0, |found| found.look.mode);
         let owner = found.map(|found| (found.look.user, found.look.group));
+        let attributes = found.map_or(Ok(Vec::new()), attributes)?;
         let folder = self.of_file(spot);
         let numbers = numbers(&folder);
         let newest = numbers.keys().last().copied();
         if let Some(newest) = newest {
             let same = |known: &Description| {
                 known.sha256.as_ref() == found.map(|found| &found.sha256)
-                    && (known.mode, known.owner) == (mode, owner)
+                    && (known.mode, known.owner, &known.attributes) == (mode, owner, &attributes)
             };
             if describe(&folder, newest).is_ok_and(|(known, _)| same(&known)) {
                 running.kept.insert(folder.join(name(newest)));
@@ -150,7 +151,7 @@ impl Backups {
             size: content.len() as u64,
             mode,
             owner,
-            attributes: found.map_or(Ok(Vec::new()), attributes)?,
+            attributes,
         };
         let mut bytes = serde_json::to_vec(&description).map_err(|e| unkept(e.into()))?;
         bytes.push(b'\n');
@@ -262,7 +263,10 @@ fn attributes(found: &Found) -> Result<Vec<(String, String)>, FileError> {
     };
     let text =
         |(name, value): &(CString, Vec<u8>)| (survey::hex(name.as_bytes()), survey::hex(value));
-    Ok(like.attributes.iter().filter(fits).map(text).collect())
+    let mut kept: Vec<_> = like.attributes.iter().filter(fits).map(text).collect();
+    // Each file has them in an order of its own.
+    kept.sort();
+    Ok(kept)
 }
 
 fn name(number: u64) -> String {

@@ -208,9 +208,7 @@ impl Files {
             let mut changed = described(spot, before.as_ref(), &made, false);
             if differs(before.as_ref(), made.new.as_ref()) {
                 let target = target.ok_or(FileError::Missing { path: changed.path.clone() })?;
-                let (kept, bounds) = (&self.shared.backups, self.shared.registry.backups());
-                changed.generation =
-                    kept.keep(&target.spot, before.as_ref(), wish.by, bounds, &mut running)?;
+                changed.generation = self.keep_for(&target, before.as_ref(), wish, &mut running)?;
                 if let Some(found) = before.as_ref().filter(|_| wish.hold) {
                     held += found.content.len();
                     if held > MOST_HELD {

@@ -4,8 +4,8 @@ use super::backup::Running;
 use super::target::{self, Found, Target};
 use super::{Changed, Wish};
 use crate::error::EngineError;
-use crate::files::Files;
 use crate::files::fault::FileError;
+use crate::files::{Files, Spot};
 use proctor_sys::beneath::{Kind, Look, Onto};
 use std::io;
 
@@ -161,11 +161,27 @@ impl Files {
         if wish.dry_run {
             return Ok(None);
         }
-        let (bounds, mut running) = (self.shared.registry.backups(), Running::default());
-        let number =
-            self.shared.backups.keep(&target.spot, found, wish.by, bounds, &mut running)?;
+        let mut running = Running::default();
+        let number = self.keep_for(target, found, wish, &mut running)?;
         running.settle()?;
         Ok(number)
+    }
+
+    /// Keep what is there as part of a change.
+    pub(super) fn keep_for(
+        &self,
+        target: &Target,
+        found: Option<&Found>,
+        wish: &Wish,
+        running: &mut Running,
+    ) -> Result<Option<u64>, FileError> {
+        let (spot, bounds) = (self.kept_as(&target.spot), self.shared.registry.backups());
+        self.shared.backups.keep(&spot, found, wish.by, bounds, running)
+    }
+
+    /// What the generations of a file are kept as, whichever of its roots was named.
+    pub(super) fn kept_as(&self, spot: &Spot) -> Spot {
+        self.roots().innermost(spot)
     }
 
     fn synced(&self, targets: &[&Target]) -> Result<(), FileError> {

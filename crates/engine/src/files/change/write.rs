@@ -83,7 +83,8 @@ impl Files {
     ) -> Result<Changed, EngineError> {
         let files = self.clone();
         self.one(path, wish, move |spot, before| {
-            let history = files.shared.backups.history(spot);
+            let kept = files.kept_as(spot);
+            let history = files.shared.backups.history(&kept);
             // What is there is no earlier one, although a change that failed may have kept it.
             let now = before.map(|found| (found.sha256.as_str(), found.look.mode));
             let then = |it: &Generation| it.file.as_ref().map(|it| (it.sha256.clone(), it.mode));
@@ -92,7 +93,7 @@ impl Files {
                 |it: &&Generation| number.map_or_else(|| other(it), |number| number == it.number);
             let none = || FileError::NoGeneration { path: spot.shown.clone(), number };
             let generation = history.iter().find(wanted).ok_or_else(none)?;
-            let content = files.shared.backups.content(spot, generation)?;
+            let content = files.shared.backups.content(&kept, generation)?;
             // What is there keeps its owner; what is not gets the one that it had.
             let new = generation.file.as_ref().map(|was| New {
                 content,
@@ -108,7 +109,7 @@ impl Files {
     pub async fn history(&self, path: String) -> Result<Vec<Generation>, EngineError> {
         let known = self.work(move |files, _| {
             let spot = files.roots().find(&path)?;
-            Ok::<_, FileError>(files.shared.backups.history(&spot))
+            Ok::<_, FileError>(files.shared.backups.history(&files.kept_as(&spot)))
         });
         Ok(known.await??)
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use rustix::fs::XattrFlags;
+use std::ffi::CStr;
 use std::os::unix::fs::chown;
 
 /// Who is not the superuser has only files of its own.
@@ -39,6 +40,39 @@ fn what_was_deleted_comes_back_as_what_it_was() {
     scene.run(scene.files.delete("a".into(), wish())).unwrap();
     scene.run(scene.files.undo("a".into(), None, wish())).unwrap();
     assert_eq!((like(&scene, "a"), mark(&scene, "a")), (was, marked));
+}
+
+#[test]
+fn the_same_content_with_other_attributes_is_another_generation() {
+    let scene = Scene::new();
+    scene.place.write("g", "A\n");
+    let path = scene.place.path("app/g");
+    let set =
+        |name: &CStr, value: &[u8]| rustix::fs::setxattr(&path, name, value, XattrFlags::empty());
+    match set(c"user.k", b"old") {
+        Err(rustix::io::Errno::OPNOTSUPP) => return,
+        set => set.unwrap(),
+    }
+    assert_eq!(scene.write("g", "B\n").unwrap().generation, Some(1));
+    fs::write(&path, "A\n").unwrap();
+    set(c"user.k", b"new").unwrap();
+    set(c"user.z", b"1").unwrap();
+    let gone = scene.run(scene.files.delete("g".into(), wish())).unwrap();
+    assert_eq!(gone.generation, Some(2));
+    scene.run(scene.files.undo("g".into(), None, wish())).unwrap();
+    let get = |name: &CStr| {
+        let mut value = [0; 100];
+        rustix::fs::getxattr(&path, name, &mut value[..]).map(|length| value[..length].to_vec())
+    };
+    assert_eq!(scene.read("g").as_deref(), Some("A\n"));
+    assert_eq!((get(c"user.k"), get(c"user.z")), (Ok(b"new".to_vec()), Ok(b"1".to_vec())));
+    let keep = || {
+        let target = Target::of(&scene.place.spot("g"), &scene.place.guarded).unwrap();
+        let (found, bounds) = (target.find().unwrap(), Bounds { generations: 9, bytes: 1 << 20 });
+        let backups = Backups::of(&scene.files.shared.home);
+        backups.keep(&target.spot, found.as_ref(), "test", bounds, &mut Running::default()).unwrap()
+    };
+    assert_eq!((keep(), keep()), (Some(4), Some(4)), "the same is kept once");
 }
 
 #[test]

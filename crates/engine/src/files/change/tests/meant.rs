@@ -39,3 +39,40 @@ fn a_diff_that_says_so_copies() {
     assert_eq!((read("a"), read("b")), ("a\n".into(), "b\n".into()));
     assert!(scene.diff(&copied("")).unwrap_err().contains("b: it is to be made, and is there"));
 }
+
+#[test]
+fn where_roots_lie_in_each_other_a_file_has_one_history_whichever_is_named() {
+    let scene = Scene::new();
+    fs::create_dir(scene.place.path("app/api")).unwrap();
+    symlink("app", scene.place.path("link")).unwrap();
+    let def = |name: &str, path: &str| {
+        let path = scene.place.path(path).to_str().unwrap().to_owned();
+        proctor_core::config::roots::RootDef { name: name.into(), path, write: true }
+    };
+    let defs = [def("code", "app"), def("api", "app/api"), def("link", "link")];
+    let roots = std::sync::Arc::new(crate::files::Roots::open(&defs));
+    scene.files.shared.registry.set_roots(roots);
+    let undo = |path: &str| scene.run(scene.files.undo(path.into(), None, wish())).unwrap();
+    let numbers = |path: &str| -> Vec<u64> {
+        let history = scene.run(scene.files.history(path.into())).unwrap();
+        history.iter().map(|it| it.number).collect()
+    };
+    scene.place.write("api/x", "1\n");
+    assert_eq!(scene.write("code:api/x", "2\n").unwrap().generation, Some(1));
+    assert_eq!(undo("api:x").path, "api:x");
+    assert_eq!(scene.read("api/x").as_deref(), Some("1\n"));
+    assert_eq!(scene.write("api:x", "3\n").unwrap().generation, Some(3));
+    undo("code:api/x");
+    assert_eq!(scene.read("api/x").as_deref(), Some("1\n"));
+    scene.run(scene.files.delete("link:api/x".into(), wish())).unwrap();
+    undo("api:x");
+    assert_eq!(scene.read("api/x").as_deref(), Some("1\n"));
+    for path in ["code:api/x", "link:api/x"] {
+        assert_eq!((numbers(path), numbers(path).len()), (numbers("api:x"), 6), "{path}");
+    }
+    scene.write("code:y", "1\n").unwrap();
+    assert_eq!(
+        (numbers("code:y"), numbers("link:y"), numbers("api:y")),
+        (vec![1], vec![1], vec![])
+    );
+}

@@ -169,3 +169,20 @@ fn permissions_go_along_with_a_move_and_come_back_with_a_generation() {
     assert!(!old.exists());
     assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o600);
 }
+
+#[test]
+fn a_diff_of_a_link_or_a_submodule_makes_no_file() {
+    let scene = Scene::new();
+    scene.place.write("a", "1\n");
+    let good = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n";
+    for (mode, said) in [("120000", "a symbolic link is in it"), ("160000", "a submodule is in it")]
+    {
+        let made = format!(
+            "diff --git a/l b/l\nnew file mode {mode}\nindex 0000000..1234567\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+a\n"
+        );
+        let refused = scene.diff(&format!("{good}{made}")).unwrap_err();
+        assert!(refused.contains("line 7 of the diff") && refused.contains(said), "{refused}");
+        assert_eq!((scene.read("a").as_deref(), scene.read("l")), (Some("1\n"), None));
+    }
+    scene.is_tidy();
+}
