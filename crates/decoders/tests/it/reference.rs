@@ -106,6 +106,41 @@ fn what_diff_and_git_write_we_apply() {
     }
 }
 
+#[test]
+fn what_git_writes_for_a_mail_we_apply() {
+    let lines = |skip: usize, other: usize| -> String {
+        let line =
+            |n: usize| if n == other { format!("other {n}\n") } else { format!("line {n}\n") };
+        (1..=20).filter(|n| *n != skip).map(line).collect()
+    };
+    let old = lines(0, 0);
+    // In the middle, at the end, and both; and the last lines are gone.
+    for new in [lines(0, 10), lines(0, 20), lines(5, 20), lines(20, 0), lines(20, 19)] {
+        let folder = folders(&[]);
+        let git = |arguments: &[&str]| {
+            let who = ["-c", "user.name=A", "-c", "user.email=a@example.org"];
+            let output = run(folder.path(), "git", &[&who[..], arguments].concat());
+            assert!(output.status.success(), "{arguments:?}: {}", shown(&output));
+            output.stdout
+        };
+        git(&["init", "-q"]);
+        for content in [&old, &new] {
+            write(folder.path(), 0, content.as_bytes());
+            git(&["add", "f0"]);
+            git(&["commit", "-q", "-m", "Change f0"]);
+        }
+        let text = git(&["format-patch", "-1", "--stdout"]);
+        assert!(text.windows(5).any(|part| part == b"\n-- \n"), "{}", text.escape_ascii());
+        for reading in [Reading::Strict, Reading::Lenient] {
+            let patches = parse(&text, reading).unwrap();
+            assert_eq!(patches.len(), 1);
+            let applied = apply(old.as_bytes(), &patches[0].hunks, How::default());
+            let content = applied.map(|applied| applied.content);
+            assert_eq!(content.as_deref(), Ok(new.as_bytes()), "{}", text.escape_ascii());
+        }
+    }
+}
+
 /// Of `…/f12`.
 fn number_of(patch: &Patch) -> usize {
     let name = String::from_utf8(patch.new.clone().unwrap()).unwrap();
