@@ -272,7 +272,7 @@ impl Registry {
         staying.map(|(name, record)| (name.clone(), record.definition.clone())).collect()
     }
 
-    /// Those of these that nobody has heard of yet, or not for long.
+    /// Those of these that are not known, not even as on their way out.
     pub(crate) fn unknown(&self, names: &[ServiceName]) -> BTreeSet<ServiceName> {
         let board = self.look();
         names.iter().filter(|name| !board.records.contains_key(*name)).cloned().collect()

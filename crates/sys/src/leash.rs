@@ -61,6 +61,7 @@ mod tests {
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
     }
+
     #[test]
     fn it_gets_no_more_memory_than_it_may_have() {
         let reads = |megabytes: u32, most: Option<u64>| {

@@ -25,7 +25,8 @@ const TICK: f64 = 1.0;
 /// At most this often is anything shown anew, however much changes.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// ... and the pause is this many times what it took to ask: to watch a thousand services start must not make them late.
+/// ... and the pause is this many times what it took to understand the answer and to show it: to watch a thousand services start
+/// must not make them late.
 const SHARE: u32 = 10;
 
 /// Much longer than a tick: a daemon that takes longer is not worth waiting for just to show something.

@@ -129,11 +129,11 @@ mod tests {
                 unsafe { stack.base.wrapping_byte_add(at).cast::<u8>().write(1) };
             }
         }
-        let shelves = || SHELVES.lock().unwrap().len();
-        assert!(shelves() >= 4);
+        assert!(SHELVES.lock().unwrap().len() >= 4);
         drop(stacks);
-        // Other tests of this process have children, too.
-        assert!(shelves() <= 2);
+        // Other tests of this process have children, too, and with them a shelf or two.
+        let unused = |shelf: &&Shelf| shelf.free == Shelf::ALL_FREE;
+        assert!(SHELVES.lock().unwrap().iter().filter(unused).count() <= 1);
     }
 
     #[test]
