@@ -102,6 +102,21 @@ fn what_a_run_wrote_is_stored_with_its_beginning_and_end() {
     assert_eq!(marks, [(0, Mark::RunStarted), (16, exited)]);
 }
 
+#[test]
+fn the_pipe_of_one_that_writes_has_room_for_much() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pump = Pump::start().unwrap();
+    let mut out = begin(&mut pump, dir.path(), 1, spec());
+    let size = |out: &File| rustix::pipe::fcntl_getpipe_size(out).unwrap();
+    assert!(size(&out) < fifo::CAPACITY);
+    out.write_all(b"hello\n").unwrap();
+    wait_until("it has grown", LIMIT, || size(&out) == fifo::CAPACITY);
+    drop(out);
+    end(&mut pump, 1);
+    pump.stop();
+    assert_eq!(stored(dir.path()).0, b"hello\n");
+}
+
 /// A keeper that dies right after the fork has marked nothing; one that dies later has, perhaps a segment ago.
 #[test]
 fn a_run_that_is_taken_over_has_its_start_marked_once() {
