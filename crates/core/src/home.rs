@@ -105,6 +105,11 @@ impl Home {
         self.runtime.join("commands")
     }
 
+    /// Where indexes of git are held for a commit: what a killed daemon held is released by these.
+    pub fn held_indexes(&self) -> PathBuf {
+        self.runtime.join("indexes")
+    }
+
     /// Sessions of MCP over HTTP.
     pub fn mcp_sessions(&self) -> PathBuf {
         self.runtime.join("mcp")

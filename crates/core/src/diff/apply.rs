@@ -12,7 +12,7 @@ const MOST_MISSED: usize = 100;
 pub struct How {
     /// So many lines around a change, at most, may be others.
     pub fuzz: usize,
-    /// The ends of lines may be others: added lines get those of the content.
+    /// The ends of lines may be others: added lines get those of the content, unless the diff has such ends itself.
     pub any_ends: bool,
 }
 
@@ -110,7 +110,9 @@ pub fn apply_with(
         })
         .collect();
     let Some(fitted) = fitted else { return Err(outcomes) };
-    let crlf = how.any_ends && Observer::look(content).endings == Endings::CrLf;
+    // A diff that has such ends itself means those that it has not.
+    let knows = hunks.iter().flat_map(|hunk| &hunk.lines).any(|it| it.text.ends_with(b"\r\n"));
+    let crlf = how.any_ends && !knows && Observer::look(content).endings == Endings::CrLf;
     Ok(Applied { content: assembled(&search.lines, hunks, &fitted, crlf), hunks: fitted })
 }
 

@@ -74,6 +74,8 @@ pub enum Relation {
 /// What a diff says of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patch {
+    /// It is the first of another diff, which is about what those before it leave: one of several mails, say.
+    pub begins: bool,
     /// What it is called before; `None`: it is made.
     pub old: Option<Vec<u8>>,
     /// What it is called after; `None`: it is removed.

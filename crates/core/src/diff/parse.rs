@@ -24,7 +24,7 @@ pub struct BadDiff {
 /// What a diff says, file by file. Words around it are passed over.
 pub fn parse(text: &[u8], reading: Reading) -> Result<Vec<Patch>, BadDiff> {
     let lines: Vec<&[u8]> = super::lines(text);
-    let mut parser = Parser { lines, at: 0, reading };
+    let mut parser = Parser { lines, at: 0, reading, begins: false };
     let mut patches = Vec::new();
     while let Some(patch) = parser.patch()? {
         patches.push(patch);
@@ -36,12 +36,16 @@ struct Parser<'a> {
     lines: Vec<&'a [u8]>,
     at: usize,
     reading: Reading,
+    /// Something was passed over that begins another diff.
+    begins: bool,
 }
 
 /// What stands before the hunks of a file in a diff of git's.
 #[derive(Default)]
 struct Header {
     git: bool,
+    begins: bool,
+    /// Names without what stands before them for their side.
     old: Option<Vec<u8>>,
     new: Option<Vec<u8>>,
     relation: Relation,
@@ -67,8 +71,10 @@ impl<'a> Parser<'a> {
                 if header.git && header.says_something() {
                     return header.patch(Vec::new()).map(Some).or_else(|why| self.bad(why));
                 }
-                header = Header { git: true, ..Header::of_names(names) };
+                let begins = std::mem::take(&mut self.begins);
+                header = Header { git: true, begins, ..Header::of_names(names) };
             } else if self.begins_file() {
+                header.begins |= std::mem::take(&mut self.begins);
                 return self.file(header).map(Some);
             } else if line.starts_with(b"@@ -") {
                 return self.bad("a hunk without the names of its file (--- and +++) before it");
@@ -77,6 +83,7 @@ impl<'a> Parser<'a> {
             {
                 return self.bad(why);
             }
+            self.begins |= is_commit(line);
             self.at += 1;
         }
         if header.git && header.says_something() {
@@ -94,12 +101,12 @@ impl<'a> Parser<'a> {
     fn file(&mut self, mut header: Header) -> Result<Patch, BadDiff> {
         let names = [self.at, self.at + 1].map(|at| name(&self.lines[at][4..]));
         let [Ok(old), Ok(new)] = names else { return self.bad("the name of a file is cut off") };
-        let named = (old, new);
-        (header.removed, header.made) = match &named {
-            (None, None) => return self.bad("both names are /dev/null"),
-            (old, new) => (header.removed || new.is_none(), header.made || old.is_none()),
-        };
-        (header.old, header.new) = (named.0.or(header.old.take()), named.1.or(header.new.take()));
+        if old.is_none() && new.is_none() {
+            return self.bad("both names are /dev/null");
+        }
+        header.removed |= new.is_none();
+        header.made |= old.is_none();
+        header.take_names(old, new);
         self.at += 2;
         let mut hunks = Vec::new();
         while self.peek().is_some_and(|line| line.starts_with(b"@@")) {
@@ -215,7 +222,8 @@ impl<'a> Parser<'a> {
 }
 
 impl Header {
-    /// `a/name b/name`, as far as both are the same, which they are unless it is told below.
+    /// `a/name b/name`, as far as both are the same, which they are unless it is told below. Two that are quite the same have
+    /// nothing before them.
     fn of_names(names: &[u8]) -> Header {
         let names = trimmed(names);
         let (old, new) = match names.first() {
@@ -229,20 +237,32 @@ impl Header {
             }
         };
         let plain = |text: &[u8]| name(text).ok().flatten();
-        let (old, new) = (plain(old), plain(new));
-        let tail =
-            |name: &Option<Vec<u8>>| name.as_ref().and_then(|n| n.get(2..).map(<[u8]>::to_vec));
-        let same = tail(&old).is_some() && tail(&old) == tail(&new);
-        if same { Header { old, new, ..Header::default() } } else { Header::default() }
+        let (Some(old), Some(new)) = (plain(old), plain(new)) else { return Header::default() };
+        let bare = match (without_side(&old), without_side(&new)) {
+            _ if old == new => Some(old),
+            (Some(one), Some(other)) if one == other => Some(one.to_vec()),
+            _ => None,
+        };
+        Header { old: bare.clone(), new: bare, ..Header::default() }
+    }
+
+    /// The names as they stand above the hunks; what is known of them already tells what is their side and what a folder.
+    fn take_names(&mut self, old: Option<Vec<u8>>, new: Option<Vec<u8>>) {
+        let fits = |named: &Option<Vec<u8>>, known: &Option<Vec<u8>>| {
+            let Some(named) = named else { return true };
+            let known = known.as_deref();
+            known.is_some() && (known == Some(named) || known == without_side(named))
+        };
+        if !fits(&old, &self.old) || !fits(&new, &self.new) {
+            [self.old, self.new] = stripped(old, new);
+        }
     }
 
     /// Take in one of git's lines, unless it says that this is no regular file, or no text.
     fn note(&mut self, line: &[u8]) -> Result<(), &'static str> {
         let line = trimmed(line);
         // Names below these words have no side before them.
-        let side = |side: &[u8], text: &[u8]| {
-            name(text).ok().flatten().map(|name| [side, name.as_slice()].concat())
-        };
+        let bare = |text: &[u8]| name(text).ok().flatten();
         if let Some(text) = line.strip_prefix(b"new file mode ") {
             (self.made, self.mode) = (true, regular(text)?);
         } else if let Some(text) = line.strip_prefix(b"deleted file mode ") {
@@ -253,13 +273,13 @@ impl Header {
         } else if let Some(text) = line.strip_prefix(b"old mode ").or_else(|| mode_of_both(line)) {
             regular(text)?;
         } else if let Some(text) = line.strip_prefix(b"rename from ") {
-            (self.old, self.relation) = (side(b"a/", text), Relation::Moved);
+            (self.old, self.relation) = (bare(text), Relation::Moved);
         } else if let Some(text) = line.strip_prefix(b"copy from ") {
-            (self.old, self.relation) = (side(b"a/", text), Relation::Copied);
+            (self.old, self.relation) = (bare(text), Relation::Copied);
         } else if let Some(text) =
             line.strip_prefix(b"rename to ").or_else(|| line.strip_prefix(b"copy to "))
         {
-            self.new = side(b"b/", text);
+            self.new = bare(text);
         } else if line.starts_with(b"Binary files ") || line.starts_with(b"GIT binary patch") {
             return Err("a binary file is in it; only texts can be changed by a diff");
         }
@@ -268,22 +288,17 @@ impl Header {
 
     /// Is there something to be done without a hunk?
     fn says_something(&self) -> bool {
-        self.made || self.removed || self.mode.is_some() || self.sides_differ()
-    }
-
-    fn sides_differ(&self) -> bool {
-        let tail =
-            |name: &Option<Vec<u8>>| name.as_ref().map(|name| name[2.min(name.len())..].to_vec());
-        tail(&self.old) != tail(&self.new)
+        self.made || self.removed || self.mode.is_some() || self.old != self.new
     }
 
     fn patch(self, hunks: Vec<Hunk>) -> Result<Patch, &'static str> {
-        let [old, new] =
-            stripped(self.old.filter(|_| !self.made), self.new.filter(|_| !self.removed));
+        let old = self.old.filter(|_| !self.made);
+        let new = self.new.filter(|_| !self.removed);
         if old.is_none() && new.is_none() {
             return Err("a file without a name");
         }
-        Ok(Patch { old, new, relation: self.relation, mode: self.mode, hunks })
+        let Header { begins, relation, mode, .. } = self;
+        Ok(Patch { begins, old, new, relation, mode, hunks })
     }
 }
 
@@ -321,6 +336,26 @@ fn stripped(old: Option<Vec<u8>>, new: Option<Vec<u8>>) -> [Option<Vec<u8>>; 2] 
         |name: &Option<Vec<u8>>, side: &[u8]| name.as_ref().is_none_or(|n| n.starts_with(side));
     let cut = |name: Option<Vec<u8>>| name.map(|name| name[2..].to_vec());
     if has(&old, b"a/") && has(&new, b"b/") { [cut(old), cut(new)] } else { [old, new] }
+}
+
+/// Without what git writes for a side: `a` and `b`, or what it compares: a commit, the index, an object, the work tree, the first
+/// and the second.
+fn without_side(name: &[u8]) -> Option<&[u8]> {
+    match name {
+        [b'a' | b'b' | b'c' | b'i' | b'o' | b'w' | b'1' | b'2', b'/', bare @ ..]
+            if !bare.is_empty() =>
+        {
+            Some(bare)
+        }
+        _ => None,
+    }
+}
+
+/// `From 1234… Mon Sep 17` above a mail, or `commit 1234…` of a log: what comes behind it is another diff.
+fn is_commit(line: &[u8]) -> bool {
+    let word = line.strip_prefix(b"From ").or_else(|| line.strip_prefix(b"commit "));
+    let hash = word.and_then(|rest| rest.split(|byte| byte.is_ascii_whitespace()).next());
+    hash.is_some_and(|hash| matches!(hash.len(), 40 | 64) && hash.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// A line of a hunk. One that is quite empty lost its blank to some editor.

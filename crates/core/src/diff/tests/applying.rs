@@ -81,6 +81,13 @@ fn ends_of_lines_are_kept_where_they_may_differ() {
     let how = How { fuzz: 0, any_ends: true };
     let found = applied("a\r\nb\r\nc\r\n", "@@ -1,3 +1,4 @@\n a\n-b\n+B\n+N\n c\n", how).unwrap();
     assert_eq!(found.content, b"a\r\nB\r\nN\r\nc\r\n");
+    for (hunk, expected) in [
+        ("@@ -1 +1,2 @@\n a\r\n+b\n", &b"a\r\nb\n"[..]),
+        ("@@ -1 +1 @@\n-a\r\n+a\n", b"a\n"),
+        ("@@ -1 +1,2 @@\n a\n+b\r\n", b"a\r\nb\r\n"),
+    ] {
+        assert_eq!(applied("a\r\n", hunk, how).unwrap().content, expected, "it says so itself");
+    }
     let found = applied("a\nb", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", how).unwrap();
     assert_eq!(found.content, b"a\nb\nc\n");
     assert!(applied("a\r\nb\r\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", How::default()).is_err());

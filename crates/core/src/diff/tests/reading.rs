@@ -83,6 +83,92 @@ fn what_git_says_without_hunks_is_understood() {
 }
 
 #[test]
+fn what_stands_for_a_side_is_no_folder() {
+    let hunk_of = || vec![hunk(1, 1, &["-a", "+b"])];
+    let change = "@@ -1 +1 @@\n-a\n+b\n";
+    for (one, other) in
+        [("a", "b"), ("i", "w"), ("c", "i"), ("c", "w"), ("o", "w"), ("w", "c"), ("1", "2")]
+    {
+        let git = format!("diff --git {one}/d/f {other}/d/f\n");
+        check(
+            &format!("{git}--- {one}/d/f\n+++ {other}/d/f\n{change}"),
+            &[patch("d/f", "d/f", hunk_of())],
+        );
+        check(&format!("{git}deleted file mode 100644\nindex 1..0\n"), &[patch("d/f", "", vec![])]);
+        check(
+            &format!(
+                "{git}deleted file mode 100644\n--- {one}/d/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"
+            ),
+            &[patch("d/f", "", vec![hunk(1, 0, &["-a"])])],
+        );
+        let mode = Some(0o100_644);
+        check(
+            &format!(
+                "{git}new file mode 100644\n--- /dev/null\n+++ {other}/d/f\n@@ -0,0 +1 @@\n+a\n"
+            ),
+            &[Patch { mode, ..patch("", "d/f", vec![hunk(0, 1, &["+a"])]) }],
+        );
+        check(
+            &format!(
+                "diff --git {one}/x {other}/b/y\nrename from x\nrename to b/y\n--- {one}/x\n+++ {other}/b/y\n{change}"
+            ),
+            &[Patch { relation: Relation::Moved, ..patch("x", "b/y", hunk_of()) }],
+        );
+    }
+}
+
+#[test]
+fn without_one_a_folder_is_no_side() {
+    let change = "@@ -1 +1 @@\n-a\n+b\n";
+    let hunk_of = || vec![hunk(1, 1, &["-a", "+b"])];
+    for name in ["f", "a/b", "b/c/d", "w/x y"] {
+        let git = format!("diff --git {name} {name}\n");
+        check(&format!("{git}--- {name}\n+++ {name}\n{change}"), &[patch(name, name, hunk_of())]);
+        check(
+            &format!("{git}old mode 100644\nnew mode 100755\n"),
+            &[Patch { mode: Some(0o100_755), ..patch(name, name, vec![]) }],
+        );
+        check(&format!("{git}deleted file mode 100644\nindex 1..0\n"), &[patch(name, "", vec![])]);
+        check(
+            &format!(
+                "{git}deleted file mode 100644\n--- {name}\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"
+            ),
+            &[patch(name, "", vec![hunk(1, 0, &["-a"])])],
+        );
+    }
+    let moved = "diff --git a/x b/x\nrename from a/x\nrename to b/x\n--- a/x\n+++ b/x\n";
+    check(
+        &format!("{moved}{change}"),
+        &[Patch { relation: Relation::Moved, ..patch("a/x", "b/x", hunk_of()) }],
+    );
+    // Words of git's that do not belong to the names below them, as people write them.
+    for git in
+        ["diff --git f f", "diff --git a/g b/g", "diff --git a/f a/f", "diff --git old/f new/f"]
+    {
+        check(&format!("{git}\n--- a/f\n+++ b/f\n{change}"), &[patch("f", "f", hunk_of())]);
+    }
+}
+
+#[test]
+fn a_mail_after_another_begins_another_diff() {
+    let hash = "0123456789abcdef0123456789abcdef01234567";
+    let part =
+        |name: &str| format!("diff --git a/{name} b/{name}\nold mode 100644\nnew mode 100755\n");
+    let mail = |names: [&str; 2]| {
+        format!("From {hash} Mon Sep 17 00:00:00 2001\nSubject: x\n\n{}", names.map(part).concat())
+    };
+    let text = [mail(["a", "b"]), mail(["c", "d"])].concat();
+    let begins = |text: &str| -> Vec<bool> {
+        let patches = parse(text.as_bytes(), Reading::Strict).unwrap();
+        patches.iter().map(|patch| patch.begins).collect()
+    };
+    assert_eq!(begins(&text), [true, false, true, false]);
+    assert_eq!(begins(&text.replace("From ", "commit ")), [true, false, true, false]);
+    assert_eq!(begins(&text.replace("From ", "From: ")), [false; 4]);
+    assert_eq!(begins(&text.replace(hash, "me")), [false; 4]);
+}
+
+#[test]
 fn lines_without_an_end_are_marked() {
     let text = b"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n x\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n";
     let patches = parse(text, Reading::Strict).unwrap();
