@@ -1,19 +1,20 @@
-//! A fence around a program (Landlock): what it may write, what it may execute, and whether it may connect to anything. All
-//! that it starts is inside, too. The kernel holds it, whatever names and links say by then.
+//! A fence around a program (Landlock): what it may read, write and execute, and whether it may connect to anything. All that
+//! it starts is inside, too. The kernel holds it, whatever names and links say by then.
 //!
-//! A second wall: where the kernel has none, whoever asks for one does without. A program may read everything; a thread that
-//! works on files ([`Fence::of_folders`]) reads nothing but what it was given.
+//! A second wall: where the kernel has none, whoever asks for one does without.
 
 use rustix::fs::{FileType, Mode, OFlags};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+/// Files and lists of files.
 const READ: u64 = 0b11 << 2;
 /// Removing and making of every kind.
 const REMOVE_AND_MAKE: u64 = 0b1_1111_1111 << 4;
@@ -31,11 +32,22 @@ const HAS_NETWORK: i32 = 4;
 #[derive(Debug, Clone, Copy)]
 pub struct Gates<'a> {
     /// Folders below which everything may be written.
-    pub writable: &'a [&'a Path],
+    pub writable: &'a [BorrowedFd<'a>],
+    /// What may be read beside them; `None`: everything.
+    pub readable: Option<Readable<'a>>,
     /// Programs, and folders of programs; `None`: all.
     pub executable: Option<&'a [&'a Path]>,
     /// TCP may be used.
     pub network: bool,
+}
+
+/// What a program reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Readable<'a> {
+    /// Everything below them.
+    pub folders: &'a [BorrowedFd<'a>],
+    /// Files, and folders of which all may be read. One that cannot be reached is left out, and not read.
+    pub named: &'a [PathBuf],
 }
 
 /// A fence that is ready to be put around programs.
@@ -66,13 +78,22 @@ impl Fence {
         let truncate = if version >= HAS_TRUNCATE { TRUNCATE } else { 0 };
         let write = WRITE_FILE | REMOVE_AND_MAKE | REFER | truncate;
         let execute = if gates.executable.is_some() { EXECUTE } else { 0 };
+        let read = if gates.readable.is_some() { READ } else { 0 };
         let network = if version >= HAS_NETWORK && !gates.network { CONNECT } else { 0 };
-        let fence =
-            Fence { rules: Arc::new(create(&Handled { files: write | execute, network })?) };
+        let handled = Handled { files: write | execute | read, network };
+        let fence = Fence { rules: Arc::new(create(&handled)?) };
         for folder in gates.writable {
-            fence.allow(folder, write)?;
+            fence.permit(*folder, write | read)?;
         }
-        fence.allow(Path::new("/dev/null"), write)?;
+        fence.allow(Path::new("/dev/null"), write | read)?;
+        if let Some(readable) = gates.readable {
+            for folder in readable.folders {
+                fence.permit(*folder, READ)?;
+            }
+            for opened in readable.named.iter().filter_map(|path| named(path).ok()) {
+                fence.allow_opened(&opened, READ)?;
+            }
+        }
         for program in gates.executable.into_iter().flatten() {
             fence.allow(program, EXECUTE)?;
         }
@@ -114,9 +135,12 @@ impl Fence {
 
     /// Below a folder, or of a single file.
     fn allow(&self, path: &Path, access: u64) -> io::Result<()> {
-        let opened = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        let kind = FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
-        let of_a_file = EXECUTE | WRITE_FILE | TRUNCATE;
+        self.allow_opened(&named(path)?, access)
+    }
+
+    fn allow_opened(&self, opened: &OwnedFd, access: u64) -> io::Result<()> {
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(opened)?.st_mode);
+        let of_a_file = EXECUTE | WRITE_FILE | TRUNCATE | READ_FILE;
         let allowed = if kind == FileType::Directory { access } else { access & of_a_file };
         self.permit(opened.as_fd(), allowed)
     }
@@ -145,6 +169,11 @@ impl Fence {
     }
 }
 
+/// What is at a path.
+fn named(path: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
 /// Two system calls and nothing else: it is also called between fork and exec.
 fn restrict(rules: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: numbers only.
@@ -154,6 +183,11 @@ fn restrict(rules: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: two numbers, one of them a descriptor that is open.
     let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has the kernel such a thing?
+pub fn is_there() -> bool {
+    version() >= OLDEST
 }
 
 /// Of what the kernel has; 0 for nothing.
@@ -182,7 +216,6 @@ fn create(handled: &Handled) -> io::Result<OwnedFd> {
 mod tests {
     use super::*;
     use std::net::TcpListener;
-    use std::path::PathBuf;
 
     struct Place {
         folder: tempfile::TempDir,
@@ -200,7 +233,9 @@ mod tests {
             .filter(|path| path.exists())
             .collect();
         let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
-        let gates = Gates { writable: &[&inside], executable: Some(&programs), network: false };
+        let inside = std::fs::File::open(inside).unwrap();
+        let (writable, executable) = ([inside.as_fd()], Some(&*programs));
+        let gates = Gates { writable: &writable, readable: None, executable, network: false };
         let fence = Fence::new(&gates).unwrap()?;
         Some(Place { folder, fence })
     }
@@ -243,6 +278,40 @@ mod tests {
             check(&place, script, false);
         }
         assert_eq!(std::fs::read(place.folder.path().join("outside")).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn only_what_is_named_is_read_whatever_its_name_leads_to_by_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["inside", "written", "outside"] {
+            std::fs::create_dir(path(name)).unwrap();
+            std::fs::write(path(name).join("f"), name).unwrap();
+        }
+        std::fs::write(path("single"), "s").unwrap();
+        std::os::unix::fs::symlink("loop", path("loop")).unwrap();
+        let open = |name: &str| std::fs::File::open(path(name)).unwrap();
+        let (inside, written) = (open("inside"), open("written"));
+        let system = ["/bin", "/usr", "/lib", "/lib64", "/etc/ld.so.cache"].map(PathBuf::from);
+        let named: Vec<PathBuf> =
+            system.into_iter().chain(["single", "nothing", "single/x", "loop"].map(path)).collect();
+        let gates = Gates {
+            writable: &[written.as_fd()],
+            readable: Some(Readable { folders: &[inside.as_fd()], named: &named }),
+            executable: None,
+            network: true,
+        };
+        let Some(fence) = Fence::new(&gates).unwrap() else { return };
+        std::fs::rename(path("inside"), path("renamed")).unwrap();
+        std::os::unix::fs::symlink("outside", path("inside")).unwrap();
+        let place = Place { folder, fence };
+        for script in ["cat renamed/f written/f single", "ls renamed", "echo x > written/new"] {
+            check(&place, script, true);
+        }
+        for script in ["cat inside/f", "ls inside/", "cat outside/f", "ls", "echo x > renamed/new"]
+        {
+            check(&place, script, false);
+        }
     }
 
     #[test]

@@ -7,14 +7,14 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Give the command a session and a process group of its own, and let the kernel kill it when the thread that starts it ends.
-/// Start it from a thread that lives as long as the process.
-pub fn hold(command: &mut Command) {
+/// Give the command a session and a process group of its own, and let the kernel send it this signal when the thread that starts
+/// it ends. Start it from a thread that lives as long as the process.
+pub fn hold(command: &mut Command, signal: i32) {
     let parent = rustix::process::getpid();
     let prepare = move || {
         rustix::process::setsid()?;
         // SAFETY: two numbers; nothing is read or written.
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) } != 0 {
             return Err(io::Error::last_os_error());
         }
         // It may have died before it was asked for.
@@ -48,18 +48,20 @@ mod tests {
 
     #[test]
     fn it_leads_a_session_and_ends_with_the_thread_that_started_it() {
-        let child = std::thread::spawn(|| {
-            let mut command = Command::new("sleep");
-            command.arg("1000").stdin(Stdio::null());
-            hold(&mut command);
-            let child = command.spawn().unwrap();
-            let stat = proc::stat(child.id()).unwrap();
-            assert_eq!((stat.session, stat.group), (child.id(), child.id()));
-            child
-        });
-        let mut child = child.join().unwrap();
-        use std::os::unix::process::ExitStatusExt;
-        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+        for signal in [libc::SIGKILL, libc::SIGTERM] {
+            let child = std::thread::spawn(move || {
+                let mut command = Command::new("sleep");
+                command.arg("1000").stdin(Stdio::null());
+                hold(&mut command, signal);
+                let child = command.spawn().unwrap();
+                let stat = proc::stat(child.id()).unwrap();
+                assert_eq!((stat.session, stat.group), (child.id(), child.id()));
+                child
+            });
+            let mut child = child.join().unwrap();
+            use std::os::unix::process::ExitStatusExt;
+            assert_eq!(child.wait().unwrap().signal(), Some(signal));
+        }
     }
 
     #[test]
