@@ -37,6 +37,8 @@ pub enum FileError {
     Occupied { path: String },
     #[error("'{path}' is larger than {most} bytes")]
     TooLarge { path: String, most: u64 },
+    #[error("the files have more than {most} bytes together")]
+    TooMuch { most: u64 },
     #[error("'{path}' has changed meanwhile, and was left as it is")]
     Changed { path: String },
     #[error("'{path}' is not what you saw: its sha256 is {}", .found.as_deref().unwrap_or("that of no file"))]

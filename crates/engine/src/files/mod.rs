@@ -18,7 +18,7 @@ mod workers;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use change::{Changed, DiffQuery, Generation, Replacement, WasFile, Wish, Written};
+pub use change::{Changed, DiffQuery, Generation, Moved, Replacement, WasFile, Wish, Written};
 pub use fault::{Conflict, FileError, Unfit};
 pub use list::{ListQuery, Listed, Listing};
 pub use proctor_sys::beneath::{Fault, Kind};
@@ -137,7 +137,7 @@ impl Files {
         &self,
         work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
     ) -> Result<R, EngineError> {
-        self.work_for(Purpose::Look, work).await
+        self.work_for(self.roots(), Purpose::Look, work).await
     }
 
     /// Work that may change something.
@@ -145,19 +145,29 @@ impl Files {
         &self,
         work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
     ) -> Result<R, EngineError> {
-        self.work_for(Purpose::Change, work).await
+        self.work_in(self.roots(), work).await
+    }
+
+    /// Work that may change something below these roots.
+    async fn work_in<R: Send + 'static>(
+        &self,
+        roots: Arc<Roots>,
+        work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
+    ) -> Result<R, EngineError> {
+        self.work_for(roots, Purpose::Change, work).await
     }
 
     /// Dropped early, the work hears of it.
     async fn work_for<R: Send + 'static>(
         &self,
+        roots: Arc<Roots>,
         purpose: Purpose,
         work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
     ) -> Result<R, EngineError> {
         let (files, over) = (self.clone(), Arc::new(AtomicBool::new(false)));
         let waiting = Waiting(Arc::clone(&over));
         let work = move || work(&files, &|| over.load(Ordering::Relaxed));
-        let done = self.shared.workers.work(self.roots(), purpose, work).await;
+        let done = self.shared.workers.work(roots, purpose, work).await;
         drop(waiting);
         done
     }

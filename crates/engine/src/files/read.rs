@@ -52,11 +52,11 @@ pub struct Content {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
-    /// Numbers of its first and last line; none if it is empty.
+    /// Numbers of its first and last line, where they are known.
     Text {
         text: String,
-        from: u64,
-        to: u64,
+        from: Option<u64>,
+        to: Option<u64>,
         lossy: bool,
     },
     Bytes {
@@ -83,7 +83,7 @@ pub(crate) fn read(
     let mut first = [0; 16];
     let length = survey::read_at(&file, &mut first, 0)?;
     let picture = content::picture(&first[..length]);
-    let reader = Reader { spot, query, look, survey: &survey, picture: picture.is_some() };
+    let reader = Reader { spot, query, look, survey: &survey, picture: picture.is_some(), stop };
     let (part, next) = reader.part(&file)?;
     let wall = look.modified.0.saturating_mul(1_000_000).saturating_add(look.modified.1 / 1000);
     Ok(Content {
@@ -104,7 +104,7 @@ pub(crate) fn read(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cursor {
     offset: u64,
-    /// The line that this offset is in, from 1; 0 for bytes.
+    /// The line that this offset is in, from 1; 0 where that is not known, and for bytes.
     line: u64,
     /// The last line that is wanted.
     last: u64,
@@ -161,13 +161,16 @@ impl Source<'_> {
     }
 
     /// Where this line begins, or the end if there are fewer.
-    fn line(&self, wanted: u64) -> Result<(u64, u64), FileError> {
+    fn line(&self, wanted: u64, stop: &dyn Fn() -> bool) -> Result<(u64, u64), FileError> {
         let (mut offset, mut line) = self.before_line(wanted);
         let mut piece = vec![0; survey::PIECE];
         while line < wanted {
             let length = self.read_at(&mut piece, offset)?;
             if length == 0 {
                 break;
+            }
+            if stop() {
+                return Err(FileError::Cancelled);
             }
             match memchr::memchr_iter(b'\n', &piece[..length]).nth((wanted - line - 1) as usize) {
                 Some(end) => return Ok((offset + end as u64 + 1, wanted)),
@@ -185,6 +188,7 @@ struct Reader<'a> {
     look: Look,
     survey: &'a Survey,
     picture: bool,
+    stop: &'a dyn Fn() -> bool,
 }
 
 impl Reader<'_> {
@@ -261,18 +265,21 @@ impl Reader<'_> {
                 (first, lines.map_or(u64::MAX, |count| (first - 1).saturating_add(count)))
             }
         };
-        let (offset, line) = source.line(first)?;
+        let (offset, line) = source.line(first, self.stop)?;
         Ok(Cursor { offset, line, last })
     }
 
-    /// Of a file whose lines are not counted: as many of its last ones as fit, numbered from 1.
+    /// Of a file whose lines are not counted: as many of its last ones as fit.
     fn last_lines(&self, source: &Source<'_>, count: u64) -> Result<Cursor, FileError> {
+        if count == 0 {
+            return Ok(Cursor { offset: self.look.size, line: 0, last: u64::MAX });
+        }
         let begin = self.look.size.saturating_sub(self.query.max_bytes as u64);
         let mut bytes = vec![0; self.query.max_bytes];
         let length = source.read_at(&mut bytes, begin)?;
         let ends = memchr::memrchr_iter(b'\n', &bytes[..length.saturating_sub(1)]);
         let before = ends.take(count as usize).last().map_or(0, |end| end as u64 + 1);
-        Ok(Cursor { offset: begin + before, line: 1, last: u64::MAX })
+        Ok(Cursor { offset: begin + before, line: 0, last: u64::MAX })
     }
 
     fn text(
@@ -281,9 +288,10 @@ impl Reader<'_> {
         encoding: Encoding,
     ) -> Result<(Part, Option<Cursor>), FileError> {
         let begin = self.begin(source)?;
+        let known = |line: u64| (begin.line > 0).then_some(line);
         if begin.line > begin.last {
-            let (text, from, to) = (String::new(), begin.line, begin.line.saturating_sub(1));
-            return Ok((Part::Text { text, from, to, lossy: false }, None));
+            let (from, to) = (known(begin.line), known(begin.line - 1));
+            return Ok((Part::Text { text: String::new(), from, to, lossy: false }, None));
         }
         // A little more than fits, to see whether a letter or a line goes on.
         let mut bytes = vec![0; self.query.max_bytes + 4];
@@ -293,13 +301,13 @@ impl Reader<'_> {
         let ended = memchr::memchr_iter(b'\n', &bytes[..kept]).count() as u64;
         let next = Cursor {
             offset: begin.offset + kept as u64,
-            line: begin.line + ended,
+            line: known(begin.line.saturating_add(ended)).unwrap_or(0),
             last: begin.last,
         };
         let more = !wanted && kept < length;
         bytes.truncate(kept);
         let open = u64::from(kept > 0 && bytes[kept - 1] != b'\n');
-        let to = begin.line + ended + open - 1;
+        let to = begin.line.saturating_add(ended + open).saturating_sub(1);
         if begin.offset == 0 && encoding == Encoding::Utf8Bom {
             bytes.drain(..encoding.mark().len().min(kept));
         }
@@ -308,7 +316,7 @@ impl Reader<'_> {
             Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
         };
         let more = more.then_some(next);
-        Ok((Part::Text { text, from: begin.line, to, lossy }, more))
+        Ok((Part::Text { text, from: known(begin.line), to: known(to), lossy }, more))
     }
 
     /// How much of these bytes is the part, and whether that is all that was wanted.

@@ -163,17 +163,6 @@ impl Roots {
         found.min_by_key(|(_, rest)| rest.as_os_str().len())
     }
 
-    /// The same in the innermost root that it is in: one name, where roots lie in each other.
-    pub(crate) fn innermost(&self, spot: &Spot) -> Spot {
-        if self.0.len() == 1 {
-            return spot.clone();
-        }
-        let real = spot.real();
-        let found = self.innermost_of(&real);
-        let inner = found.and_then(|(root, rest)| Some(self.made(root, Rel::parse(rest).ok()?)));
-        inner.unwrap_or_else(|| spot.clone())
-    }
-
     fn spot(&self, root: &Arc<Declared>, path: &str, asked: &str) -> Result<Spot, FileError> {
         let rel = Rel::parse(path).map_err(FileError::at(asked))?;
         Ok(self.made(root, rel))
@@ -184,9 +173,25 @@ impl Roots {
         Spot { root: Arc::clone(root), rel, shown }
     }
 
-    /// How answers call a path: with its root where there are several.
+    /// How answers call a path: with its root where there are several, or where it would be taken for one.
     pub(crate) fn shown(&self, root: &Declared, rel: &Rel) -> String {
-        if self.0.len() == 1 { rel.to_string() } else { format!("{}:{rel}", root.name) }
+        let path = rel.to_string();
+        let plain = self.0.len() == 1 && !self.names_one(&path);
+        if plain { path } else { format!("{}:{path}", root.name) }
+    }
+
+    /// These, and the roots of what was found when others were declared.
+    pub(crate) fn and_of<'s>(
+        self: Arc<Roots>,
+        spots: impl Iterator<Item = &'s Spot>,
+    ) -> Arc<Roots> {
+        let mut all = self.0.clone();
+        for spot in spots {
+            if !all.iter().any(|root| root.path == spot.root.path) {
+                all.push(Arc::clone(&spot.root));
+            }
+        }
+        if all.len() == self.0.len() { self } else { Arc::new(Roots(all)) }
     }
 
     fn names(&self) -> Vec<String> {

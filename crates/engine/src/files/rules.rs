@@ -1,16 +1,17 @@
 //! Which files are left out: hidden ones, and those that `.gitignore` and `.ignore` name. Rules above a root are not looked at.
+//!
+//! As in ripgrep, what any `.ignore` says counts more than what any `.gitignore` says; of each, the innermost that says something counts. As in git,
+//! the rules of a repository do not hold in another one that lies in it.
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use proctor_core::content::Encoding;
 use proctor_sys::beneath::{Entry, Folder, Kind};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Files with rules, the ones that count more first.
-const FILES: [&str; 2] = [".ignore", ".gitignore"];
 
 /// A longer file with rules is read up to here: nobody writes so many.
 const LONGEST: u64 = 1 << 20;
@@ -27,7 +28,12 @@ pub struct LeaveOut {
 /// The rules of a folder and of those above it.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    own: Vec<Gitignore>,
+    /// Of `.ignore`.
+    own: Option<Gitignore>,
+    /// Of `.gitignore`, then of `.git/info/exclude`.
+    git: Vec<Gitignore>,
+    /// Git's rules of the folders above do not hold here.
+    repository: bool,
     /// How long the path of this folder is, with the slash behind it.
     begin: usize,
     above: Option<Arc<Rules>>,
@@ -43,34 +49,48 @@ impl Rules {
     ) -> Arc<Rules> {
         let has =
             |name: &str| entries.iter().find(|entry| entry.name == name).map(|entry| entry.kind);
-        let mut own = Vec::new();
-        for name in FILES {
-            if has(name) == Some(Kind::File) {
-                own.extend(parse(folder, OsStr::new(name)));
-            }
-        }
+        let parsed = |name: &str| match has(name) {
+            Some(Kind::File) => parse(folder, OsStr::new(name)),
+            _ => None,
+        };
+        let own = parsed(".ignore");
+        let mut git: Vec<Gitignore> = parsed(".gitignore").into_iter().collect();
         if has(".git") == Some(Kind::Folder) {
             let info =
                 folder.child(OsStr::new(".git")).and_then(|git| git.child(OsStr::new("info")));
-            own.extend(info.ok().and_then(|info| parse(&info, OsStr::new("exclude"))));
+            git.extend(info.ok().and_then(|info| parse(&info, OsStr::new("exclude"))));
         }
-        match (own.is_empty(), above) {
+        // In a worktree and in a submodule it is a file.
+        let repository = has(".git").is_some();
+        match (own.is_none() && git.is_empty() && !repository, above) {
             (true, Some(above)) => above,
-            (_, above) => Arc::new(Rules { own, begin, above }),
+            (_, above) => Arc::new(Rules { own, git, repository, begin, above }),
         }
     }
 
     /// Is this path, below the root, to be left out?
     pub(crate) fn name(&self, path: &[u8], folder: bool) -> bool {
+        self.said(path, folder).or_else(|| self.said_by_git(path, folder)).unwrap_or(false)
+    }
+
+    fn said(&self, path: &[u8], folder: bool) -> Option<bool> {
+        let own = self.own.as_ref().and_then(|rules| self.said_in(rules, path, folder));
+        own.or_else(|| self.above.as_ref()?.said(path, folder))
+    }
+
+    fn said_by_git(&self, path: &[u8], folder: bool) -> Option<bool> {
+        let own = self.git.iter().find_map(|rules| self.said_in(rules, path, folder));
+        let above = self.above.as_ref().filter(|_| !self.repository);
+        own.or_else(|| above?.said_by_git(path, folder))
+    }
+
+    fn said_in(&self, rules: &Gitignore, path: &[u8], folder: bool) -> Option<bool> {
         let below = path.get(self.begin..).unwrap_or_default();
-        for rules in &self.own {
-            match rules.matched(Path::new(OsStr::from_bytes(below)), folder) {
-                Match::None => {}
-                Match::Ignore(_) => return true,
-                Match::Whitelist(_) => return false,
-            }
+        match rules.matched(Path::new(OsStr::from_bytes(below)), folder) {
+            Match::None => None,
+            Match::Ignore(_) => Some(true),
+            Match::Whitelist(_) => Some(false),
         }
-        self.above.as_ref().is_some_and(|above| above.name(path, folder))
     }
 }
 
@@ -78,8 +98,9 @@ fn parse(folder: &Folder, name: &OsStr) -> Option<Gitignore> {
     let (file, _) = folder.read(name).ok()?;
     let mut bytes = Vec::new();
     file.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    let bytes = bytes.strip_prefix(Encoding::Utf8Bom.mark()).unwrap_or(&bytes);
     let mut builder = GitignoreBuilder::new(".");
-    for line in String::from_utf8_lossy(&bytes).lines() {
+    for line in String::from_utf8_lossy(bytes).lines() {
         // A line that is no pattern leaves nothing out.
         let _ = builder.add_line(None, line);
     }

@@ -1,11 +1,22 @@
 //! The lines of one file that match, with those around them.
 
-use super::{SearchQuery, Want};
+use super::{LARGEST_PAGE, SearchQuery, Want};
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
+
+/// Lines and bytes of one match that are told: enough to see what it is. A pattern that goes over lines may match a whole file.
+const LONGEST_MATCH: usize = 200;
+const LARGEST_MATCH: usize = 256 << 10;
+
+/// What a line takes in an answer beside its text.
+const AROUND_A_LINE: usize = 64;
+
+/// Behind the lines of a match, what decides whether it is one: the letter after it.
+const LETTER: usize = 4;
 
 /// A line that matches, or one near it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,33 +29,65 @@ pub struct FoundLine {
     pub text: String,
     /// It is longer than this.
     pub cut: bool,
-    /// Does a match begin here? The further lines of one that goes over several do not count.
+    /// Is a match told from here on? The further lines of one that goes over several do not count.
     pub begins: bool,
+    /// The match goes on for so many lines that are not told.
+    pub further: u64,
+}
+
+impl FoundLine {
+    /// Of an answer, that it takes.
+    fn room(&self) -> usize {
+        self.text.len() + AROUND_A_LINE
+    }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) matches: u64,
     pub(super) lines: Vec<FoundLine>,
+    /// Of an answer, that all lines take.
+    pub(super) bytes: usize,
+    /// There is more in this file than one answer has room for.
+    pub(super) full: bool,
 }
 
 impl Gathered {
-    /// Only the first so many matches, with up to `after` lines after the last.
-    pub(super) fn keep(&mut self, most: u64, after: usize) {
-        let mut seen = 0;
-        let end = self.lines.iter().position(|line| {
-            seen += u64::from(line.begins);
-            seen > most
-        });
-        self.lines.truncate(end.unwrap_or(self.lines.len()));
-        let last = self.last_match();
-        self.lines.retain(|line| line.number <= last.saturating_add(after as u64));
-        self.matches = self.matches.min(most);
+    fn push(&mut self, line: FoundLine) {
+        self.bytes += line.room();
+        self.lines.push(line);
     }
 
-    /// The last line of the last match.
+    /// Only the lines from this one on.
+    fn begin_at(&mut self, number: u64) {
+        self.lines.retain(|line| line.number >= number);
+        self.bytes = self.lines.iter().map(FoundLine::room).sum();
+    }
+
+    /// Only the first so many matches, as far as they fit, and one at least; with up to `after` lines after the last. Is there less than before?
+    pub(super) fn keep(&mut self, most: u64, room: usize, after: usize) -> bool {
+        let (mut seen, mut bytes) = (0, 0);
+        let end = self.lines.iter().position(|line| {
+            let before = bytes;
+            bytes += line.room();
+            seen += u64::from(line.begins);
+            line.begins && (seen > most || (seen > 1 && before > room))
+        });
+        let Some(end) = end else { return false };
+        self.lines.truncate(end);
+        let last = self.last_match();
+        self.lines.retain(|line| line.number <= last.saturating_add(after as u64));
+        self.matches = seen - 1;
+        true
+    }
+
+    /// The last line of the last match, told or not.
     pub(super) fn last_match(&self) -> u64 {
-        self.lines.iter().rev().find(|line| line.column.is_some()).map_or(0, |line| line.number)
+        self.lines
+            .iter()
+            .rev()
+            .find(|line| line.column.is_some())
+            .map_or(0, |line| line.number + line.further)
     }
 }
 
@@ -69,20 +112,26 @@ pub(super) struct Gather<'a> {
     /// Matches up to this line were told before.
     skip: u64,
     gathered: Gathered,
+    /// Of the match that is told just now.
+    told: Told,
+}
+
+/// How much of a match was told.
+#[derive(Default)]
+struct Told {
+    /// It is one that was not told before.
+    new: bool,
+    lines: usize,
+    bytes: usize,
 }
 
 impl<'a> Gather<'a> {
     pub(super) fn new(query: &'a SearchQuery, matcher: &'a RegexMatcher, skip: u64) -> Gather<'a> {
-        Gather { query, matcher, skip, gathered: Gathered::default() }
+        Gather { query, matcher, skip, gathered: Gathered::default(), told: Told::default() }
     }
 
     pub(super) fn finish(self) -> Gathered {
-        let Gather { query, mut gathered, skip, .. } = self;
-        // Lines near a match that was told before were told with it.
-        let first = gathered.lines.iter().find(|line| line.begins).map_or(0, |line| line.number);
-        let near = first.saturating_sub(query.before as u64);
-        gathered.lines.retain(|line| skip == 0 || line.number >= near);
-        gathered
+        self.gathered
     }
 
     fn line(&self, number: u64, bytes: &[u8], column: Option<usize>, begins: bool) -> FoundLine {
@@ -92,7 +141,59 @@ impl<'a> Gather<'a> {
         let cut = bytes.len() > most;
         let shown = if cut { window(bytes, column.unwrap_or(0), most) } else { bytes };
         let text = String::from_utf8_lossy(shown).into_owned();
-        FoundLine { number, column: column.map(|at| at as u64 + 1), text, cut, begins }
+        let column = column.map(|at| at as u64 + 1);
+        FoundLine { number, column, text, cut, begins, further: 0 }
+    }
+
+    /// A line of a match. Is there room for more?
+    fn tell(&mut self, number: u64, line: &[u8], column: usize, begins: bool) -> bool {
+        if begins {
+            let lines = self.query.want == Want::Lines;
+            self.told = Told { new: !lines || number > self.skip, ..Told::default() };
+            if self.told.new && self.gathered.matches == 0 {
+                // Lines near a match that was told before were told with it.
+                self.gathered.begin_at(number.saturating_sub(self.query.before as u64));
+            }
+            self.gathered.matches += u64::from(self.told.new);
+            // This one shows that there is more. The first is told, whatever is near it.
+            self.gathered.full = self.gathered.matches > 1 && self.gathered.bytes > LARGEST_PAGE;
+        }
+        if !self.told.new || self.query.want != Want::Lines {
+            return self.query.want != Want::Files;
+        }
+        if self.told.lines >= LONGEST_MATCH || self.told.bytes >= LARGEST_MATCH {
+            if let Some(last) = self.gathered.lines.last_mut() {
+                last.further += 1;
+            }
+            return true;
+        }
+        let line = self.line(number, line, Some(column), begins);
+        self.told.lines += 1;
+        self.told.bytes += line.text.len();
+        self.gathered.push(line);
+        !self.gathered.full && self.gathered.matches <= self.query.most as u64
+    }
+}
+
+/// The matches in some lines.
+struct Matches<'a> {
+    matcher: &'a RegexMatcher,
+    text: &'a [u8],
+    /// Where the last one ends.
+    end: usize,
+}
+
+impl Matches<'_> {
+    /// The first one that begins in a line, behind those that were found.
+    fn next_in(&mut self, line: &Range<usize>) -> Option<usize> {
+        let at = self.end.max(line.start);
+        let found = self.matcher.find_at(self.text, at).ok().flatten()?;
+        let inside = found.start() < line.end;
+        if inside {
+            // One of nothing at all does not hold up the next.
+            self.end = found.end().max(found.start() + 1);
+        }
+        inside.then_some(found.start())
     }
 }
 
@@ -113,33 +214,47 @@ fn window(bytes: &[u8], column: usize, most: usize) -> &[u8] {
 impl Sink for Gather<'_> {
     type Error = io::Error;
 
+    /// Lines that follow each other, where matches may go over several: each match in them is one of its own. The further ones in a line that has one
+    /// count if they go on, and are told from the next line on.
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        let number = found.line_number().unwrap_or(0);
-        if self.query.want == Want::Lines && number <= self.skip {
-            return Ok(true);
-        }
-        self.gathered.matches += 1;
+        let (range, first) = (found.bytes_range_in_buffer(), found.line_number().unwrap_or(0));
         match self.query.want {
-            Want::Files => return Ok(false),
-            Want::Counts => return Ok(true),
-            Want::Lines => {}
+            Want::Files | Want::Counts if !self.query.multiline => {
+                self.gathered.matches += 1;
+                return Ok(self.query.want == Want::Counts);
+            }
+            Want::Lines if !self.query.multiline && first <= self.skip => return Ok(true),
+            Want::Files | Want::Counts | Want::Lines => {}
         }
-        let whole = self.matcher.find(found.bytes()).ok().flatten();
-        let (mut from, mut lines) = (whole.map_or(0, |whole| whole.start()), Vec::new());
-        for (line, number) in found.lines().zip(number..) {
-            let column = from.min(line.len());
-            lines.push(self.line(number, line, Some(column), lines.is_empty()));
-            from = from.saturating_sub(line.len());
+        let text = &found.buffer()[..found.buffer().len().min(range.end + LETTER)];
+        let mut matches = Matches { matcher: self.matcher, text, end: range.start };
+        let (mut begin, mut further) = (range.start, false);
+        for (line, number) in found.lines().zip(first..) {
+            let range = begin..begin + line.len();
+            let goes_on = matches.end > range.start;
+            let column = if goes_on { None } else { matches.next_in(&range) };
+            let column = column.map_or(0, |at| at - range.start);
+            if !self.tell(number, line, column, !goes_on || further) {
+                return Ok(false);
+            }
+            // The last that begins here may go on.
+            further = false;
+            while self.query.multiline
+                && matches.end < range.end
+                && matches.next_in(&range).is_some()
+            {
+                further = true;
+            }
+            begin = range.end;
         }
-        self.gathered.lines.append(&mut lines);
-        Ok(self.gathered.matches <= self.query.most as u64)
+        Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, near: &SinkContext<'_>) -> io::Result<bool> {
         let number = near.line_number().unwrap_or(0);
         if number > self.skip {
             let line = self.line(number, near.bytes(), None, false);
-            self.gathered.lines.push(line);
+            self.gathered.push(line);
         }
         Ok(true)
     }

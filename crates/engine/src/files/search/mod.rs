@@ -30,6 +30,9 @@ const LARGEST_PATTERN: usize = 10 << 20;
 /// Of one file: a longer line, or with patterns over several lines a longer file, is not searched.
 const LARGEST_HEAP: usize = 128 << 20;
 
+/// Of an answer: what lines take in it, with what stands around them. A few times what somebody reads, and all that a pattern can make of a file.
+const LARGEST_PAGE: usize = 4 << 20;
+
 /// More threads than this wait for the same disk.
 const MOST_THREADS: usize = 8;
 

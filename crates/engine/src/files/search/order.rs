@@ -2,7 +2,7 @@
 //! enough of it when everything before some file is known.
 
 use super::lines::Gathered;
-use super::{Begin, FoundFile, Job, SearchPage, SearchQuery, Want};
+use super::{Begin, FoundFile, Job, LARGEST_PAGE, SearchPage, SearchQuery, Want};
 use crate::files::fault::FileError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,12 +50,25 @@ impl<'a> Order<'a> {
         if gathered.matches > 0 {
             state.found.insert(job.number, (job.path.clone(), gathered));
         }
-        let before = state.open.first().copied().unwrap_or(u64::MAX);
-        let known = state.found.range(..before).map(|(_, (_, gathered))| self.weight(gathered));
-        // One more than fits, to know that there is more.
-        if known.sum::<u64>() > self.query.most as u64 {
-            self.enough.store(true, Ordering::Relaxed);
+        if let Some(last) = self.fills(&state.found) {
+            // Nobody hears of what is behind it.
+            state.found.split_off(&(last + 1));
+            if state.open.first().is_none_or(|open| *open > last) {
+                self.enough.store(true, Ordering::Relaxed);
+            }
         }
+    }
+
+    /// The first file that shows that there is more than an answer has room for.
+    fn fills(&self, found: &BTreeMap<u64, (Vec<u8>, Gathered)>) -> Option<u64> {
+        let (mut matches, mut bytes) = (0, 0);
+        let fills = |(_, (_, gathered)): &(&u64, &(Vec<u8>, Gathered))| {
+            let full = bytes >= LARGEST_PAGE || gathered.full;
+            matches += self.weight(gathered);
+            bytes += gathered.bytes;
+            full || matches > self.query.most as u64
+        };
+        found.iter().find(fills).map(|(number, _)| *number)
     }
 
     fn weight(&self, gathered: &Gathered) -> u64 {
@@ -73,18 +86,19 @@ impl<'a> Order<'a> {
         let state = std::mem::take(&mut *self.state());
         let (searched, unreadable) = (state.searched, state.unreadable);
         let mut page = SearchPage { searched, unreadable, ..SearchPage::default() };
-        let (mut left, mut last) = (self.query.most as u64, None);
+        let (mut left, mut room, mut last) = (self.query.most as u64, LARGEST_PAGE, None);
         for (path, mut gathered) in state.found.into_values() {
-            if left == 0 {
+            if left == 0 || room == 0 {
                 page.cursor = last;
                 break;
             }
-            let whole = self.weight(&gathered);
-            if whole > left {
-                gathered.keep(left, self.query.after);
+            let cut = gathered.keep(left, room, self.query.after);
+            debug_assert!(cut || !gathered.full, "what was not read to its end goes on");
+            if cut {
                 page.cursor = Some(Begin::text(&path, gathered.last_match()));
             }
-            left -= whole.min(left);
+            left -= self.weight(&gathered).min(left);
+            room = room.saturating_sub(gathered.bytes);
             let line = match self.query.want {
                 Want::Lines => gathered.last_match(),
                 Want::Counts | Want::Files => u64::MAX,

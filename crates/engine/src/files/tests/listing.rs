@@ -86,6 +86,86 @@ fn rules_and_dots_can_be_overlooked_and_proctors_own_cannot() {
     assert!(!all.iter().any(|path| path.starts_with(".state")), "{all:?}");
 }
 
+/// The files that git knows or would take, with those in repositories that lie in this one.
+fn known_to_git(folder: &std::path::Path) -> BTreeSet<String> {
+    let git = std::process::Command::new("git")
+        .args(["ls-files", "-coz", "--exclude-standard"])
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .output()
+        .unwrap();
+    assert!(git.status.success(), "{git:?}");
+    let names = String::from_utf8(git.stdout).unwrap();
+    let named = names.split('\0').filter(|name| !name.is_empty());
+    let below = |name: &str| match name.strip_suffix('/') {
+        Some(inner) => {
+            let inside = known_to_git(&folder.join(inner));
+            inside.into_iter().map(|file| format!("{inner}/{file}")).collect()
+        }
+        None => vec![name.to_owned()],
+    };
+    named.flat_map(below).collect()
+}
+
+#[test]
+fn what_is_left_out_is_what_git_leaves_out() {
+    let place = Place::new();
+    for repository in ["", "nest", "a/nest"] {
+        let folder = place.path("app").join(repository);
+        std::fs::create_dir_all(&folder).unwrap();
+        let made = std::process::Command::new("git").arg("init").arg("-q").arg(&folder).status();
+        assert!(made.unwrap().success());
+    }
+    let outer =
+        "*.log\n!keep.log\nbuild/\n/only\n**/deep/*.o\nfoo\\ \ntrail   \n\\#h\n[ab].c\nx/y\n";
+    for (path, content) in [
+        (".gitignore", outer),
+        ("a/.gitignore", "sub-ignored\n!1.log\n"),
+        ("c/.gitignore", "\u{feff}marked\r\nends\r\n"),
+        ("nest/.gitignore", "inner\n"),
+        (".git/info/exclude", "mine\n"),
+        ("a/nest/.git/info/exclude", "theirs\n"),
+    ] {
+        place.write(path, content);
+    }
+    let files = "a/1.log a/keep.log a/mine a/sub-ignored a/theirs build/x only c/only c/deep/1.o c/deep/1.c \
+        a.c c/b.c d.c trail #h x/y c/x/y café.log c/marked c/ends nest/1.log nest/build/f nest/inner \
+        nest/mine a/nest/only a/nest/theirs a/nest/sub-ignored a/b/ok";
+    files.split_whitespace().chain(["foo "]).for_each(|path| place.write(path, ""));
+    let leave_out = LeaveOut { no_ignore: false, hidden: true };
+    let query = ListQuery { leave_out, kind: Some(Kind::File), ..ListQuery::default() };
+    let all = look(&place, "", query).unwrap();
+    let ours: BTreeSet<String> = all.entries.into_iter().map(|entry| entry.path).collect();
+    let gits = known_to_git(&place.path("app"));
+    assert!(gits.contains("nest/1.log") && !gits.contains("c/marked"), "{gits:?}");
+    assert_eq!(ours, gits);
+}
+
+/// In ripgrep, too.
+#[test]
+fn every_ignore_file_counts_more_than_every_file_of_gits() {
+    let place = Place::new();
+    for (path, content) in [
+        (".ignore", "!*.rs\n*.md\n"),
+        (".gitignore", "*.rs\n!*.md\n"),
+        ("d/.gitignore", "*.rs\n!*.md\n"),
+        ("d/e/.ignore", "!kept.md\n"),
+        ("d/e/f.rs", ""),
+        ("d/e/g.md", ""),
+        ("d/e/kept.md", ""),
+        ("d/nest/.git", "gitdir: elsewhere\n"),
+        ("d/nest/g.md", ""),
+        ("d/nest/f.rs", ""),
+    ] {
+        place.write(path, content);
+    }
+    let query = ListQuery { kind: Some(Kind::File), ..ListQuery::default() };
+    let all = look(&place, "", query).unwrap();
+    assert_eq!(names(&all), ["d/e/f.rs", "d/e/kept.md", "d/nest/f.rs"]);
+}
+
 #[test]
 fn pages_make_the_whole_list() {
     let place = tree();

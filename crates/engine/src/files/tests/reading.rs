@@ -18,7 +18,7 @@ fn usual() -> ReadQuery {
 
 fn text(content: &Content) -> (&str, u64, u64) {
     match &content.part {
-        Part::Text { text, from, to, .. } => (text, *from, *to),
+        Part::Text { text, from, to, .. } => (text, from.unwrap(), to.unwrap()),
         Part::Bytes { .. } | Part::Picture { .. } | Part::Unreadable => panic!("{content:?}"),
     }
 }
@@ -97,6 +97,64 @@ fn a_cursor_of_a_file_that_has_changed_is_refused() {
         let query = ReadQuery { cursor: Some(bad.into()), ..query.clone() };
         assert!(look(&place, "f", &query).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn a_cursor_that_somebody_made_up_does_no_harm() {
+    let place = Place::new();
+    place.write("f", "1\n2\n3\n");
+    let query = ReadQuery { max_bytes: 2, ..ReadQuery::default() };
+    let real = look(&place, "f", &query).unwrap().cursor.unwrap();
+    let stamp = real.rsplit('.').next().unwrap();
+    let most = u64::MAX;
+    for (offset, line, last) in [(2, most, most), (6, most, most), (6, 0, 0), (0, 0, most)] {
+        let cursor = Some(format!("{offset}.{line}.{last}.{stamp}"));
+        look(&place, "f", &ReadQuery { cursor, ..query.clone() }).unwrap();
+    }
+}
+
+/// One that is too large to be looked at as a whole; between its two ends it takes no room.
+fn huge(place: &Place, name: &str) {
+    use std::io::{Seek, Write};
+    let size = super::super::survey::LARGEST + 2 * PIECE as u64;
+    place.write(name, "x\n".repeat(PIECE / 2));
+    let mut file = std::fs::File::options().write(true).open(place.path("app").join(name)).unwrap();
+    file.seek(std::io::SeekFrom::Start(size)).unwrap();
+    file.write_all(b"\none\ntwo\nthree\n").unwrap();
+}
+
+#[test]
+fn the_last_lines_of_a_huge_file_have_no_numbers() {
+    let place = Place::new();
+    huge(&place, "f");
+    let tail =
+        |count, max_bytes| ReadQuery { tail: Some(count), max_bytes, ..ReadQuery::default() };
+    let told = |query: &ReadQuery| {
+        let content = look(&place, "f", query).unwrap();
+        match content.part {
+            Part::Text { text, from, to, .. } => (text, from.or(to), content.cursor),
+            part @ (Part::Bytes { .. } | Part::Picture { .. } | Part::Unreadable) => {
+                panic!("{part:?}")
+            }
+        }
+    };
+    assert_eq!(told(&tail(2, 100)), ("two\nthree\n".into(), None, None));
+    assert_eq!(told(&tail(0, 100)), (String::new(), None, None));
+    let first = ReadQuery { lines: Some(1), ..tail(0, 100) };
+    assert!(look(&place, "f", &first).is_err(), "one or the other");
+    let first = look(&place, "f", &ReadQuery { lines: Some(1), ..usual() }).unwrap();
+    assert_eq!(text(&first), ("x\n", 1, 1));
+}
+
+#[test]
+fn who_looks_for_a_line_of_a_huge_file_can_stop() {
+    let place = Place::new();
+    huge(&place, "f");
+    let looks = std::cell::Cell::new(0);
+    let stop = || looks.replace(looks.get() + 1) >= 5;
+    let query = ReadQuery { from: Some(1 << 40), ..usual() };
+    let read = read(&place.spot("f"), &query, &place.guarded, &Surveys::default(), &stop);
+    assert!(matches!(read, Err(FileError::Cancelled)));
 }
 
 #[test]

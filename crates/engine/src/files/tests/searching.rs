@@ -4,6 +4,9 @@ use super::super::rules::LeaveOut;
 use super::super::search::{Case, SearchPage, SearchQuery, Want, search};
 use super::Place;
 use crate::files::FileError;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn usual(pattern: &str) -> SearchQuery {
@@ -28,6 +31,21 @@ fn usual(pattern: &str) -> SearchQuery {
 
 fn run(place: &Place, path: &str, query: &SearchQuery) -> Result<SearchPage, FileError> {
     search(&place.roots, &place.spot(path), query, &place.guarded, &|| false)
+}
+
+/// Page by page until there is no more.
+fn pages(place: &Place, query: &SearchQuery) -> Vec<SearchPage> {
+    let mut query = query.clone();
+    let mut pages = Vec::new();
+    loop {
+        let page = run(place, "", &query).unwrap();
+        query.cursor.clone_from(&page.cursor);
+        pages.push(page);
+        assert!(pages.len() < 1000, "it does not end");
+        if query.cursor.is_none() {
+            return pages;
+        }
+    }
 }
 
 /// As `path:line` for matches and `path-line` for what is near.
@@ -122,6 +140,110 @@ fn a_match_may_go_over_lines() {
 }
 
 #[test]
+fn a_match_of_very_many_lines_is_cut_and_what_comes_after_it_is_found() {
+    let place = Place::new();
+    let long = "line\n".repeat(50_000);
+    place.write("long", format!("begin\n{long}end\nlast\n\nmore\nlast\n"));
+    let query = SearchQuery { multiline: true, ..usual(r"(?s)begin.*end\n|more\nlast") };
+    let page = run(&place, "", &query).unwrap();
+    let lines = &page.files[0].lines;
+    assert_eq!((page.files[0].matches, lines.len()), (2, 202));
+    let cut: Vec<(u64, u64)> = lines.iter().map(|line| (line.number, line.further)).collect();
+    assert_eq!(cut[198..], [(199, 0), (200, 49_802), (50_005, 0), (50_006, 0)]);
+    let first = SearchQuery { most: 1, after: 1, ..query };
+    let page = run(&place, "", &first).unwrap();
+    assert_eq!((page.files[0].matches, page.files[0].lines.len()), (1, 201));
+    assert_eq!(places(&page)[199..], ["long:200", "long-50003"], "what comes after it");
+    let rest = run(&place, "", &SearchQuery { cursor: page.cursor, ..first }).unwrap();
+    assert_eq!(places(&rest), ["long:50005", "long:50006"]);
+    assert_eq!(rest.cursor, None);
+}
+
+/// The searcher gives them as one piece.
+#[test]
+fn matches_in_lines_that_follow_each_other_are_matches_of_their_own() {
+    let place = Place::new();
+    place.write("f", "hit hit\nhit\nmiss\nhit a\nb hit a\nb\nhit\n");
+    let query = |pattern: &str| SearchQuery { multiline: true, ..usual(pattern) };
+    let told = |query: &SearchQuery| {
+        let page = run(&place, "", query).unwrap();
+        let lines = page.files[0].lines.iter();
+        let lines = lines.map(|line| (line.number, line.column.unwrap(), line.begins)).collect();
+        (page.files[0].matches, lines)
+    };
+    let count = |query: SearchQuery| {
+        run(&place, "", &SearchQuery { want: Want::Counts, ..query }).unwrap().files[0].matches
+    };
+    let lines = vec![(1, 1, true), (2, 1, true), (4, 1, true), (5, 3, true), (7, 1, true)];
+    assert_eq!(told(&query("hit")), (5, lines.clone()));
+    assert_eq!(told(&usual("hit")), (5, lines), "and so they are without it");
+    assert_eq!((count(query("hit")), count(usual("hit"))), (5, 5));
+    let over =
+        [(1, 1, true), (2, 1, true), (4, 1, true), (5, 1, false), (6, 1, true), (7, 1, true)];
+    assert_eq!(told(&query(r"hit( a\nb)?")), (5, over.to_vec()));
+    assert_eq!(count(query(r"hit( a\nb)?")), 5);
+    for (pattern, numbers) in
+        [(r"a|\b", (1..=7).collect::<Vec<u64>>()), (r"\n\b", (1..=6).collect())]
+    {
+        let found: Vec<(u64, u64, bool)> = told(&query(pattern)).1;
+        assert_eq!(found.iter().map(|it| it.0).collect::<Vec<_>>(), numbers, "{pattern}");
+    }
+}
+
+#[test]
+fn matches_that_share_lines_are_all_told() {
+    let place = Place::new();
+    let lines: String = (1..=300).map(|line| format!("    let v{line} = {line};\n")).collect();
+    place.write("f", lines);
+    let query = SearchQuery { multiline: true, ..usual(r";\n\s*let") };
+    let whole = run(&place, "", &query).unwrap();
+    assert_eq!((whole.files[0].matches, whole.files[0].lines.len()), (299, 300));
+    assert!(whole.cursor.is_none() && whole.files[0].lines.iter().all(|line| line.further == 0));
+    let counts = SearchQuery { want: Want::Counts, ..query.clone() };
+    assert_eq!(run(&place, "", &counts).unwrap().files[0].matches, 299);
+    let pages = pages(&place, &SearchQuery { most: 100, ..query });
+    let told: Vec<u64> = pages.iter().map(|page| page.files[0].matches).collect();
+    assert_eq!(told, [100, 100, 99]);
+    assert_eq!(pages.iter().flat_map(places).collect::<Vec<_>>(), places(&whole));
+}
+
+#[test]
+fn a_page_has_room_for_so_much_and_no_more() {
+    let place = Place::new();
+    let line = format!("hit {}\n", "x".repeat(60 << 10));
+    for (name, lines) in [("a", 50), ("b", 30), ("c/d", 1), ("c/e", 60)] {
+        place.write(name, line.repeat(lines));
+    }
+    let query = SearchQuery { max_line: 64 << 10, ..usual("hit") };
+    let pages = pages(&place, &query);
+    for page in &pages {
+        let lines = page.files.iter().flat_map(|file| &file.lines);
+        let bytes: usize = lines.map(|line| line.text.len()).sum();
+        assert!(bytes < (4 << 20) + (64 << 10), "{bytes}");
+    }
+    let found: Vec<String> = pages.iter().flat_map(places).collect();
+    assert_eq!((found.len(), pages.len()), (141, 3));
+    assert!(found.iter().collect::<std::collections::HashSet<_>>().len() == 141, "each once");
+}
+
+#[test]
+fn a_page_that_is_full_of_lines_near_one_match_goes_on_with_the_next() {
+    let place = Place::new();
+    // What is not UTF-8 is told as three times as much.
+    let near = [&[0xff; 300_000][..], b"\n"].concat().repeat(5);
+    place.write("f", [[&near[..], b"hit\n"].concat().repeat(3), near].concat());
+    for (before, after) in [(0, 5), (5, 0)] {
+        for most in [1, 1000] {
+            let query = SearchQuery { before, after, most, max_line: 1 << 20, ..usual("^hit") };
+            let found: Vec<String> = pages(&place, &query).iter().flat_map(places).collect();
+            let matches: Vec<&String> = found.iter().filter(|it| it.contains(':')).collect();
+            assert_eq!(matches, ["f:6", "f:12", "f:18"], "{before} {after} {most}");
+            assert_eq!(found.len(), 3 + 15, "{before} {after} {most}");
+        }
+    }
+}
+
+#[test]
 fn counts_and_names_are_told_alone() {
     let place = code();
     let told = |want| {
@@ -211,4 +333,77 @@ fn who_stops_waiting_stops_the_search() {
     let stopped = search(&place.roots, &spot, &usual("z"), &place.guarded, &stop);
     assert!(matches!(stopped, Err(FileError::Cancelled)), "{stopped:?}");
     assert!(asked.load(Ordering::Relaxed) < 20, "it read on");
+}
+
+/// Lines of few kinds, so that matches are near each other, share lines and go over several; now and then so many between two that a match over them is cut.
+fn content() -> impl Strategy<Value = String> {
+    let kinds = vec!["", "a", "b", "c", "a b", "ba", "b c a"];
+    let lines = prop::collection::vec(prop::sample::select(kinds), 0..14);
+    let many = prop::option::weighted(0.2, 0..14usize);
+    (lines, many, any::<bool>()).prop_map(|(lines, many, ends)| {
+        let mut lines: Vec<String> = lines.into_iter().map(str::to_owned).collect();
+        if let Some(at) = many {
+            lines.insert(at.min(lines.len()), "-\n".repeat(210));
+        }
+        lines.join("\n") + if ends { "\n" } else { "" }
+    })
+}
+
+fn query() -> impl Strategy<Value = SearchQuery> {
+    let alone = ["a", "b$", "^c", "a b|c", r"\b", "^$"].map(|pattern| (pattern, false));
+    let over =
+        ["a", r"a\n\s*b", r"b\na|c", r"(?s)a.*?b", r"(?s)b.*?a|c", r"\b", r"\n\b", r"\na?|b"]
+            .map(|pattern| (pattern, true));
+    let pattern = prop::sample::select([&alone[..], &over[..]].concat());
+    let (before, after, most) = (0..4usize, 0..4usize, 1..8usize);
+    (pattern, before, after, most).prop_map(|((pattern, multiline), before, after, most)| {
+        SearchQuery { multiline, before, after, most, ..usual(pattern) }
+    })
+}
+
+/// Every line that belongs to a match, in the order in which they are told.
+fn matched(pages: &[SearchPage]) -> Vec<(&str, u64, bool, u64)> {
+    let files = pages.iter().flat_map(|page| &page.files);
+    let lines = files.flat_map(|file| file.lines.iter().map(move |line| (file, line)));
+    lines
+        .filter(|(_, line)| line.column.is_some())
+        .map(|(file, line)| (file.path.as_str(), line.number, line.begins, line.further))
+        .collect()
+}
+
+/// Every line, near a match or in one. The last lines of a page may be told again by the next.
+fn shown(pages: &[SearchPage]) -> BTreeSet<(&str, u64)> {
+    let files = pages.iter().flat_map(|page| &page.files);
+    files.flat_map(|file| file.lines.iter().map(|line| (file.path.as_str(), line.number))).collect()
+}
+
+fn count(pages: &[SearchPage]) -> u64 {
+    pages.iter().flat_map(|page| &page.files).map(|file| file.matches).sum()
+}
+
+/// The same ones each time, and a quarter of the usual number: each is dozens of searches.
+fn few_cases() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    let rng_seed = RngSeed::Fixed(0x5eed);
+    ProptestConfig { cases: usual.cases / 4, failure_persistence: None, rng_seed, ..usual }
+}
+
+proptest! {
+    #![proptest_config(few_cases())]
+
+    #[test]
+    fn pages_tell_each_match_once(files in prop::collection::vec(content(), 1..5), query in query()) {
+        let place = Place::new();
+        for (number, content) in files.iter().enumerate() {
+            place.write(&format!("f{number}"), content);
+        }
+        let whole = pages(&place, &SearchQuery { most: 100_000, ..query.clone() });
+        prop_assert_eq!(whole.len(), 1);
+        let told = pages(&place, &query);
+        prop_assert_eq!(matched(&told), matched(&whole));
+        prop_assert_eq!(shown(&told), shown(&whole));
+        prop_assert!(told.iter().all(|page| count(std::slice::from_ref(page)) <= query.most as u64));
+        let counted = pages(&place, &SearchQuery { want: Want::Counts, ..query });
+        prop_assert_eq!([count(&told), count(&counted)], [count(&whole); 2]);
+    }
 }
