@@ -10,7 +10,8 @@ use proctor_core::time::Wall;
 use proctor_sys::beneath::Likeness;
 use proctor_sys::{atomic, file};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read as _};
@@ -37,6 +38,15 @@ pub struct Generation {
     pub by: String,
     /// `None`: there was no file.
     pub file: Option<WasFile>,
+    pub moved: Option<Moved>,
+}
+
+/// What a generation ended with: the file got another name, or another file got its name. Absolute paths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moved {
+    To(String),
+    From(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,12 +81,28 @@ struct Description {
     /// Extended attributes, name and value in hexadecimal digits: they may be any bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     attributes: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    moved: Option<Moved>,
+}
+
+impl Description {
+    /// All but when and how it came about.
+    fn is_like(&self, other: &Description) -> bool {
+        let said = |it: &Description| {
+            (it.sha256.clone(), it.mode, it.owner, it.attributes.clone(), it.moved.clone())
+        };
+        said(self) == said(other)
+    }
 }
 
 /// What one change has kept so far.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
     kept: HashSet<PathBuf>,
+    /// Those of them that were not there before.
+    made: Vec<PathBuf>,
+    /// The generations of all files when there were too many for the first time, the newest first: they are looked through once in a change.
+    others: Option<Vec<Known>>,
     /// Of contents.
     bytes: u64,
     /// Not on the disk yet.
@@ -89,6 +115,9 @@ impl Running {
         file::sync_together(&mut self.unsynced).map_err(unkept)
     }
 }
+
+/// A generation: its file, bytes, and when it was made.
+type Known = (PathBuf, u64, std::time::SystemTime);
 
 /// All of them, in the folder of the state.
 #[derive(Debug)]
@@ -103,131 +132,155 @@ impl Backups {
         Backups { folder: home.backups(), total: Mutex::new(None) }
     }
 
-    /// One folder for each file, by what it is called in the innermost of its roots.
-    fn of_file(&self, spot: &Spot) -> PathBuf {
-        let root = spot.root.path.as_os_str().as_bytes();
-        let digest = survey::sha256(&[root, b"\0", spot.rel.as_bytes()].concat());
+    /// One folder for each file, by where it really is: whichever of its roots was named.
+    fn of_file(&self, path: &Path) -> PathBuf {
+        let digest = survey::sha256(path.as_os_str().as_bytes());
         self.folder.join(&digest[..32])
     }
 
     /// Keep what is there now; the number of it. It has to be settled before what is there changes. `None` if it, with what else the change keeps, is larger than all of them may
-    /// be.
+    /// be. What moves away is not lost: of it there is only a description.
     pub(crate) fn keep(
         &self,
         spot: &Spot,
         found: Option<&Found>,
         by: &str,
+        moved: Option<Moved>,
         bounds: Bounds,
         running: &mut Running,
     ) -> Result<Option<u64>, FileError> {
-        let content = found.map_or(&[][..], |found| &found.content);
+        let content = match (found, &moved) {
+            (None, _) | (_, Some(Moved::To(_))) => &[][..],
+            (Some(found), Some(Moved::From(_)) | None) => &found.content,
+        };
         if bounds.generations == 0 || running.bytes + content.len() as u64 > bounds.bytes {
             return Ok(None);
         }
         running.bytes += content.len() as u64;
-        let mode = found.map_or(0, |found| found.look.mode);
-        let owner = found.map(|found| (found.look.user, found.look.group));
-        let attributes = found.map_or(Ok(Vec::new()), attributes)?;
-        let folder = self.of_file(spot);
-        let numbers = numbers(&folder);
-        let newest = numbers.keys().last().copied();
-        if let Some(newest) = newest {
-            let same = |known: &Description| {
-                known.sha256.as_ref() == found.map(|found| &found.sha256)
-                    && (known.mode, known.owner, &known.attributes) == (mode, owner, &attributes)
-            };
-            if describe(&folder, newest).is_ok_and(|(known, _)| same(&known)) {
-                running.kept.insert(folder.join(name(newest)));
-                return Ok(Some(newest));
-            }
-        }
-        let number = newest.unwrap_or(0) + 1;
         let description = Description {
             version: VERSION,
             at: proctor_sys::clock::now().wall.0,
             by: by.to_owned(),
             path: spot.shown.clone(),
             sha256: found.map(|found| found.sha256.clone()),
-            size: content.len() as u64,
-            mode,
-            owner,
-            attributes,
+            size: found.map_or(0, |found| found.content.len() as u64),
+            mode: found.map_or(0, |found| found.look.mode),
+            owner: found.map(|found| (found.look.user, found.look.group)),
+            attributes: found.map_or(Ok(Vec::new()), attributes)?,
+            moved,
         };
+        let folder = self.of_file(&spot.real());
+        let mut numbers = numbers(&folder);
+        let newest = numbers.last().copied();
+        if let Some(newest) = newest
+            && describe(&folder, newest).is_ok_and(|(known, _)| known.is_like(&description))
+        {
+            running.kept.insert(folder.join(name(newest)));
+            return Ok(Some(newest));
+        }
+        let number = newest.unwrap_or(0) + 1;
         let mut bytes = serde_json::to_vec(&description).map_err(|e| unkept(e.into()))?;
         bytes.push(b'\n');
         bytes.extend_from_slice(content);
-        fs::create_dir_all(&folder).map_err(unkept)?;
-        let file = atomic::note(&folder.join(name(number)), &bytes).map_err(unkept)?;
-        running.unsynced.push(file);
+        running.unsynced.push(noted(&folder, number, &bytes).map_err(unkept)?);
         file::sync_many(&mut running.unsynced).map_err(unkept)?;
         running.kept.insert(folder.join(name(number)));
-        self.bound(&folder, bytes.len() as u64, bounds, running);
+        running.made.push(folder.join(name(number)));
+        numbers.insert(number);
+        self.bound(&folder, &numbers, bytes.len() as u64, bounds, running);
         Ok(Some(number))
     }
 
-    /// Within the bounds: the oldest of this file go, then the oldest of all. Never those of the change that is made just now.
-    fn bound(&self, folder: &Path, size: u64, bounds: Bounds, running: &Running) {
+    /// The change did not come about.
+    pub(super) fn forget(&self, running: &Running) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
-        let numbers = numbers(folder);
-        let mut gone = 0;
-        for (number, size) in numbers.iter().take(numbers.len().saturating_sub(bounds.generations))
-        {
-            gone += if fs::remove_file(folder.join(name(*number))).is_ok() { *size } else { 0 };
-        }
-        let counted = total
-            .map_or_else(|| self.all().iter().map(|it| it.1).sum(), |total| total + size - gone);
-        *total = Some(counted);
-        if counted <= bounds.bytes {
-            return;
-        }
-        let (mut left, mut all) = (counted, self.all());
-        all.sort_by_key(|(_, _, modified)| *modified);
-        for (path, size, _) in all.iter().filter(|(path, ..)| !running.kept.contains(path)) {
-            if left <= bounds.bytes {
-                break;
+        for path in &running.made {
+            let size = fs::metadata(path).map_or(0, |about| about.len());
+            if fs::remove_file(path).is_ok() {
+                *total = total.map(|total| total.saturating_sub(size));
+                path.parent().and_then(|folder| fs::remove_dir(folder).ok());
             }
-            left -= if fs::remove_file(path).is_ok() { *size } else { 0 };
-            // A folder that is empty now goes, too; others stay.
-            path.parent().and_then(|folder| fs::remove_dir(folder).ok());
+        }
+    }
+
+    /// Within the bounds: the oldest of this file go, then the oldest of all. Never those of the change that is made just now.
+    fn bound(
+        &self,
+        folder: &Path,
+        numbers: &BTreeSet<u64>,
+        size: u64,
+        bounds: Bounds,
+        running: &mut Running,
+    ) {
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = 0;
+        for number in numbers.iter().take(numbers.len().saturating_sub(bounds.generations)) {
+            let path = folder.join(name(*number));
+            let size = fs::metadata(&path).map_or(0, |about| about.len());
+            gone += if fs::remove_file(&path).is_ok() { size } else { 0 };
+        }
+        let mut left = match *total {
+            Some(total) => (total + size).saturating_sub(gone),
+            None => self.all().iter().map(|(_, size, _)| size).sum(),
+        };
+        if left > bounds.bytes {
+            let others = running.others.get_or_insert_with(|| {
+                let mut all = self.all();
+                all.sort_by_key(|(_, _, modified)| Reverse(*modified));
+                all
+            });
+            // More than has to be, so that the next changes have room.
+            let enough = bounds.bytes - bounds.bytes / 10;
+            while left > enough
+                && let Some((path, size, _)) = others.pop()
+            {
+                if !running.kept.contains(&path) && fs::remove_file(&path).is_ok() {
+                    left = left.saturating_sub(size);
+                    // A folder that is empty now goes, too; others stay.
+                    path.parent().and_then(|folder| fs::remove_dir(folder).ok());
+                }
+            }
         }
         *total = Some(left);
     }
 
-    /// Every generation of every file: path, bytes, and when it was made.
-    pub(super) fn all(&self) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
+    /// Every generation of every file.
+    pub(super) fn all(&self) -> Vec<Known> {
         let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
         let files = entries(&self.folder).flat_map(|folder| entries(&folder.path()));
         let known = files.filter_map(|file| {
+            // What is being written has another name.
+            file.file_name().to_str()?.parse::<u64>().ok()?;
             let about = file.metadata().ok()?;
             Some((file.path(), about.len(), about.modified().ok()?))
         });
         known.collect()
     }
 
-    /// The newest first. What cannot be read is left out.
-    pub(crate) fn history(&self, spot: &Spot) -> Vec<Generation> {
-        let folder = self.of_file(spot);
+    /// Of the file that is really there, the newest first. What cannot be read is left out.
+    pub(crate) fn history(&self, path: &Path) -> Vec<Generation> {
+        let folder = self.of_file(path);
         let known = |number: &u64| {
             let (known, _) = describe(&folder, *number).ok()?;
-            let Description { at, by, sha256, size, mode, owner, attributes, .. } = known;
+            let Description { at, by, sha256, size, mode, owner, attributes, moved, .. } = known;
             let pair = |(name, value): (String, String)| {
                 Some((CString::new(survey::unhex(&name)?).ok()?, survey::unhex(&value)?))
             };
             let attributes = attributes.into_iter().filter_map(pair).collect();
             let file = sha256.map(|sha256| WasFile { sha256, size, mode, owner, attributes });
-            Some(Generation { number: *number, at: Wall(at), by, file })
+            Some(Generation { number: *number, at: Wall(at), by, file, moved })
         };
-        numbers(&folder).keys().rev().filter_map(known).collect()
+        numbers(&folder).iter().rev().filter_map(known).collect()
     }
 
     /// What a generation held.
     pub(crate) fn content(
         &self,
-        spot: &Spot,
+        path: &Path,
         generation: &Generation,
     ) -> Result<Vec<u8>, FileError> {
         let read = || -> io::Result<Vec<u8>> {
-            let (_, mut rest) = describe(&self.of_file(spot), generation.number)?;
+            let (_, mut rest) = describe(&self.of_file(path), generation.number)?;
             let mut content = Vec::new();
             rest.read_to_end(&mut content)?;
             Ok(content)
@@ -269,18 +322,27 @@ fn attributes(found: &Found) -> Result<Vec<(String, String)>, FileError> {
     Ok(kept)
 }
 
+/// Written into its folder, which another change may remove while it is empty.
+fn noted(folder: &Path, number: u64, bytes: &[u8]) -> io::Result<fs::File> {
+    let write = || {
+        fs::create_dir_all(folder)?;
+        atomic::note(&folder.join(name(number)), bytes)
+    };
+    // It was there when it was to be made, and was not when that was looked at; or it is not there any more.
+    let gone = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound)
+    };
+    write().or_else(|error| if gone(&error) { write() } else { Err(error) })
+}
+
 fn name(number: u64) -> String {
     format!("{number:08}")
 }
 
 /// The generations in a folder with their sizes.
-fn numbers(folder: &Path) -> BTreeMap<u64, u64> {
+fn numbers(folder: &Path) -> BTreeSet<u64> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let number = |entry: fs::DirEntry| {
-        let number = entry.file_name().to_str()?.parse().ok()?;
-        Some((number, entry.metadata().ok()?.len()))
-    };
-    entries.filter_map(number).collect()
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 fn describe(folder: &Path, number: u64) -> io::Result<(Description, impl io::Read + use<>)> {

@@ -7,10 +7,12 @@ mod backup;
 mod locks;
 mod names;
 mod patch;
+mod patched;
 mod record;
 mod replace;
 mod several;
 mod target;
+mod undo;
 mod write;
 
 #[cfg(test)]
@@ -18,7 +20,7 @@ mod tests;
 
 pub(crate) use backup::Backups;
 use backup::Running;
-pub use backup::{Generation, WasFile};
+pub use backup::{Generation, Moved, WasFile};
 pub(crate) use locks::Locks;
 pub use patch::DiffQuery;
 pub use replace::Replacement;
@@ -26,11 +28,12 @@ pub use write::Written;
 
 use super::Files;
 use super::fault::FileError;
-use super::roots::Spot;
+use super::roots::{Guarded, Spot};
 use super::survey;
 use proctor_core::diff::{self, Fitted, Names};
 use proctor_core::home::Home;
 use proctor_sys::beneath::{Likeness, Look, Rel};
+use std::collections::HashMap;
 use std::sync::Arc;
 use target::{Found, Target};
 
@@ -46,6 +49,9 @@ const MOST_COMPARED: usize = 2_000_000;
 /// What is held in memory of the files of one change that has to be taken back if it is not well.
 const MOST_HELD: usize = 64 << 20;
 
+/// What is read of all files of one change.
+const MOST_READ: u64 = survey::LARGEST;
+
 /// What all changes have in common.
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
@@ -60,9 +66,11 @@ pub struct Wish {
 }
 
 /// What became of one file.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Changed {
     pub path: String,
+    /// Where it is, whatever its path means by now. Of what only got another name or was deleted, it is not noted.
+    pub(crate) spot: Option<Spot>,
     /// Hashes; `None`: there is no file.
     pub before: Option<String>,
     pub after: Option<String>,
@@ -120,17 +128,44 @@ pub(crate) struct Step {
     after: Option<New>,
 }
 
+/// What becomes of a file.
+#[derive(Debug, Default)]
+enum After {
+    /// It is what it was, also if it was nothing.
+    #[default]
+    Stays,
+    Gone,
+    Is(New),
+}
+
+impl From<Option<New>> for After {
+    fn from(new: Option<New>) -> After {
+        new.map_or(After::Gone, After::Is)
+    }
+}
+
 /// What a file will be, and what else there is to say of it.
 #[derive(Debug, Default)]
 struct Made {
-    new: Option<New>,
+    after: After,
     hunks: Vec<Fitted>,
     places: Option<usize>,
+    /// It is part of a move.
+    moved: Option<Moved>,
 }
 
 impl Made {
     fn content(content: Vec<u8>) -> Made {
-        Made { new: Some(New::of(content)), ..Made::default() }
+        Made { after: After::Is(New::of(content)), ..Made::default() }
+    }
+
+    /// What will be there, as bytes.
+    fn bytes<'a>(&'a self, before: Before<'a>) -> Option<&'a [u8]> {
+        match &self.after {
+            After::Stays => before.map(|found| found.content.as_slice()),
+            After::Gone => None,
+            After::Is(new) => Some(&new.content),
+        }
     }
 }
 
@@ -146,11 +181,10 @@ impl Files {
         stop: &dyn Fn() -> bool,
         make: impl Fn(&[Before<'_>]) -> Result<Vec<Made>, FileError>,
     ) -> Result<Vec<Changed>, FileError> {
-        let guarded = self.guarded();
-        let (mut folders, mut needed) = (Vec::new(), Vec::new());
-        if wish.dry_run || spots.iter().any(|spot| is_missing(&Target::of(spot, &guarded))) {
-            let found = spots.iter().map(|spot| looked(Target::of(spot, &guarded)));
-            let found = found.collect::<Result<Vec<_>, _>>()?;
+        let mut needed = Vec::new();
+        let targets = targets(spots, &self.guarded())?;
+        if wish.dry_run || targets.iter().any(Option::is_none) {
+            let found = found(&targets, stop)?;
             let planned = planned(spots, &found, wish, &make)?;
             if wish.dry_run {
                 let each = spots.iter().zip(&found).zip(&planned);
@@ -160,28 +194,45 @@ impl Files {
             }
             // Only for what will be there.
             for (number, (spot, made)) in spots.iter().zip(&planned).enumerate() {
-                if let (Some(_), Some((folder, _))) = (&made.new, spot.rel.split()) {
+                if let (After::Is(_), Some((folder, _))) = (&made.after, spot.rel.split()) {
                     needed.push((number, spot, folder));
                 }
             }
         }
-        let ahead = needed.iter().map(|(_, spot, folder)| (*spot, folder));
-        let _announced = record::announce(&self.shared.home, ahead)?;
-        let made = needed.into_iter().try_for_each(|(number, spot, folder)| {
+        drop(targets);
+        let folders = needed.iter().map(|(_, spot, folder)| (*spot, folder));
+        let work = || self.change_under_lock(spots, wish, stop, &make);
+        let (mut changes, made) = self.in_folders(&folders.collect::<Vec<_>>(), work)?;
+        for (which, rel) in made {
+            changes[needed[which].0].folders.push(rel);
+        }
+        Ok(changes)
+    }
+
+    /// Do something in folders, which are made if they are not there, and go again if it fails; which were made, and for which of them.
+    fn in_folders<T>(
+        &self,
+        needed: &[(&Spot, &Rel)],
+        work: impl FnOnce() -> Result<T, FileError>,
+    ) -> Result<(T, Vec<(usize, Rel)>), FileError> {
+        let _announced = record::announce(&self.shared.home, needed.iter().copied())?;
+        let (guarded, mut folders) = (self.guarded(), Vec::new());
+        let made = needed.iter().enumerate().try_for_each(|(which, (spot, folder))| {
             let mut made = Vec::new();
-            let done = target::make_folders(spot, &folder, &guarded, &mut made);
-            folders.extend(made.into_iter().map(|(place, rel)| (number, place, rel)));
+            let done = target::make_folders(spot, folder, &guarded, &mut made);
+            folders.extend(made.into_iter().map(|(place, rel)| (which, place, rel)));
             done
         });
-        let mut done = made.and_then(|()| self.change_under_lock(spots, wish, stop, &make));
-        match &mut done {
-            Ok(changes) => {
-                folders.into_iter().for_each(|(number, _, rel)| changes[number].folders.push(rel))
+        match made.and_then(|()| work()) {
+            Ok(done) => {
+                Ok((done, folders.into_iter().map(|(which, _, rel)| (which, rel)).collect()))
             }
-            // Those that somebody else put something into stay.
-            Err(_) => folders.iter().rev().for_each(|(_, place, _)| drop(place.remove_folder())),
+            Err(error) => {
+                // Those that somebody else put something into stay.
+                folders.iter().rev().for_each(|(_, place, _)| drop(place.remove_folder()));
+                Err(error)
+            }
         }
-        done
     }
 
     fn change_under_lock(
@@ -191,24 +242,18 @@ impl Files {
         stop: &dyn Fn() -> bool,
         make: &impl Fn(&[Before<'_>]) -> Result<Vec<Made>, FileError>,
     ) -> Result<Vec<Changed>, FileError> {
-        let guarded = self.guarded();
-        // One in a folder that is not there may only have been thought of.
-        let target = |spot: &Spot| match Target::of(spot, &guarded) {
-            Err(FileError::Missing { .. }) => Ok(None),
-            target => target.map(Some),
-        };
-        let targets = spots.iter().map(target).collect::<Result<Vec<_>, _>>()?;
+        let targets = targets(spots, &self.guarded())?;
         let _held = self.shared.locks.hold(targets.iter().flatten().map(Target::key), stop)?;
-        let find = |target: &Option<Target>| target.as_ref().map_or(Ok(None), Target::find);
-        let found = targets.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+        let found = found(&targets, stop)?;
         let planned = planned(spots, &found, wish, make)?;
         let (mut steps, mut changes, mut held) = (Vec::new(), Vec::new(), 0);
         let (each, mut running) = (targets.into_iter().zip(found).zip(planned), Running::default());
         for (spot, ((target, before), made)) in spots.iter().zip(each) {
             let mut changed = described(spot, before.as_ref(), &made, false);
-            if differs(before.as_ref(), made.new.as_ref()) {
+            if made.moved.is_some() || differs(before.as_ref(), &made.after) {
                 let target = target.ok_or(FileError::Missing { path: changed.path.clone() })?;
-                changed.generation = self.keep_for(&target, before.as_ref(), wish, &mut running)?;
+                let was = before.as_ref();
+                changed.generation = self.keep_for(&target, was, made.moved, wish, &mut running)?;
                 if let Some(found) = before.as_ref().filter(|_| wish.hold) {
                     held += found.content.len();
                     if held > MOST_HELD {
@@ -220,12 +265,13 @@ impl Files {
                     let like = found.likeness().map_err(unlike)?;
                     changed.held = Some(Arc::new((found.content.clone(), like)));
                 }
-                steps.push(Step { target, before, after: made.new });
+                let after = if let After::Is(new) = made.after { Some(new) } else { None };
+                steps.push(Step { target, before, after });
             }
             changes.push(changed);
-        }
-        if stop() {
-            return Err(FileError::Cancelled);
+            if stop() {
+                return Err(FileError::Cancelled);
+            }
         }
         if !steps.is_empty() {
             record::carry_out(&self.shared.home, &steps, running.unsynced)?;
@@ -240,13 +286,41 @@ pub(crate) fn recover(home: &Home) {
     Backups::of(home).sweep();
 }
 
-fn is_missing<T>(result: &Result<T, FileError>) -> bool {
-    matches!(result, Err(FileError::Missing { .. }))
+/// Where each is, and each is another file. One in a folder that is not there may only have been thought of.
+fn targets(spots: &[Spot], guarded: &Guarded) -> Result<Vec<Option<Target>>, FileError> {
+    let target = |spot: &Spot| match Target::of(spot, guarded) {
+        Err(FileError::Missing { .. }) => Ok(None),
+        target => target.map(Some),
+    };
+    let targets = spots.iter().map(target).collect::<Result<Vec<_>, _>>()?;
+    let mut known = HashMap::new();
+    for target in targets.iter().flatten() {
+        if let Some(other) = known.insert(target.key(), &target.spot.shown) {
+            let also =
+                if *other == target.spot.shown { String::new() } else { format!(", as '{other}'") };
+            return Err(FileError::BadInput(format!(
+                "'{}' is named twice{also}",
+                target.spot.shown
+            )));
+        }
+    }
+    Ok(targets)
 }
 
 /// What is there; in a folder that is not there, nothing is.
-fn looked(target: Result<Target, FileError>) -> Result<Option<Found>, FileError> {
-    if is_missing(&target) { Ok(None) } else { target?.find() }
+fn found(
+    targets: &[Option<Target>],
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<Option<Found>>, FileError> {
+    let mut room = MOST_READ;
+    targets.iter().flatten().try_for_each(|target| target.check_room(&mut room))?;
+    room = MOST_READ;
+    let find = |target: &Option<Target>| match target {
+        Some(_) if stop() => Err(FileError::Cancelled),
+        Some(target) => target.find_within(&mut room),
+        None => Ok(None),
+    };
+    targets.iter().map(find).collect()
 }
 
 fn planned(
@@ -264,10 +338,10 @@ fn planned(
     make(&found.iter().map(Option::as_ref).collect::<Vec<_>>())
 }
 
-fn differs(before: Option<&Found>, after: Option<&New>) -> bool {
+fn differs(before: Option<&Found>, after: &After) -> bool {
     match (before, after) {
-        (None, None) => false,
-        (Some(before), Some(after)) => {
+        (_, After::Stays) | (None, After::Gone) => false,
+        (Some(before), After::Is(after)) => {
             let Look { mode, user, group, .. } = before.look;
             let like = after
                 .like
@@ -276,22 +350,20 @@ fn differs(before: Option<&Found>, after: Option<&New>) -> bool {
             let like = (after.mode.unwrap_or(like.0), like.1);
             like != (mode, Some((user, group))) || before.content != after.content
         }
-        (None, Some(_)) | (Some(_), None) => true,
+        (None, After::Is(_)) | (Some(_), After::Gone) => true,
     }
 }
 
 /// What there is to say of a change, and the diff if somebody wants to see it.
 fn described(spot: &Spot, before: Option<&Found>, made: &Made, with_diff: bool) -> Changed {
-    let (old, new) =
-        (before.map(|found| &found.content), made.new.as_ref().map(|new| &new.content));
+    let (old, new) = (before.map(|found| found.content.as_slice()), made.bytes(before));
     let names = match (old, new) {
         (None, _) => Names::Made(&spot.shown),
         (Some(_), None) => Names::Removed(&spot.shown),
         (Some(_), Some(_)) => Names::Changed(&spot.shown),
     };
-    let (old, empty) = (old.map_or(&[][..], Vec::as_slice), Vec::new());
-    let content = new.unwrap_or(&empty);
-    if old == content {
+    let (old, content) = (old.unwrap_or_default(), new.unwrap_or_default());
+    if matches!(made.after, After::Stays) || old == content {
         return plain(spot, before, made);
     }
     let lines = |text: &[u8]| memchr::memchr_iter(b'\n', text).count();
@@ -311,11 +383,17 @@ fn described(spot: &Spot, before: Option<&Found>, made: &Made, with_diff: bool) 
 
 /// All but what differs.
 fn plain(spot: &Spot, before: Option<&Found>, made: &Made) -> Changed {
+    let old = || before.map(|found| found.sha256.clone());
     Changed {
         path: spot.shown.clone(),
-        before: before.map(|found| found.sha256.clone()),
-        after: made.new.as_ref().map(New::sha256),
-        size: made.new.as_ref().map_or(0, |new| new.content.len() as u64),
+        spot: Some(spot.clone()),
+        before: old(),
+        after: match &made.after {
+            After::Stays => old(),
+            After::Gone => None,
+            After::Is(new) => Some(new.sha256()),
+        },
+        size: made.bytes(before).map_or(0, |content| content.len() as u64),
         hunks: made.hunks.clone(),
         places: made.places,
         ..Changed::default()

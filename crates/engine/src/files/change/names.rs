@@ -1,12 +1,14 @@
 //! Names of files and folders: moved, deleted, made. Each is one call of the kernel's, so nothing needs to be recorded.
+//!
+//! Of a file that is moved a generation is kept under both names: what was there, and where the file went to or came from (`undo`).
 
-use super::backup::Running;
+use super::backup::{Moved, Running};
 use super::target::{self, Found, Target};
-use super::{Changed, Wish};
+use super::{After, Changed, Made, Wish, described};
 use crate::error::EngineError;
 use crate::files::fault::FileError;
 use crate::files::{Files, Spot};
-use proctor_sys::beneath::{Kind, Look, Onto};
+use proctor_sys::beneath::{Fault, Kind, Look, Onto};
 use std::io;
 
 impl Files {
@@ -18,48 +20,107 @@ impl Files {
         replace: bool,
         wish: Wish,
     ) -> Result<Changed, EngineError> {
-        let moved =
-            self.work(move |files, stop| files.rename_now(&path, &to, replace, &wish, stop));
-        Ok(moved.await??)
+        let moved = self.work(move |files, stop| {
+            let roots = files.roots();
+            let (from, to) = (roots.find(&path)?, roots.find(&to)?);
+            files.rename_now(&from, &to, replace, &wish, stop)
+        });
+        let Renamed { path, found, generations, .. } = moved.await??;
+        Ok(Changed {
+            path,
+            after: found.as_ref().map(|found| found.sha256.clone()),
+            size: found.as_ref().map_or(0, |found| found.content.len() as u64),
+            generation: generations.1,
+            ..Changed::default()
+        })
     }
 
-    fn rename_now(
+    /// The folders above its new name are made.
+    pub(super) fn rename_now(
         &self,
-        path: &str,
-        to: &str,
+        from: &Spot,
+        to: &Spot,
         replace: bool,
         wish: &Wish,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Changed, FileError> {
-        let (roots, guarded) = (self.roots(), self.guarded());
-        let from = Target::of(&roots.find(path)?, &guarded)?;
-        let to = Target::of(&roots.find(to)?, &guarded)?;
-        let _held = self.shared.locks.hold([from.key(), to.key()], stop)?;
-        let before = self.wanted(&from, wish)?;
-        let (mut there, mut generation) = (None, None);
-        let onto = match to.place.look().map_err(to.spot.at())? {
-            Some(_) if !replace => return Err(FileError::Occupied { path: to.spot.shown }),
-            Some(_) if from.key() == to.key() => Onto::Anything,
-            Some(_) => {
-                there = to.find()?;
-                generation = self.keep(&to, there.as_ref(), wish)?;
-                Onto::Anything
-            }
-            None => Onto::Nothing,
+    ) -> Result<Renamed, FileError> {
+        let rename = || self.rename_there(from, to, replace, wish, stop);
+        let folder = match (Target::of(to, &self.guarded()), to.rel.split()) {
+            (Err(FileError::Missing { .. }), Some((folder, _))) => folder,
+            _ => return rename(),
         };
-        let changed = Changed {
-            path: to.spot.shown.clone(),
-            after: before.as_ref().map(|found| found.sha256.clone()),
-            size: before.as_ref().map_or(0, |found| found.content.len() as u64),
-            generation,
-            ..Changed::default()
-        };
+        let found = self.wanted(&Target::of(from, &self.guarded())?, wish)?;
+        refuse_inside(from, found.as_ref(), to)?;
         if wish.dry_run {
-            return Ok(changed);
+            let (path, generations) = (to.shown.clone(), (None, None));
+            return Ok(Renamed { path, found, there: None, generations });
         }
-        give_name((&from, before.as_ref()), (&to, there.as_ref()), onto)?;
-        self.synced(&[&from, &to])?;
-        Ok(changed)
+        drop(found);
+        Ok(self.in_folders(&[(to, &folder)], rename)?.0)
+    }
+
+    fn rename_there(
+        &self,
+        from: &Spot,
+        to: &Spot,
+        replace: bool,
+        wish: &Wish,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Renamed, FileError> {
+        let guarded = self.guarded();
+        let (from, to) = (Target::of(from, &guarded)?, Target::of(to, &guarded)?);
+        let _held = self.shared.locks.hold([from.key(), to.key()], stop)?;
+        let found = self.wanted(&from, wish)?;
+        refuse_inside(&from.spot, found.as_ref(), &to.spot)?;
+        let disk = |target: &Target| target.place.folder().id().device;
+        if disk(&from) != disk(&to) {
+            return Err(FileError::OtherDisk { path: from.spot.shown, to: to.spot.shown });
+        }
+        let itself = from.key() == to.key();
+        let (onto, there) = match to.place.look().map_err(to.spot.at())? {
+            Some(_) if !replace => return Err(FileError::Occupied { path: to.spot.shown }),
+            Some(_) if itself => (Onto::Anything, None),
+            Some(_) => (Onto::Anything, to.find()?),
+            None => (Onto::Nothing, None),
+        };
+        let mut generations = (None, None);
+        if !wish.dry_run {
+            let mut running = Running::default();
+            let kept = match itself {
+                true => Ok((None, None)),
+                false => self.keep_moved((&from, &found), (&to, &there), wish, &mut running),
+            };
+            let moved = kept.and_then(|kept| {
+                give_name((&from, found.as_ref()), (&to, there.as_ref()), onto).map(|()| kept)
+            });
+            generations = moved.inspect_err(|_| self.shared.backups.forget(&running))?;
+            self.synced(&[&from, &to])?;
+        }
+        Ok(Renamed { path: to.spot.shown, found, there, generations })
+    }
+
+    /// What was at both names, of which each says where the file is or was. Of a folder, and of a link, nothing is kept.
+    fn keep_moved(
+        &self,
+        (from, found): (&Target, &Option<Found>),
+        (to, there): (&Target, &Option<Found>),
+        wish: &Wish,
+        running: &mut Running,
+    ) -> Result<(Option<u64>, Option<u64>), FileError> {
+        let path = |target: &Target| target.spot.real().into_os_string().into_string().ok();
+        let mut keep = |target: &Target, found: &Option<Found>, moved: Option<Moved>| {
+            self.keep_for(target, found.as_ref(), moved, wish, running)
+        };
+        let kept = match (found, there) {
+            (Some(_), _) => (
+                keep(from, found, path(to).map(Moved::To))?,
+                keep(to, there, path(from).map(Moved::From))?,
+            ),
+            (None, Some(_)) => (None, keep(to, there, None)?),
+            (None, None) => (None, None),
+        };
+        running.settle()?;
+        Ok(kept)
     }
 
     /// Remove a file, a link itself, or a folder that is empty.
@@ -78,24 +139,27 @@ impl Files {
         let _held = self.shared.locks.hold([target.key()], stop)?;
         let (look, at) = (self.there(&target)?, target.spot.at());
         let before = self.wanted(&target, wish)?;
-        let mut changed = Changed {
-            path: target.spot.shown.clone(),
-            before: before.as_ref().map(|found| found.sha256.clone()),
-            ..Changed::default()
-        };
+        let gone = Made { after: After::Gone, ..Made::default() };
+        let mut changed = described(&target.spot, before.as_ref(), &gone, wish.dry_run);
+        let not_empty = || FileError::NotEmpty { path: target.spot.shown.clone() };
         if wish.dry_run {
-            return Ok(changed);
+            let inside = target.place.folder().child(target.place.name());
+            let inside = inside.and_then(|folder| folder.entries()).unwrap_or_default();
+            return if inside.is_empty() { Ok(changed) } else { Err(not_empty()) };
         }
         if look.kind == Kind::Folder {
             target.place.remove_folder().map_err(|fault| {
                 match fault.is(io::ErrorKind::DirectoryNotEmpty) {
-                    true => FileError::NotEmpty { path: target.spot.shown.clone() },
+                    true => not_empty(),
                     false => at(fault),
                 }
             })?;
         } else {
             if let Some(found) = &before {
-                changed.generation = self.keep(&target, Some(found), wish)?;
+                let mut running = Running::default();
+                changed.generation =
+                    self.keep_for(&target, Some(found), None, wish, &mut running)?;
+                running.settle()?;
                 if !target.is_still(Some(found))? {
                     return Err(FileError::Changed { path: changed.path });
                 }
@@ -115,6 +179,27 @@ impl Files {
             Ok::<_, FileError>((spot.shown, !made.is_empty()))
         });
         Ok(made.await??)
+    }
+
+    /// Would making it make one? It is refused where making it would be.
+    pub async fn look_for_folder(&self, path: String) -> Result<(String, bool), EngineError> {
+        let looked = self.work(move |files, _| {
+            let spot = files.roots().find(&path)?;
+            let missing = target::missing_folders(&*target::writable(&spot)?, &spot.rel);
+            let missing = missing.map_err(spot.at())?;
+            if spot.rel.is_root() {
+                return Ok((spot.shown, false));
+            }
+            // Above the first that is not there, everything is; below it, nothing.
+            let rel = missing.first().unwrap_or(&spot.rel).clone();
+            let first = Target::of(&Spot { rel, ..spot.clone() }, &files.guarded())?;
+            match first.place.look().map_err(spot.at())?.map(|look| look.kind) {
+                None | Some(Kind::Folder) => Ok((spot.shown, !missing.is_empty())),
+                Some(Kind::Link) => Err(spot.at()(Fault::Link)),
+                Some(_) => Err(FileError::Occupied { path: spot.shown }),
+            }
+        });
+        Ok(looked.await??)
     }
 
     /// What is there: anything but folders that hold Proctor's own, or a root that is read only.
@@ -152,36 +237,17 @@ impl Files {
         }
     }
 
-    fn keep(
-        &self,
-        target: &Target,
-        found: Option<&Found>,
-        wish: &Wish,
-    ) -> Result<Option<u64>, FileError> {
-        if wish.dry_run {
-            return Ok(None);
-        }
-        let mut running = Running::default();
-        let number = self.keep_for(target, found, wish, &mut running)?;
-        running.settle()?;
-        Ok(number)
-    }
-
     /// Keep what is there as part of a change.
     pub(super) fn keep_for(
         &self,
         target: &Target,
         found: Option<&Found>,
+        moved: Option<Moved>,
         wish: &Wish,
         running: &mut Running,
     ) -> Result<Option<u64>, FileError> {
-        let (spot, bounds) = (self.kept_as(&target.spot), self.shared.registry.backups());
-        self.shared.backups.keep(&spot, found, wish.by, bounds, running)
-    }
-
-    /// What the generations of a file are kept as, whichever of its roots was named.
-    pub(super) fn kept_as(&self, spot: &Spot) -> Spot {
-        self.roots().innermost(spot)
+        let bounds = self.shared.registry.backups();
+        self.shared.backups.keep(&target.spot, found, wish.by, moved, bounds, running)
     }
 
     fn synced(&self, targets: &[&Target]) -> Result<(), FileError> {
@@ -189,6 +255,31 @@ impl Files {
             target.place.folder().sync().map_err(|error| target.spot.at()(error.into()))
         };
         targets.iter().try_for_each(sync)
+    }
+}
+
+/// What came of a move.
+#[derive(Debug)]
+pub(super) struct Renamed {
+    /// As answers call it now.
+    path: String,
+    /// The file, if it is one.
+    pub(super) found: Option<Found>,
+    /// The file that it replaced.
+    pub(super) there: Option<Found>,
+    /// What was at the old name, and at the new one.
+    pub(super) generations: (Option<u64>, Option<u64>),
+}
+
+/// A folder is not moved to somewhere below it.
+fn refuse_inside(from: &Spot, file: Option<&Found>, to: &Spot) -> Result<(), FileError> {
+    let inside = file.is_none() && from.real() != to.real() && to.real().starts_with(from.real());
+    match inside {
+        true => Err(FileError::BadInput(format!(
+            "'{}' cannot be moved into itself, to '{}'",
+            from.shown, to.shown
+        ))),
+        false => Ok(()),
     }
 }
 
@@ -209,11 +300,11 @@ pub(super) fn give_name(
         return from.place.remove().map_err(from.spot.at());
     }
     from.place.rename(&to.place, onto).map_err(|fault| {
-        match fault.is(io::ErrorKind::CrossesDevices) {
-            true => {
-                FileError::OtherDisk { path: from.spot.shown.clone(), to: to.spot.shown.clone() }
-            }
-            false => to.spot.at()(fault),
+        let (path, to_path) = (from.spot.shown.clone(), to.spot.shown.clone());
+        if fault.is(io::ErrorKind::CrossesDevices) {
+            FileError::OtherDisk { path, to: to_path }
+        } else {
+            to.spot.at()(fault)
         }
     })
 }

@@ -2,10 +2,9 @@
 
 use super::{Changed, MOST_FILES, Made, New, Target, Wish};
 use crate::error::EngineError;
-use crate::files::Files;
 use crate::files::fault::FileError;
+use crate::files::{Files, Spot};
 use proctor_core::edit::{self, Edit};
-use std::collections::HashSet;
 
 impl Files {
     /// Exact-text edits of several files. A file that is to be made has one edit whose old text is empty.
@@ -22,13 +21,12 @@ impl Files {
             let roots = files.roots();
             let spots = edits.iter().map(|(path, _)| roots.find(path));
             let spots = spots.collect::<Result<Vec<_>, _>>()?;
-            let mut known = HashSet::new();
-            if let Some(twice) = spots.iter().find(|spot| !known.insert(&spot.shown)) {
-                return Err(FileError::BadInput(format!("'{}' is named twice", twice.shown)));
-            }
             files.change(&spots, &wish, stop, |before| {
                 let each = spots.iter().zip(&edits).zip(before);
                 each.map(|((spot, (_, edits)), before)| {
+                    if stop() {
+                        return Err(FileError::Cancelled);
+                    }
                     let made = matches!(&edits[..], [only] if only.old.is_empty());
                     let content = match before {
                         Some(found) => found.content.as_slice(),
@@ -51,10 +49,14 @@ impl Files {
         changes: Vec<Changed>,
         wish: Wish,
     ) -> Result<Vec<FileError>, EngineError> {
-        self.work(move |files, stop| {
-            let made = |it: &Changed| it.before.is_none() && it.after.is_some();
-            let changes = changes.into_iter().filter(|it| it.held.is_some() || made(it));
-            let changes: Vec<Changed> = changes.collect();
+        let made = |it: &Changed| it.before.is_none() && it.after.is_some();
+        let of = |it: Changed| {
+            it.spot.clone().filter(|_| it.held.is_some() || made(&it)).map(|spot| (spot, it))
+        };
+        let changes: Vec<(Spot, Changed)> = changes.into_iter().filter_map(of).collect();
+        // Where it was changed it is taken back, whatever is declared by now.
+        let roots = self.roots().and_of(changes.iter().map(|(spot, _)| spot));
+        self.work_in(roots, move |files, stop| {
             let left = match files.take_back_now(&changes, &wish, stop) {
                 Ok(()) => Vec::new(),
                 Err(error) if changes.len() == 1 => vec![error],
@@ -63,18 +65,17 @@ impl Files {
                     each.filter_map(|one| files.take_back_now(one, &wish, stop).err()).collect()
                 }
             };
-            changes.iter().rev().for_each(|changed| files.remove_made(changed));
+            changes.iter().rev().for_each(|(spot, changed)| files.remove_made(spot, changed));
             left
         })
         .await
     }
 
     /// The folders that were made for a file; those with something in them stay.
-    fn remove_made(&self, changed: &Changed) {
-        let (roots, guarded) = (self.roots(), self.guarded());
-        let Ok(spot) = roots.find(&changed.path) else { return };
-        for rel in changed.folders.iter().rev() {
-            if let Ok(folder) = Target::of(&roots.made(&spot.root, rel.clone()), &guarded) {
+    fn remove_made(&self, spot: &Spot, changed: &Changed) {
+        let guarded = self.guarded();
+        for rel in changed.folders.iter().rev().cloned() {
+            if let Ok(folder) = Target::of(&Spot { rel, ..spot.clone() }, &guarded) {
                 folder.place.remove_folder().ok();
             }
         }
@@ -83,15 +84,13 @@ impl Files {
     /// All of them, or none.
     fn take_back_now(
         &self,
-        changes: &[Changed],
+        changes: &[(Spot, Changed)],
         wish: &Wish,
         stop: &dyn Fn() -> bool,
     ) -> Result<(), FileError> {
-        let roots = self.roots();
-        let spots = changes.iter().map(|changed| roots.find(&changed.path));
-        let spots = spots.collect::<Result<Vec<_>, _>>()?;
+        let spots: Vec<Spot> = changes.iter().map(|(spot, _)| spot.clone()).collect();
         let back = self.change(&spots, wish, stop, |before| {
-            let each = spots.iter().zip(changes).zip(before);
+            let each = changes.iter().zip(before);
             each.map(|((spot, changed), before)| {
                 if before.map(|found| &found.sha256) != changed.after.as_ref() {
                     return Err(FileError::Changed { path: spot.shown.clone() });
@@ -101,7 +100,7 @@ impl Files {
                     mode: Some(like.mode),
                     like: before.is_none().then(|| like.clone()),
                 });
-                Ok(Made { new, ..Made::default() })
+                Ok(Made { after: new.into(), ..Made::default() })
             })
             .collect()
         });

@@ -61,19 +61,39 @@ impl Target {
 
     /// The file that is there, if anything is; what is no regular file is refused.
     pub(crate) fn find(&self) -> Result<Option<Found>, FileError> {
+        self.find_within(&mut { LARGEST })
+    }
+
+    /// The same, if it has no more bytes than there is room for.
+    pub(crate) fn find_within(&self, room: &mut u64) -> Result<Option<Found>, FileError> {
         let (file, look) = match self.place.read() {
             Ok(opened) => opened,
             Err(fault) if fault.is_missing() => return Ok(None),
             Err(fault) => return Err(self.spot.at()(fault)),
         };
-        if look.size > LARGEST {
-            return Err(FileError::TooLarge { path: self.spot.shown.clone(), most: LARGEST });
-        }
+        self.weigh(look.size, room)?;
         let mut content = vec![0; usize::try_from(look.size).unwrap_or(0)];
         let length = survey::read_at(&file, &mut content, 0)?;
         content.truncate(length);
         let sha256 = survey::sha256(&content);
         Ok(Some(Found { file, look, content, sha256 }))
+    }
+
+    /// Is there so much room?
+    fn weigh(&self, size: u64, room: &mut u64) -> Result<(), FileError> {
+        if size > LARGEST {
+            return Err(FileError::TooLarge { path: self.spot.shown.clone(), most: LARGEST });
+        }
+        *room = room.checked_sub(size).ok_or(FileError::TooMuch { most: LARGEST })?;
+        Ok(())
+    }
+
+    /// Is there so much room for the file that is there? It is not read for that.
+    pub(crate) fn check_room(&self, room: &mut u64) -> Result<(), FileError> {
+        match self.place.look() {
+            Ok(Some(look)) if look.kind == Kind::File => self.weigh(look.size, room),
+            _ => Ok(()),
+        }
     }
 
     /// Is there still what was found, or nothing?

@@ -1,8 +1,7 @@
-//! Writing, editing and replacing in one file, and bringing an earlier generation back.
+//! Writing, editing and replacing in one file.
 
-use super::backup::Generation;
 use super::replace::{self, Replacement};
-use super::{Changed, Made, New, Wish};
+use super::{Changed, Made, Wish};
 use crate::error::EngineError;
 use crate::files::fault::FileError;
 use crate::files::{Files, Spot};
@@ -53,7 +52,7 @@ impl Files {
             let places = edited.lines.iter().map(Vec::len).sum();
             let at = |line: &usize| Fitted { line: *line, offset: 0, fuzz: 0 };
             let hunks = edited.lines.iter().flatten().map(at).collect();
-            Ok(Made { new: Some(New::of(edited.content)), hunks, places: Some(places) })
+            Ok(Made { hunks, places: Some(places), ..Made::content(edited.content) })
         })
         .await
     }
@@ -72,46 +71,6 @@ impl Files {
             Ok(Made { places: Some(places), ..Made::content(content) })
         })
         .await
-    }
-
-    /// Have a generation back: this one, or the newest.
-    pub async fn undo(
-        &self,
-        path: String,
-        number: Option<u64>,
-        wish: Wish,
-    ) -> Result<Changed, EngineError> {
-        let files = self.clone();
-        self.one(path, wish, move |spot, before| {
-            let kept = files.kept_as(spot);
-            let history = files.shared.backups.history(&kept);
-            // What is there is no earlier one, although a change that failed may have kept it.
-            let now = before.map(|found| (found.sha256.as_str(), found.look.mode));
-            let then = |it: &Generation| it.file.as_ref().map(|it| (it.sha256.clone(), it.mode));
-            let other = |it: &Generation| then(it).as_ref().map(|(h, m)| (h.as_str(), *m)) != now;
-            let wanted =
-                |it: &&Generation| number.map_or_else(|| other(it), |number| number == it.number);
-            let none = || FileError::NoGeneration { path: spot.shown.clone(), number };
-            let generation = history.iter().find(wanted).ok_or_else(none)?;
-            let content = files.shared.backups.content(&kept, generation)?;
-            // What is there keeps its owner; what is not gets the one that it had.
-            let new = generation.file.as_ref().map(|was| New {
-                content,
-                mode: Some(was.mode),
-                like: before.is_none().then(|| was.likeness()),
-            });
-            Ok(Made { new, ..Made::default() })
-        })
-        .await
-    }
-
-    /// What a file was before, the newest first.
-    pub async fn history(&self, path: String) -> Result<Vec<Generation>, EngineError> {
-        let known = self.work(move |files, _| {
-            let spot = files.roots().find(&path)?;
-            Ok::<_, FileError>(files.shared.backups.history(&files.kept_as(&spot)))
-        });
-        Ok(known.await??)
     }
 
     /// Change one file.

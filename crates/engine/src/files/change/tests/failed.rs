@@ -23,15 +23,19 @@ fn what_a_change_that_failed_would_have_changed_is_not_undone() {
     for content in ["one\n", "two\n"] {
         scene.write("a", content).unwrap();
     }
-    let new = |_: &[Before<'_>]| Ok(vec![Made::content(b"three\n".to_vec())]);
+    let over = std::cell::Cell::new(false);
+    let new = |_: &[Before<'_>]| {
+        over.set(true);
+        Ok(vec![Made::content(b"three\n".to_vec())])
+    };
     let spots = [scene.place.spot("a")];
-    let failed = scene.files.change(&spots, &wish(), &|| true, new).unwrap_err();
+    let failed = scene.files.change(&spots, &wish(), &|| over.get(), new).unwrap_err();
     assert!(matches!(failed, FileError::Cancelled), "{failed}");
     let history = scene.run(scene.files.history("a".into())).unwrap();
     assert_eq!(history[0].file.as_ref().unwrap().sha256, survey::sha256(b"two\n"), "it was kept");
     let undone = scene.run(scene.files.undo("a".into(), None, wish())).unwrap();
     assert_eq!(scene.read("a").as_deref(), Some("one\n"));
-    assert!(undone.differs());
+    assert!(undone[0].differs());
     scene.is_tidy();
 }
 
@@ -81,7 +85,8 @@ fn folders_made_for_a_change_that_failed_go_again() {
         }
         Ok(vec![Made::content(b"x\n".to_vec()), Made::content(b"x\n".to_vec())])
     };
-    scene.files.change(&spots, &wish(), &|| true, new).unwrap_err();
+    let over = || scene.path("used/theirs").exists();
+    scene.files.change(&spots, &wish(), &over, new).unwrap_err();
     assert_eq!(all_folders(&scene), ["empty", "used"]);
     assert_eq!(scene.read("used/theirs").as_deref(), Some("theirs\n"));
     scene.is_tidy();
@@ -282,12 +287,12 @@ fn of_several_files_in_one_change_every_generation_stays_or_is_not_told() {
             scene.place.write(&name, "x".repeat(1000));
             let target = scene.target(&name);
             let found = target.find().unwrap();
-            backups.keep(&target.spot, found.as_ref(), "test", bounds, &mut running).unwrap()
+            backups.keep(&target.spot, found.as_ref(), "test", None, bounds, &mut running).unwrap()
         })
         .collect();
     assert_eq!(numbers, [Some(1), Some(1), None, None]);
     for (number, kept) in numbers.iter().enumerate() {
-        let history = backups.history(&scene.place.spot(&format!("f{number}")));
+        let history = backups.history(&scene.place.spot(&format!("f{number}")).real());
         assert_eq!(history.first().map(|it| it.number), *kept, "f{number}");
     }
 }

@@ -70,7 +70,8 @@ fn the_same_content_with_other_attributes_is_another_generation() {
         let target = Target::of(&scene.place.spot("g"), &scene.place.guarded).unwrap();
         let (found, bounds) = (target.find().unwrap(), Bounds { generations: 9, bytes: 1 << 20 });
         let backups = Backups::of(&scene.files.shared.home);
-        backups.keep(&target.spot, found.as_ref(), "test", bounds, &mut Running::default()).unwrap()
+        let mut running = Running::default();
+        backups.keep(&target.spot, found.as_ref(), "test", None, bounds, &mut running).unwrap()
     };
     assert_eq!((keep(), keep()), (Some(4), Some(4)), "the same is kept once");
 }

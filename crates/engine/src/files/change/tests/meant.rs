@@ -59,7 +59,7 @@ fn where_roots_lie_in_each_other_a_file_has_one_history_whichever_is_named() {
     };
     scene.place.write("api/x", "1\n");
     assert_eq!(scene.write("code:api/x", "2\n").unwrap().generation, Some(1));
-    assert_eq!(undo("api:x").path, "api:x");
+    assert_eq!(undo("api:x")[0].path, "api:x");
     assert_eq!(scene.read("api/x").as_deref(), Some("1\n"));
     assert_eq!(scene.write("api:x", "3\n").unwrap().generation, Some(3));
     undo("code:api/x");
@@ -75,4 +75,24 @@ fn where_roots_lie_in_each_other_a_file_has_one_history_whichever_is_named() {
         (numbers("code:y"), numbers("link:y"), numbers("api:y")),
         (vec![1], vec![1], vec![])
     );
+}
+
+#[test]
+fn a_file_that_becomes_a_folder_or_the_reverse_is_refused_in_words() {
+    let scene = Scene::new();
+    scene.place.write("foo", "1\n");
+    scene.place.write("bar/x", "1\n");
+    let gone = |name: &str| format!("--- a/{name}\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n");
+    let made = |name: &str| format!("--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+1\n");
+    for (old, new, why) in [
+        ("foo", "foo/mod", "a diff in which a file becomes a folder is not applied: 'foo/mod'"),
+        ("bar/x", "bar", "a diff in which a folder becomes a file is not applied: 'bar'"),
+    ] {
+        for diff in [gone(old) + &made(new), made(new) + &gone(old)] {
+            let refused = scene.diff(&diff).unwrap_err();
+            assert!(refused.starts_with(why), "{refused}");
+        }
+    }
+    assert_eq!(scene.read("foo").as_deref(), Some("1\n"));
+    scene.is_tidy();
 }

@@ -151,6 +151,37 @@ fn what_would_take_all_memory_is_refused() {
 }
 
 #[test]
+fn more_than_can_be_held_is_not_read() {
+    let scene = Scene::new();
+    let part = |name: &str| format!("--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-old\n+new\n");
+    let names = ["a", "b"];
+    for name in names {
+        let file = fs::File::create(scene.place.path("app").join(name)).unwrap();
+        file.set_len(survey::LARGEST / 2 + 1).unwrap();
+    }
+    let query = DiffQuery { text: names.map(part).concat().into(), ..DiffQuery::default() };
+    for dry_run in [true, false] {
+        let wish = Wish { dry_run, ..wish() };
+        let refused = scene.run(scene.files.apply_diff(query.clone(), wish)).unwrap_err();
+        assert!(refused.contains("bytes together"), "{refused}");
+    }
+}
+
+#[test]
+fn who_does_not_wait_any_more_has_no_file_read() {
+    let scene = Scene::new();
+    let spots = ["a", "b", "c"].map(|name| {
+        scene.place.write(name, "old\n");
+        scene.place.spot(name)
+    });
+    let targets = targets(&spots, &scene.place.guarded).unwrap();
+    let looks = std::cell::Cell::new(0);
+    let stop = || looks.replace(looks.get() + 1) == 2;
+    assert!(matches!(found(&targets, &stop), Err(FileError::Cancelled)));
+    assert_eq!(looks.get(), 3, "it is asked before each");
+}
+
+#[test]
 fn permissions_go_along_with_a_move_and_come_back_with_a_generation() {
     let scene = Scene::new();
     scene.place.write("secret", "x\n");

@@ -1,0 +1,267 @@
+//! What files become while one part of a diff after the other is applied to them.
+//!
+//! Parts of one diff say all at once what becomes of the files before it, as with `git apply`: what is moved or copied is what
+//! was there then, also where another part changes it or something else takes its name. What a second diff in the same text
+//! says is about what the first one leaves.
+
+use super::patch::Named;
+use super::{After, Before, Found, Made, New};
+use crate::files::Spot;
+use crate::files::fault::{Conflict, FileError, Unfit};
+use proctor_core::diff::{self, Applied, Effort, Fitted, How, Relation};
+use proctor_sys::beneath::{Likeness, Rel};
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::rc::Rc;
+
+pub(super) struct Work<'a> {
+    /// Where each is in what follows.
+    numbers: HashMap<&'a Rel, usize>,
+    before: &'a [Before<'a>],
+    /// How they were when this diff began, and how they are.
+    was: Vec<State>,
+    now: Vec<State>,
+    /// Names that this diff gave to something new or to something else.
+    given: HashSet<usize>,
+    /// Names that it takes away somewhere.
+    taken: HashSet<usize>,
+    hunks: Vec<Vec<Fitted>>,
+    how: How,
+}
+
+#[derive(Clone)]
+enum State {
+    /// As it was found.
+    Found,
+    Gone,
+    Is(Rc<New>),
+}
+
+impl From<State> for After {
+    fn from(state: State) -> After {
+        match state {
+            State::Found => After::Stays,
+            State::Gone => After::Gone,
+            State::Is(new) => After::Is(Rc::unwrap_or_clone(new)),
+        }
+    }
+}
+
+/// What a part of the diff is applied to.
+struct Source<'w> {
+    content: &'w [u8],
+    /// Permissions that an earlier part gave to it.
+    mode: Option<u32>,
+    /// What it was like where it came from.
+    like: Option<&'w Likeness>,
+    found: Before<'w>,
+}
+
+impl Source<'_> {
+    fn likeness(&self) -> Result<Option<Likeness>, String> {
+        let found = || self.found.map(Found::likeness).transpose();
+        self.like.map_or_else(found, |like| Ok(Some(like.clone()))).map_err(|it| it.to_string())
+    }
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn of(spots: &'a [Spot], before: &'a [Before<'a>], how: How) -> Work<'a> {
+        let numbers = spots.iter().enumerate().map(|(number, spot)| (&spot.rel, number)).collect();
+        let (was, now) = (vec![State::Found; before.len()], vec![State::Found; before.len()]);
+        let (given, taken) = (HashSet::new(), HashSet::new());
+        let hunks = vec![Vec::new(); before.len()];
+        Work { numbers, before, was, now, given, taken, hunks, how }
+    }
+
+    pub(super) fn all(
+        mut self,
+        named: &[Named],
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Vec<Made>, FileError> {
+        let (mut conflicts, mut effort) = (Vec::new(), Effort::default());
+        for diff in named.chunk_by(|_, next| !next.patch.begins) {
+            self.begin(diff);
+            for named in diff {
+                if stop() {
+                    return Err(FileError::Cancelled);
+                }
+                conflicts.extend(self.apply(named, &mut effort).err());
+            }
+        }
+        if !conflicts.is_empty() {
+            return Err(FileError::Conflicts(conflicts));
+        }
+        self.was.clear();
+        let each = self.now.into_iter().zip(self.hunks);
+        Ok(each.map(|(now, hunks)| Made { after: now.into(), hunks, ..Made::default() }).collect())
+    }
+
+    fn begin(&mut self, diff: &[Named]) {
+        self.was = self.now.clone();
+        self.given.clear();
+        let taken = diff.iter().filter(|named| takes_away(named)).flat_map(|named| &named.old);
+        self.taken = taken.map(|spot| self.at(spot)).collect();
+    }
+
+    /// Does the file that each is about have this hash?
+    pub(super) fn check_hash(&self, named: &[Named], hash: &str) -> Result<(), FileError> {
+        for (from, to) in named.iter().map(|named| self.meant(named)) {
+            let Some(spot) = from.or(to) else { continue };
+            let now = self.before[self.at(spot)].map(|found| found.sha256.clone());
+            if !now.as_ref().is_some_and(|now| now.eq_ignore_ascii_case(hash)) {
+                return Err(FileError::Stale { path: spot.shown.clone(), found: now });
+            }
+        }
+        Ok(())
+    }
+
+    fn at(&self, spot: &Spot) -> usize {
+        // Every spot of every patch is one of these.
+        self.numbers.get(&spot.rel).copied().unwrap_or(0)
+    }
+
+    fn is_there(&self, spot: &Spot) -> bool {
+        self.there(&self.now, spot).is_some()
+    }
+
+    fn there<'w>(&'w self, states: &'w [State], spot: &Spot) -> Option<Source<'w>> {
+        let at = self.at(spot);
+        let found = self.before[at];
+        match &states[at] {
+            State::Found => {
+                found.map(|it| Source { content: &it.content, mode: None, like: None, found })
+            }
+            State::Gone => None,
+            State::Is(new) => Some(Source {
+                content: &new.content,
+                mode: new.mode,
+                like: new.like.as_ref(),
+                found,
+            }),
+        }
+    }
+
+    /// What a file was when the diff began, if that is what is meant and it was there; otherwise what it is.
+    fn source(&self, named: &Named, from: &Spot) -> Option<Source<'_>> {
+        let copied = named.patch.relation == Relation::Copied;
+        let was = copied || (takes_away(named) && self.given.contains(&self.at(from)));
+        let was = if was { self.there(&self.was, from) } else { None };
+        was.or_else(|| self.there(&self.now, from))
+    }
+
+    fn apply(&mut self, named: &Named, effort: &mut Effort) -> Result<(), Conflict> {
+        let conflict = |spot: &Spot, why| Conflict { path: spot.shown.clone(), why };
+        let (from, to) = self.meant(named);
+        let Some(spot) = to.or(from) else { return Ok(()) };
+        let other = from.is_none_or(|from| to.is_some_and(|to| !is_same(from, to)));
+        if let Some(to) = to
+            && other
+            && self.is_there(to)
+            && (!self.taken.contains(&self.at(to)) || self.given.contains(&self.at(to)))
+        {
+            return Err(conflict(to, Unfit::Exists));
+        }
+        let missing = |from: &Spot| conflict(from, Unfit::Missing);
+        let source =
+            from.map(|from| self.source(named, from).ok_or_else(|| missing(from))).transpose()?;
+        let content = source.as_ref().map_or(&[][..], |source| source.content);
+        let applied = diff::apply_with(content, &named.patch.hunks, self.how, effort)
+            .map_err(|outcomes| conflict(spot, Unfit::Hunks(outcomes)))?;
+        let Some(to) = to else {
+            if !named.patch.hunks.is_empty() && !applied.content.is_empty() {
+                return Err(conflict(spot, Unfit::Remains));
+            }
+            self.take_away(spot);
+            return Ok(());
+        };
+        let Applied { content, hunks } = applied;
+        let new = self.made(named, source.as_ref(), to, other, content);
+        let new = new.map_err(|why| conflict(from.unwrap_or(to), Unfit::Unlike(why)))?;
+        if let Some(from) = from.filter(|_| other && takes_away(named)) {
+            self.take_away(from);
+        }
+        let at = self.at(to);
+        if other {
+            self.given.insert(at);
+        }
+        self.hunks[at].extend(hunks);
+        self.now[at] = State::Is(Rc::new(new));
+        Ok(())
+    }
+
+    /// What is moved stays what it is, and what an earlier part of the diff said of permissions holds.
+    fn made(
+        &self,
+        named: &Named,
+        source: Option<&Source<'_>>,
+        to: &Spot,
+        other: bool,
+        content: Vec<u8>,
+    ) -> Result<New, String> {
+        let like = match source {
+            Some(source) if other => source.likeness()?,
+            Some(source) => source.like.cloned(),
+            None => None,
+        };
+        let earlier = source.and_then(|source| source.mode);
+        let there = like.as_ref().map(|like| like.mode);
+        let there = there.or(self.before[self.at(to)].map(|found| found.look.mode));
+        let said = named.patch.mode.map(|mode| executable(earlier.or(there), mode));
+        Ok(New { content, mode: said.or(earlier), like })
+    }
+
+    /// Nothing has this name any more, unless something else got it.
+    fn take_away(&mut self, spot: &Spot) {
+        let at = self.at(spot);
+        if !self.given.contains(&at) {
+            self.now[at] = State::Gone;
+        }
+    }
+
+    /// The file before and after. Two names that differ mean a move only where the diff says so; otherwise the one that is there is
+    /// meant, and of two that are, the one that `patch` would take.
+    fn meant<'n>(&self, named: &'n Named) -> (Option<&'n Spot>, Option<&'n Spot>) {
+        let (Some(old), Some(new)) = (&named.old, &named.new) else {
+            return (named.old.as_ref(), named.new.as_ref());
+        };
+        let both = |spot: &'n Spot| (Some(spot), Some(spot));
+        let there = (self.is_there(old), self.is_there(new));
+        match (named.patch.relation, there, &named.tail) {
+            // It was moved before.
+            (Relation::Moved, (false, true), _) => both(new),
+            (Relation::Moved | Relation::Copied, ..) => (Some(old), Some(new)),
+            (Relation::Same, (true, false), _) => both(old),
+            (Relation::Same, (false, true), _) => both(new),
+            (Relation::Same, _, Some(tail)) if self.is_there(tail) => both(tail),
+            (Relation::Same, (true, true), _) => {
+                both(if plainness(new) < plainness(old) { new } else { old })
+            }
+            (Relation::Same, (false, false), _) => both(old),
+        }
+    }
+}
+
+/// Is nothing called by the first name afterwards?
+fn takes_away(named: &Named) -> bool {
+    named.new.is_none() || named.patch.relation == Relation::Moved
+}
+
+fn is_same(one: &Spot, other: &Spot) -> bool {
+    one.rel == other.rel
+}
+
+/// The fewest folders, then the shortest name.
+fn plainness(spot: &Spot) -> (usize, usize) {
+    (spot.rel.names().count(), spot.rel.names().last().map_or(0, OsStr::len))
+}
+
+/// What a diff says of permissions is whether a file can be executed; who may read it is not the diff's business. A new one
+/// gets what the umask leaves.
+fn executable(mode: Option<u32>, said: u32) -> u32 {
+    match (mode, said & 0o100 != 0) {
+        (Some(mode), true) => mode | (mode & 0o444) >> 2,
+        (Some(mode), false) => mode & !0o111,
+        (None, true) => 0o777,
+        (None, false) => 0o666,
+    }
+}

@@ -1,0 +1,321 @@
+//! Having an earlier generation back, and with it the name that a file had.
+//!
+//! A generation that ended with a move is a change of two names. It is taken back by the same call of the kernel's, the other way round, so that a
+//! second undo moves the file again; where something was replaced, by a change of both files. Where one of the names cannot be had any more, the
+//! other one gets back what was there all the same. Of what was moved away no content is kept: it is looked for where the file went to.
+
+use super::backup::{Generation, Moved};
+use super::names::Renamed;
+use super::{After, Before, Changed, Found, Made, New, Target, Wish, described};
+use crate::error::EngineError;
+use crate::files::fault::FileError;
+use crate::files::{Files, Spot};
+use std::path::Path;
+
+/// Moves after a move that a content is followed through: as many as there are generations by default.
+const MOST_MOVES: usize = 20;
+
+/// A move to be taken back.
+struct Back {
+    /// Where the file is.
+    from: Spot,
+    /// Where it was.
+    to: Spot,
+    /// What was there that it is now.
+    replaced: Option<Generation>,
+    /// What is where it was came back when the move was undone before, and goes again.
+    onto: bool,
+    /// What the file has to be.
+    if_hash: Option<String>,
+}
+
+impl Files {
+    /// Have a generation back: this one, or the newest.
+    pub async fn undo(
+        &self,
+        path: String,
+        number: Option<u64>,
+        wish: Wish,
+    ) -> Result<Vec<Changed>, EngineError> {
+        let undone = self.work(move |files, stop| {
+            let spot = files.roots().find(&path)?;
+            if let Some(back) = files.moved(&spot, number, &wish)? {
+                return files.move_back(back, wish, stop);
+            }
+            let spots = [spot];
+            files.change(&spots, &wish, stop, |before| {
+                let before = before.first().copied().flatten();
+                let generation = files.wanted_generation(&spots[0], before, number)?;
+                Ok(vec![files.as_it_was(&spots[0], before, &generation)?])
+            })
+        });
+        Ok(undone.await??)
+    }
+
+    /// What a file was before, the newest first.
+    pub async fn history(&self, path: String) -> Result<Vec<Generation>, EngineError> {
+        let known = self.work(move |files, _| {
+            let spot = files.roots().find(&path)?;
+            Ok::<_, FileError>(files.shared.backups.history(&spot.real()))
+        });
+        Ok(known.await??)
+    }
+
+    fn wanted_generation(
+        &self,
+        spot: &Spot,
+        before: Before<'_>,
+        number: Option<u64>,
+    ) -> Result<Generation, FileError> {
+        let history = self.shared.backups.history(&spot.real());
+        let again = history.first().filter(|_| is_brought_back(&history, before)).cloned();
+        // What is there is no earlier one, although a change that failed may have kept it; but it may have had another name.
+        let other = |it: &Generation| {
+            let renamed = match &it.moved {
+                Some(Moved::From(path)) => before.is_some() && self.is_nothing_at(path),
+                Some(Moved::To(_)) => again.as_ref() == Some(it),
+                None => false,
+            };
+            renamed || !is_as_then(it, before)
+        };
+        let wanted =
+            |it: &Generation| number.map_or_else(|| other(it), |number| number == it.number);
+        let wanted = history.iter().find(|it| wanted(it)).cloned();
+        wanted.ok_or_else(|| FileError::NoGeneration { path: spot.shown.clone(), number })
+    }
+
+    fn as_it_was(
+        &self,
+        spot: &Spot,
+        before: Before<'_>,
+        generation: &Generation,
+    ) -> Result<Made, FileError> {
+        let content = self.shared.backups.content(&spot.real(), generation);
+        let content = match (content, &generation.file, &generation.moved) {
+            (Err(_), Some(was), Some(Moved::To(path))) => {
+                let lost = || {
+                    let why = format!("it was moved to '{path}', and nothing of it is there now");
+                    FileError::Lost(why)
+                };
+                self.followed(path, &was.sha256).ok_or_else(lost)?
+            }
+            (content, ..) => content?,
+        };
+        // What is there keeps its owner; what is not gets the one that it had.
+        let new = generation.file.as_ref().map(|was| New {
+            content,
+            mode: Some(was.mode),
+            like: before.is_none().then(|| was.likeness()),
+        });
+        Ok(Made { after: new.into(), ..Made::default() })
+    }
+
+    /// The content of a file that was moved there: it is there, or is kept there, or went on from there.
+    fn followed(&self, path: &str, sha256: &str) -> Option<Vec<u8>> {
+        let mut path = path.to_owned();
+        for _ in 0..MOST_MOVES {
+            let now = self.roots().find(&path).and_then(|spot| self.file_at(&spot));
+            if let Some(found) = now.ok().flatten().filter(|found| found.sha256 == sha256) {
+                return Some(found.content);
+            }
+            let mut history = self.shared.backups.history(Path::new(&path));
+            history.retain(|it| it.file.as_ref().is_some_and(|was| was.sha256 == sha256));
+            let content = |it| self.shared.backups.content(Path::new(&path), it).ok();
+            if let Some(content) = history.iter().find_map(content) {
+                return Some(content);
+            }
+            path = history.into_iter().find_map(|it| match it.moved {
+                Some(Moved::To(next)) => Some(next),
+                Some(Moved::From(_)) | None => None,
+            })?;
+        }
+        None
+    }
+
+    /// The file that is there; in a folder that is not there, none is.
+    fn file_at(&self, spot: &Spot) -> Result<Option<Found>, FileError> {
+        match Target::of(spot, &self.guarded()) {
+            Err(FileError::Missing { .. }) => Ok(None),
+            target => target?.find(),
+        }
+    }
+
+    fn is_nothing_at(&self, path: &str) -> bool {
+        let spot = self.roots().find(path);
+        spot.is_ok_and(|spot| matches!(self.file_at(&spot), Ok(None)))
+    }
+
+    /// The move that the wanted generation ended with, if it can be taken back.
+    fn moved(
+        &self,
+        spot: &Spot,
+        number: Option<u64>,
+        wish: &Wish,
+    ) -> Result<Option<Back>, FileError> {
+        let now = self.file_at(spot)?;
+        let generation = self.wanted_generation(spot, now.as_ref(), number)?;
+        match (generation.moved.clone(), &now) {
+            (Some(Moved::From(path)), Some(now)) => {
+                self.back_to_old_name(spot, now, (&path, generation), number, wish)
+            }
+            (Some(Moved::To(path)), _) => {
+                let back = self.back_from_new_name(spot, now.as_ref(), (&path, &generation));
+                let found = now.map(|found| found.sha256);
+                match (&wish.if_hash, &found, back.is_some()) {
+                    (Some(hash), Some(now), true) if hash.eq_ignore_ascii_case(now) => Ok(back),
+                    (Some(_), _, true) => Err(FileError::Stale { path: spot.shown.clone(), found }),
+                    (None, _, true) | (_, _, false) => Ok(back),
+                }
+            }
+            (Some(Moved::From(_)), None) | (None, _) => Ok(None),
+        }
+    }
+
+    /// The file came here: it goes back, if it is still that one. Where its old name cannot be had, what was here may come back all the same.
+    fn back_to_old_name(
+        &self,
+        spot: &Spot,
+        now: &Found,
+        (path, generation): (&str, Generation),
+        number: Option<u64>,
+        wish: &Wish,
+    ) -> Result<Option<Back>, FileError> {
+        let history = self.shared.backups.history(&spot.real());
+        // When this name last got another file; a move from here that failed is none.
+        let got = history.iter().find(|it| match &it.moved {
+            Some(Moved::To(_)) => !is_as_then(it, Some(now)),
+            Some(Moved::From(_)) => true,
+            None => it.file.is_none(),
+        });
+        // What came is what the next one was; it may have gone on and come back.
+        let came = history.iter().take_while(|it| it.number > generation.number).last();
+        let is_still = got.is_none_or(|got| got.moved == generation.moved)
+            || came.is_some_and(|came| is_as_then(came, Some(now)));
+        if !is_still {
+            return Ok(None);
+        }
+        let without = number.is_some() || generation.file.is_some();
+        match self.roots().find(path).and_then(|to| self.is_taken(&to, spot).map(|it| (to, it))) {
+            Ok((to, onto)) => Ok(Some(Back {
+                from: spot.clone(),
+                to,
+                replaced: Some(generation),
+                onto,
+                if_hash: wish.if_hash.clone(),
+            })),
+            Err(error @ FileError::Occupied { .. }) if number.is_none() => Err(error),
+            Err(_) if without => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Is something there that came back when this move was undone before? What else is there stays.
+    fn is_taken(&self, to: &Spot, from: &Spot) -> Result<bool, FileError> {
+        let target = match Target::of(to, &self.guarded()) {
+            Err(FileError::Missing { .. }) => return Ok(false),
+            target => target?,
+        };
+        if target.place.look().map_err(to.at())?.is_none() {
+            return Ok(false);
+        }
+        let history = self.shared.backups.history(&to.real());
+        let led_here = history.first().is_some_and(
+            |it| matches!(&it.moved, Some(Moved::To(path)) if Path::new(path) == from.real()),
+        );
+        match led_here && is_brought_back(&history, target.find().ok().flatten().as_ref()) {
+            true => Ok(true),
+            false => Err(FileError::Occupied { path: to.shown.clone() }),
+        }
+    }
+
+    /// The file went there: it comes back, if it is there as it was. If somebody has changed it since, it stays, and what was here comes back without it.
+    fn back_from_new_name(
+        &self,
+        spot: &Spot,
+        now: Before<'_>,
+        (path, generation): (&str, &Generation),
+    ) -> Option<Back> {
+        let from = self.roots().find(path).ok()?;
+        let found = self.file_at(&from).ok()??;
+        if generation.file.as_ref().is_none_or(|was| was.sha256 != found.sha256) {
+            return None;
+        }
+        let history = self.shared.backups.history(&spot.real());
+        if now.is_some() && !(history.first() == Some(generation) && is_brought_back(&history, now))
+        {
+            return None;
+        }
+        let own = Moved::From(spot.real().into_os_string().into_string().ok()?);
+        let mut history = self.shared.backups.history(&from.real()).into_iter();
+        let replaced = history.find(|it| it.moved.as_ref() == Some(&own));
+        Some(Back { from, to: spot.clone(), replaced, onto: now.is_some(), if_hash: None })
+    }
+
+    fn move_back(
+        &self,
+        back: Back,
+        wish: Wish,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Vec<Changed>, FileError> {
+        let Back { from, to, replaced, onto, if_hash } = &back;
+        let wish = &Wish { if_hash: if_hash.clone(), ..wish };
+        let Some(was) = replaced.as_ref().filter(|was| was.file.is_some()) else {
+            return self.rename_back(from, to, *onto, wish, stop);
+        };
+        let path = |spot: &Spot| spot.real().into_os_string().into_string().ok();
+        self.change(&[to.clone(), from.clone()], wish, stop, |before| {
+            let &[there, found] = before else { return Ok(Vec::new()) };
+            if there.is_some() && !onto {
+                return Err(FileError::Occupied { path: to.shown.clone() });
+            }
+            let found = found.ok_or_else(|| FileError::Missing { path: from.shown.clone() })?;
+            let other = |hash: &String| !hash.eq_ignore_ascii_case(&found.sha256);
+            if wish.if_hash.as_ref().is_some_and(other) {
+                let now = Some(found.sha256.clone());
+                return Err(FileError::Stale { path: from.shown.clone(), found: now });
+            }
+            let unlike = |fault| FileError::NotAlike { path: from.shown.clone(), fault };
+            let like = Some(found.likeness().map_err(unlike)?);
+            let new = New { content: found.content.clone(), mode: None, like };
+            let moved = path(from).map(Moved::From);
+            let moved = Made { after: After::Is(new), moved, ..Made::default() };
+            let left = self.as_it_was(from, None, was)?;
+            Ok(vec![moved, Made { moved: path(to).map(Moved::To), ..left }])
+        })
+    }
+
+    /// Nothing has to come back where the file is.
+    fn rename_back(
+        &self,
+        from: &Spot,
+        to: &Spot,
+        onto: bool,
+        wish: &Wish,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Vec<Changed>, FileError> {
+        let Renamed { found, there, generations, .. } =
+            self.rename_now(from, to, onto, wish, stop)?;
+        let Some(found) = found else { return Ok(Vec::new()) };
+        let gone = Made { after: After::Gone, ..Made::default() };
+        let old = described(from, Some(&found), &gone, wish.dry_run);
+        let new = described(to, there.as_ref(), &Made::content(found.content), wish.dry_run);
+        Ok(vec![
+            Changed { generation: generations.1, ..new },
+            Changed { generation: generations.0, ..old },
+        ])
+    }
+}
+
+/// Is a file what it was then?
+fn is_as_then(generation: &Generation, now: Before<'_>) -> bool {
+    let then = generation.file.as_ref().map(|was| (was.sha256.as_str(), was.mode));
+    then == now.map(|found| (found.sha256.as_str(), found.look.mode))
+}
+
+/// Is this what a file had replaced, until that was moved back to where it had come from?
+fn is_brought_back(history: &[Generation], now: Before<'_>) -> bool {
+    let [left, came, ..] = history else { return false };
+    matches!((&left.moved, &came.moved), (Some(Moved::To(one)), Some(Moved::From(other))) if one == other)
+        && now.is_some()
+        && is_as_then(came, now)
+}
