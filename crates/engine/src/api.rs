@@ -6,7 +6,7 @@ pub use crate::command::{CommandPlan, End, Finished, Surroundings};
 use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
 pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
-use crate::files::{FileError, Files};
+use crate::files::{Changed, FileError, Files, Spot};
 use crate::git::{Around, Git, Repository};
 pub use crate::lease::LeaseChange;
 use crate::link::{Ask, Link};
@@ -30,6 +30,7 @@ use proctor_core::time::Millis;
 use proctor_core::wire::{RunView, Whom};
 use proctor_sys::port::Listening;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -256,22 +257,27 @@ impl Engine {
         Arc::clone(&self.inner.git).open(around, folder).await
     }
 
-    /// The repository that has these files, which may not be there yet, and where they are.
+    /// The repository that has the files of a change, which may not be there yet, and where they are.
     pub async fn repository_of(
         &self,
-        files: Vec<String>,
+        changes: &[Changed],
     ) -> Result<(Repository, Vec<String>), EngineError> {
-        let roots = self.inner.files.roots();
+        // Names that were only looked for are no files of the change.
+        let files = changes.iter().filter(|it| it.before.is_some() || it.after.is_some());
+        let spots: Vec<Spot> = files.filter_map(|it| it.spot.clone()).collect();
         let find = move || -> Result<_, FileError> {
-            let real = |path: &String| Ok(roots.find(path)?.real());
-            let paths: Vec<PathBuf> = files.iter().map(real).collect::<Result<_, FileError>>()?;
+            let paths: Vec<PathBuf> = spots.iter().map(Spot::real).collect();
             let above = paths.first().into_iter().flat_map(|path| path.ancestors().skip(1));
             let folder = above.into_iter().find(|folder| folder.is_dir()).map(Path::to_owned);
-            Ok((folder, paths))
+            let unknown = |path: OsString| {
+                let path = path.display();
+                FileError::BadInput(format!("'{path}' cannot be committed: its name is not UTF-8"))
+            };
+            let text = |path: PathBuf| path.into_os_string().into_string().map_err(unknown);
+            Ok((folder, paths.into_iter().map(text).collect::<Result<_, _>>()?))
         };
         let (folder, paths) = crate::blocking(find).await??;
-        let names = paths.iter().map(|path| path.to_string_lossy().into_owned());
-        Ok((self.repository(folder).await?, names.collect()))
+        Ok((self.repository(folder).await?, paths))
     }
 
     /// Leave out the kernel's fence around git, to see that it is not needed. For tests.

@@ -7,6 +7,7 @@ use crate::api::Engine;
 use crate::audit::Audit;
 use crate::command;
 use crate::files;
+use crate::git;
 use crate::link::{self, Closed, Incoming, Link, News};
 use crate::owner::{Command, INBOX, Owner};
 use crate::probes;
@@ -85,9 +86,13 @@ async fn begin(home: Home, keeper: UnixStream) -> Result<Daemon, Ending> {
     failpoint::moment(Point::DaemonSnapshot);
     let (store, startup, tokens) = plan(&home, &registry).await?;
     startup.show(&registry);
-    let left = command::left_behind(&home);
-    if !left.is_empty() {
-        tasks.spawn(async move { drop(crate::blocking(move || command::sweep(left)).await) });
+    let (left, held) = (command::left_behind(&home), git::held_before(&home));
+    if !left.is_empty() || !held.is_empty() {
+        let tidy = || {
+            command::sweep(left);
+            git::release_all(held);
+        };
+        tasks.spawn(async move { drop(crate::blocking(tidy).await) });
     }
     let unsaved = Arc::clone(&tokens);
     tasks.spawn(async move { drop(crate::blocking(move || unsaved.save_first()).await) });

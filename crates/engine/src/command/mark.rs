@@ -2,10 +2,10 @@
 //!
 //! Each carries `PROCTOR_COMMAND=<mark>` in its environment, and a file named like the mark lies in the runtime folder from
 //! before the first process exists until none is left. A daemon that begins ends what such files speak of: the kernel has
-//! killed the command itself with its daemon (`sys::leash`), but not what the command had started.
+//! killed the command itself with its daemon, or asked it to end (`sys::leash`), but not what the command had started.
 
 use proctor_core::home::Home;
-use proctor_sys::{clock, file, tree::Tree};
+use proctor_sys::{clock, file, signal, tree::Tree};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,6 +18,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A process that was killed and is still there after these looks hangs in the kernel.
 const LOOKS: u32 = 300;
+
+/// One that was asked to end and is still there after these will not.
+const LAST_LOOKS: u32 = 100;
 
 /// The mark of one command.
 #[derive(Debug)]
@@ -39,7 +42,7 @@ impl Mark {
         Mark { file: Some(file), ..mark }
     }
 
-    /// For a program that the kernel ends with its daemon, and that starts nothing which stays.
+    /// For a program that the kernel kills with its daemon, and that starts nothing which stays.
     pub(super) fn unnoted() -> Mark {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -66,6 +69,16 @@ impl Mark {
     }
 }
 
+/// Wait until nothing is left, so many looks at most.
+fn wait(tree: &Tree, looks: u32) {
+    for _ in 0..looks {
+        if tree.is_empty() {
+            return;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
 /// Kill everything and wait until it is gone: how many are left that cannot be killed. Blocks.
 pub(super) fn end(tree: &Tree) -> usize {
     for _ in 0..LOOKS {
@@ -87,13 +100,14 @@ pub(crate) fn left_behind(home: &Home) -> Vec<Mark> {
     entries.flatten().filter_map(mark).collect()
 }
 
-/// End what they speak of. Blocks.
+/// End what they speak of: what is about to end is given a moment to tidy up. Blocks.
 pub(crate) fn sweep(marks: Vec<Mark>) {
     for mark in marks {
         let tree = mark.tree(0);
-        let found = tree.members().len();
+        let found = tree.signal(signal::SIGTERM, None);
         if found > 0 {
             tracing::warn!(found, "ending what a command of the last daemon left");
+            wait(&tree, LAST_LOOKS);
         }
         if end(&tree) == 0 {
             mark.forget();

@@ -15,6 +15,7 @@ use mark::Mark;
 pub(crate) use mark::{VARIABLE as MARK_VARIABLE, left_behind, sweep};
 use proctor_core::config::secret::shown_text;
 use proctor_core::home::Home;
+use proctor_sys::process::Process;
 use proctor_sys::tree::Tree;
 use proctor_sys::{clock, leash, signal};
 pub(crate) use produce::{Produced, Program};
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 pub use surroundings::Surroundings;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{timeout, timeout_at};
 
 /// Commands at once: each holds two buffers, and more than this is no person's work.
@@ -80,6 +81,10 @@ pub(crate) struct Commands {
 impl Commands {
     pub(crate) fn new(home: Home) -> Commands {
         Commands { home, room: Semaphore::new(MOST) }
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
     }
 
     /// Run it to its end. Dropped early, everything of it is killed.
@@ -137,7 +142,7 @@ fn start(plan: &CommandPlan, home: &Home, mark: &Mark) -> Result<Child, String> 
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    leash::hold(&mut command);
+    leash::hold(&mut command, signal::SIGKILL);
     let spawned = Command::from(command).spawn();
     spawned.map_err(|error| unstartable(program, &plan.working_dir, &error.to_string()))
 }
@@ -176,13 +181,15 @@ struct Running {
     thorough: bool,
     /// It is asked to end before it is killed, because it tidies up then.
     gentle: bool,
+    /// Until the other end of this is dropped; then its time is over.
+    wanted: Option<oneshot::Receiver<()>>,
 }
 
 impl Running {
     fn new(child: Child, mark: Mark) -> Running {
         let tree = mark.tree(child.id().unwrap_or(0));
         let (child, mark, input) = (Some(child), Some(mark), Vec::new());
-        Running { child, tree, mark, input, thorough: true, gentle: false }
+        Running { child, tree, mark, input, thorough: true, gentle: false, wanted: None }
     }
 
     async fn finish(
@@ -197,12 +204,16 @@ impl Running {
         let ended = {
             let feeding = feed(child.stdin.take(), &self.input);
             let reading = async { tokio::join!(out.read(), err.read(), feeding) };
-            tokio::pin!(reading);
+            let over = time_over(deadline, self.wanted.take());
+            tokio::pin!(reading, over);
             tokio::select! {
                 ended = child.wait() => Some(ended),
                 // Closed by the command itself: its end is still to come.
-                _ = &mut reading => timeout_at(deadline, child.wait()).await.ok(),
-                () = tokio::time::sleep_until(deadline) => None,
+                _ = &mut reading => tokio::select! {
+                    ended = child.wait() => Some(ended),
+                    () = &mut over => None,
+                },
+                () = &mut over => None,
             }
         };
         let end = match ended {
@@ -235,7 +246,7 @@ impl Running {
             && *end == End::TimedOut
             && let Some(child) = &mut self.child
         {
-            self.tree.signal(signal::SIGTERM, None);
+            ask_to_end(child);
             if timeout(LAST_WORDS, child.wait()).await.is_ok() {
                 self.tree.reaped_at = Some(clock::ticks_since_boot());
             }
@@ -266,9 +277,9 @@ impl Drop for Running {
     fn drop(&mut self) {
         let Some(mark) = self.mark.take() else { return };
         let gentle = self.gentle;
-        match gentle {
-            true => drop(self.tree.signal(signal::SIGTERM, None)),
-            false => self.tree.kill(),
+        match &self.child {
+            Some(child) if gentle => ask_to_end(child),
+            Some(_) | None => self.tree.kill(),
         }
         // Reaped here; if the daemon is ending, by the keeper, and the file is left to the next daemon.
         let (child, mut tree) = (self.child.take(), self.tree.clone());
@@ -285,6 +296,20 @@ impl Drop for Running {
                 }
             });
         }
+    }
+}
+
+async fn time_over(deadline: tokio::time::Instant, wanted: Option<oneshot::Receiver<()>>) {
+    match wanted {
+        Some(wanted) => drop(timeout_at(deadline, wanted).await),
+        None => tokio::time::sleep_until(deadline).await,
+    }
+}
+
+/// The command alone: if what it has called were to end before it, it would take that for a failure, and go on without.
+fn ask_to_end(child: &Child) {
+    if let Some(process) = child.id().and_then(Process::open) {
+        let _ = process.signal(signal::SIGTERM);
     }
 }
 

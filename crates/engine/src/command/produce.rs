@@ -5,12 +5,14 @@ use super::mark::Mark;
 use super::{Commands, End, Running};
 use crate::error::EngineError;
 use proctor_sys::fence::Fence;
-use proctor_sys::leash;
+use proctor_sys::{leash, signal};
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
+use tokio::sync::oneshot;
 
 /// A program with everything decided.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub(crate) struct Program {
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) working_dir: PathBuf,
     pub(crate) input: Vec<u8>,
+    /// Its standard input, instead of those bytes.
+    pub(crate) file_input: Option<File>,
     pub(crate) limit: Duration,
     /// Of its output, this much from the beginning; then nobody reads it any more.
     pub(crate) most: usize,
@@ -32,6 +36,8 @@ pub(crate) struct Program {
     pub(crate) thorough: bool,
     /// It tidies up when it is asked to end.
     pub(crate) gentle: bool,
+    /// Until the other end of this is dropped; then its time is over.
+    pub(crate) wanted: Option<oneshot::Receiver<()>>,
 }
 
 /// What came of it.
@@ -48,7 +54,8 @@ impl Commands {
     /// Run it to its end. Dropped early, everything of it is killed.
     pub(crate) async fn produce(&self, program: Program) -> Result<Produced, EngineError> {
         let deadline = Instant::now() + program.limit;
-        let mark = if program.thorough { Mark::new(&self.home) } else { Mark::unnoted() };
+        let may_stay = program.thorough || program.gentle;
+        let mark = if may_stay { Mark::new(&self.home) } else { Mark::unnoted() };
         let mut command = std::process::Command::new(&program.file);
         command
             .args(&program.args)
@@ -56,10 +63,14 @@ impl Commands {
             .envs(program.env.iter().map(|(name, value)| (name, value)))
             .envs([mark.variable()])
             .current_dir(&program.working_dir)
-            .stdin(if program.input.is_empty() { Stdio::null() } else { Stdio::piped() })
+            .stdin(match program.file_input {
+                Some(file) => file.into(),
+                None if program.input.is_empty() => Stdio::null(),
+                None => Stdio::piped(),
+            })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        leash::hold(&mut command);
+        leash::hold(&mut command, if program.gentle { signal::SIGTERM } else { signal::SIGKILL });
         if let Some(fence) = &program.fence {
             fence.around(&mut command);
         }
@@ -78,6 +89,7 @@ impl Commands {
         let mut running = Running::new(child, mark);
         running.input = program.input;
         (running.thorough, running.gentle) = (program.thorough, program.gentle);
+        running.wanted = program.wanted;
         // Nobody is ended for complaining too much.
         let captures = [Capture::beginning(program.most), Capture::default()];
         let over = running.finish(deadline.into(), captures).await?;

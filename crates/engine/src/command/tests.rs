@@ -183,6 +183,10 @@ async fn a_program_gets_its_input_and_no_more_is_read_than_is_wanted() {
         (end, stdout, cut, stderr),
         (End::Code(3), b"a\0\xff\n".into(), false, "oh\n".into())
     );
+    let mut program = place.program("cat");
+    std::fs::write(place.folder.path().join("input"), "of a file").unwrap();
+    program.file_input = std::fs::File::open(place.folder.path().join("input")).ok();
+    assert_eq!(place.commands.produce(program).await.unwrap().stdout, b"of a file");
     // Endless output ends it, and so does input that it does not read.
     let mut program = place.program("yes");
     program.input = vec![b'x'; 1 << 20];

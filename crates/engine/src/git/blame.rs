@@ -3,16 +3,13 @@
 use super::Repository;
 use super::call::Call;
 use super::error::GitError;
-use super::fields::{self, number, text};
+use super::fields::{self, brief, number};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 /// Lines of one answer have this many bytes at most, with who wrote them.
 const MOST: usize = 4 << 20;
-
-/// Of an author and of a first line: every run of lines has them once more, and a commit may have megabytes of each.
-const WORDS: usize = 200;
 
 #[derive(Debug, Clone, Default)]
 pub struct BlameQuery {
@@ -58,8 +55,8 @@ impl Repository {
             // Git itself would follow a link on the way to the file.
             None => {
                 let path = path.clone();
-                let bytes = self.in_worktree(move |tree| tree.read(&path)).await?;
-                call.args(["--contents", "-"]).input(bytes)
+                let file = self.in_worktree(move |tree| tree.open(&path)).await?;
+                call.args(["--contents", "-"]).input_of(file)
             }
         };
         let call = call.arg("--").arg(OsStr::from_bytes(&path.0)).most(MOST);
@@ -134,10 +131,6 @@ fn describe(about: &mut Blamed, line: &[u8]) {
     }
 }
 
-fn brief(value: &[u8]) -> String {
-    proctor_core::text::beginning(&text(value), WORDS).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,7 +177,7 @@ mod tests {
         }
         let blame = parse(text.as_bytes(), 1, 5000, false);
         assert_eq!(blame.runs.len(), 2000);
-        assert_eq!(blame.runs[2].summary, format!("{}…", "s".repeat(WORDS)));
+        assert_eq!(blame.runs[2].summary, format!("{}…", "s".repeat(200)));
     }
 
     #[test]

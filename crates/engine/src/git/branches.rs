@@ -1,15 +1,15 @@
 //! Branches, and where they are checked out.
 
 use super::Repository;
-use super::call::Call;
+use super::call::{Call, Said};
 use super::diff::empty_tree;
 use super::error::GitError;
-use super::fields::{self, groups, number, records, some_text, text};
+use super::fields::{self, brief, groups, number, records, some_text, text};
 use std::path::PathBuf;
 
-/// A name, what it is at, and what is known about that: eight fields.
-const FORMAT: &str = "--format=%(refname)%00%(objectname)%00%(upstream:short)%00%(upstream:track,nobracket)%00\
-    %(committerdate:unix)%00%(worktreepath)%00%(HEAD)%00%(contents:subject)%00";
+/// A name, what it is at, and what is known about that: seven fields.
+const FORMAT: &str = "%(refname)%00%(objectname)%00%(upstream:short)%00%(upstream:track,nobracket)%00\
+    %(committerdate:unix)%00%(worktreepath)%00%(HEAD)";
 
 /// Work trees can be listed with any name in them since then.
 const LISTS_ANY_NAME: (u32, u32) = (2, 36);
@@ -43,12 +43,31 @@ pub struct Worktree {
 }
 
 impl Repository {
-    /// The branches, the one worked on last first, `most` of them and one if there are more.
-    pub async fn branches(&self, most: usize) -> Result<Vec<Branch>, GitError> {
-        let call = Call::reading(&["for-each-ref", "--sort=-committerdate", FORMAT]);
-        let count = format!("--count={}", most.saturating_add(1));
-        let said = self.ask(call.args([&count, "refs/heads/"])).await?;
-        Ok(branches(&said.out))
+    /// The branches, the one worked on last first, `most` of them; and whether there are more.
+    pub async fn branches(&self, most: usize) -> Result<(Vec<Branch>, bool), GitError> {
+        let said = self.references("refs/heads/", "committerdate", FORMAT, most).await?;
+        Ok(first(branches(&said.out), most, said.cut))
+    }
+
+    /// References below a folder with these fields of each and a first line, `most` of them and one if there are more. Where all the
+    /// first lines are too long, they are left out.
+    pub(super) async fn references(
+        &self,
+        folder: &str,
+        newest: &str,
+        fields: &str,
+        most: usize,
+    ) -> Result<Said, GitError> {
+        let call = |subject: &str| {
+            Call::reading(&["for-each-ref"]).args([
+                format!("--sort=-{newest}"),
+                format!("--count={}", most.saturating_add(1)),
+                format!("--format={fields}%00{subject}%00"),
+                folder.to_owned(),
+            ])
+        };
+        let said = self.ask(call("%(contents:subject)")).await?;
+        if said.cut { self.ask(call("")).await } else { Ok(said) }
     }
 
     /// Make a branch at a revision; the commit it is at.
@@ -99,7 +118,8 @@ impl Repository {
         Ok(hash)
     }
 
-    pub async fn worktrees(&self) -> Result<Vec<Worktree>, GitError> {
+    /// The work trees, and whether there are more.
+    pub async fn worktrees(&self) -> Result<(Vec<Worktree>, bool), GitError> {
         let any = self.tool.version >= LISTS_ANY_NAME;
         let call = Call::reading(&["worktree", "list", "--porcelain"]);
         let mut said = self.ask(call.args(any.then_some("-z"))).await?;
@@ -108,8 +128,15 @@ impl Repository {
                 *byte = 0;
             }
         }
-        Ok(worktrees(&said.out))
+        Ok((worktrees(&said.out), said.cut))
     }
+}
+
+/// As many of a list as are wanted, and whether there are more.
+pub(super) fn first<T>(mut all: Vec<T>, most: usize, cut: bool) -> (Vec<T>, bool) {
+    let more = cut || all.len() > most;
+    all.truncate(most);
+    (all, more)
 }
 
 pub fn branches(bytes: &[u8]) -> Vec<Branch> {
@@ -125,7 +152,7 @@ pub fn branches(bytes: &[u8]) -> Vec<Branch> {
             committed: number(date).unwrap_or(0),
             worktree: some_text(worktree),
             current: head == b"*",
-            subject: text(subject),
+            subject: brief(subject),
         })
     };
     groups::<8>(bytes).into_iter().filter_map(branch).collect()

@@ -1,18 +1,23 @@
 //! One call of git, from its words to what it said.
 
+use super::configuration::{self, Base};
 use super::error::GitError;
+use super::fields::records;
 use super::names::Look;
 use super::{Git, Repository};
 use crate::command::{End, Produced, Program};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// Of an answer that is a list or a few fields.
 pub(super) const SOME: usize = 4 << 20;
 
-/// Names in a configuration: many times what anybody has.
-const NAMES: usize = 1 << 20;
+/// A configuration: many times what anybody has.
+const CONFIGURATION: usize = 1 << 20;
 
 /// What git may have of its own for a repository that is not trusted, which may be made to want any amount. What it only
 /// maps, its packs, does not count.
@@ -30,9 +35,11 @@ const CALLED_UNREAD: i32 = 128 + UNREAD;
 pub(super) struct Call {
     args: Vec<OsString>,
     input: Vec<u8>,
+    file: Option<File>,
     env: Vec<(OsString, OsString)>,
     most: usize,
     reads: bool,
+    wanted: Option<oneshot::Receiver<()>>,
 }
 
 /// What a call said, however it ended.
@@ -50,7 +57,15 @@ impl Call {
     /// One that changes nothing.
     pub(super) fn reading(words: &[&str]) -> Call {
         let args = words.iter().map(Into::into).collect();
-        Call { args, input: Vec::new(), env: Vec::new(), most: SOME, reads: true }
+        Call {
+            args,
+            input: Vec::new(),
+            file: None,
+            env: Vec::new(),
+            most: SOME,
+            reads: true,
+            wanted: None,
+        }
     }
 
     /// One that changes the repository or its work tree.
@@ -72,6 +87,11 @@ impl Call {
         Call { input, ..self }
     }
 
+    /// With what is in a file as its input, which is not held in memory for it.
+    pub(super) fn input_of(self, file: File) -> Call {
+        Call { file: Some(file), ..self }
+    }
+
     pub(super) fn env(mut self, name: &str, value: impl Into<OsString>) -> Call {
         self.env.push((name.into(), value.into()));
         self
@@ -87,6 +107,11 @@ impl Call {
 
     pub(super) fn most(self, most: usize) -> Call {
         Call { most, ..self }
+    }
+
+    /// Ended as soon as the other end of this is dropped.
+    pub(super) fn wanted(self, wanted: oneshot::Receiver<()>) -> Call {
+        Call { wanted: Some(wanted), ..self }
     }
 }
 
@@ -107,8 +132,7 @@ impl Said {
                 .filter(|it| it.ends_with(".lock"))
         });
         if let Some(lock) = lock {
-            let message = "another git is at work in this repository, or died there and left";
-            return GitError::Conflict(format!("{message} {lock}"));
+            return GitError::held(lock);
         }
         let nobody =
             ["Please tell me who you are", "auto-detection is disabled", "empty ident name"];
@@ -121,6 +145,8 @@ impl Said {
         } else {
             self.err
         };
+        // How it is told that a path means nothing else.
+        let said = said.replace(":(literal)", "");
         let said = said.trim().trim_start_matches("fatal: ").trim_start_matches("error: ");
         let said = match said {
             "" => format!("exit code {}", self.code),
@@ -143,7 +169,9 @@ impl Repository {
         let what = call.args.first().map(|word| word.to_string_lossy().into_owned());
         let what = what.unwrap_or_default();
         let failed = |why: String| GitError::Failed { what: what.clone(), said: why };
-        let _place = room.acquire().await.map_err(|error| failed(error.to_string()))?;
+        let late = |_| GitError::Late { what: what.clone(), limit: self.limit };
+        let place = tokio::time::timeout(self.limit, room.acquire()).await.map_err(late)?;
+        let _place = place.map_err(|error| failed(error.to_string()))?;
         let mut args: Vec<OsString> = vec!["--no-pager".into(), "--no-replace-objects".into()];
         args.extend(call.args);
         let mut env = self.environment(call.reads);
@@ -152,15 +180,21 @@ impl Repository {
             file: self.tool.file.clone(),
             args,
             env,
-            working_dir: self.place.top.clone(),
+            working_dir: self
+                .place
+                .held
+                .as_ref()
+                .map_or_else(|| self.place.top.clone(), |it| it.top()),
             input: call.input,
+            file_input: call.file,
             limit: self.limit,
             most: call.most,
-            fence: self.fence(call.reads),
+            fence: self.fence(call.reads)?,
             memory: (!self.place.trusted).then_some(MEMORY),
             thorough: self.place.trusted,
             // Its locks would stay, and be in the way of everything after it.
             gentle: !call.reads,
+            wanted: call.wanted,
         };
         let Produced { end, stdout, cut, stderr } =
             commands.produce(program).await.map_err(|error| failed(error.to_string()))?;
@@ -181,38 +215,53 @@ impl Repository {
         let key = (self.place.git_dir.clone(), self.place.trusted);
         let known = &self.git.names;
         let remembered = look.as_ref().and_then(|look| known.get(&key, look));
-        let names = match remembered {
-            Some(names) => names,
+        let listed = match remembered {
+            Some(listed) => listed,
             None => {
-                let names = self.configured().await?;
+                let listed = self.configured().await?;
                 if let Some(look) = look {
-                    known.put(key, look, &names);
+                    known.put(key, look, &listed);
                 }
-                names
+                listed
             }
         };
-        let closed = self.settings.close(&names, self.place.trusted);
+        let settings = configuration::settings(&listed);
+        let closed = self.settings.close(&settings, self.place.trusted);
         closed.map_err(|why| self.unsafe_(&why))?;
-        self.check_named_files().await
+        if !self.place.trusted {
+            self.check_named_files(&settings).await?;
+            let own = self.own_variable("XDG_CONFIG_HOME");
+            let (mut files, odd) = configuration::of_owner(&listed, self.paths_begin(), own);
+            for name in odd {
+                files.extend(self.owners_files(&name).await?);
+            }
+            self.owners = Some(files);
+        }
+        Ok(())
     }
 
-    /// The names in it, each behind the word for where it comes from, and all with a zero byte behind them.
+    /// What git makes of a setting of the owner's that names a file.
+    async fn owners_files(&self, name: &str) -> Result<Vec<PathBuf>, GitError> {
+        let call = Call::reading(&["config", "--global", "--includes", "--type=path", "-z"]);
+        let said = self.run(call.args(["--get-all", name])).await?;
+        Ok(records(&said.out).map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+    }
+
+    /// All of it, listed by the only call that reads whatever it includes. What git has to say of that is kept to itself:
+    /// it may be of any file.
     async fn configured(&self) -> Result<Arc<[u8]>, GitError> {
-        let list = Call::reading(&["config", "--list", "--show-scope", "--name-only", "-z"]);
-        let names = self.ask(list.most(NAMES)).await?;
-        if names.cut {
-            return Err(self.unsafe_("its configuration is too large"));
+        let list = Call::reading(&["config", "--list", "--show-scope", "--show-origin", "-z"]);
+        match self.run(list.most(CONFIGURATION)).await? {
+            said if said.cut => Err(self.unsafe_("its configuration is too large")),
+            said if said.code == 0 => Ok(said.out.into()),
+            said if self.place.trusted => Err(said.failed()),
+            _ => Err(self.unsafe_("git cannot read its configuration, or the owner's")),
         }
-        Ok(names.out.into())
     }
 
     /// The files that it is read from, those that are not there too.
     fn configurations(&self) -> Vec<PathBuf> {
-        let own = |name: &str| {
-            let found = self.env.iter().rev().find(|(key, _)| key == name);
-            found.map(|(_, value)| PathBuf::from(value))
-        };
-        let home = own("HOME");
+        let home = self.own_variable("HOME");
         let mut files = vec![
             self.place.common_dir.join("config"),
             self.place.git_dir.join("config.worktree"),
@@ -220,7 +269,17 @@ impl Repository {
         ];
         files.extend(home.iter().map(|home| home.join(".gitconfig")));
         files.extend(home.iter().map(|home| home.join(".config/git/config")));
-        files.extend(own("XDG_CONFIG_HOME").map(|folder| folder.join("git/config")));
+        files.extend(self.own_variable("XDG_CONFIG_HOME").map(|folder| folder.join("git/config")));
         files
+    }
+
+    /// A folder that a variable of the owner's names.
+    fn own_variable(&self, name: &str) -> Option<&Path> {
+        let found = self.env.iter().rev().find(|(key, _)| key == name);
+        found.map(|(_, value)| Path::new(value)).filter(|path| path.is_absolute())
+    }
+
+    pub(super) fn paths_begin(&self) -> Base<'_> {
+        Base { top: &self.place.top, home: self.own_variable("HOME") }
     }
 }

@@ -5,9 +5,13 @@ use super::call::Call;
 use super::error::GitError;
 use super::fields::{Name, records};
 use super::given::listed;
+use super::place::small;
 use super::status::{Change, StatusQuery, What};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Of the list of submodules: many times what anybody has.
+const LARGEST_MODULES: u64 = 1 << 20;
 
 /// What is put into the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +35,9 @@ pub struct Added {
 /// What is to be put there.
 #[derive(Debug, Default)]
 pub(super) struct Planned {
-    added: Added,
+    pub(super) added: Added,
     /// Those of its paths at which no file is any more; what a link on the way leads to is another file.
-    gone: BTreeSet<Name>,
+    pub(super) gone: BTreeSet<Name>,
 }
 
 impl Repository {
@@ -65,9 +69,14 @@ impl Repository {
         }
         let mut planned = Planned::default();
         let Planned { added, gone } = &mut planned;
+        let (mut clashes, mut staged) = (Vec::new(), Vec::new());
         for entry in status.entries {
             match entry.what {
-                What::Ignored | What::Changed { unstaged: None, .. } => {}
+                What::Ignored => {}
+                What::Changed { unstaged: None, from, .. } => {
+                    staged.extend(from);
+                    staged.push(entry.path);
+                }
                 What::Untracked if entry.path.0.ends_with(b"/") => added.nested.push(entry.path),
                 What::Changed { unstaged: Some(Change::Renamed), from, .. } => {
                     gone.extend(from.clone());
@@ -78,12 +87,20 @@ impl Repository {
                     gone.insert(entry.path.clone());
                     added.paths.push(entry.path);
                 }
-                What::Untracked | What::Conflict(_) | What::Changed { unstaged: Some(_), .. } => {
+                What::Conflict(_) => {
+                    clashes.push(entry.path.clone());
+                    added.paths.push(entry.path);
+                }
+                What::Untracked | What::Changed { unstaged: Some(_), .. } => {
                     added.paths.push(entry.path);
                 }
             }
         }
-        self.refuse_unknown(&given, added).await?;
+        if !clashes.is_empty() {
+            gone.extend(self.in_worktree(move |tree| tree.absent(clashes)).await?);
+        }
+        let known = added.paths.iter().chain(&added.nested).chain(&staged);
+        self.refuse_unknown(&given, &known.collect::<Vec<_>>()).await?;
         self.check_filters(&added.paths).await?;
         Ok(planned)
     }
@@ -97,8 +114,9 @@ impl Repository {
         let Planned { added, gone } = planned;
         let (gone, there): (Vec<&Name>, Vec<&Name>) =
             added.paths.iter().partition(|path| gone.contains(*path));
+        // What was a file may be a folder by now.
         let words: [(&[&str], _); 2] =
-            [(&["--force-remove"], gone), (&["--add", "--remove"], there)];
+            [(&["--force-remove"], gone), (&["--add", "--remove", "--replace"], there)];
         for (words, paths) in words.into_iter().filter(|(_, paths)| !paths.is_empty()) {
             let call = Call::writing(&["update-index"]).args(words).args(["-z", "--stdin"]);
             self.ask(call.in_index(index).input(listed(paths))).await?;
@@ -107,13 +125,13 @@ impl Repository {
     }
 
     /// A path that stands for nothing is a mistake of who wrote it: nothing is there, or it is ignored.
-    async fn refuse_unknown(&self, given: &[String], added: &Added) -> Result<(), GitError> {
+    async fn refuse_unknown(&self, given: &[String], known: &[&Name]) -> Result<(), GitError> {
         for (path, shown) in self.paths(given)?.iter().zip(given) {
-            let below = |name: &Name| {
+            let below = |name: &&Name| {
                 let inner = name.0.strip_prefix(path.0.as_slice());
                 path.0 == b"." || inner.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
             };
-            if added.paths.iter().chain(&added.nested).any(below) {
+            if known.iter().any(below) {
                 continue;
             }
             let word = super::given::literal(path);
@@ -136,7 +154,9 @@ impl Repository {
     /// cannot all be named, nothing is done.
     pub(super) async fn submodules(&self) -> Result<Vec<String>, GitError> {
         let call = Call::reading(&["config", "--no-includes", "--list", "--name-only", "-z"]);
-        let call = if self.place.top.join(".gitmodules").symlink_metadata().is_ok() {
+        let file = self.place.top.join(".gitmodules");
+        let call = if file.symlink_metadata().is_ok() {
+            self.check_modules(file).await?;
             call.args(["--file", ".gitmodules"])
         } else if let Some(blob) = self.stored_modules().await? {
             call.args(["--blob", &blob])
@@ -154,6 +174,16 @@ impl Repository {
             Err(_) if self.place.trusted => Ok(Vec::new()),
             Err(why) => Err(self.unsafe_(&why)),
         }
+    }
+
+    /// Git would read it whatever it is, and wherever a link leads.
+    async fn check_modules(&self, file: PathBuf) -> Result<(), GitError> {
+        if self.place.trusted {
+            return Ok(());
+        }
+        let read = crate::blocking(move || small(&file, LARGEST_MODULES)).await;
+        let read = read.map_err(|error| GitError::Conflict(error.to_string()))?;
+        read.map(drop).map_err(|why| self.unsafe_(&why))
     }
 
     /// In the index, or in the last commit.

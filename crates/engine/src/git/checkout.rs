@@ -7,11 +7,12 @@ use super::folder::real;
 use proctor_core::home::Home;
 use proctor_sys::beneath::{Fault, Folder, Id, Kind, Links, Place, Rel, Root};
 use std::ffi::OsStr;
-use std::io::{ErrorKind, Read};
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Of a file that is read as a whole: many times what anybody wrote by hand.
+/// Of a file that git reads as a whole: many times what anybody wrote by hand.
 const LARGEST: u64 = 64 << 20;
 
 /// A work tree. All paths are absolute and without links.
@@ -23,21 +24,56 @@ pub(super) struct Checkout {
 }
 
 impl Checkout {
-    /// What is in a file now.
-    pub(super) fn read(&self, path: &Name) -> Result<Vec<u8>, GitError> {
-        let too_large = || format!("'{}' is larger than {LARGEST} bytes", path.text());
-        let mut bytes = Vec::new();
-        let mut read = || -> Result<u64, Fault> {
-            let (file, look) = self.place(&self.root()?, &rel(path)?)?.read()?;
-            if look.size <= LARGEST {
-                file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-            }
-            Ok(look.size.max(bytes.len() as u64))
-        };
-        match read().map_err(refused(path))? {
-            ..=LARGEST => Ok(bytes),
-            _ => Err(GitError::bad("path", too_large())),
+    /// A file, to be read.
+    pub(super) fn open(&self, path: &Name) -> Result<File, GitError> {
+        let open = || self.place(&self.root()?, &rel(path)?)?.read();
+        let (file, look) = open().map_err(refused(path))?;
+        if look.size > LARGEST {
+            let too_large = format!("'{}' is larger than {LARGEST} bytes", path.text());
+            return Err(GitError::bad("path", too_large));
         }
+        Ok(file)
+    }
+
+    /// What of the work tree is Proctor's own: folders, and where the top is one, names in it.
+    pub(super) fn own_paths(&self) -> Result<Vec<Name>, GitError> {
+        let mut paths = Vec::new();
+        for below in self.own.iter().filter_map(|own| own.strip_prefix(&self.top).ok()) {
+            match below.as_os_str().as_bytes() {
+                b"" => paths.extend(self.kept()?),
+                below => paths.push(below.into()),
+            }
+        }
+        Ok(paths)
+    }
+
+    /// What Proctor has in the top.
+    fn kept(&self) -> Result<Vec<Name>, GitError> {
+        let failed = |error| GitError::Conflict(format!("{}: {error}", self.top.display()));
+        let mut kept = Vec::new();
+        for entry in fs::read_dir(&self.top).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            if name.to_str().is_some_and(Home::keeps) {
+                kept.push(Name::from(name.as_bytes()));
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Those of these paths at which nothing is: what a link on the way leads to is another file.
+    pub(super) fn absent(&self, paths: Vec<Name>) -> Result<Vec<Name>, GitError> {
+        let root = self.root().map_err(|fault| GitError::Conflict(fault.to_string()))?;
+        let is_absent = |path: &Name| match self.place(&root, &rel(path)?) {
+            Err(fault) if leads_nowhere(&fault) => Ok(true),
+            place => Ok(place?.look()?.is_none()),
+        };
+        let mut absent = Vec::new();
+        for path in paths {
+            if is_absent(&path).map_err(refused(&path))? {
+                absent.push(path);
+            }
+        }
+        Ok(absent)
     }
 
     /// Remove a file, and the folders in which nothing is left then. Where a link is on the way, what was there is gone.
@@ -108,11 +144,14 @@ fn refused(path: &Name) -> impl Fn(Fault) -> GitError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     fn name(path: &str) -> Name {
         Name(path.into())
+    }
+
+    fn read(tree: &Checkout, path: &str) -> Result<String, GitError> {
+        Ok(std::io::read_to_string(tree.open(&name(path))?).unwrap())
     }
 
     /// A work tree, and something beside it.
@@ -130,7 +169,7 @@ mod tests {
     #[test]
     fn no_link_is_followed_and_nothing_of_proctor_s_own_is_read() {
         let (_folder, tree) = checkout();
-        assert_eq!(tree.read(&name("a/b/f")).unwrap(), b"top/a/b");
+        assert_eq!(read(&tree, "a/b/f").unwrap(), "top/a/b");
         symlink("../beside", tree.top.join("link")).unwrap();
         symlink("../beside/b/f", tree.top.join("file")).unwrap();
         for (path, why) in [
@@ -142,15 +181,29 @@ mod tests {
             (".", "is a folder"),
             ("a/b/g", "there is no"),
         ] {
-            let error = tree.read(&name(path)).unwrap_err().to_string();
+            let error = tree.open(&name(path)).unwrap_err().to_string();
             assert!(error.contains(why), "{path}: {error}");
         }
         let large = fs::File::create(tree.top.join("large")).unwrap();
         large.set_len(LARGEST + 1).unwrap();
-        assert!(tree.read(&name("large")).unwrap_err().to_string().contains("is larger"));
+        assert!(tree.open(&name("large")).unwrap_err().to_string().contains("is larger"));
         fs::rename(&tree.top, tree.top.with_file_name("moved")).unwrap();
         symlink("moved", &tree.top).unwrap();
-        assert!(tree.read(&name("a/b/f")).is_err(), "it is another by now");
+        assert!(tree.open(&name("a/b/f")).is_err(), "it is another by now");
+    }
+
+    #[test]
+    fn what_is_proctor_s_own_is_known_by_its_paths() {
+        let (_folder, mut tree) = checkout();
+        assert_eq!(tree.own_paths().unwrap(), [name("own")]);
+        for kept in ["token", "tokens", "logs"] {
+            fs::write(tree.top.join(kept), "").unwrap();
+        }
+        let around = tree.top.parent().unwrap().to_owned();
+        tree.own = vec![tree.top.clone(), tree.top.join("run"), around];
+        let mut own = tree.own_paths().unwrap();
+        own.sort();
+        assert_eq!(own, ["logs", "run", "token"].map(name));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! (`filter.NAME.clean`) are read from it first and closed one by one; an attribute that names a driver nobody configured does
 //! nothing.
 
-use super::fields;
+use super::configuration::Setting;
 use std::ffi::OsString;
 
 /// More settings to close than any repository has: it is refused then.
@@ -42,6 +42,7 @@ const CLOSED: &[(&str, &str)] = &[
     ("core.alternateRefsCommand", NOTHING),
     ("credential.helper", ""),
     ("http.saveCookies", "false"),
+    ("commit.template", "/dev/null"),
     ("diff.external", NOTHING),
     ("interactive.diffFilter", NOTHING),
     ("gc.recentObjectsHook", NOTHING),
@@ -58,10 +59,6 @@ const CLOSED: &[(&str, &str)] = &[
     ("gpg.ssh.defaultKeyCommand", NOTHING),
 ];
 
-/// Files that git reads to their end for whatever it does. The owner's own are the owner's choice; one that the repository
-/// names may be anything.
-const READ: [&str; 3] = ["core.attributesfile", "core.excludesfile", "mailmap.file"];
-
 /// The settings that are laid over those of a repository.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
@@ -72,8 +69,8 @@ pub(super) struct Settings {
     pub(super) has_identity: bool,
     /// Somebody configured how commits are merged. The first value counts for git: nothing can be laid over it.
     pub(super) has_strategy: bool,
-    /// Settings of the repository's own that name a file which git reads.
-    pub(super) named_files: Vec<&'static str>,
+    /// It says where its work tree is, or may say so as long as its configuration is not known.
+    pub(super) has_worktree: bool,
 }
 
 impl Settings {
@@ -84,18 +81,18 @@ impl Settings {
         pairs.push(("protocol.allow".into(), "never".into()));
         let open = |name: &String| (format!("protocol.{name}.allow"), "always".to_owned());
         pairs.extend(protocols.iter().map(open));
-        let (filters, named_files) = (Vec::new(), Vec::new());
-        Settings { pairs, filters, has_identity: false, has_strategy: false, named_files }
+        let filters = Vec::new();
+        let (has_identity, has_strategy, has_worktree) = (false, false, true);
+        Settings { pairs, filters, has_identity, has_strategy, has_worktree }
     }
 
-    /// Close what a repository made up names for: all names that it and its owner configure, each behind the word for where
-    /// it comes from, and all with a zero byte behind them.
-    pub(super) fn close(&mut self, names: &[u8], trusted: bool) -> Result<(), String> {
+    /// Close what a repository made up names for, among all that it and its owner configure.
+    pub(super) fn close(&mut self, settings: &[Setting<'_>], trusted: bool) -> Result<(), String> {
         let mut identity = (false, false);
-        for [scope, name] in fields::groups::<2>(names) {
-            let Ok(name) = std::str::from_utf8(name) else {
+        for setting in settings {
+            let Ok(name) = std::str::from_utf8(setting.name) else {
                 // It can be closed by its very name only.
-                match closing(&String::from_utf8_lossy(name)) {
+                match closing(&String::from_utf8_lossy(setting.name)) {
                     Some(_) => return Err("a name in its configuration is not UTF-8".into()),
                     None => continue,
                 }
@@ -105,15 +102,13 @@ impl Settings {
             self.has_strategy |= name == "pull.twohead";
             if !trusted {
                 self.close_one(name);
-                let owner = matches!(scope, b"system" | b"global" | b"command");
-                let read = READ.into_iter().filter(|read| *read == name && !owner);
-                self.named_files.extend(read);
             }
             if self.pairs.len() > MOST {
                 return Err("its configuration names too many programs".into());
             }
         }
         self.has_identity = identity == (true, true);
+        self.has_worktree = settings.iter().any(|setting| setting.name == b"core.worktree");
         Ok(())
     }
 
@@ -175,18 +170,22 @@ fn closing(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::configuration;
     use super::*;
 
-    /// All of one scope.
-    fn listed(scope: &str, names: &str) -> Vec<u8> {
-        let lines = names.split(' ').map(|name| format!("{scope}\0{name}\0"));
-        lines.collect::<String>().into_bytes()
+    /// All of one scope, without values.
+    fn close(settings: &mut Settings, names: &[u8], trusted: bool) -> Result<(), String> {
+        let mut listed = Vec::new();
+        for name in names.split(|byte| *byte == b' ') {
+            listed.extend_from_slice(&[b"local\0file:x\0", name, b"\0"].concat());
+        }
+        settings.close(&configuration::settings(&listed), trusted)
     }
 
     fn closed(names: &str) -> Vec<(String, String)> {
         let mut settings = Settings::new(false, &[]);
         let known = settings.pairs.len();
-        settings.close(&listed("local", names), false).unwrap();
+        close(&mut settings, names.as_bytes(), false).unwrap();
         settings.pairs.split_off(known)
     }
 
@@ -250,7 +249,7 @@ mod tests {
     fn who_commits_is_known_by_two_names() {
         let identity = |names: &str| {
             let mut settings = Settings::new(true, &[]);
-            settings.close(&listed("global", names), true).unwrap();
+            close(&mut settings, names.as_bytes(), true).unwrap();
             settings.has_identity
         };
         assert!(identity("user.name user.email") && identity("user.email committer.name"));
@@ -258,27 +257,11 @@ mod tests {
     }
 
     #[test]
-    fn files_that_the_repository_itself_names_are_known() {
-        let named = |scope: &str, trusted: bool| {
-            let mut settings = Settings::new(trusted, &[]);
-            let names = "core.excludesfile core.bare mailmap.file x.core.excludesfile";
-            settings.close(&listed(scope, names), trusted).unwrap();
-            settings.named_files
-        };
-        for repository in ["local", "worktree", "unknown"] {
-            assert_eq!(named(repository, false), ["core.excludesfile", "mailmap.file"]);
-            assert_eq!(named(repository, true), [""; 0], "it is trusted");
-        }
-        for owner in ["global", "system", "command"] {
-            assert_eq!(named(owner, false), [""; 0], "{owner}");
-        }
-    }
-
-    #[test]
     fn a_configuration_without_end_is_refused() {
-        let many: String = (0..MOST).map(|n| format!("local\0filter.{n}.clean\0")).collect();
-        assert!(Settings::new(false, &[]).close(many.as_bytes(), false).is_err());
-        assert!(Settings::new(false, &[]).close(b"local\0filter.\xff.clean\0", false).is_err());
-        assert!(Settings::new(false, &[]).close(b"local\0alias.\xff.x\0", false).is_err());
+        let many: Vec<String> = (0..MOST).map(|n| format!("filter.{n}.clean")).collect();
+        let refused = |names: &[u8]| close(&mut Settings::new(false, &[]), names, false).is_err();
+        assert!(refused(many.join(" ").as_bytes()));
+        assert!(refused(b"filter.\xff.clean") && refused(b"alias.\xff.x"));
+        assert!(!refused(b"user.\xff.x"));
     }
 }

@@ -7,8 +7,12 @@ use super::diff::{DiffQuery, empty_tree, total};
 use super::error::GitError;
 use super::fields::{self, Name, records};
 use super::given::{listed, prose};
+use super::index::Index;
 use super::log::Commit;
-use super::state;
+use super::state::Step;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::oneshot;
 
 #[derive(Debug, Clone, Default)]
 pub struct CommitRequest {
@@ -24,18 +28,29 @@ pub struct CommitRequest {
     pub author: Option<String>,
 }
 
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// `None`: there was nothing to commit.
+    pub made: Option<Made>,
+    /// Repositories inside of this one that git does not know: they are left out.
+    pub nested: Vec<Name>,
+}
+
+/// A commit that was just made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Committed {
-    /// There was nothing to commit.
-    Nothing,
-    Done {
-        commit: Box<Commit>,
-        /// `None`: no branch is checked out.
-        branch: Option<String>,
-        files: usize,
-        /// Added and deleted.
-        lines: (u64, u64),
-    },
+pub struct Made {
+    pub commit: Commit,
+    /// `None`: no branch is checked out.
+    pub branch: Option<String>,
+    /// How many files it changed, and lines: added and deleted. `None` where that could not be counted.
+    pub changed: Option<(usize, (u64, u64))>,
+}
+
+/// What becomes the index when a commit is made.
+pub(super) struct Prepared {
+    pub(super) index: Arc<Index>,
+    /// What is committed, where that is done in an index of its own.
+    pub(super) tree: Option<String>,
 }
 
 impl Repository {
@@ -46,7 +61,7 @@ impl Repository {
         if !self.settings.has_identity {
             return Err(GitError::Nobody);
         }
-        if state::of(&self.place).await?.is_some() {
+        if self.state().await?.is_some() {
             return Err(in_the_middle());
         }
         self.check_filters(&paths).await?;
@@ -69,7 +84,7 @@ impl Repository {
         }
     }
 
-    pub async fn commit_changes(&mut self, request: &CommitRequest) -> Result<Committed, GitError> {
+    pub async fn commit_changes(mut self, request: &CommitRequest) -> Result<Committed, GitError> {
         let author = request.author.as_deref().map(author).transpose()?;
         match &request.message {
             Some(message) => prose("message", message)?,
@@ -80,20 +95,82 @@ impl Repository {
             return Err(GitError::Nobody);
         }
         self.write().await?;
-        let under_way = state::of(&self.place).await?;
+        let under_way = self.state().await?;
         match (request.paths.is_empty(), request.all, &under_way) {
             (false, true, _) => return Err(GitError::bad("paths", "give 'paths' or 'all'")),
             (false, false, Some(_)) => return Err(in_the_middle()),
             (false, false, None) => return self.commit_only(request, author).await,
-            (true, true, _) => drop(self.add(&Add::Known).await?),
-            (true, false, _) => {}
+            (true, _, _) => {}
         }
+        let merges = under_way.is_some_and(|state| state.step == Step::Merge);
+        let may_be_empty = request.amend || merges;
+        let call = self.commit_call(request, author);
+        let made = match request.all {
+            true => self.commit_known(call, may_be_empty).await?,
+            false => self.commit_staged(call, may_be_empty, None).await?,
+        };
+        Ok(Committed { made, nested: Vec::new() })
+    }
+
+    /// Commit what git knows, as it is in the work tree. Only when that is done, it is in the usual index, too.
+    async fn commit_known(self, call: Call, may_be_empty: bool) -> Result<Option<Made>, GitError> {
+        let planned = self.plan(&Add::Known).await?;
+        let index = self.hold_index().await?;
+        self.stage(&planned, Some(&index.next())).await?;
+        self.commit_staged(call, may_be_empty, Some(index)).await
+    }
+
+    /// Commit what is in the index, or is going to be there. `None`: there is nothing.
+    async fn commit_staged(
+        self,
+        call: Call,
+        may_be_empty: bool,
+        index: Option<Arc<Index>>,
+    ) -> Result<Option<Made>, GitError> {
+        let next = index.as_ref().map(|index| index.next());
         // Asked here, because git itself would look into submodules to say what else is different.
-        if !request.amend && under_way.is_none() && !self.has_staged().await? {
-            return Ok(Committed::Nothing);
+        if !may_be_empty && !self.has_staged(next.as_deref()).await? {
+            return Ok(None);
         }
-        self.run(self.commit_call(request, author)).await.and_then(Said::taken)?;
-        self.committed().await
+        let before = self.head().await?;
+        let prepared = index.map(|index| Prepared { index, tree: None });
+        self.make(call.in_index(next.as_deref()), before, prepared).await.map(Some)
+    }
+
+    /// Make a commit, and what was prepared the index. Who stops waiting for it ends git, and not what belongs to a commit
+    /// that has been made by then.
+    pub(super) async fn make(
+        self,
+        call: Call,
+        before: Option<String>,
+        prepared: Option<Prepared>,
+    ) -> Result<Made, GitError> {
+        let (_waiting, wanted) = oneshot::channel();
+        let making = tokio::spawn(async move {
+            let said = self.run(call.wanted(wanted)).await.and_then(Said::taken);
+            // One that failed or was ended behind it, in a hook, has been made. Where somebody else may commit meanwhile, one
+            // that was refused was not: what is there by then is theirs.
+            if let Err(error) = said {
+                let alone = prepared.is_some() || matches!(error, GitError::Late { .. });
+                if !alone || self.head().await? == before {
+                    return Err(error);
+                }
+            }
+            if let Some(prepared) = prepared {
+                self.conclude(prepared).await?;
+            }
+            self.made().await
+        });
+        making.await.unwrap_or_else(|error| Err(GitError::Conflict(error.to_string())))
+    }
+
+    async fn conclude(&self, Prepared { index, tree }: Prepared) -> Result<(), GitError> {
+        if let Some(tree) = tree
+            && let Err(error) = self.take_over(&tree, &index).await
+        {
+            tracing::warn!(%error, "what hooks of a commit staged is not in the index");
+        }
+        self.install(index).await
     }
 
     /// A commit of what is in the index.
@@ -124,8 +201,8 @@ impl Repository {
     }
 
     /// Is anything in the index that the last commit does not have?
-    async fn has_staged(&self) -> Result<bool, GitError> {
-        let call = Call::reading(&["diff", "--cached", "--quiet", "--no-ext-diff"]);
+    pub(super) async fn has_staged(&self, index: Option<&Path>) -> Result<bool, GitError> {
+        let call = Call::reading(&["diff", "--cached", "--quiet", "--no-ext-diff"]).in_index(index);
         let said = self.run(call.args(["--no-textconv", "--ignore-submodules=dirty"])).await?;
         match said.code {
             0 => Ok(false),
@@ -135,15 +212,16 @@ impl Repository {
     }
 
     /// The commit that was just made.
-    pub(super) async fn committed(&self) -> Result<Committed, GitError> {
+    pub(super) async fn made(&self) -> Result<Made, GitError> {
         let commit = self.commit("HEAD").await?;
         let hash = commit.hash.clone();
         let before = commit.parents.first().cloned().unwrap_or_else(|| empty_tree(&hash));
         let query = DiffQuery { stat: true, ..DiffQuery::default() };
-        let diff = self.compare(&[before, hash], &query).await?;
-        let (files, lines) = (diff.files.len(), total(&diff.files));
+        // It is there, whatever comes of this.
+        let diff = self.compare(&[before, hash], &query).await.ok();
+        let changed = diff.map(|diff| (diff.files.len(), total(&diff.files)));
         let branch = self.branch().await?;
-        Ok(Committed::Done { commit: Box::new(commit), branch, files, lines })
+        Ok(Made { commit, branch, changed })
     }
 
     /// The branch that is checked out.

@@ -2,16 +2,21 @@
 
 use super::Repository;
 use super::call::Call;
+use super::change::{Added, Planned};
 use super::diff::staged;
 use super::error::GitError;
 use super::fields::{self, Name, records};
 use super::filters::Way;
 use super::given::{listed, literal};
-use super::state::{self, State, Step};
+use super::place::Place;
+use super::state::{State, Step};
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-/// Entries of the index that have conflicts: thousands of files.
-const MOST: usize = 4 << 20;
+/// Entries of the index that have conflicts: with the longest names there are, more files than one answer has.
+const MOST: usize = 16 << 20;
 
 /// A file with conflicts, as the three sides have it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,11 +48,11 @@ impl Repository {
     pub async fn conflicts(&self) -> Result<(Option<State>, Vec<Sides>), GitError> {
         let call = Call::reading(&["ls-files", "--unmerged", "-z"]).most(MOST);
         let found = sides(&self.ask(call).await?.out);
-        Ok((state::of(&self.place).await?, found))
+        Ok((self.state().await?, found))
     }
 
     /// Settle one file.
-    pub async fn resolve(&mut self, path: &str, take: &Take) -> Result<(), GitError> {
+    pub async fn resolve(&mut self, path: &Path, take: &Take) -> Result<(), GitError> {
         let path = self.path("path", path)?;
         self.write().await?;
         let call = Call::reading(&["ls-files", "--unmerged", "-z", "--"]).arg(literal(&path));
@@ -57,39 +62,33 @@ impl Repository {
         };
         self.check_filters(std::slice::from_ref(&path)).await?;
         match take {
-            Take::Ours => self.take_side(&path, sides.ours, "2").await,
-            Take::Theirs => self.take_side(&path, sides.theirs, "3").await,
+            Take::Ours => self.take_side(&path, sides.ours).await,
+            Take::Theirs => self.take_side(&path, sides.theirs).await,
             Take::AsItIs => self.take_file(&path).await,
             Take::Content(bytes) => self.take_content(&path, &sides, bytes.clone()).await,
         }
     }
 
     /// One that a side does not have is gone.
-    async fn take_side(
-        &self,
-        path: &Name,
-        side: Option<Side>,
-        stage: &str,
-    ) -> Result<(), GitError> {
-        if side.is_none() {
-            let call = Call::writing(&["update-index", "--force-remove", "-z", "--stdin"]);
-            self.ask(call.input(listed([path]))).await?;
-            // `git rm` would follow a link on the way to the file.
-            let path = path.clone();
-            return self.in_worktree(move |tree| tree.remove(&path)).await;
+    async fn take_side(&self, path: &Name, side: Option<Side>) -> Result<(), GitError> {
+        if let Some(side) = side {
+            return self.settle(path, &side).await;
         }
-        let call = Call::writing(&["checkout-index", "--force", "--quiet", "-z", "--stdin"]);
-        let call = call.arg(format!("--stage={stage}")).input(listed([path]));
-        self.ask(call).await?;
-        self.take_file(path).await
+        let call = Call::writing(&["update-index", "--force-remove", "-z", "--stdin"]);
+        self.ask(call.input(listed([path]))).await?;
+        // `git rm` would follow a link on the way to the file.
+        let path = path.clone();
+        self.in_worktree(move |tree| tree.remove(&path)).await
     }
 
     async fn take_file(&self, path: &Name) -> Result<(), GitError> {
-        let call = Call::writing(&["update-index", "--add", "--remove", "-z", "--stdin"]);
-        self.ask(call.input(listed([path]))).await.map(drop)
+        let paths = vec![path.clone()];
+        let added = Added { paths: paths.clone(), ..Added::default() };
+        let gone = self.in_worktree(move |tree| tree.absent(paths)).await?;
+        let planned = Planned { added, gone: gone.into_iter().collect() };
+        self.stage(&planned, None).await
     }
 
-    /// Into the index first, and from there into the work tree: git sees to it that no link leads elsewhere.
     async fn take_content(
         &self,
         path: &Name,
@@ -99,12 +98,10 @@ impl Repository {
         let any = [&sides.ours, &sides.theirs, &sides.base].into_iter().flatten().next();
         let mode = any.map(|side| side.mode.as_str()).filter(|mode| mode.starts_with("100"));
         let mode = mode.unwrap_or("100644");
-        let Some(name) = path.is_text().then(|| path.text().into_owned()) else {
-            return Err(GitError::bad("path", "it is not UTF-8"));
-        };
+        let mut word = OsString::from("--path=");
+        word.push(OsStr::from_bytes(&path.0));
         // Read from a pipe, also where it is empty.
-        let mut call =
-            Call::writing(&["hash-object", "-w", "--stdin"]).arg(format!("--path={name}"));
+        let mut call = Call::writing(&["hash-object", "-w", "--stdin"]).arg(word);
         if !bytes.is_empty() {
             call = call.input(bytes);
         }
@@ -113,6 +110,12 @@ impl Repository {
             what: "hash-object".into(),
             said: "it named no object".into(),
         })?;
+        self.settle(path, &Side { mode: mode.to_owned(), blob }).await
+    }
+
+    /// Into the index first, and from there into the work tree: git sees to it that no link leads elsewhere. The files of a
+    /// submodule are its own.
+    async fn settle(&self, path: &Name, Side { mode, blob }: &Side) -> Result<(), GitError> {
         let nothing = "0".repeat(blob.len());
         let mut entries = format!("0 {nothing}\t").into_bytes();
         entries.extend_from_slice(&path.0);
@@ -121,8 +124,8 @@ impl Repository {
         entries.push(0);
         let call = Call::writing(&["update-index", "-z", "--index-info"]).input(entries);
         self.ask(call).await?;
-        let call = Call::writing(&["checkout-index", "--force", "--quiet", "-z", "--stdin"]);
-        self.ask(call.input(listed([path]))).await.map(drop)
+        let call = Call::writing(&["checkout-index", "--index", "--force", "--quiet"]);
+        self.ask(call.args(["-z", "--stdin"]).input(listed([path]))).await.map(drop)
     }
 
     /// Go on with what is under way; what is under way then.
@@ -140,7 +143,7 @@ impl Repository {
             Step::Bisect => return Err(GitError::Conflict("a bisect has no next step".into())),
         };
         let said = self.run(call).await?;
-        let state = state::of(&self.place).await?;
+        let state = self.state().await?;
         if said.code == 0 {
             return Ok(state);
         }
@@ -183,13 +186,16 @@ impl Repository {
         self.write().await?;
         let names = self.submodules().await?;
         self.settings.ignore_submodules(names.into_iter());
-        let state = state::of(&self.place).await?;
+        let state = self.state().await?;
         let none = || GitError::Nothing("merge or rebase under way".into());
         state.map(|state| state.step).ok_or_else(none)
     }
 
     pub(super) fn unsafe_(&self, why: &str) -> GitError {
-        GitError::Unsafe { top: self.place.top.clone(), why: why.to_owned() }
+        let Place { top, git_dir, .. } = &self.place;
+        let inside = self.place.inside().display().to_string();
+        let why = why.replace(&inside, &git_dir.display().to_string());
+        GitError::Unsafe { top: top.clone(), why }
     }
 }
 

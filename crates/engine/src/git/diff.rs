@@ -8,6 +8,7 @@ use super::given::literal;
 use super::status::Change;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::ffi::OsString;
 
 /// Further into one difference nobody goes by pages.
 const FARTHEST: usize = 64 << 20;
@@ -61,6 +62,8 @@ pub struct FileDiff {
     pub from: Option<Name>,
     pub change: Change,
     pub lines: Lines,
+    /// It was compared without its filter, which is not run: it may not be different at all.
+    pub filtered: bool,
 }
 
 /// Lines added and deleted; `None` of what is no text.
@@ -68,15 +71,17 @@ type Lines = Option<(u64, u64)>;
 
 impl Repository {
     pub async fn diff(&self, query: &DiffQuery) -> Result<Diff, GitError> {
-        let compared: Vec<String> = match &query.compared {
-            Compared::Unstaged => Vec::new(),
-            Compared::Staged => vec!["--cached".into()],
-            Compared::Since(revision) => vec![self.commit_of(revision).await?],
-            Compared::Between(from, to) => {
-                vec![self.commit_of(from).await?, self.commit_of(to).await?]
+        match &query.compared {
+            Compared::Unstaged => self.compare_worktree(&[], query).await,
+            Compared::Staged => self.compare(&["--cached".into()], query).await,
+            Compared::Since(revision) => {
+                self.compare_worktree(&[self.commit_of(revision).await?], query).await
             }
-        };
-        self.compare(&compared, query).await
+            Compared::Between(from, to) => {
+                let compared = [self.commit_of(from).await?, self.commit_of(to).await?];
+                self.compare(&compared, query).await
+            }
+        }
     }
 
     /// Between what these words mean, which are ours.
@@ -85,7 +90,32 @@ impl Repository {
         compared: &[String],
         query: &DiffQuery,
     ) -> Result<Diff, GitError> {
-        let paths = self.paths(&query.paths)?;
+        let paths = self.paths(&query.paths)?.iter().map(literal).collect();
+        self.compare_at(compared, paths, query).await
+    }
+
+    /// The same with the work tree, where not everything is looked at, and not as its filters would have it.
+    async fn compare_worktree(
+        &self,
+        compared: &[String],
+        query: &DiffQuery,
+    ) -> Result<Diff, GitError> {
+        let paths = self.in_sight(&query.paths).await?;
+        let mut diff = self.compare_at(compared, paths, query).await?;
+        let there = diff.files.iter().filter(|file| file.change != Change::Deleted);
+        let filtered = self.filtered(there.map(|file| &file.path)).await?;
+        for file in &mut diff.files {
+            file.filtered = filtered.contains(&file.path) && file.change != Change::Deleted;
+        }
+        Ok(diff)
+    }
+
+    async fn compare_at(
+        &self,
+        compared: &[String],
+        paths: Vec<OsString>,
+        query: &DiffQuery,
+    ) -> Result<Diff, GitError> {
         let page = Page::new(query)?;
         let context = query.context.unwrap_or(3).min(MOST_CONTEXT);
         let mut call = Call::reading(&["diff", "--no-ext-diff", "--no-textconv", "--no-color"])
@@ -96,7 +126,7 @@ impl Repository {
         if !query.stat {
             call = call.arg("--patch");
         }
-        let call = call.args(compared).arg("--").args(paths.iter().map(literal));
+        let call = call.args(compared).arg("--").args(paths);
         let said = self.ask(call).await?;
         let (files, text) = split(&said.out);
         if !query.stat && files.is_empty() && said.cut {
@@ -198,7 +228,7 @@ fn raw<'a>(record: &[u8], rest: &mut &'a [u8]) -> Option<(&'a [u8], FileDiff)> {
         | Change::Unmerged => (first, None),
     };
     let from = from.map(Name::from);
-    Some((path, FileDiff { path: path.into(), from, change, lines: None }))
+    Some((path, FileDiff { path: path.into(), from, change, lines: None, filtered: false }))
 }
 
 /// `3\t1\tpath`, or of a rename `3\t1\t` and then both paths; `-` for what is no text.
@@ -248,7 +278,7 @@ mod tests {
         change: Change,
         lines: Option<(u64, u64)>,
     ) -> FileDiff {
-        FileDiff { path: path.into(), from: from.map(Name::from), change, lines }
+        FileDiff { path: path.into(), from: from.map(Name::from), change, lines, filtered: false }
     }
 
     #[test]

@@ -42,6 +42,12 @@ impl GitError {
         GitError::Bad { field, why: why.into() }
     }
 
+    /// Somebody else holds what is to be changed.
+    pub(super) fn held(lock: &str) -> GitError {
+        let message = "another git is at work in this repository, or died there and left";
+        GitError::Conflict(format!("{message} {lock}; if no git runs there, remove it"))
+    }
+
     /// What git could not do for what it met there: somebody has to decide.
     pub(super) fn in_the_way(self) -> GitError {
         if let GitError::Failed { said, .. } = self { GitError::Conflict(said) } else { self }

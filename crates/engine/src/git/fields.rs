@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// Of a name or a first line in a list: whoever wrote it may have written megabytes.
+const WORDS: usize = 200;
+
 /// A name that git has: bytes, mostly UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Name(pub Vec<u8>);
@@ -29,6 +32,12 @@ pub(super) fn records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes[..end].split_inclusive(|byte| *byte == 0).map(|record| &record[..record.len() - 1])
 }
 
+/// The same; where none is whole because the first is longer than all that was read, what is there of it.
+pub(super) fn records_or_half(bytes: &[u8]) -> Vec<&[u8]> {
+    let whole: Vec<&[u8]> = records(bytes).collect();
+    if whole.is_empty() && !bytes.is_empty() { vec![bytes] } else { whole }
+}
+
 /// Records in groups of so many fields; a group that is not whole is none.
 pub(super) fn groups<const FIELDS: usize>(bytes: &[u8]) -> Vec<[&[u8]; FIELDS]> {
     let fields: Vec<&[u8]> = records(bytes).collect();
@@ -38,6 +47,11 @@ pub(super) fn groups<const FIELDS: usize>(bytes: &[u8]) -> Vec<[&[u8]; FIELDS]> 
 
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// As much of it as a list has.
+pub(super) fn brief(bytes: &[u8]) -> String {
+    proctor_core::text::beginning(&text(bytes), WORDS).into_owned()
 }
 
 /// Empty is nothing.
@@ -70,6 +84,11 @@ mod tests {
         check(b"half", &[]);
         check(b"a\0", &[b"a"]);
         check(b"a\0\0b\nc\0half", &[b"a", b"", b"b\nc"]);
+        for (bytes, expected) in
+            [(&b""[..], &[][..]), (b"half", &[&b"half"[..]]), (b"a\0half", &[b"a"])]
+        {
+            assert_eq!(records_or_half(bytes), expected, "{bytes:?}");
+        }
         assert_eq!(groups::<2>(b"a\0b\0c\0"), [[b"a", b"b"]]);
     }
 

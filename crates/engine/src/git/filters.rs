@@ -6,14 +6,8 @@ use super::call::Call;
 use super::error::GitError;
 use super::fields::{self, Name, records};
 use super::place::small;
-use super::state::Step;
+use super::state::{LINE, STEPS, Step, if_there};
 use std::path::Path;
-
-/// Of one line that git wrote.
-const LINE: u64 = 4096;
-
-/// Of a list of steps.
-const STEPS: u64 = 4 << 20;
 
 /// Commits whose own attributes are asked for; each is a call.
 const MOST_ASKED: usize = 64;
@@ -74,19 +68,19 @@ impl Repository {
     }
 
     fn applies_patches(&self, step: Step) -> bool {
-        let patches = self.place.git_dir.join("rebase-apply");
+        let patches = self.place.inside().join("rebase-apply");
         step == Step::Apply || (step == Step::Rebase && patches.symlink_metadata().is_ok())
     }
 
     /// Commits that are gone to, and those before them.
     async fn commits_on_the_way(&self, step: Step, way: Way) -> Result<Vec<String>, GitError> {
-        let git_dir = self.place.git_dir.clone();
+        let git_dir = self.place.inside();
         let named = crate::blocking(move || named(&git_dir, way)).await;
         let named = named.map_err(|error| GitError::Conflict(error.to_string()))?;
         let mut named = named.map_err(|why| self.unsafe_(&why))?;
         match step {
             Step::Bisect => {
-                let from = small(&self.place.git_dir.join("BISECT_START"), LINE);
+                let from = small(&self.place.inside().join("BISECT_START"), LINE);
                 let from = from.map_err(|why| self.unsafe_(&why))?;
                 named.push(self.commit_of(&fields::text(from.trim_ascii())).await?);
             }
@@ -113,15 +107,10 @@ impl Repository {
 
 /// The commits that files of what is under way name. Blocks.
 fn named(git_dir: &Path, way: Way) -> Result<Vec<String>, String> {
-    let read = |name: &str, most: u64| {
-        let path = git_dir.join(name);
-        let there = path.symlink_metadata().is_ok();
-        there.then(|| small(&path, most)).transpose().map(Option::unwrap_or_default)
-    };
     let mut commits = Vec::new();
     let mut hashes = |names: &[&str]| -> Result<(), String> {
         for name in names {
-            commits.extend(fields::hash(&read(name, LINE)?));
+            commits.extend(if_there(git_dir, name, LINE)?.as_deref().and_then(fields::hash));
         }
         Ok(())
     };
@@ -130,7 +119,7 @@ fn named(git_dir: &Path, way: Way) -> Result<Vec<String>, String> {
         Way::Back => hashes(&BEGAN)?,
         Way::On => {
             for name in TODOS {
-                let bytes = read(name, STEPS)?;
+                let bytes = if_there(git_dir, name, STEPS)?.unwrap_or_default();
                 commits.extend(bytes.split(|byte| *byte == b'\n').filter_map(of_step));
             }
         }

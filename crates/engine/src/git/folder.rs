@@ -1,14 +1,18 @@
 //! The folder of a request, where it really is: git is told paths, not descriptors.
 
 use crate::files::{Fault, FileError, Files};
+use proctor_sys::beneath::Root;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// A folder that somebody named, below a root.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Folder {
     /// Without links.
     pub(crate) root: PathBuf,
+    /// The same, held open.
+    pub(crate) held: Arc<Root>,
     /// Without links; the root or below it.
     pub(crate) folder: PathBuf,
     /// The root may be written to.
@@ -25,11 +29,12 @@ impl Folder {
         };
         let moved = |error| spot.at()(Fault::Io(error));
         let folder = real(&files.folder(&spot)?).map_err(moved)?;
-        let root = real(spot.root.held()?.folder()).map_err(moved)?;
+        let held = spot.root.held()?;
+        let root = real(held.folder()).map_err(moved)?;
         if !folder.starts_with(&root) {
             return Err(spot.at()(Fault::Outside));
         }
-        Ok(Folder { root, folder, write: spot.root.write })
+        Ok(Folder { root, held, folder, write: spot.root.write })
     }
 }
 

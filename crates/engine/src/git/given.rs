@@ -57,7 +57,7 @@ impl Repository {
         if said.code == 0 { Ok(full) } else { Err(bad()) }
     }
 
-    /// Paths from the top of the work tree, as somebody gave them.
+    /// Paths as somebody gave them: from the top of the work tree, or from where the request says.
     pub(super) fn paths(&self, given: &[String]) -> Result<Vec<Name>, GitError> {
         if given.len() > MOST_PATHS {
             return Err(GitError::bad("paths", format!("more than {MOST_PATHS}")));
@@ -65,13 +65,33 @@ impl Repository {
         given.iter().map(|path| self.path("paths", path)).collect()
     }
 
-    /// One path from the top of the work tree; the top itself is `.`.
-    pub(super) fn path(&self, field: &'static str, given: &str) -> Result<Name, GitError> {
-        short(field, given, LONGEST_PATH)?;
-        inside(&self.place.top, Path::new(given))
+    /// The same as words for a look at the work tree, which leaves out what is Proctor's own.
+    pub(super) async fn in_sight(&self, given: &[String]) -> Result<Vec<OsString>, GitError> {
+        let mut words: Vec<OsString> = self.paths(given)?.iter().map(literal).collect();
+        if self.own.iter().any(|own| own.starts_with(&self.place.top)) {
+            let own = self.in_worktree(|tree| tree.own_paths()).await?;
+            if words.is_empty() {
+                words.push(literal(&Name(b".".into())));
+            }
+            words.extend(own.iter().map(left_out));
+        }
+        Ok(words)
+    }
+
+    /// One of them, from the top; the top itself is `.`.
+    pub(super) fn path(
+        &self,
+        field: &'static str,
+        given: impl AsRef<Path>,
+    ) -> Result<Name, GitError> {
+        let shown = given.as_ref().to_string_lossy();
+        short(field, &shown, LONGEST_PATH)?;
+        let (top, full) = (&self.place.top, self.below.join(&given));
+        inside(top, &full)
+            .or_else(|| inside(top, &without_links(&full)?))
             .map(|path| Name(path.into_os_string().into_vec()))
             .ok_or_else(|| {
-                GitError::bad(field, format!("'{given}' is not below {}", self.place.top.display()))
+                GitError::bad(field, format!("'{shown}' is not below {}", self.place.top.display()))
             })
     }
 }
@@ -94,9 +114,24 @@ fn inside(top: &Path, given: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
+/// Where an absolute path really is: the root may be known by another name. It is only named, and not opened.
+fn without_links(path: &Path) -> Option<PathBuf> {
+    let (above, name) = (path.parent()?, path.file_name()?);
+    path.is_absolute().then(|| above.canonicalize().ok()).flatten().map(|above| above.join(name))
+}
+
 /// As a word that is a path and nothing else, whatever is in it.
 pub(super) fn literal(path: &Name) -> OsString {
-    let mut word = OsString::from(":(literal)");
+    magic(":(literal)", path)
+}
+
+/// As a word that leaves it out, also where it is known by other letters to a file system for which they are the same.
+fn left_out(path: &Name) -> OsString {
+    magic(":(exclude,icase,literal)", path)
+}
+
+fn magic(word: &str, path: &Name) -> OsString {
+    let mut word = OsString::from(word);
     word.push(std::ffi::OsStr::from_bytes(&path.0));
     word
 }

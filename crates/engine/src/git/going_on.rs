@@ -5,7 +5,7 @@ use super::call::Call;
 use super::error::GitError;
 use super::fields::{records, text};
 use super::place::small;
-use super::state::{Step, runs_programs};
+use super::state::{LINE, Step, if_there, runs_programs};
 use std::path::Path;
 
 /// Ways to merge that git has in itself. Any other is a command `git merge-NAME`.
@@ -23,16 +23,13 @@ const PATCH_OPTIONS: [&str; 8] = [
     "-p",
 ];
 
-/// Of one line, or a few options.
-const LINE: u64 = 4096;
-
 impl Repository {
     /// Nothing that is under way names a program, in a repository that may not run any.
     pub(super) async fn check_steps(&self) -> Result<(), GitError> {
         if self.place.trusted {
             return Ok(());
         }
-        let git_dir = self.place.git_dir.clone();
+        let git_dir = self.place.inside();
         let looked = crate::blocking(move || look(&git_dir)).await;
         let looked = looked.map_err(|error| GitError::Conflict(error.to_string()))?;
         let mut strategies = looked.map_err(|why| self.unsafe_(&why))?;
@@ -60,8 +57,8 @@ impl Repository {
         if step != Step::Bisect || self.place.trusted {
             return Ok(());
         }
-        let file = self.place.git_dir.join("BISECT_START");
-        let began = crate::blocking(move || small(&file, LINE)).await;
+        let git_dir = self.place.inside();
+        let began = crate::blocking(move || small(&git_dir.join("BISECT_START"), LINE)).await;
         let began = began.map_err(|error| GitError::Conflict(error.to_string()))?;
         let began = began.map_err(|why| self.unsafe_(&why))?;
         match began.first() {
@@ -88,22 +85,16 @@ fn look(git_dir: &Path) -> Result<Vec<String>, String> {
     if runs_programs(git_dir)? {
         return Err("the rebase has programs among its steps".into());
     }
-    let line = |name: &str| {
-        let path = git_dir.join(name);
-        let there = path.symlink_metadata().is_ok();
-        there.then(|| small(&path, LINE)).transpose()
+    let options = if_there(git_dir, "rebase-apply/apply-opt", LINE)?.unwrap_or_default();
+    let known = |word: &[u8]| {
+        let word = word.strip_prefix(b"'").unwrap_or(word);
+        PATCH_OPTIONS.iter().any(|option| word.starts_with(option.as_bytes()))
     };
-    if let Some(options) = line("rebase-apply/apply-opt")? {
-        let known = |word: &[u8]| {
-            let word = word.strip_prefix(b"'").unwrap_or(word);
-            PATCH_OPTIONS.iter().any(|option| word.starts_with(option.as_bytes()))
-        };
-        let mut words = options.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        if let Some(odd) = words.find(|word| !known(word)) {
-            return Err(format!("patches are to be applied with {}", text(odd)));
-        }
+    let mut words = options.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    if let Some(odd) = words.find(|word| !known(word)) {
+        return Err(format!("patches are to be applied with {}", text(odd)));
     }
-    let strategy = line("rebase-merge/strategy")?;
+    let strategy = if_there(git_dir, "rebase-merge/strategy", LINE)?;
     Ok(strategy.map(|name| text(name.trim_ascii_end())).into_iter().collect())
 }
 
@@ -137,6 +128,6 @@ mod tests {
         for bad in ["'--build-fake-ancestor=/x'", " '-p1' '--bu=/x'", "'-p1 '--unsafe", "x"] {
             check(options, bad, Err("patches are to be applied with"));
         }
-        check("rebase-merge/strategy", &"x".repeat(5000), Err("no small regular file"));
+        check("rebase-merge/strategy", &"x".repeat(5000), Err("it is too large"));
     }
 }

@@ -3,11 +3,14 @@
 use super::Repository;
 use super::call::{Call, SOME};
 use super::error::GitError;
-use super::fields::{self, hash, number, records, some_text, text};
+use super::fields::{self, brief, hash, number, records_or_half, some_text, text};
 use super::given::{literal, prose};
 
 /// One field a line, and the message, which has lines of its own, at the end.
 const FORMAT: &str = "--format=tformat:%H%n%P%n%an%n%ae%n%at%n%ct%n%D%n%B";
+
+/// Of a message, this many bytes are told: several times what can be given to a commit here.
+const MESSAGE: usize = 256 << 10;
 
 /// From one page to the next nobody goes further than this.
 const FARTHEST: usize = 10_000_000;
@@ -51,6 +54,8 @@ pub struct Commit {
     pub subject: String,
     /// The message without its first line.
     pub body: Option<String>,
+    /// Only the beginning of the message is here.
+    pub cut: bool,
 }
 
 impl Repository {
@@ -67,11 +72,11 @@ impl Repository {
         };
         let call = self.log_call(filter, &start, skip)?;
         let said = self.ask(call).await?;
-        let mut commits = commits(&said.out);
-        let more = commits.len() > filter.limit || said.cut;
-        commits.truncate(filter.limit);
-        let cursor = more.then(|| format!("{start}.{}", skip + commits.len()));
-        Ok(Log { commits, cursor })
+        let mut records = records_or_half(&said.out);
+        let more = records.len() > filter.limit || said.cut;
+        records.truncate(filter.limit);
+        let cursor = more.then(|| format!("{start}.{}", skip + records.len()));
+        Ok(Log { commits: records.into_iter().filter_map(commit).collect(), cursor })
     }
 
     fn log_call(&self, filter: &LogFilter, start: &str, skip: usize) -> Result<Call, GitError> {
@@ -123,24 +128,29 @@ fn place(cursor: &str) -> Result<(String, usize), GitError> {
     parts.ok_or_else(|| GitError::bad("cursor", "it is not one of an earlier answer"))
 }
 
-/// The commits of an output; half a commit is none.
+/// The commits of an output; half a commit is none, unless there is no other.
 pub fn commits(bytes: &[u8]) -> Vec<Commit> {
-    records(bytes).filter_map(commit).collect()
+    records_or_half(bytes).into_iter().filter_map(commit).collect()
 }
 
+/// Only the hash has to be there: the rest is what somebody wrote, dates that are none included.
 fn commit(record: &[u8]) -> Option<Commit> {
     let mut lines = record.splitn(8, |byte| *byte == b'\n');
-    let mut line = || lines.next();
-    let hash = fields::hash(line()?)?;
-    let parents = line()?.split(|byte| *byte == b' ').filter_map(fields::hash).collect();
-    let (author, email) = (text(line()?), text(line()?));
-    let (authored, committed) = (number(line()?)?, number(line()?)?);
-    let refs = some_text(line()?);
-    let message = text(line()?);
-    let (subject, body) = message.split_once('\n').unwrap_or((&message, ""));
+    let hash = fields::hash(lines.next()?)?;
+    let mut line = || lines.next().unwrap_or_default();
+    let parents = line().split(|byte| *byte == b' ').filter_map(fields::hash).collect();
+    let (author, email) = (brief(line()), brief(line()));
+    let mut date = || number(line()).unwrap_or(0);
+    let (authored, committed) = (date(), date());
+    let refs = some_text(line());
+    let message = lines.next().map(text);
+    let cut = message.as_ref().is_none_or(|message| message.len() > MESSAGE);
+    let message = message.unwrap_or_default();
+    let message = &message[..message.floor_char_boundary(MESSAGE)];
+    let (subject, body) = message.split_once('\n').unwrap_or((message, ""));
     let body = Some(body.trim_matches('\n')).filter(|body| !body.is_empty()).map(str::to_owned);
     let subject = subject.to_owned();
-    Some(Commit { hash, parents, author, email, authored, committed, refs, subject, body })
+    Some(Commit { hash, parents, author, email, authored, committed, refs, subject, body, cut })
 }
 
 #[cfg(test)]
@@ -165,10 +175,26 @@ mod tests {
             refs: Some("HEAD -> main, tag: v1".into()),
             subject: "Subject".into(),
             body: Some("Body\n\nmore".into()),
+            cut: false,
         };
         assert_eq!(found.len(), 2);
         assert_eq!(found[0], expected);
         assert_eq!((found[1].parents.len(), found[1].subject.as_str()), (0, ""));
+    }
+
+    #[test]
+    fn a_commit_is_told_whatever_somebody_wrote_into_it() {
+        let long = "ü".repeat(MESSAGE);
+        for (text, subject, cut) in [
+            (format!("{A}\n\nJ\nj@x\n99999999999999999999\n\n\nNo date\n\0"), "No date", false),
+            (format!("{A}\n\nJ\nj@x\n1\n2\n\n{long}\n\0"), &long[..MESSAGE], true),
+            (format!("{A}\n\nJ\nj@x\n1\n2\n\ns\n\n{long}"), "s", true),
+            (format!("{A}\n\nJ and no end"), "", true),
+        ] {
+            let [commit] = &commits(text.as_bytes())[..] else { panic!("{text}") };
+            assert_eq!((commit.subject.as_str(), commit.cut), (subject, cut));
+            assert_eq!(commit.author.get(..1), Some("J"));
+        }
     }
 
     #[test]

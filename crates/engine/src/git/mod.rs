@@ -14,6 +14,7 @@ mod change;
 mod checkout;
 mod closed;
 mod commit;
+mod configuration;
 mod conflicts;
 mod diff;
 mod error;
@@ -22,6 +23,7 @@ mod filters;
 mod folder;
 mod given;
 mod going_on;
+mod index;
 mod log;
 mod named;
 mod names;
@@ -37,11 +39,12 @@ mod tree;
 pub use blame::{Blame, BlameQuery, Blamed};
 pub use branches::{Branch, Worktree};
 pub use change::{Add, Added};
-pub use commit::{CommitRequest, Committed};
+pub use commit::{CommitRequest, Committed, Made};
 pub use conflicts::{Side, Sides, Take};
 pub use diff::{Compared, Diff, DiffQuery, FileDiff};
 pub use error::GitError;
 pub use fields::Name;
+pub(crate) use index::{held_before, release_all};
 pub use log::{Commit, Log, LogFilter};
 pub use stash::{Popped, Stash, StashRequest};
 pub use state::{State, Step};
@@ -72,7 +75,7 @@ use folder::Folder;
 use names::Names;
 use place::{Bounds, Place};
 use proctor_core::config::git::Git as Terms;
-use proctor_sys::fence::{Fence, Gates};
+use proctor_sys::fence::{Fence, Gates, Readable};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -115,6 +118,10 @@ pub struct Repository {
     root: PathBuf,
     /// Folders of Proctor's own.
     own: Vec<PathBuf>,
+    /// Where paths of the request begin; from the top.
+    below: PathBuf,
+    /// Files of the owner's that git reads; `None` until they are known.
+    owners: Option<Vec<PathBuf>>,
     settings: Settings,
     /// That are open for it.
     protocols: Vec<String>,
@@ -168,6 +175,8 @@ impl Git {
             place,
             root,
             own,
+            below: PathBuf::new(),
+            owners: None,
             protocols,
             env,
             limit: Duration::from_millis(terms.timeout.0),
@@ -194,6 +203,13 @@ impl Repository {
         &self.place.top
     }
 
+    /// From now on paths begin in this folder, if it is in the repository.
+    pub fn stand_in(&mut self, folder: &Path) {
+        if let Ok(below) = folder.strip_prefix(&self.place.top) {
+            self.below = below.to_owned();
+        }
+    }
+
     /// May it run programs of its own?
     pub fn is_trusted(&self) -> bool {
         self.place.trusted
@@ -204,8 +220,12 @@ impl Repository {
         if self.writing.is_none() {
             self.writing = Some(self.git.write_in(&self.place.top).await);
             let place = self.place.clone();
-            let looked = crate::blocking(move || place.check_writable()).await;
-            looked.map_err(|error| GitError::Conflict(error.to_string()))??;
+            let looked = crate::blocking(move || {
+                place.check_writable()?;
+                index::release(&place.inside());
+                Ok::<_, GitError>(())
+            });
+            looked.await.map_err(|error| GitError::Conflict(error.to_string()))??;
         }
         Ok(())
     }
@@ -236,8 +256,16 @@ impl Repository {
             env.push(("GIT_SSH_COMMAND".into(), "ssh -o BatchMode=yes".into()));
             env.push(("GIT_PROXY_COMMAND".into(), "".into()));
         }
-        env.push(("GIT_DIR".into(), self.place.git_dir.clone().into()));
-        env.push(("GIT_WORK_TREE".into(), self.place.top.clone().into()));
+        match self.place.top.parent() {
+            // Where this is no repository after all, none around it is taken for it.
+            Some(above) if self.place.found_by_git && !self.settings.has_worktree => {
+                env.push(("GIT_CEILING_DIRECTORIES".into(), above.into()));
+            }
+            _ => {
+                env.push(("GIT_DIR".into(), self.place.git_dir.clone().into()));
+                env.push(("GIT_WORK_TREE".into(), self.place.top.clone().into()));
+            }
+        }
         env.push(("GIT_ALLOW_PROTOCOL".into(), self.protocols.join(":").into()));
         for (name, value) in [
             ("LC_ALL", "C"),
@@ -261,25 +289,34 @@ impl Repository {
         env
     }
 
-    /// Around one that is not trusted: it writes nothing elsewhere, executes nothing but git, connects to nobody. An open
-    /// protocol may connect, and executes what it needs for that.
-    fn fence(&self, reads: bool) -> Option<Fence> {
-        if self.place.trusted || self.git.unfenced.load(Ordering::Relaxed) {
-            return None;
+    /// Around one that is not trusted: it writes nothing elsewhere, reads nothing out of its root but what is the system's and
+    /// the owner's, executes nothing but git, connects to nobody. An open protocol may connect, reads and executes what it
+    /// needs for that.
+    fn fence(&self, reads: bool) -> Result<Option<Fence>, GitError> {
+        let Some(held) = &self.place.held else { return Ok(None) };
+        if self.git.unfenced.load(Ordering::Relaxed) {
+            return Ok(None);
         }
         let closed = self.protocols.is_empty();
         let programs = self.tool.executable(&self.protocols);
         let programs: Option<Vec<&Path>> =
             programs.as_ref().map(|programs| programs.iter().map(PathBuf::as_path).collect());
-        let Place { top, git_dir, common_dir, .. } = &self.place;
-        let own: [&Path; 3] = [top, git_dir, common_dir];
+        let own = held.own();
         // What a partial clone lacks is written where it is read.
         let writable = if reads && closed { &[][..] } else { &own[..] };
-        let gates = Gates { writable, executable: programs.as_deref(), network: !closed };
-        Fence::new(&gates).unwrap_or_else(|error| {
-            tracing::warn!(%error, "git is not fenced in");
-            None
-        })
+        let (named, folders) = (self.readable(), [held.root()]);
+        let readable = named.as_ref().map(|named| Readable { folders: &folders, named });
+        let gates = Gates { writable, readable, executable: programs.as_deref(), network: !closed };
+        Fence::new(&gates)
+            .map_err(|error| self.unsafe_(&format!("it cannot be fenced in: {error}")))
+    }
+
+    /// Files beside those below the root that git reads; `None`: all, for whoever connects to others, and as long as it is not
+    /// known what the owner's are.
+    fn readable(&self) -> Option<Vec<PathBuf>> {
+        let (owners, system) = self.owners.as_ref().zip(self.tool.readable.as_ref())?;
+        let closed = self.protocols.is_empty();
+        closed.then(|| owners.iter().chain(system).cloned().collect())
     }
 }
 

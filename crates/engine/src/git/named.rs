@@ -1,15 +1,13 @@
-//! Files that a repository's own configuration names, and that git reads to their end for whatever it does: attributes,
-//! patterns, names of people. One without end would take all the memory there is.
+//! Files that a repository's own configuration names, and that git reads to their end for whatever it does: more of the
+//! configuration, attributes, patterns, names of people. One without end would take all the memory there is, and what lies
+//! outside of the root is none of the repository's business.
 
 use super::Repository;
-use super::call::Call;
+use super::configuration::Setting;
 use super::error::GitError;
-use super::fields::records;
 use super::place::small;
-use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Of such a file: many times what anybody writes.
@@ -17,18 +15,14 @@ const LARGEST: u64 = 1 << 20;
 
 impl Repository {
     /// A repository that is not trusted names small files below its root; what is not there is not read.
-    pub(super) async fn check_named_files(&self) -> Result<(), GitError> {
-        for name in &self.settings.named_files {
-            let call = Call::reading(&["config", "--type=path", "-z", "--get", name]);
-            let said = self.ask(call).await?;
-            let Some(path) = records(&said.out).next().filter(|path| !path.is_empty()) else {
-                continue;
-            };
-            let path = self.place.top.join(OsStr::from_bytes(path));
+    pub(super) async fn check_named_files(&self, settings: &[Setting<'_>]) -> Result<(), GitError> {
+        for setting in settings.iter().filter(|setting| !setting.owners) {
+            let reads = setting.reads(self.paths_begin()).map_err(|why| self.unsafe_(&why))?;
+            let Some(path) = reads else { continue };
             let (root, shown) = (self.root.clone(), path.display().to_string());
             let fits = crate::blocking(move || is_small_below(&path, &root)).await;
             if !fits.unwrap_or(false) {
-                let root = self.root.display();
+                let (name, root) = (super::fields::text(setting.name), self.root.display());
                 let why = format!("its {name} is {shown}, which is no small file below {root}");
                 return Err(self.unsafe_(&why));
             }

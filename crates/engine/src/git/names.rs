@@ -1,6 +1,6 @@
-//! The names in a repository's configuration, remembered as long as no file that they come from has changed.
+//! A repository's configuration as git lists it, remembered as long as no file that they come from has changed.
 //!
-//! They are needed before every call, and a process for them would double what a look at a repository costs. What includes
+//! It is needed before every call, and a process for it would double what a look at a repository costs. What includes
 //! other files is never remembered: those may come and go unseen.
 
 use std::collections::HashMap;

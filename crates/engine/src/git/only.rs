@@ -2,110 +2,113 @@
 //! it is read once. `git commit --only` would look at the work tree again, through whatever links are there.
 
 use super::Repository;
-use super::call::{Call, Said};
+use super::call::Call;
 use super::change::Add;
-use super::commit::{CommitRequest, Committed};
+use super::commit::{CommitRequest, Committed, Prepared};
 use super::error::GitError;
 use super::fields::{self, Name};
 use super::given::literal;
-use std::path::{Path, PathBuf};
-
-/// In the folder of git. Who writes in a repository is alone in it, as far as Proctor is concerned.
-const INDEX: &str = "proctor-index";
+use super::index::Index;
+use std::path::Path;
 
 /// A list of what one commit changes.
 const MOST: usize = 16 << 20;
 
-/// The index of one commit, and its lock; gone when this is dropped.
-struct Index(PathBuf);
-
-impl Index {
-    /// What somebody left who was killed is removed.
-    fn new(git_dir: &Path) -> Index {
-        let index = Index(git_dir.join(INDEX));
-        index.remove();
-        index
-    }
-
-    fn remove(&self) {
-        for file in [self.0.clone(), self.0.with_extension("lock")] {
-            let _ = std::fs::remove_file(file);
-        }
-    }
-}
-
-impl Drop for Index {
-    fn drop(&mut self) {
-        self.remove();
-    }
-}
-
 impl Repository {
     /// Commit what is below the paths of a request, as it is in the work tree.
     pub(super) async fn commit_only(
-        &self,
+        self,
         request: &CommitRequest,
         author: Option<(String, String)>,
     ) -> Result<Committed, GitError> {
         let paths = self.paths(&request.paths)?;
         let planned = self.plan(&Add::Paths(request.paths.clone())).await?;
-        let index = Index::new(&self.place.git_dir);
+        let index = self.hold_index().await?;
+        let (aside, next) = (index.aside(), index.next());
         let mut output = std::ffi::OsString::from("--index-output=");
-        output.push(&index.0);
+        output.push(&aside);
         // What is known of the times of files is kept.
-        let begin = Call::writing(&["read-tree"]).arg(output);
-        let begin = match self.head().await? {
+        let begin = Call::writing(&["read-tree"]).in_index(Some(&next)).arg(output);
+        let head = self.head().await?;
+        let begin = match &head {
             Some(head) => begin.arg("--reset").arg(head),
             None => begin.arg("--empty"),
         };
         self.ask(begin).await?;
-        self.enter(self.staged_below(&paths, None).await?, Some(&index.0)).await?;
-        self.stage(&planned, Some(&index.0)).await?;
-        let changes = self.staged_below(&paths, Some(&index.0)).await?;
-        if changes.is_empty() && !request.amend {
-            return Ok(Committed::Nothing);
+        self.enter(self.staged_below(&[], &paths, None).await?, &aside).await?;
+        self.stage(&planned, Some(&aside)).await?;
+        let nested = planned.added.nested;
+        if !request.amend && !self.has_staged(Some(&aside)).await? {
+            return Ok(Committed { made: None, nested });
         }
-        let call = self.commit_call(request, author).env("GIT_INDEX_FILE", &index.0);
-        self.run(call).await.and_then(Said::taken)?;
-        self.enter(changes, None).await?;
+        let tree = self.tree_in(&aside).await?;
+        // Other than in the commit may also be what is in it as it was before.
+        let changes = self.staged_below(&["-R", &tree], &paths, Some(&next)).await?;
+        self.enter(changes, &next).await?;
         // It fails where files differ, which is no matter here.
         let refresh = ["update-index", "-q", "--unmerged", "--ignore-submodules", "--refresh"];
-        self.run(Call::writing(&refresh)).await?;
-        self.committed().await
+        self.run(Call::writing(&refresh).in_index(Some(&next))).await?;
+        let call = self.commit_call(request, author).in_index(Some(&aside));
+        let made = self.make(call, head, Some(Prepared { index, tree: Some(tree) })).await?;
+        Ok(Committed { made: Some(made), nested })
     }
 
-    /// What an index has that the last commit does not, below these paths, as `update-index --index-info` reads it.
+    /// What an index has that a commit or tree does not, the last one if none is named; with `-R` the other way round.
     async fn staged_below(
         &self,
+        from: &[&str],
         paths: &[Name],
         index: Option<&Path>,
     ) -> Result<Vec<u8>, GitError> {
         let call = Call::reading(&["diff", "--cached", "--raw", "-z", "--no-abbrev"])
             .args(["--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"])
-            .most(MOST);
-        let call = call.in_index(index).arg("--").args(paths.iter().map(literal));
-        let said = self.ask(call).await?;
+            .args(from);
+        self.entries(call.in_index(index).arg("--").args(paths.iter().map(literal))).await
+    }
+
+    /// What hooks have put into the index of a commit belongs into the next one, too.
+    pub(super) async fn take_over(&self, before: &str, index: &Index) -> Result<(), GitError> {
+        if !self.place.trusted {
+            return Ok(());
+        }
+        let after = self.tree_in(&index.aside()).await?;
+        let call = Call::reading(&["diff-tree", "-r", "--raw", "-z", "--no-abbrev"]).args([
+            "--no-renames",
+            before,
+            &after,
+        ]);
+        self.enter(self.entries(call).await?, &index.next()).await
+    }
+
+    async fn tree_in(&self, index: &Path) -> Result<String, GitError> {
+        let said = self.ask(Call::writing(&["write-tree"]).in_index(Some(index))).await?;
+        fields::hash(&said.out).ok_or_else(|| not_understood("write-tree"))
+    }
+
+    /// Raw differences, as `update-index --index-info` reads them.
+    async fn entries(&self, call: Call) -> Result<Vec<u8>, GitError> {
+        let said = self.ask(call.most(MOST)).await?;
         if said.cut {
             return Err(GitError::bad("paths", "there are too many changes; name some"));
         }
         let mut entries = Vec::new();
         for [about, path] in fields::groups::<2>(&said.out) {
-            let entry = entry(about, path).ok_or_else(|| GitError::Failed {
-                what: "diff".into(),
-                said: "its answer cannot be understood".into(),
-            })?;
-            entries.extend(entry?);
+            entries.extend(entry(about, path).ok_or_else(|| not_understood("diff"))??);
         }
         Ok(entries)
     }
 
-    async fn enter(&self, entries: Vec<u8>, index: Option<&Path>) -> Result<(), GitError> {
+    async fn enter(&self, entries: Vec<u8>, index: &Path) -> Result<(), GitError> {
         if entries.is_empty() {
             return Ok(());
         }
-        let call = Call::writing(&["update-index", "-z", "--index-info"]).in_index(index);
+        let call = Call::writing(&["update-index", "-z", "--index-info"]).in_index(Some(index));
         self.ask(call.input(entries)).await.map(drop)
     }
+}
+
+fn not_understood(what: &str) -> GitError {
+    GitError::Failed { what: what.into(), said: "its answer cannot be understood".into() }
 }
 
 /// `:mode mode hash hash letter`: what it has become, which for a deleted one is nothing but zeros.

@@ -3,7 +3,7 @@
 use super::Repository;
 use super::call::Call;
 use super::error::GitError;
-use super::fields::{self, Name, number, records, text};
+use super::fields::{self, Name, brief, number, records_or_half};
 use super::given::{literals, prose};
 use super::status::{StatusQuery, What};
 
@@ -41,9 +41,11 @@ pub enum Popped {
 }
 
 impl Repository {
-    pub async fn stashes(&self) -> Result<Vec<Stash>, GitError> {
+    /// What is put aside, and whether there is more.
+    pub async fn stashes(&self) -> Result<(Vec<Stash>, bool), GitError> {
         let call = Call::reading(&["stash", "list", "-z", "--no-show-signature", FORMAT]);
-        Ok(stashes(&self.ask(call).await?.out))
+        let said = self.ask(call).await?;
+        Ok((stashes(&said.out), said.cut))
     }
 
     /// Put changes aside; `false` if there are none.
@@ -56,9 +58,12 @@ impl Repository {
         self.write().await?;
         let names = self.submodules().await?;
         self.settings.ignore_submodules(names.into_iter());
-        if let Some(head) = self.head().await? {
-            self.check_filters_between(&[head], &paths).await?;
-        }
+        let Some(head) = self.head().await? else {
+            return Err(GitError::Conflict(
+                "there is no commit yet to put changes aside from".into(),
+            ));
+        };
+        self.check_filters_between(&[head], &paths).await?;
         if request.untracked {
             let others = Call::reading(&["ls-files", "-z", "--others", "--exclude-standard"]);
             self.check_filters_named(others, &paths, &[]).await?;
@@ -135,11 +140,11 @@ pub fn stashes(bytes: &[u8]) -> Vec<Stash> {
         Some(Stash {
             number: u32::try_from(at).ok()?,
             hash: fields::hash(lines.next()?)?,
-            created: number(lines.next()?)?,
-            message: text(lines.next()?),
+            created: number(lines.next()?).unwrap_or(0),
+            message: brief(lines.next()?),
         })
     };
-    records(bytes).enumerate().filter_map(stash).collect()
+    records_or_half(bytes).into_iter().enumerate().filter_map(stash).collect()
 }
 
 #[cfg(test)]
@@ -153,5 +158,7 @@ mod tests {
         let found = stashes(text.as_bytes());
         assert_eq!(found.iter().map(|stash| stash.number).collect::<Vec<_>>(), [0, 1]);
         assert_eq!((found[1].created, found[1].message.as_str()), (4, "On main: y"));
+        let long = stashes(format!("{a}\n5\nOn main: {}", "y".repeat(1000)).as_bytes());
+        assert_eq!((long.len(), long[0].message.chars().count()), (1, 201), "its beginning");
     }
 }

@@ -1,14 +1,23 @@
 //! What is under way in a repository: git leaves files that say so.
 
+use super::Repository;
+use super::call::Call;
 use super::error::GitError;
-use super::place::{Place, small};
+use super::place::small;
 use std::path::Path;
 
-/// Of one line that git wrote.
-const LINE: u64 = 4096;
+/// Of one line that git wrote, or a few options.
+pub(super) const LINE: u64 = 4096;
 
 /// Of a list of steps.
-const STEPS: u64 = 4 << 20;
+pub(super) const STEPS: u64 = 4 << 20;
+
+/// Names of the commit that a step is about, by which git knows that it is under way.
+const HEADS: [(&str, Step); 3] = [
+    ("MERGE_HEAD", Step::Merge),
+    ("CHERRY_PICK_HEAD", Step::CherryPick),
+    ("REVERT_HEAD", Step::Revert),
+];
 
 /// A merge, rebase or the like that somebody has to finish.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,14 +40,28 @@ pub enum Step {
     Bisect,
 }
 
-/// What is under way, if anything is.
-pub(super) async fn of(place: &Place) -> Result<Option<State>, GitError> {
-    let folder = place.git_dir.clone();
-    let looked = crate::blocking(move || look(&folder)).await;
-    looked.map_err(|error| GitError::Conflict(error.to_string()))
+impl Repository {
+    /// What is under way, if anything is.
+    pub(super) async fn state(&self) -> Result<Option<State>, GitError> {
+        let heads = self.stored_heads().await?;
+        let folder = self.place.inside();
+        let looked = crate::blocking(move || look(&folder, &heads)).await;
+        looked.map_err(|error| GitError::Conflict(error.to_string()))
+    }
+
+    /// Those that are no files, because references are kept in tables.
+    async fn stored_heads(&self) -> Result<String, GitError> {
+        if !self.place.common_dir.join("reftable").is_dir() {
+            return Ok(String::new());
+        }
+        let call = Call::reading(&["for-each-ref", "--include-root-refs", "--format=%(refname)"]);
+        let said = self.ask(call.args(HEADS.map(|(name, _)| name))).await?;
+        Ok(String::from_utf8_lossy(&said.out).into_owned())
+    }
 }
 
-fn look(folder: &Path) -> Option<State> {
+/// Blocks.
+fn look(folder: &Path, stored: &str) -> Option<State> {
     let there = |name: &str| folder.join(name).symlink_metadata().is_ok();
     let plain = |step| Some(State { step, branch: None, done: None });
     if there("rebase-merge") {
@@ -49,13 +72,20 @@ fn look(folder: &Path) -> Option<State> {
         true => return Some(rebase(&folder.join("rebase-apply"), ["next", "last"])),
         false => {}
     }
-    let steps = [
-        ("MERGE_HEAD", Step::Merge),
-        ("CHERRY_PICK_HEAD", Step::CherryPick),
-        ("REVERT_HEAD", Step::Revert),
-        ("BISECT_LOG", Step::Bisect),
-    ];
-    steps.into_iter().find(|(name, _)| there(name)).and_then(|(_, step)| plain(step))
+    let known = |name: &str| there(name) || stored.lines().any(|line| line == name);
+    let head = HEADS.into_iter().find(|(name, _)| known(name)).map(|(_, step)| step);
+    let step = head.or_else(|| left_over(folder));
+    plain(step.or_else(|| there("BISECT_LOG").then_some(Step::Bisect))?)
+}
+
+/// Of several commits to pick, the one that did not fit may have been committed by hand: the rest is still to be done.
+fn left_over(folder: &Path) -> Option<Step> {
+    let steps = small(&folder.join("sequencer/todo"), STEPS).ok()?;
+    match first_word(&steps) {
+        b"pick" | b"p" => Some(Step::CherryPick),
+        b"revert" => Some(Step::Revert),
+        _ => None,
+    }
 }
 
 fn rebase(folder: &Path, [at, all]: [&str; 2]) -> State {
@@ -72,18 +102,21 @@ fn rebase(folder: &Path, [at, all]: [&str; 2]) -> State {
 
 /// A rebase may have programs among its steps. Blocks.
 pub(super) fn runs_programs(git_dir: &Path) -> Result<bool, String> {
-    let todo = git_dir.join("rebase-merge/git-rebase-todo");
-    if todo.symlink_metadata().is_err() {
-        return Ok(false);
-    }
-    let steps = small(&todo, STEPS)?;
-    let first = |line: &[u8]| {
-        let line = line.trim_ascii_start();
-        let ends = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0;
-        let end = line.iter().position(ends).unwrap_or(line.len());
-        matches!(&line[..end], b"exec" | b"x")
-    };
-    Ok(steps.split(|byte| *byte == b'\n').any(first))
+    let steps = if_there(git_dir, "rebase-merge/git-rebase-todo", STEPS)?.unwrap_or_default();
+    let mut steps = steps.split(|byte| *byte == b'\n');
+    Ok(steps.any(|step| matches!(first_word(step), b"exec" | b"x")))
+}
+
+fn first_word(line: &[u8]) -> &[u8] {
+    let line = line.trim_ascii_start();
+    let ends = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0;
+    &line[..line.iter().position(ends).unwrap_or(line.len())]
+}
+
+/// What is in a file of git's, if it is there. Blocks.
+pub(super) fn if_there(git_dir: &Path, name: &str, most: u64) -> Result<Option<Vec<u8>>, String> {
+    let path = git_dir.join(name);
+    path.symlink_metadata().is_ok().then(|| small(&path, most)).transpose()
 }
 
 #[cfg(test)]
@@ -95,8 +128,20 @@ mod tests {
     fn files_of_git_say_what_is_under_way() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
-        let step = || look(path).map(|state| state.step);
+        let step = || look(path, "").map(|state| state.step);
         assert_eq!(step(), None);
+        fs::create_dir(path.join("sequencer")).unwrap();
+        for (todo, expected) in [
+            ("pick 1234567 x\npick 89abcde y\n", Some(Step::CherryPick)),
+            (" revert 1234567 x", Some(Step::Revert)),
+            ("picked 1", None),
+            ("", None),
+        ] {
+            fs::write(path.join("sequencer/todo"), todo).unwrap();
+            assert_eq!(step(), expected, "{todo}");
+        }
+        let stored = look(path, "REVERT_HEAD\n").map(|state| state.step);
+        assert_eq!(stored, Some(Step::Revert), "it is in a table");
         for (name, expected) in [
             ("BISECT_LOG", Step::Bisect),
             ("REVERT_HEAD", Step::Revert),
@@ -116,7 +161,7 @@ mod tests {
         }
         let expected =
             State { step: Step::Rebase, branch: Some("topic".into()), done: Some((2, 5)) };
-        assert_eq!(look(path), Some(expected));
+        assert_eq!(look(path, ""), Some(expected));
     }
 
     #[test]

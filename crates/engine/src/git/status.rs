@@ -4,11 +4,19 @@ use super::Repository;
 use super::call::Call;
 use super::error::GitError;
 use super::fields::{self, Name, records};
-use super::given::literal;
-use super::state::{self, State};
+use super::state::State;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// A work tree with more differences than fit here has other problems.
 const MOST: usize = 16 << 20;
+
+const KNOWN: &str = "--untracked-files=no";
+const ALL: &str = "--untracked-files=all";
+const IGNORED: &str = "--ignored=traditional";
 
 #[derive(Debug, Clone, Default)]
 pub struct StatusQuery {
@@ -41,6 +49,8 @@ pub struct Entry {
     pub path: Name,
     pub what: What,
     pub submodule: bool,
+    /// Modified, or not: it was compared without its filter, which is not run.
+    pub filtered: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,37 +94,77 @@ pub enum Clash {
 
 impl Repository {
     pub async fn status(&self, query: &StatusQuery) -> Result<Status, GitError> {
-        let paths = self.paths(&query.paths)?;
-        let mut call =
-            Call::reading(&["status", "--porcelain=v2", "-z", "--branch", "--show-stash"])
-                .args(["--ahead-behind", "--renames", "--ignore-submodules=dirty"])
-                .most(MOST);
-        call = match (query.ignored, query.no_untracked) {
-            (true, true) => call.args(["--ignored=traditional", "--untracked-files=no"]),
-            (true, false) => call.args(["--ignored=traditional", "--untracked-files=all"]),
-            (false, _) => call.arg("--untracked-files=no"),
+        let paths = self.in_sight(&query.paths).await?;
+        let mut status = match (query.ignored, query.no_untracked) {
+            (true, true) => self.look(&[IGNORED, KNOWN], &paths).await?,
+            (true, false) => self.look(&[IGNORED, ALL], &paths).await?,
+            (false, true) => self.look(&[KNOWN], &paths).await?,
+            (false, false) => self.look_for_all(&paths).await?,
         };
-        let known = self.ask(call.arg("--").args(paths.iter().map(literal)));
-        // What git does not know it looks for after everything else, and alone: here it is looked for meanwhile.
-        let unknown = async {
-            if query.ignored || query.no_untracked {
-                return Ok(None);
-            }
-            let call = Call::reading(&["ls-files", "--others", "--exclude-standard", "-z"]);
-            self.ask(call.most(MOST).arg("--").args(paths.iter().map(literal))).await.map(Some)
-        };
-        let (known, unknown) = tokio::try_join!(known, unknown)?;
-        let mut status = parse(&known.out).ok_or_else(|| GitError::Failed {
+        let modified = status.entries.iter().filter(|entry| entry.is_modified());
+        let filtered = self.filtered(modified.map(|entry| &entry.path)).await?;
+        for entry in &mut status.entries {
+            entry.filtered = entry.is_modified() && filtered.contains(&entry.path);
+        }
+        status.state = self.state().await?;
+        Ok(status)
+    }
+
+    /// What git does not know it looks for after everything else, and alone: here it is looked for meanwhile. Both are about one
+    /// index, unless somebody writes another one in between.
+    async fn look_for_all(&self, paths: &[OsString]) -> Result<Status, GitError> {
+        let before = self.index().await?;
+        let others = Call::reading(&["ls-files", "--others", "--exclude-standard", "-z"]);
+        let others = self.ask(others.most(MOST).arg("--").args(paths));
+        let (mut status, unknown) = tokio::try_join!(self.look(&[KNOWN], paths), others)?;
+        if before.identity != self.index().await?.identity {
+            return self.look(&[ALL], paths).await;
+        }
+        status.cut |= unknown.cut;
+        status.entries.extend(records(&unknown.out).map(|path| plain(path, What::Untracked)));
+        Ok(status)
+    }
+
+    async fn index(&self) -> Result<Index, GitError> {
+        let path = self.place.git_dir.join("index");
+        let index = crate::blocking(move || Index::hold(&path)).await;
+        index.map_err(|error| GitError::Conflict(error.to_string()))
+    }
+
+    async fn look(&self, words: &[&str], paths: &[OsString]) -> Result<Status, GitError> {
+        let call = Call::reading(&["status", "--porcelain=v2", "-z", "--branch", "--show-stash"])
+            .args(["--ahead-behind", "--renames", "--ignore-submodules=dirty"])
+            .args(words)
+            .arg("--")
+            .args(paths);
+        let said = self.ask(call.most(MOST)).await?;
+        let status = parse(&said.out).ok_or_else(|| GitError::Failed {
             what: "status".into(),
             said: "its answer cannot be understood".into(),
         })?;
-        status.cut = known.cut;
-        if let Some(unknown) = unknown {
-            status.cut |= unknown.cut;
-            status.entries.extend(records(&unknown.out).map(|path| plain(path, What::Untracked)));
-        }
-        status.state = state::of(&self.place).await?;
-        Ok(status)
+        Ok(Status { cut: said.cut, ..status })
+    }
+}
+
+/// An index, held so that no later one can have its identity: git puts another in its place, and never writes into it.
+struct Index {
+    identity: Option<(u64, u64)>,
+    _held: Option<File>,
+}
+
+impl Index {
+    /// Blocks, but for no kind of file.
+    fn hold(path: &Path) -> Index {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = rustix::fs::open(path, flags, Mode::empty()).ok().map(File::from);
+        let found = held.as_ref().and_then(|file| file.metadata().ok());
+        Index { identity: found.map(|found| (found.dev(), found.ino())), _held: held }
+    }
+}
+
+impl Entry {
+    fn is_modified(&self) -> bool {
+        matches!(self.what, What::Changed { unstaged: Some(Change::Modified), .. })
     }
 }
 
@@ -168,7 +218,7 @@ fn changed(text: &[u8], skip: usize, from: Option<&[u8]>) -> Option<Entry> {
     let [x, y] = states;
     let (staged, unstaged) = (change(x)?, change(y)?);
     let what = What::Changed { staged, unstaged, from: from.map(Name::from) };
-    Some(Entry { path, what, submodule })
+    Some(Entry { path, what, submodule, filtered: false })
 }
 
 fn conflict(text: &[u8]) -> Option<Entry> {
@@ -183,7 +233,7 @@ fn conflict(text: &[u8]) -> Option<Entry> {
         b"UD" => Clash::DeletedByThem,
         _ => return None,
     };
-    Some(Entry { path, what: What::Conflict(clash), submodule })
+    Some(Entry { path, what: What::Conflict(clash), submodule, filtered: false })
 }
 
 fn parts(text: &[u8], skip: usize) -> Option<([u8; 2], bool, Name)> {
@@ -218,7 +268,7 @@ impl Change {
 }
 
 fn plain(path: &[u8], what: What) -> Entry {
-    Entry { path: Name::from(path), what, submodule: false }
+    Entry { path: Name::from(path), what, submodule: false, filtered: false }
 }
 
 #[cfg(test)]
@@ -228,7 +278,7 @@ mod tests {
     const A: &str = "0123456789abcdef0123456789abcdef01234567";
 
     fn entry(path: &[u8], what: What) -> Entry {
-        Entry { path: path.into(), what, submodule: false }
+        plain(path, what)
     }
 
     fn differs(staged: Option<Change>, unstaged: Option<Change>, from: Option<&[u8]>) -> What {

@@ -1,13 +1,14 @@
 //! Tags.
 
 use super::Repository;
+use super::branches::first;
 use super::call::Call;
 use super::error::GitError;
-use super::fields::{self, groups, number, text};
+use super::fields::{self, brief, groups, number, text};
 use super::given::prose;
 
 /// The commit behind a tag with a message stands in a field of its own.
-const FORMAT: &str = "--format=%(refname)%00%(objectname)%00%(*objectname)%00%(creatordate:unix)%00%(contents:subject)%00";
+const FORMAT: &str = "%(refname)%00%(objectname)%00%(*objectname)%00%(creatordate:unix)";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
@@ -31,12 +32,10 @@ pub struct TagRequest {
 }
 
 impl Repository {
-    /// The tags, newest first, `most` of them and one if there are more.
-    pub async fn tags(&self, most: usize) -> Result<Vec<Tag>, GitError> {
-        let call = Call::reading(&["for-each-ref", "--sort=-creatordate", FORMAT]);
-        let count = format!("--count={}", most.saturating_add(1));
-        let said = self.ask(call.args([&count, "refs/tags/"])).await?;
-        Ok(tags(&said.out))
+    /// The tags, newest first, `most` of them; and whether there are more.
+    pub async fn tags(&self, most: usize) -> Result<(Vec<Tag>, bool), GitError> {
+        let said = self.references("refs/tags/", "creatordate", FORMAT, most).await?;
+        Ok(first(tags(&said.out), most, said.cut))
     }
 
     /// Make a tag; the commit it names.
@@ -81,7 +80,7 @@ pub fn tags(bytes: &[u8]) -> Vec<Tag> {
             hash: fields::hash(behind).or_else(|| fields::hash(hash))?,
             annotated: !behind.is_empty(),
             created: number(date).unwrap_or(0),
-            subject: text(subject),
+            subject: brief(subject),
         })
     };
     groups::<5>(bytes).into_iter().filter_map(tag).collect()

@@ -2,14 +2,14 @@
 
 use super::error::GitError;
 use crate::command::{Commands, End, Program};
-use proctor_sys::fence::{Fence, Gates};
+use proctor_sys::fence::{Fence, Gates, Readable};
 use proctor_sys::program;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
 /// The first that takes settings and the owner's file from the environment.
 const OLDEST: Version = (2, 32);
@@ -22,6 +22,23 @@ const USUAL_FOLDERS: &str = "/usr/bin:/bin";
 
 const SHELL: &str = "/bin/sh";
 
+/// What programs of the system read: themselves, and what everybody may know.
+const SYSTEM: [&str; 13] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/nix/store",
+    "/gnu/store",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/dev/urandom",
+];
+
 pub(super) type Version = (u32, u32);
 
 /// A git that can be used.
@@ -31,11 +48,13 @@ pub(super) struct Tool {
     pub(super) version: Version,
     /// All that it needs to execute, if that is known; nothing else is then executed for a repository that is not trusted.
     pub(super) programs: Option<Vec<PathBuf>>,
+    /// What it needs to read beside repositories and the owner's files, if that is known.
+    pub(super) readable: Option<Vec<PathBuf>>,
 }
 
-/// Where it is kept. What was not found is looked for again: somebody may have installed it.
+/// Where it is kept. What was not found, or is gone, is looked for again: somebody may have installed it, or another one.
 #[derive(Default)]
-pub(super) struct Found(OnceCell<Arc<Tool>>);
+pub(super) struct Found(Mutex<Option<Arc<Tool>>>);
 
 impl Found {
     pub(super) async fn get(
@@ -43,7 +62,13 @@ impl Found {
         commands: &Commands,
         path: Option<&str>,
     ) -> Result<Arc<Tool>, GitError> {
-        self.0.get_or_try_init(|| find(commands, path)).await.cloned()
+        let mut found = self.0.lock().await;
+        if let Some(tool) = found.as_ref().filter(|tool| tool.file.exists()) {
+            return Ok(Arc::clone(tool));
+        }
+        let tool = find(commands, path).await?;
+        *found = Some(Arc::clone(&tool));
+        Ok(tool)
     }
 }
 
@@ -98,22 +123,36 @@ async fn find(commands: &Commands, path: Option<&str>) -> Result<Arc<Tool>, GitE
     let mut folder = ask(commands, &file, "--exec-path", None).await?;
     folder.truncate(folder.trim_ascii_end().len());
     let folder = PathBuf::from(OsString::from_vec(folder));
-    let programs = programs(commands, &file, folder).await;
-    if programs.is_none() {
-        tracing::info!(git = %file.display(), "what git executes is not fenced in");
+    let near = [file.parent().unwrap_or(&file).to_owned(), folder.clone()];
+    let readable: Vec<PathBuf> = SYSTEM.into_iter().map(PathBuf::from).chain(near).collect();
+    let mut programs = vec![file.clone(), folder];
+    programs.extend(program::loader(&file));
+    let reads = does_with(commands, &file, None, Some(&readable)).await;
+    let executes = does_with(commands, &file, Some(&programs), None).await;
+    if !(reads && executes) {
+        tracing::info!(git = %file.display(), reads, executes, "git is not fenced in");
     }
-    Ok(Arc::new(Tool { file, version, programs }))
+    let (programs, readable) = (executes.then_some(programs), reads.then_some(readable));
+    Ok(Arc::new(Tool { file, version, programs, readable }))
 }
 
-/// What it executes, if it can do with that.
-async fn programs(commands: &Commands, file: &Path, folder: PathBuf) -> Option<Vec<PathBuf>> {
-    let mut programs = vec![file.to_owned(), folder];
-    programs.extend(program::loader(file));
-    let named: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
-    let gates = Gates { writable: &[], executable: Some(&named), network: false };
-    let fence = Fence::new(&gates).ok().flatten()?;
-    ask(commands, file, "version", Some(fence)).await.ok()?;
-    Some(programs)
+/// Can it do with that?
+async fn does_with(
+    commands: &Commands,
+    file: &Path,
+    programs: Option<&[PathBuf]>,
+    readable: Option<&[PathBuf]>,
+) -> bool {
+    let programs: Option<Vec<&Path>> =
+        programs.map(|programs| programs.iter().map(PathBuf::as_path).collect());
+    let gates = Gates {
+        writable: &[],
+        readable: readable.map(|named| Readable { folders: &[], named }),
+        executable: programs.as_deref(),
+        network: false,
+    };
+    let Ok(Some(fence)) = Fence::new(&gates) else { return false };
+    ask(commands, file, "version", Some(fence)).await.is_ok()
 }
 
 async fn ask(
@@ -157,6 +196,7 @@ mod tests {
             file: "/usr/bin/git".into(),
             version: OLDEST,
             programs,
+            readable: None,
         };
         let known = vec![PathBuf::from("/usr/bin/git"), PathBuf::from("/usr/lib/git-core")];
         let opened = |names: &[&str]| {

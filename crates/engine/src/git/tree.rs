@@ -7,6 +7,7 @@ use super::error::GitError;
 use super::fields::{self, Name, number};
 use super::given::{listed, literal, literals};
 use super::log::Commit;
+use std::collections::BTreeSet;
 
 /// Attributes can be read from a commit since then.
 const TELLS_OTHER_ATTRIBUTES: (u32, u32) = (2, 40);
@@ -228,15 +229,36 @@ impl Repository {
         if self.is_unfiltered() || files.is_empty() {
             return Ok(());
         }
-        let call = Call::reading(&["check-attr", "-z", "--stdin"]).args(place);
-        let said = self.ask(call.arg("filter").input(listed(files))).await?.whole()?;
-        for [path, _, driver] in fields::groups::<3>(&said.out) {
-            let driver = fields::text(driver);
-            if self.settings.filters.contains(&driver) {
-                return Err(GitError::Filtered { path: fields::text(path), driver });
-            }
+        let said = self.attributes(listed(files), place).await?.whole()?;
+        match self.unrun(&said).next() {
+            Some((path, driver)) => Err(GitError::Filtered { path: fields::text(path), driver }),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Those of these files that have a filter which is not run; of very many, only of the first ones.
+    pub(super) async fn filtered<'a>(
+        &self,
+        files: impl Iterator<Item = &'a Name>,
+    ) -> Result<BTreeSet<Name>, GitError> {
+        let files = if self.is_unfiltered() { Vec::new() } else { listed(files) };
+        if files.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let said = self.attributes(files, None).await?;
+        Ok(self.unrun(&said).map(|(path, _)| path.into()).collect())
+    }
+
+    async fn attributes(&self, files: Vec<u8>, place: Option<&str>) -> Result<Said, GitError> {
+        let call = Call::reading(&["check-attr", "-z", "--stdin"]).args(place);
+        self.ask(call.arg("filter").input(files)).await
+    }
+
+    /// Files, and the filter of each, which is not run.
+    fn unrun<'a>(&self, said: &'a Said) -> impl Iterator<Item = (&'a [u8], String)> {
+        let groups = fields::groups::<3>(&said.out).into_iter();
+        let named = groups.map(|[path, _, driver]| (path, fields::text(driver)));
+        named.filter(|(_, driver)| self.settings.filters.contains(driver))
     }
 }
 

@@ -1,0 +1,154 @@
+//! The configuration of a repository and of its owner, as `git config --list --show-scope --show-origin -z` lists it; and
+//! the files that it names.
+
+use super::fields::{self, text};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Files that git reads to their end for whatever it does.
+const READ: [&[u8]; 3] = [b"core.attributesfile", b"core.excludesfile", b"mailmap.file"];
+
+/// Of the owner's, without any setting that names them.
+const USUAL: [&str; 3] = ["config", "ignore", "attributes"];
+
+/// One line of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Setting<'a> {
+    /// It is the owner's own, and not of the repository.
+    pub(super) owners: bool,
+    /// Relative to the work tree; of what came with the call, none.
+    file: Option<&'a Path>,
+    /// In small letters, apart from what somebody made up.
+    pub(super) name: &'a [u8],
+    value: &'a [u8],
+}
+
+/// Where a name of a path begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Base<'a> {
+    pub(super) top: &'a Path,
+    pub(super) home: Option<&'a Path>,
+}
+
+pub(super) fn settings(listed: &[u8]) -> Vec<Setting<'_>> {
+    fields::groups::<3>(listed).into_iter().map(Setting::new).collect()
+}
+
+impl<'a> Setting<'a> {
+    fn new([scope, origin, line]: [&'a [u8]; 3]) -> Setting<'a> {
+        let end = line.iter().position(|byte| *byte == b'\n');
+        let (name, value) = end.map_or((line, &[][..]), |at| (&line[..at], &line[at + 1..]));
+        let owners = matches!(scope, b"system" | b"global" | b"command");
+        let file = origin.strip_prefix(b"file:").map(path);
+        Setting { owners, file, name, value }
+    }
+
+    /// Does it name a file that git goes on to read as a configuration?
+    pub(super) fn includes(&self) -> bool {
+        let (first, last) = (b"includeif.", b".path");
+        self.name == b"include.path" || (self.name.starts_with(first) && self.name.ends_with(last))
+    }
+
+    /// The file that git reads for it, if there is one; an error where we do not know what git makes of it.
+    pub(super) fn reads(&self, base: Base<'_>) -> Result<Option<PathBuf>, String> {
+        let includes = self.includes();
+        if self.value.is_empty() || !(includes || READ.contains(&self.name)) {
+            return Ok(None);
+        }
+        let odd = [&b"~"[..], b"%(", b":("].iter().any(|odd| self.value.starts_with(odd));
+        let in_home = self.value.strip_prefix(b"~/").zip(base.home);
+        let beside = self.file.filter(|_| includes).and_then(Path::parent);
+        let begins = base.top.join(beside.unwrap_or(Path::new("")));
+        match in_home {
+            Some((rest, home)) => Ok(Some(home.join(path(rest)))),
+            None if odd => Err(format!("its {} is '{}'", text(self.name), text(self.value))),
+            None => Ok(Some(begins.join(path(self.value)))),
+        }
+    }
+}
+
+/// The files of the owner's that git reads, and the names of settings of which only git knows what they say.
+pub(super) fn of_owner(
+    listed: &[u8],
+    base: Base<'_>,
+    configured: Option<&Path>,
+) -> (Vec<PathBuf>, Vec<String>) {
+    let usual = base.home.map(|home| home.join(".config"));
+    let folders = [configured.map(Path::to_owned), usual].into_iter().flatten();
+    let mut files: Vec<PathBuf> =
+        folders.flat_map(|folder| USUAL.map(|name| folder.join("git").join(name))).collect();
+    files.extend(base.home.map(|home| home.join(".gitconfig")));
+    let mut odd = Vec::new();
+    for setting in settings(listed).iter().filter(|setting| setting.owners) {
+        files.extend(setting.file.filter(|file| file.is_absolute()).map(Path::to_owned));
+        match setting.reads(base) {
+            Ok(file) => files.extend(file),
+            Err(_) => odd.push(text(setting.name)),
+        }
+    }
+    files.sort();
+    files.dedup();
+    odd.sort();
+    odd.dedup();
+    (files, odd)
+}
+
+fn path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base() -> Base<'static> {
+        Base { top: Path::new("/top"), home: Some(Path::new("/home/me")) }
+    }
+
+    fn listed(lines: &[(&str, &str, &str)]) -> Vec<u8> {
+        let line = |(scope, file, line): &(&str, &str, &str)| format!("{scope}\0{file}\0{line}\0");
+        lines.iter().map(line).collect::<String>().into_bytes()
+    }
+
+    #[test]
+    fn files_that_are_read_are_known_by_what_names_them() {
+        let check = |origin: &str, line: &str, expected: Result<Option<&str>, ()>| {
+            let listed = listed(&[("local", origin, line)]);
+            let found = settings(&listed)[0].reads(base()).map_err(|_| ());
+            assert_eq!(found, expected.map(|path| path.map(PathBuf::from)), "{line}");
+        };
+        let own = "file:.git/config";
+        check(own, "include.path\nmore", Ok(Some("/top/.git/more")));
+        check(own, "include.path\n/etc/x", Ok(Some("/etc/x")));
+        check("file:/a/b", "includeif.gitdir:/x/.path\n../c", Ok(Some("/a/../c")));
+        check(own, "core.excludesfile\nmine", Ok(Some("/top/mine")));
+        check(own, "mailmap.file\n~/mine", Ok(Some("/home/me/mine")));
+        check(own, "core.attributesfile", Ok(None));
+        check(own, "core.attributesfile\n", Ok(None));
+        check(own, "x.excludesfile\nmine", Ok(None));
+        for odd in ["~root/x", "~", "%(prefix)/x", ":(optional)/x"] {
+            check(own, &format!("include.path\n{odd}"), Err(()));
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_the_owner_is_read_and_nothing_of_the_repository() {
+        let listed = listed(&[
+            ("global", "file:/home/me/.gitconfig", "include.path\ndots/git"),
+            ("global", "file:/home/me/dots/git", "core.excludesfile\n~/dots/ignored"),
+            ("command", "command line:", "core.editor\n:"),
+            ("local", "file:/top/.git/config", "include.path\n/etc/shadow"),
+            ("global", "file:/home/me/.gitconfig", "safe.directory\n/"),
+            ("global", "file:/home/me/.gitconfig", "mailmap.file\n~you/map"),
+        ]);
+        let (files, odd) = of_owner(&listed, base(), None);
+        assert_eq!(odd, ["mailmap.file"]);
+        let usual = USUAL.map(|name| format!("/home/me/.config/git/{name}"));
+        let named = ["/home/me/.gitconfig", "/home/me/dots/git", "/home/me/dots/ignored"];
+        let mut expected: Vec<PathBuf> =
+            usual.into_iter().chain(named.map(str::to_owned)).map(PathBuf::from).collect();
+        expected.sort();
+        assert_eq!(files, expected);
+    }
+}

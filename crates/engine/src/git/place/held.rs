@@ -1,0 +1,89 @@
+//! The folders of a repository, held open: what their names lead to may be another by the time that git is called.
+
+use super::super::folder::Folder as Named;
+use super::Place;
+use proctor_sys::beneath::{Folder, Links, Rel, Root};
+use std::ops::Deref;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Those of one that stays below its root.
+#[derive(Debug)]
+pub(in crate::git) struct Held {
+    root: Arc<Root>,
+    top: Folder,
+    git_dir: Folder,
+    common_dir: Folder,
+}
+
+impl Held {
+    /// Where no link is on the way: there was none when it was found.
+    pub(super) fn open(place: &Place, below: &Named) -> Result<Held, String> {
+        let open = |path: &Path| -> Result<Folder, String> {
+            let failed = |why: String| format!("{}: {why}", path.display());
+            let rest = path.strip_prefix(&below.root).map_err(|error| failed(error.to_string()))?;
+            let folder = match rest.as_os_str().is_empty() {
+                true => below.held.folder().again(),
+                false => Rel::parse(rest).and_then(|rel| below.held.folder_at(&rel, Links::Refuse)),
+            };
+            folder.map_err(|fault| failed(fault.to_string()))
+        };
+        Ok(Held {
+            root: Arc::clone(&below.held),
+            top: open(&place.top)?,
+            git_dir: open(&place.git_dir)?,
+            common_dir: open(&place.common_dir)?,
+        })
+    }
+
+    /// Nothing outside of this one is read.
+    pub(in crate::git) fn root(&self) -> BorrowedFd<'_> {
+        self.root.folder().as_fd()
+    }
+
+    /// Nothing outside of these is written.
+    pub(in crate::git) fn own(&self) -> [BorrowedFd<'_>; 3] {
+        [self.top.as_fd(), self.git_dir.as_fd(), self.common_dir.as_fd()]
+    }
+
+    /// The work tree, for a process that was just made.
+    pub(in crate::git) fn top(&self) -> PathBuf {
+        leading_to(&self.top)
+    }
+}
+
+/// A name that leads to a folder in this process, and in one that it has just made, as long as it is held.
+fn leading_to(folder: &Folder) -> PathBuf {
+    format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()).into()
+}
+
+/// The folder of git, for our own looks into it.
+#[derive(Debug, Clone)]
+pub(in crate::git) struct Inside {
+    path: PathBuf,
+    _held: Option<Arc<Held>>,
+}
+
+impl Inside {
+    /// Whatever its own name leads to by now.
+    pub(super) fn of(place: &Place) -> Inside {
+        let held = place.held.as_ref();
+        let path = held.map_or_else(|| place.git_dir.clone(), |held| leading_to(&held.git_dir));
+        Inside { path, _held: held.cloned() }
+    }
+
+    /// One that nobody exchanges.
+    #[cfg(test)]
+    pub(in crate::git) fn named(path: PathBuf) -> Inside {
+        Inside { path, _held: None }
+    }
+}
+
+impl Deref for Inside {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,97 @@
+//! Where links and borrowed objects lead: nowhere out of the root. Everything here blocks.
+
+use super::{real, small};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Component, Path};
+
+/// A file of these paths, one a line.
+const MANY: u64 = 64 << 10;
+
+/// Repositories that borrow from repositories that borrow; git itself stops at five.
+const DEEPEST: usize = 5;
+
+pub(super) fn below(path: &Path, root: &Path) -> Result<(), String> {
+    match path.starts_with(root) {
+        true => Ok(()),
+        false => Err(format!("it uses {}, which is outside of {}", path.display(), root.display())),
+    }
+}
+
+/// Objects of other repositories that it uses are below the root, too.
+pub(super) fn borrowed(objects: &Path, root: &Path, left: &mut usize) -> Result<(), String> {
+    borrowed_so_deep(objects, root, DEEPEST, left)
+}
+
+fn borrowed_so_deep(
+    objects: &Path,
+    root: &Path,
+    deeper: usize,
+    left: &mut usize,
+) -> Result<(), String> {
+    let file = objects.join("info/alternates");
+    if file.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let text = small(&file, MANY)?;
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let path = Path::new(OsStr::from_bytes(line));
+        // Quoted ones have odd characters, and comments are none of ours to understand.
+        let odd = line.starts_with(b"\"") || line.starts_with(b"#");
+        if odd || deeper == 0 || turns_back(path) {
+            return Err(format!("what {} says is not followed", file.display()));
+        }
+        let other = real(&objects.join(path))?;
+        below(&other, root)?;
+        no_links(&other, &[], left)?;
+        borrowed_so_deep(&other, root, deeper - 1, left)?;
+    }
+    Ok(())
+}
+
+/// A `..` behind a name: where that leads depends on whether the name is a link, and not every git asks.
+fn turns_back(path: &Path) -> bool {
+    let mut parts = path.components().skip_while(|part| *part == Component::ParentDir);
+    parts.any(|part| part == Component::ParentDir)
+}
+
+/// No link anywhere below, and nothing that is waited for when it is opened, as deep as it goes, apart from what is in the folders named `unread` right below it. One that
+/// is not there has nothing in it.
+pub(super) fn no_links(top: &Path, unread: &[&str], left: &mut usize) -> Result<(), String> {
+    let mut next = vec![top.to_owned()];
+    while let Some(folder) = next.pop() {
+        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if is_gone(&error) => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            *left = left.checked_sub(1).ok_or("it has too many files of git's")?;
+            let kind = match entry.file_type() {
+                Ok(kind) => kind,
+                Err(error) if is_gone(&error) => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            if kind.is_symlink() {
+                return Err(format!("{} is a link", entry.path().display()));
+            }
+            if kind.is_fifo() {
+                return Err(format!("{} is a pipe", entry.path().display()));
+            }
+            let skipped = || folder == top && unread.iter().any(|name| entry.file_name() == *name);
+            if kind.is_dir() && !skipped() {
+                next.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_gone(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}

@@ -1,0 +1,234 @@
+//! Where a repository is: found by us and told to git, so that nothing in it can say otherwise.
+//!
+//! A repository that the owner did not trust stays below its root with all it has: its files, what it borrows from others, and
+//! where its links lead. Everything here blocks.
+
+mod held;
+mod leads;
+
+use super::error::GitError;
+use super::folder::Folder;
+pub(super) use held::{Held, Inside};
+use leads::{below, borrowed, no_links};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Longest path in a file of git's.
+const LONGEST: u64 = 4096;
+
+/// Files in a folder of git: ten times what large projects have.
+const MOST_ENTRIES: usize = 500_000;
+
+/// What nothing is read from and nothing written to: programs, the repositories of submodules, what other tools keep.
+const LEFT_OUT: [&str; 4] = ["hooks", "modules", "lfs", "annex"];
+
+/// There may be very many in them, and who only looks is not led astray: looked at before something is changed.
+const REFERENCES: [&str; 2] = ["refs", "logs"];
+
+/// A repository. All paths are absolute and without links.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) top: PathBuf,
+    pub(super) git_dir: PathBuf,
+    /// Where it shares what belongs to all its work trees; often the same.
+    pub(super) common_dir: PathBuf,
+    /// The owner lets it run programs.
+    pub(super) trusted: bool,
+    /// Git finds it by itself and is not told where it is: its hooks would take every other repository for this one.
+    pub(super) found_by_git: bool,
+    /// Why nothing is changed in it.
+    pub(super) read_only: Option<String>,
+    /// Its folders; of one that is trusted none.
+    pub(super) held: Option<Arc<Held>>,
+}
+
+/// Where nothing is changed. All paths are without links.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    /// Folders of Proctor's own.
+    pub(super) own: Vec<PathBuf>,
+    /// Roots that are read-only.
+    pub(super) closed: Vec<PathBuf>,
+    /// Roots that may be written to. One inside of a closed one is open.
+    pub(super) open: Vec<PathBuf>,
+}
+
+impl Bounds {
+    /// Why nothing is changed in these folders.
+    fn against(&self, folders: &[&Path]) -> Option<String> {
+        for folder in folders {
+            if let Some(part) = self.closed.iter().find(|closed| closed.starts_with(folder)) {
+                return Some(format!("{} in it is read-only", part.display()));
+            }
+            if let Some(around) = self.closed.iter().find(|closed| self.closes(closed, folder)) {
+                return Some(format!("the root {} is read-only", around.display()));
+            }
+            if let Some(own) = self.own.iter().find(|own| own.starts_with(folder)) {
+                return Some(format!("Proctor's own files are in it, at {}", own.display()));
+            }
+        }
+        None
+    }
+
+    /// Is this the root that counts for a folder in it?
+    fn closes(&self, closed: &Path, folder: &Path) -> bool {
+        let nearer =
+            |open: &PathBuf| open != closed && open.starts_with(closed) && folder.starts_with(open);
+        folder.starts_with(closed) && !self.open.iter().any(nearer)
+    }
+}
+
+/// The repository that a folder is in, looked for upwards as far as its root; above the root, one that the owner trusts.
+pub(super) fn find(given: &Folder, trusted: &[String], bounds: &Bounds) -> Result<Place, GitError> {
+    let Folder { root, folder, write, .. } = given;
+    let trusted: Vec<PathBuf> =
+        trusted.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    let counts = |above: &Path| above.starts_with(root) || trusted.iter().any(|top| top == above);
+    let mut above = folder.ancestors().filter(|above| counts(above));
+    let top = above.find(|above| above.join(".git").symlink_metadata().is_ok());
+    let none = || GitError::NoRepository { folder: folder.clone(), root: root.clone() };
+    let top = top.ok_or_else(none)?.to_owned();
+    let trusted = trusted.contains(&top);
+    let unsafe_ = |why: String| GitError::Unsafe { top: top.clone(), why };
+    let git_dir = git_dir(&top).map_err(unsafe_)?;
+    let common_dir = common_dir(&git_dir).map_err(unsafe_)?;
+    let read_only = match write {
+        true => bounds.against(&[&top, &git_dir, &common_dir]),
+        false => Some(format!("the root {} is read-only", root.display())),
+    };
+    // What belongs to somebody else, git does not find; and a list of folders has no such name in it.
+    let listable = !top.as_os_str().as_bytes().contains(&b':');
+    let found_by_git = trusted && listable && owned(&[&top, &top.join(".git"), &git_dir]).is_ok();
+    let mut place =
+        Place { top, git_dir, common_dir, trusted, found_by_git, read_only, held: None };
+    if !trusted {
+        let unsafe_ = |why: String| GitError::Unsafe { top: place.top.clone(), why };
+        place.check(root).map_err(unsafe_)?;
+        place.held = Some(Arc::new(Held::open(&place, given).map_err(unsafe_)?));
+    }
+    Ok(place)
+}
+
+impl Place {
+    /// Nothing of it leads out of the root.
+    fn check(&self, root: &Path) -> Result<(), String> {
+        for path in [&self.git_dir, &self.common_dir] {
+            below(path, root)?;
+        }
+        owned(&[&self.top, &self.top.join(".git"), &self.git_dir, &self.common_dir])?;
+        let mut left = MOST_ENTRIES;
+        let unread: Vec<&str> = LEFT_OUT.into_iter().chain(REFERENCES).collect();
+        for folder in self.folders() {
+            no_links(folder, &unread, &mut left)?;
+        }
+        borrowed(&self.common_dir.join("objects"), root, &mut left)
+    }
+
+    /// May git write here? Where it writes, no link may lead elsewhere.
+    pub(super) fn check_writable(&self) -> Result<(), GitError> {
+        if let Some(why) = &self.read_only {
+            return Err(GitError::ReadOnly { top: self.top.clone(), why: why.clone() });
+        }
+        if self.trusted {
+            return Ok(());
+        }
+        let unsafe_ = |why: String| GitError::Unsafe { top: self.top.clone(), why };
+        let mut left = MOST_ENTRIES;
+        for folder in self.folders() {
+            for tree in REFERENCES {
+                no_links(&folder.join(tree), &[], &mut left).map_err(unsafe_)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder of git, for our own looks into it.
+    pub(super) fn inside(&self) -> Inside {
+        Inside::of(self)
+    }
+
+    /// All that git has, each once.
+    fn folders(&self) -> impl Iterator<Item = &PathBuf> {
+        let other = (self.git_dir != self.common_dir).then_some(&self.git_dir);
+        [&self.common_dir].into_iter().chain(other)
+    }
+}
+
+/// The folder behind `.git`, which may be a folder, a link to one, or a file that names one.
+fn git_dir(top: &Path) -> Result<PathBuf, String> {
+    let dot = top.join(".git");
+    let found = fs::metadata(&dot).map_err(|error| format!(".git: {error}"))?;
+    if found.is_dir() {
+        return real(&dot);
+    }
+    let text = small(&real(&dot)?, LONGEST)?;
+    let path = text.strip_prefix(b"gitdir: ").ok_or(".git is a file that names no folder")?;
+    real(&top.join(path_of(path)))
+}
+
+fn common_dir(git_dir: &Path) -> Result<PathBuf, String> {
+    let file = git_dir.join("commondir");
+    match file.symlink_metadata() {
+        Ok(_) => real(&git_dir.join(path_of(&small(&file, LONGEST)?))),
+        Err(_) => Ok(git_dir.to_owned()),
+    }
+}
+
+fn real(path: &Path) -> Result<PathBuf, String> {
+    fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The only line of a file, as git reads it: what is no end of a line belongs to the path.
+fn path_of(mut bytes: &[u8]) -> &Path {
+    while let [line @ .., b'\n' | b'\r'] = bytes {
+        bytes = line;
+    }
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// The bytes of a regular file, and no link to one, that is no larger than it should be.
+pub(super) fn small(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let failed = |why: String| format!("{}: {why}", path.display());
+    let mut bytes = Vec::new();
+    let file = regular(path).map_err(|error| failed(error.to_string()))?;
+    // One more than it should have is too much.
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
+    match bytes.len() as u64 > most {
+        true => Err(failed("it is too large".into())),
+        false => Ok(bytes),
+    }
+}
+
+/// A regular file, and no link to one, to be read. Whatever else is there is not waited for.
+pub(super) fn regular(path: &Path) -> io::Result<fs::File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let other = || io::Error::other("it is no regular file");
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => fs::File::from(file),
+        Err(Errno::LOOP | Errno::NXIO) => return Err(other()),
+        Err(error) => return Err(error.into()),
+    };
+    if file.metadata()?.is_file() { Ok(file) } else { Err(other()) }
+}
+
+/// What belongs to somebody else may change under our hands. Git itself asks the same where it looks for a repository.
+fn owned(paths: &[&Path]) -> Result<(), String> {
+    let own = rustix::process::geteuid().as_raw();
+    for path in paths {
+        let owner = path.symlink_metadata().map_err(|error| error.to_string())?.uid();
+        if owner != own {
+            return Err(format!("{} belongs to user {owner}, not to user {own}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
