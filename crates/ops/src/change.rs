@@ -2,6 +2,8 @@
 
 use crate::error::OpError;
 use crate::show::{Page, Show};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use proctor_core::diff::Fitted;
 use proctor_engine::files::{Changed, Wish};
 use schemars::JsonSchema;
@@ -9,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 /// A new content comes along in the request: more than anybody types, and what fronts take at once.
 pub(crate) const WITH_CONTENT: usize = 4 << 20;
+
+/// The fields that hold a diff.
+pub(crate) const DIFF: [&str; 2] = ["diff", "diff_base64"];
 
 /// Of a diff in an answer; whoever wants more of it reads the files.
 const LONGEST_DIFF: usize = 64 << 10;
@@ -38,6 +43,25 @@ impl Guarded {
             return Err(OpError::bad_input("'if_hash' is not a sha256 of 64 hexadecimal digits"));
         }
         Ok(Wish { if_hash: self.if_hash, dry_run: self.dry_run, by, hold: false })
+    }
+}
+
+/// What is given as a text, or as bytes in base64: one of the two fields.
+pub(crate) fn given(
+    [text_name, base64_name]: [&str; 2],
+    text: Option<String>,
+    base64: Option<String>,
+) -> Result<Option<Vec<u8>>, OpError> {
+    match (text, base64) {
+        (Some(text), None) => Ok(Some(text.into_bytes())),
+        (None, Some(text)) => {
+            let bad = |error| OpError::bad_input(format!("'{base64_name}' is none: {error}"));
+            STANDARD.decode(text).map(Some).map_err(bad)
+        }
+        (Some(_), Some(_)) => {
+            Err(OpError::bad_input(format!("give '{text_name}' or '{base64_name}', not both")))
+        }
+        (None, None) => Ok(None),
     }
 }
 

@@ -119,6 +119,7 @@ impl From<FileError> for OpError {
                 .help("`write: true` for this root in the configuration allows it"),
             FileError::Occupied { .. } => op(Code::AlreadyExists),
             FileError::TooLarge { .. } => op(Code::TooLarge),
+            FileError::TooMuch { .. } => op(Code::TooLarge).help("change fewer of them at once"),
             FileError::Changed { .. } => op(Code::Stale).help("read it again, and try again"),
             FileError::Stale { path, found } => op(Code::Stale)
                 .help("read it again, and decide anew")

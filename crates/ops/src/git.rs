@@ -4,6 +4,8 @@ use crate::error::OpError;
 use crate::moment::rfc3339;
 use crate::operation::Context;
 use crate::show::{Page, Style};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use proctor_core::time::Wall;
 use proctor_engine::error::EngineError;
 use proctor_engine::files::FileError;
@@ -24,29 +26,42 @@ pub struct Where {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_dir: Option<String>,
+    /// Paths begin there, too, if it is in the repository; otherwise at the top
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_base: bool,
 }
 
 impl Where {
     pub(crate) async fn open(&self, context: &Context) -> Result<Repository, OpError> {
+        let base = self.base_dir.as_deref().map(Path::new);
+        let mut repository = self.find(context, base).await?;
+        if let Some(base) = base.filter(|_| self.from_base) {
+            repository.stand_in(base);
+        }
+        Ok(repository)
+    }
+
+    async fn find(&self, context: &Context, base: Option<&Path>) -> Result<Repository, OpError> {
         let engine = &context.engine;
         let roots = engine.files().roots();
-        let base = self.base_dir.as_deref().map(Path::new);
         let repo = self.repo.as_deref();
         let named = repo.is_some_and(|repo| repo.starts_with('/') || roots.names_one(repo));
-        let found = match base.filter(|_| !named) {
-            Some(base) => {
-                let folder = repo.map_or_else(|| base.to_owned(), |repo| base.join(repo));
-                match engine.repository(Some(folder)).await {
-                    // Whoever stands elsewhere means the code of the services.
-                    Err(EngineError::File(FileError::Elsewhere { .. })) => {
-                        engine.repository(repo.map(PathBuf::from)).await
-                    }
-                    found => found,
+        let of_root = || engine.repository(repo.map(PathBuf::from));
+        let Some(base) = base.filter(|_| !named) else { return Ok(of_root().await?) };
+        let folder = repo.map_or_else(|| base.to_owned(), |repo| base.join(repo));
+        match engine.repository(Some(folder)).await {
+            // Whoever stands elsewhere means the code of the services.
+            Err(EngineError::File(FileError::Elsewhere { .. })) => Ok(of_root().await?),
+            // What is not here may be a name from the root.
+            Err(missing @ EngineError::File(FileError::Missing { .. })) if repo.is_some() => {
+                match of_root().await {
+                    Err(EngineError::File(_)) => Err(missing.into()),
+                    found => Ok(found?),
                 }
             }
-            None => engine.repository(repo.map(PathBuf::from)).await,
-        };
-        Ok(found?)
+            found => Ok(found?),
+        }
     }
 }
 
@@ -84,6 +99,20 @@ pub(crate) fn brief(hash: &str) -> &str {
 
 pub(crate) fn texts(names: &[Name]) -> Vec<String> {
     names.iter().map(|name| name.text().into_owned()).collect()
+}
+
+/// A name as base64 where it is no UTF-8.
+pub(crate) fn no_text(name: &Name) -> Option<String> {
+    (!name.is_text()).then(|| STANDARD.encode(&name.0))
+}
+
+/// Behind the name of a file that was compared without its filter.
+pub(crate) const UNFILTERED: &str = "  its filter is not run: it may not be different";
+
+pub(crate) fn show_left_out(page: &mut Page, paths: &[String]) {
+    for path in paths {
+        page.line().add(Style::Warn, "left out ").name(path).dim(" (a repository of its own)");
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -238,6 +267,12 @@ pub struct FileChange {
     pub added: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<u64>,
+    /// It was compared without its filter, which is not run in a repository that is not trusted: it may not be different
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub filtered: bool,
+    /// The name as base64 where it is no UTF-8
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<String>,
 }
 
 impl From<FileDiff> for FileChange {
@@ -248,6 +283,8 @@ impl From<FileDiff> for FileChange {
             change: file.change.into(),
             added: file.lines.map(|lines| lines.0),
             deleted: file.lines.map(|lines| lines.1),
+            filtered: file.filtered,
+            bytes: no_text(&file.path),
         }
     }
 }
@@ -263,6 +300,9 @@ impl FileChange {
         if let (Some(added), Some(deleted)) = (self.added, self.deleted) {
             line.plain("  ").add(Style::Good, format!("+{added}"));
             line.plain(" ").add(Style::Bad, format!("-{deleted}"));
+        }
+        if self.filtered {
+            line.dim(UNFILTERED);
         }
     }
 }
@@ -298,12 +338,16 @@ pub struct CommitInfo {
     /// Branches and tags that name it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refs: Option<String>,
+    /// Only the beginning of its message is here
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 impl From<Commit> for CommitInfo {
     fn from(commit: Commit) -> CommitInfo {
-        let Commit { hash, subject, body, author, email, parents, refs, authored, .. } = commit;
-        CommitInfo { hash, subject, body, author, email, at: at(authored), parents, refs }
+        let Commit { hash, subject, body, author, email, parents, refs, cut, .. } = commit;
+        let (at, truncated) = (at(commit.authored), cut);
+        CommitInfo { hash, subject, body, author, email, at, parents, refs, truncated }
     }
 }
 
@@ -319,6 +363,9 @@ impl CommitInfo {
         page.line().plain(format!("    {}", self.subject));
         for line in self.body.iter().flat_map(|body| body.lines()) {
             page.line().plain(format!("    {line}"));
+        }
+        if self.truncated {
+            page.line().dim("    …");
         }
     }
 }

@@ -89,16 +89,18 @@ pub struct Meta {
     pub launches: bool,
     /// Takes the caller's `environment` and `base_dir`; a front on the caller's machine fills them in.
     pub wants_caller: bool,
-    /// Takes the caller's `base_dir` alone.
+    /// Takes the caller's `base_dir` alone, and `from_base` from whoever writes paths as seen from there.
     pub wants_folder: bool,
-    /// The field whose text comes from standard input where a command line says `-`.
-    pub from_stdin: Option<&'static str>,
+    /// The field whose text comes from standard input where a command line says `-`, and the one for bytes that are no text.
+    pub from_stdin: Option<[&'static str; 2]>,
     /// Waits for services; completes the sentence "waiting for web …".
     pub waits: Option<&'static str>,
     /// A place of its own over HTTP, beside the one that its name gives.
     pub resource: Option<Resource>,
     /// Takes a while: has an id, can be cancelled, and runs in the background if asked to.
     pub follows: bool,
+    /// What it did is taken back when it is cancelled: a command line that is interrupted cancels it.
+    pub taken_back: bool,
 }
 
 /// Where an operation is found over HTTP by what it is about.
@@ -181,6 +183,7 @@ impl Meta {
             waits: None,
             resource: None,
             follows: false,
+            taken_back: false,
         }
     }
 
@@ -199,6 +202,11 @@ impl Meta {
         Meta { follows: true, ..self.long() }
     }
 
+    /// An operation that undoes what it did when it is cancelled.
+    pub const fn taken_back(self) -> Meta {
+        Meta { taken_back: true, ..self }
+    }
+
     /// May it be asked to go on by itself? A wait that nobody waits for is none, and would hold its place for a day.
     pub const fn goes_on(&self) -> bool {
         self.follows && !matches!(self.effect, Effect::Read)
@@ -214,9 +222,9 @@ impl Meta {
         Meta { timeout: LONGEST_WAIT.saturating_add(USUAL_TIMEOUT), ..self }
     }
 
-    /// An operation with a text that is long: `-` on a command line is what comes on standard input.
-    pub const fn with_stdin(self, field: &'static str) -> Meta {
-        Meta { from_stdin: Some(field), ..self }
+    /// An operation with a text that is long: `-` on a command line is what comes on standard input, in base64 if it is no text.
+    pub const fn with_stdin(self, text: &'static str, base64: &'static str) -> Meta {
+        Meta { from_stdin: Some([text, base64]), ..self }
     }
 
     /// An operation that is given the caller's folder.

@@ -1,5 +1,6 @@
 //! What a request is about, for the audit: the names in it, and nothing that may be secret.
 
+use crate::change::{DIFF, given};
 use proctor_core::config::secret;
 use proctor_core::diff::{self, Reading};
 use proctor_core::text::beginning;
@@ -63,9 +64,11 @@ pub(crate) fn subjects(input: &Value) -> impl Iterator<Item = String> {
 pub(crate) fn changed_files(input: &Value) -> Vec<String> {
     let edits = input.get("files").and_then(Value::as_array).into_iter().flatten();
     let edited = edits.filter_map(|file| file.get("path")?.as_str().map(str::to_owned));
-    let text = input.get("diff").and_then(Value::as_str).unwrap_or_default();
+    let [text, base64] = DIFF.map(|field| input.get(field).and_then(Value::as_str));
+    let given = given(DIFF, text.map(str::to_owned), base64.map(str::to_owned));
     // One that is not understood changes nothing.
-    let patches = diff::parse(text.as_bytes(), Reading::Lenient).unwrap_or_default();
+    let text = given.ok().flatten().unwrap_or_default();
+    let patches = diff::parse(&text, Reading::Lenient).unwrap_or_default();
     let patched = patches.into_iter().flat_map(|patch| {
         let new = patch.new.filter(|new| Some(new) != patch.old.as_ref());
         let names = [patch.old, new].into_iter().flatten();
@@ -98,6 +101,8 @@ fn command(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
 
     #[test]
@@ -110,6 +115,9 @@ mod tests {
         let diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- secret\n+++ secret\n--- /dev/null\n+++ b/made\n@@ -0,0 +1 @@\n+secret\n\
                     diff --git a/o b/n\nrename from o\nrename to n\n";
         check(json!({ "diff": diff, "service": "web" }), &["x", "made", "o", "n"]);
+        let coded = STANDARD.encode(b"--- a/n\xff\n+++ b/n\xff\n@@ -1 +1 @@\n-a\n+b\n");
+        check(json!({ "diff_base64": coded }), &["n\u{fffd}"]);
+        check(json!({ "diff_base64": "no" }), &[]);
         check(json!({ "diff": "@@ -1 +1 @@\n-secret\n" }), &[]);
         check(json!({ "diff": true, "files": "x" }), &[]);
     }

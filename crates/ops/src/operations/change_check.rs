@@ -2,7 +2,7 @@
 
 use super::file_edit::OneEdit;
 use super::stop::named;
-use crate::change::{Changes, FileChange, WITH_CONTENT};
+use crate::change::{Changes, DIFF, FileChange, WITH_CONTENT, given};
 use crate::error::{Code, OpError};
 use crate::git::brief;
 use crate::input::seconds_of;
@@ -17,11 +17,11 @@ use proctor_core::edit::Edit;
 use proctor_core::name::ServiceName;
 use proctor_engine::api::RestartWith;
 use proctor_engine::files::{Changed, DiffQuery, Wish};
-use proctor_engine::git::{CommitRequest, Committed, Repository};
+use proctor_engine::git::CommitRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, sleep};
 
 const USUAL_WAIT: Duration = Duration::from_secs(30);
@@ -53,6 +53,10 @@ pub struct Input {
     #[arg(help = "A unified diff instead of 'files'; - is standard input")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
+    /// A diff that is not UTF-8, in base64
+    #[arg(long, value_name = "BASE64", conflicts_with = "diff")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff_base64: Option<String>,
     /// Until it writes a line that matches this; until it is ready if not given
     #[arg(long, value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,7 +108,7 @@ impl Operation for ChangeCheck {
         cli: &["change"],
         summary: "Change files, restart a service, and restore both if it is not well",
         details: "\
-The change stays if the service is ready, or has written the line and answers at the URL that are asked for. Otherwise, and when it is cancelled, \
+The change stays if the service is ready, or has written the line and answers at the URL that are asked for. Otherwise, and when it is cancelled before it is committed, \
 the files are as before, and the service is restarted with them, or stopped if it did not run. A commit that cannot be made is refused before anything is \
 changed.
 
@@ -114,7 +118,7 @@ Examples:
   proctor change web --diff - --commit 'Fix the header' < fix.diff",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("change.check", Effect::Exec).needing(Role::Admin).waiting("to be well").with_stdin("diff")
+        ..Meta::of("change.check", Effect::Exec).needing(Role::Admin).waiting("to be well").taken_back().with_stdin(DIFF[0], DIFF[1])
     };
 
     fn about(input: &Input) -> About<'_> {
@@ -128,26 +132,23 @@ Examples:
         context.engine.check_restartable(&names)?;
         if let Some(message) = &input.commit {
             let planned = changed(context.clone(), input.clone(), true).await?;
-            let (mut repository, paths) = repository(context, &planned).await?;
+            let (mut repository, paths) = context.engine.repository_of(&planned).await?;
             repository.check_commit(message, &paths).await?;
         }
         let mut undo = Undo::prepare(context, &names);
         undo.change(input.clone()).await?;
+        undo.trying = true;
         let why = match tried(context, &names, &input, Instant::now() + wait).await {
             Ok(why) => why,
             Err(error) => vec![error.message],
         };
-        let changes = undo.changes.clone();
-        let files = Changes::of(changes.clone(), false).files;
+        let files = Changes::of(undo.changes.clone(), false).files;
         let passed = why.is_empty();
         let (mut why, mut output, mut commit) = (why, Vec::new(), None);
         if passed {
-            undo.forget();
-            if let Some(message) = &input.commit {
-                match committed(context, message, &changes).await {
-                    Ok(hash) => commit = hash,
-                    Err(error) => why.push(format!("not committed: {}", error.message)),
-                }
+            match undo.keep(input.commit).await {
+                Ok(hash) => commit = hash,
+                Err(error) => why.push(format!("not committed: {}", error.message)),
             }
         } else {
             for name in &names {
@@ -180,9 +181,9 @@ fn check_conditions(context: &Context, input: &Input) -> Result<(), OpError> {
 async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Changed>, OpError> {
     let wish = Wish { by: ChangeCheck::META.name, hold: true, dry_run, ..Wish::default() };
     let files = context.engine.files();
-    match (&input.diff, input.files.is_empty()) {
-        (Some(diff), true) => {
-            let query = DiffQuery { text: diff.clone().into_bytes(), ..DiffQuery::default() };
+    match (given(DIFF, input.diff, input.diff_base64)?, input.files.is_empty()) {
+        (Some(text), true) => {
+            let query = DiffQuery { text, ..DiffQuery::default() };
             Ok(files.apply_diff(query, wish).await?)
         }
         (None, false) => {
@@ -193,19 +194,9 @@ async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Ch
             Ok(files.edit_several(input.files.iter().map(edits).collect(), wish).await?)
         }
         (Some(_), false) => Err(OpError::bad_input("give 'files' or 'diff', not both")),
-        (None, true) => Err(OpError::bad_input("what is to be changed? give 'files' or 'diff'")),
+        (None, true) => Err(OpError::bad_input("what is to be changed? give 'files' or 'diff'")
+            .help("`--diff -` takes a diff from standard input")),
     }
-}
-
-/// The repository that the files are in, and where they are.
-async fn repository(
-    context: &Context,
-    changes: &[Changed],
-) -> Result<(Repository, Vec<String>), OpError> {
-    // Names that were only looked for are no files of the change.
-    let files = changes.iter().filter(|it| it.before.is_some() || it.after.is_some());
-    let paths = files.map(|changed| changed.path.clone()).collect();
-    Ok(context.engine.repository_of(paths).await?)
 }
 
 /// Commit them; `None` if they are as in the last commit.
@@ -215,13 +206,11 @@ async fn committed(
     changes: &[Changed],
 ) -> Result<Option<String>, OpError> {
     context.step("committing");
-    let (mut repository, paths) = repository(context, changes).await?;
+    let (repository, paths) = context.engine.repository_of(changes).await?;
     let message = Some(message.to_owned());
     let request = CommitRequest { message, paths, ..CommitRequest::default() };
-    Ok(match repository.commit_changes(&request).await? {
-        Committed::Done { commit, .. } => Some(commit.hash),
-        Committed::Nothing => None,
-    })
+    let made = repository.commit_changes(&request).await?.made;
+    Ok(made.map(|made| made.commit.hash))
 }
 
 /// Restart and wait: what is missing, nothing if all is well.
@@ -268,6 +257,8 @@ struct Undo {
     /// The change while it is made: who stops waiting for it does not stop it.
     making: Option<JoinHandle<Result<Vec<Changed>, OpError>>>,
     changes: Vec<Changed>,
+    /// The services were asked to restart with it.
+    trying: bool,
     restored: bool,
     /// Until it is known that the change stays, or is taken back.
     unsettled: Option<Unsettled>,
@@ -283,22 +274,44 @@ impl Undo {
         };
         let (ran, stopped) = (of(false), of(true));
         let unsettled = context.call.as_ref().map(|call| context.underway.unsettled(call));
-        let (context, changes) = (context.clone(), Vec::new());
-        Undo { context, ran, stopped, making: None, changes, restored: false, unsettled }
+        Undo {
+            context: context.clone(),
+            ran,
+            stopped,
+            making: None,
+            changes: Vec::new(),
+            trying: false,
+            restored: false,
+            unsettled,
+        }
     }
 
     async fn change(&mut self, input: Input) -> Result<(), OpError> {
         let making = self.making.insert(tokio::spawn(changed(self.context.clone(), input, false)));
-        let failed = |error| OpError::new(Code::Internal, format!("a task failed: {error}"));
-        let made = making.await.map_err(failed);
+        let made = making.await.map_err(lost);
         self.making = None;
         self.changes = made??;
         Ok(())
     }
 
-    fn forget(&mut self) {
-        self.changes.clear();
-        self.unsettled = None;
+    /// The change stays: the commit of it, if one is wanted and anything is to be committed.
+    async fn keep(&mut self, message: Option<String>) -> Result<Option<String>, OpError> {
+        let (changes, unsettled) = (std::mem::take(&mut self.changes), self.unsettled.take());
+        let (Some(message), context) = (message, self.context.clone()) else { return Ok(None) };
+        // In a task of its own: who stops waiting for it does not stop it, and is told that nothing is taken back.
+        let committing = tokio::spawn(async move {
+            let committed = committed(&context, &message, &changes).await;
+            if let Some(call) = &context.call {
+                call.leave(&[stays(&committed)]);
+            }
+            drop(unsettled);
+            committed
+        });
+        let committed = committing.await.map_err(lost)?;
+        if let Some(call) = &self.context.call {
+            call.leave(&[]);
+        }
+        committed
     }
 
     /// What could not be restored.
@@ -327,9 +340,11 @@ impl Drop for Undo {
         if making.is_none() && made.is_empty() {
             return;
         }
-        let (context, ran, stopped) =
-            (self.context.clone(), self.ran.clone(), self.stopped.clone());
-        let unsettled = self.unsettled.take();
+        let (context, unsettled) = (self.context.clone(), self.unsettled.take());
+        let (ran, stopped) = match self.trying {
+            true => (self.ran.clone(), self.stopped.clone()),
+            false => (Vec::new(), Vec::new()),
+        };
         tokio::spawn(async move {
             let changes = match making {
                 Some(making) => making.await.ok().and_then(Result::ok).unwrap_or_default(),
@@ -341,6 +356,20 @@ impl Drop for Undo {
             drop(unsettled);
         });
     }
+}
+
+fn lost(error: JoinError) -> OpError {
+    OpError::new(Code::Internal, format!("a task failed: {error}"))
+}
+
+/// What is told to who cancels a change that is being committed.
+fn stays(committed: &Result<Option<String>, OpError>) -> String {
+    let how = match committed {
+        Ok(Some(hash)) => format!("committed as {}", brief(hash)),
+        Ok(None) => "with nothing to commit".to_owned(),
+        Err(error) => format!("not committed: {}", error.message),
+    };
+    format!("the change was well and stays, {how}")
 }
 
 /// The files, and the services whatever became of the files: what could not be restored.
@@ -357,6 +386,9 @@ async fn restore(
     };
     left.extend(stop_again(&context, &stopped).await.err().map(|error| error.message));
     left.extend(run_again(&context, &ran).await.err().map(|error| error.message));
+    if let Some(call) = &context.call {
+        call.leave(&left);
+    }
     left
 }
 

@@ -57,8 +57,8 @@ pub struct Effective {
     pub origin: String,
 }
 
-/// What a setting may be, said: a schema that says nothing is refused by some.
-fn any(_: &mut SchemaGenerator) -> Schema {
+/// What may be anything, said: a schema that says nothing is refused by some.
+pub(super) fn any(_: &mut SchemaGenerator) -> Schema {
     let kinds = ["string", "number", "boolean", "array", "object", "null"];
     json_schema!({ "anyOf": kinds.map(|kind| json!({ "type": kind })) })
 }

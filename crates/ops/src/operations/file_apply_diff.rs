@@ -1,6 +1,6 @@
 //! `file.apply_diff`: a unified diff, on all its files or on none.
 
-use crate::change::{Changes, Guarded, WITH_CONTENT};
+use crate::change::{Changes, DIFF, Guarded, WITH_CONTENT, given};
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use proctor_engine::files::DiffQuery;
@@ -17,7 +17,27 @@ pub struct Input {
     /// A unified diff, as of `git diff` or `diff -u`
     #[arg(value_name = "DIFF", allow_hyphen_values = true)]
     #[arg(help = "A unified diff, as of `git diff` or `diff -u`; - is standard input")]
-    pub diff: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// The same as `change` has it, for a command line only
+    #[arg(
+        long = "diff",
+        value_name = "DIFF",
+        allow_hyphen_values = true,
+        hide = true,
+        conflicts_with = "diff"
+    )]
+    #[serde(
+        rename(serialize = "diff"),
+        skip_deserializing,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(skip)]
+    pub as_option: Option<String>,
+    /// A diff that is not UTF-8, in base64
+    #[arg(long, value_name = "BASE64", conflicts_with_all = ["diff", "as_option"])]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff_base64: Option<String>,
     /// The folder that its names are below of; the root if not given
     #[arg(long, value_name = "PATH")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +70,7 @@ Examples:
   proctor file apply-diff - --fuzz 2 --dry-run < fix.diff",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.apply_diff", Effect::Write).needing(Role::Admin).with_stdin("diff")
+        ..Meta::of("file.apply_diff", Effect::Write).needing(Role::Admin).with_stdin(DIFF[0], DIFF[1])
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
@@ -58,8 +78,9 @@ Examples:
         if input.strict && fuzz > 0 {
             return Err(OpError::bad_input("'strict' allows no 'fuzz'"));
         }
-        let (text, folder) = (input.diff.into_bytes(), input.path);
-        let query = DiffQuery { text, folder, strict: input.strict, fuzz };
+        let text = given(DIFF, input.diff, input.diff_base64)?
+            .ok_or_else(|| OpError::bad_input("'diff' is missing").help("`-` is standard input"))?;
+        let query = DiffQuery { text, folder: input.path, strict: input.strict, fuzz };
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
         let changed = context.engine.files().apply_diff(query, wish).await?;

@@ -4,7 +4,7 @@ use crate::error::OpError;
 use crate::moment::{bytes, rfc3339};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
-use proctor_engine::files::Generation;
+use proctor_engine::files::{Generation, Moved};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,11 +35,24 @@ pub struct GenerationView {
     pub sha256: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
+    /// It was moved there
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<String>,
+    /// What came after it was moved from there
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_from: Option<String>,
 }
 
 impl From<Generation> for GenerationView {
     fn from(known: Generation) -> GenerationView {
+        let (moved_to, moved_from) = match known.moved {
+            Some(Moved::To(path)) => (Some(path), None),
+            Some(Moved::From(path)) => (None, Some(path)),
+            None => (None, None),
+        };
         GenerationView {
+            moved_to,
+            moved_from,
             generation: known.number,
             until: rfc3339(known.at),
             by: known.by,
@@ -74,6 +87,11 @@ impl Show for Output {
             let was = known.size.map_or_else(|| "no file".to_owned(), bytes);
             let line = page.line().name(known.generation.to_string());
             line.plain(format!("  {was}")).dim(format!("  until {until}, by {}", known.by));
+            for (word, path) in [("to", &known.moved_to), ("from", &known.moved_from)] {
+                if let Some(path) = path {
+                    line.dim(format!(" {word} {path}"));
+                }
+            }
         }
         if self.generations.is_empty() {
             page.line().dim("nothing");

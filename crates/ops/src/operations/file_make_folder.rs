@@ -13,6 +13,10 @@ pub struct Input {
     /// A folder below a root; those above it are made, too
     #[arg(value_name = "PATH")]
     pub path: String,
+    /// Say whether it would be made, and make nothing
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +24,9 @@ pub struct Output {
     pub path: String,
     /// It was not there before
     pub made: bool,
+    /// Nothing was changed
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 impl Operation for FileMakeFolder {
@@ -37,14 +44,23 @@ Examples:
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let (path, made) = context.engine.files().make_folder(input.path).await?;
-        Ok(Output { path, made })
+        let Input { path, dry_run } = input;
+        let files = context.engine.files();
+        let (path, made) = match dry_run {
+            true => files.look_for_folder(path).await?,
+            false => files.make_folder(path).await?,
+        };
+        Ok(Output { path, made, dry_run })
     }
 }
 
 impl Show for Output {
     fn show(&self, page: &mut Page) {
-        let word = if self.made { ": made" } else { ": is there already" };
+        let word = match (self.made, self.dry_run) {
+            (true, true) => ": would be made",
+            (true, false) => ": made",
+            (false, _) => ": is there already",
+        };
         page.line().name(&self.path).plain(word);
     }
 }

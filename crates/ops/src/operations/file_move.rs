@@ -42,6 +42,8 @@ impl Operation for FileMove {
         aliases: &["mv"],
         summary: "Move or rename a file or a folder",
         details: "\
+Folders above its new name are made.
+
 Examples:
   proctor file move src/a.rs src/b.rs
   proctor file move draft.txt final.txt --replace",

@@ -115,7 +115,7 @@ pub struct FileView {
     /// What kind of picture it is
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media: Option<String>,
-    /// The first line of `text`
+    /// The first line of `text`; not there where it is not known, in the last lines of a file above 256 MiB
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
     /// The last line of `text`
@@ -216,7 +216,7 @@ impl FileView {
         match content.part {
             Part::Text { text, from, to, lossy } => {
                 (view.text, view.lossy) = (Some(text), lossy);
-                (view.from, view.to) = (Some(from), Some(to));
+                (view.from, view.to) = (from, to);
             }
             Part::Bytes { bytes, offset } => {
                 (view.base64, view.offset) = (Some(STANDARD.encode(bytes)), Some(offset));
@@ -260,11 +260,11 @@ impl FileView {
             page.line().name(&self.path).dim(format!(" ({described})"));
         }
         if let Some(text) = &self.text {
-            let first = self.from.unwrap_or(1) as usize;
-            let width = (first + text.lines().count()).to_string().len();
-            let number = |at: usize| match numbers {
-                true => format!("{:>width$}  ", first + at),
-                false => String::new(),
+            let last = self.from.unwrap_or(0).saturating_add(text.lines().count() as u64);
+            let width = last.to_string().len();
+            let number = |at: usize| match self.from.filter(|_| numbers) {
+                Some(first) => format!("{:>width$}  ", first.saturating_add(at as u64)),
+                None => String::new(),
             };
             page.content(text, number);
         }

@@ -183,12 +183,15 @@ pub struct LineView {
     /// The line is longer than this
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
+    /// The match goes on for so many lines that are not told here
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub further: Option<u64>,
 }
 
 impl From<FoundLine> for LineView {
     fn from(found: FoundLine) -> LineView {
-        let FoundLine { number, column, text, cut, .. } = found;
-        LineView { line: number, column, text, cut }
+        let FoundLine { number, column, text, cut, further, .. } = found;
+        LineView { line: number, column, text, cut, further: Some(further).filter(|it| *it > 0) }
     }
 }
 
@@ -281,5 +284,8 @@ fn show_lines(file: &FileMatches, page: &mut Page) {
         let mark = if line.column.is_some() { ':' } else { '-' };
         let end = if line.cut { "…" } else { "" };
         page.content(&format!("{}{end}\n", line.text), |_| format!("{}{mark}", line.line));
+        if let Some(further) = line.further {
+            page.line().dim(format!("… {further} further lines of this match"));
+        }
     }
 }

@@ -29,7 +29,7 @@ impl Operation for FileUndo {
         cli: &["file", "undo"],
         summary: "Bring an earlier generation of a file back",
         details: "\
-What is there now becomes a generation itself, so that undoing twice changes nothing. `proctor file history` shows all.
+What is there now becomes a generation itself, so that undoing twice changes nothing. Of a file that was moved, it brings the old name back, whichever of the two is given. `proctor file history` shows all.
 
 Examples:
   proctor file undo src/main.rs
@@ -42,6 +42,6 @@ Examples:
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
         let changed = context.engine.files().undo(input.path, input.generation, wish).await?;
-        Ok(Changes::of(vec![changed], dry_run))
+        Ok(Changes::of(changed, dry_run))
     }
 }

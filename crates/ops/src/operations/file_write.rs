@@ -1,13 +1,14 @@
 //! `file.write`: give a file a content.
 
-use crate::change::{Changes, Guarded, WITH_CONTENT};
+use crate::change::{Changes, Guarded, WITH_CONTENT, given};
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use proctor_engine::files::Written;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// The fields that hold the content.
+const GIVEN: [&str; 2] = ["content", "base64"];
 
 pub struct FileWrite;
 
@@ -53,25 +54,18 @@ Examples:
   date | proctor file write now.txt --content -",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.write", Effect::Write).needing(Role::Admin).with_stdin("content")
+        ..Meta::of("file.write", Effect::Write).needing(Role::Admin).with_stdin(GIVEN[0], GIVEN[1])
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let bytes = input.base64.is_some();
-        let content = match (input.content, input.base64) {
-            (Some(text), None) => text.into_bytes(),
-            (None, Some(text)) => {
-                let bad = |error| OpError::bad_input(format!("'base64' is none: {error}"));
-                STANDARD.decode(text).map_err(bad)?
-            }
-            (Some(_), Some(_)) => {
-                return Err(OpError::bad_input("give 'content' or 'base64', not both"));
-            }
-            (None, None) => return Err(OpError::bad_input("'content' is missing")),
-        };
-        let written = Written { content, exact: input.exact || bytes, only_new: input.only_new };
+        let exact = input.exact || input.base64.is_some();
+        let content = given(GIVEN, input.content, input.base64)?.ok_or_else(|| {
+            OpError::bad_input("'content' is missing")
+                .help("`--content TEXT`, or `--content -` for standard input")
+        })?;
+        let written = Written { content, exact, only_new: input.only_new };
         let changed = context.engine.files().write(input.path, written, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
     }

@@ -1,9 +1,9 @@
 //! `git.add`: changes for the next commit.
 
 use crate::error::OpError;
-use crate::git::{Where, texts};
+use crate::git::{Where, show_left_out, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
-use crate::show::{Page, Show, Style};
+use crate::show::{Page, Show};
 use proctor_engine::git::{Add, Added};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub struct GitAdd;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Files and folders, from the top of the repository; deleted ones, too
+    /// Files and folders, from the top of the repository (in a shell, from where you are); deleted ones, too
     #[arg(value_name = "PATH", required_unless_present_any = ["all", "update"])]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
@@ -77,8 +77,6 @@ impl Show for Output {
         for path in &self.added {
             page.line().plain("added ").name(path);
         }
-        for path in &self.left_out {
-            page.line().add(Style::Warn, "left out ").name(path).dim(" (a repository of its own)");
-        }
+        show_left_out(page, &self.left_out);
     }
 }

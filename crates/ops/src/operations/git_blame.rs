@@ -16,7 +16,7 @@ pub struct GitBlame;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// The file, from the top of the repository
+    /// The file, from the top of the repository (in a shell, from where you are)
     #[arg(value_name = "PATH", required = true)]
     pub path: String,
     /// As it was in this revision; as it is in the work tree if not given

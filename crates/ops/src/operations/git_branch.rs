@@ -64,7 +64,7 @@ pub struct Output {
     pub hash: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<Branch>,
-    /// There are more branches
+    /// There are more branches, or work trees
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -164,11 +164,14 @@ impl Output {
 }
 
 async fn list(repository: &Repository, limit: usize) -> Result<Output, OpError> {
-    let found = repository.branches(limit).await?;
-    let worktrees = repository.worktrees().await?.into_iter().map(Worktree::from).collect();
-    let truncated = found.len() > limit;
-    let branches = found.into_iter().take(limit).map(Branch::from).collect();
-    Ok(Output { branches, truncated, worktrees, ..Output::default() })
+    let (branches, more) = repository.branches(limit).await?;
+    let (worktrees, more_trees) = repository.worktrees().await?;
+    Ok(Output {
+        branches: branches.into_iter().map(Branch::from).collect(),
+        truncated: more || more_trees,
+        worktrees: worktrees.into_iter().map(Worktree::from).collect(),
+        ..Output::default()
+    })
 }
 
 impl From<Found> for Branch {

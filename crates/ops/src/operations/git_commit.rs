@@ -1,10 +1,10 @@
 //! `git.commit`: a commit of what is in the index. That there is nothing to commit is an answer.
 
 use crate::error::OpError;
-use crate::git::{CommitInfo, Where, brief};
+use crate::git::{CommitInfo, Where, brief, show_left_out, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
-use proctor_engine::git::{CommitRequest, Committed};
+use proctor_engine::git::{CommitRequest, Committed, Made};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct Input {
     #[arg(long, short = 'm', value_name = "TEXT", required_unless_present = "amend")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Only these, as they are in the work tree, new files too; from the top of the repository
+    /// Only these, as they are in the work tree, new files too; from the top of the repository (in a shell, from where you are)
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
@@ -38,7 +38,7 @@ pub struct Input {
     pub place: Where,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     /// False: there was nothing to commit
     pub committed: bool,
@@ -54,6 +54,9 @@ pub struct Output {
     pub added: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<u64>,
+    /// Repositories inside of this one: they are left out
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 impl Operation for GitCommit {
@@ -76,36 +79,32 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let Input { message, paths, all, amend, author, place } = input;
         let request = CommitRequest { message, paths, all, amend, author };
-        let mut repository = place.open(context).await?;
+        let repository = place.open(context).await?;
         Ok(repository.commit_changes(&request).await?.into())
     }
 }
 
 impl From<Committed> for Output {
-    fn from(committed: Committed) -> Output {
-        match committed {
-            Committed::Nothing => Output {
-                committed: false,
-                commit: None,
-                branch: None,
-                files: None,
-                added: None,
-                deleted: None,
-            },
-            Committed::Done { commit, branch, files, lines } => Output {
-                committed: true,
-                commit: Some((*commit).into()),
-                branch,
-                files: Some(files),
-                added: Some(lines.0),
-                deleted: Some(lines.1),
-            },
+    fn from(Committed { made, nested }: Committed) -> Output {
+        let left_out = texts(&nested);
+        let Some(Made { commit, branch, changed }) = made else {
+            return Output { left_out, ..Output::default() };
+        };
+        Output {
+            committed: true,
+            commit: Some(commit.into()),
+            branch,
+            files: changed.map(|changed| changed.0),
+            added: changed.map(|changed| changed.1.0),
+            deleted: changed.map(|changed| changed.1.1),
+            left_out,
         }
     }
 }
 
 impl Show for Output {
     fn show(&self, page: &mut Page) {
+        show_left_out(page, &self.left_out);
         let Some(commit) = &self.commit else {
             page.line().dim("nothing to commit");
             return;
@@ -116,10 +115,11 @@ impl Show for Output {
             line.plain(" on ").name(branch);
         }
         line.plain(format!(": {}", commit.subject));
-        let number = |count: Option<u64>| count.unwrap_or(0);
-        let line = page.line();
-        line.plain(format!("{} files  ", self.files.unwrap_or(0)));
-        line.add(Style::Good, format!("+{}", number(self.added)));
-        line.plain(" ").add(Style::Bad, format!("-{}", number(self.deleted)));
+        if let (Some(files), Some(added), Some(deleted)) = (self.files, self.added, self.deleted) {
+            let line = page.line();
+            line.plain(format!("{files} {}  ", if files == 1 { "file" } else { "files" }));
+            line.add(Style::Good, format!("+{added}"));
+            line.plain(" ").add(Style::Bad, format!("-{deleted}"));
+        }
     }
 }

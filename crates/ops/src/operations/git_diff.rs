@@ -1,7 +1,7 @@
 //! `git.diff`: what is different, file by file and line by line.
 
 use crate::error::OpError;
-use crate::git::{FileChange, Where, show_diff, text_size};
+use crate::git::{FileChange, UNFILTERED, Where, show_diff, text_size};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
 use proctor_engine::git::{Compared, Diff, DiffQuery};
@@ -122,7 +122,12 @@ impl Show for Output {
             page.line().dim("nothing is different");
         }
         match &self.diff {
-            Some(text) => show_diff(page, text),
+            Some(text) => {
+                for file in self.files.iter().filter(|file| file.filtered) {
+                    page.line().name(&file.path).dim(UNFILTERED);
+                }
+                show_diff(page, text);
+            }
             None => self.files.iter().for_each(|file| file.show(page)),
         }
     }

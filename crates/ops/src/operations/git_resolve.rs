@@ -1,12 +1,17 @@
 //! `git.resolve`: conflicts of a merge or a rebase, file by file, and its end.
 
 use crate::error::OpError;
-use crate::git::{UnderWay, Where, brief};
+use crate::git::{UnderWay, Where, brief, no_text};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use proctor_engine::git::{Repository, Side as FoundSide, Sides, Take};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 /// Files with conflicts in one answer.
 const MOST_FILES: usize = 500;
@@ -39,10 +44,14 @@ pub struct Input {
     /// What is to be done
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
-    /// The file, from the top of the repository
+    /// The file, from the top of the repository (in a shell, from where you are)
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The file by its name as base64, as it is listed where that is no UTF-8
+    #[arg(long, value_name = "BASE64", conflicts_with = "path")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<String>,
     /// Done: the whole text that the file is to have
     #[arg(long, value_name = "TEXT")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,6 +77,9 @@ pub struct Output {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Conflict {
     pub path: String,
+    /// The name as base64 where it is no UTF-8
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<String>,
     /// Git's name of the content before both
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
@@ -105,7 +117,7 @@ Examples:
     }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let Input { action, path, content, place } = input;
+        let Input { action, path, bytes, content, place } = input;
         if content.is_some() && action != Action::Done {
             return Err(OpError::bad_input("'content' is for the action 'done'"));
         }
@@ -116,7 +128,7 @@ Examples:
             Action::Done => Some(content.map_or(Take::AsItIs, |text| Take::Content(text.into()))),
         };
         let mut repository = place.open(context).await?;
-        match (take, path) {
+        match (take, file(&repository, path, bytes)?) {
             (Some(take), Some(path)) => repository.resolve(&path, &take).await?,
             (Some(_), None) => return Err(OpError::bad_input("which file? give 'path'")),
             (None, Some(_)) => {
@@ -127,6 +139,21 @@ Examples:
             (None, None) => {}
         }
         list(&repository).await
+    }
+}
+
+/// What is listed is named from the top.
+fn file(
+    repository: &Repository,
+    path: Option<String>,
+    bytes: Option<String>,
+) -> Result<Option<PathBuf>, OpError> {
+    let decode = |text: String| STANDARD.decode(text).map(OsString::from_vec);
+    let bad = |error| OpError::bad_input(format!("bytes: {error}"));
+    match (path, bytes.map(decode).transpose().map_err(bad)?) {
+        (Some(_), Some(_)) => Err(OpError::bad_input("give 'path' or 'bytes'")),
+        (None, Some(name)) => Ok(Some(repository.top().join(name))),
+        (path, None) => Ok(path.map(PathBuf::from)),
     }
 }
 
@@ -141,6 +168,7 @@ impl From<Sides> for Conflict {
     fn from(sides: Sides) -> Conflict {
         let blob = |side: Option<FoundSide>| side.map(|side| side.blob);
         Conflict {
+            bytes: no_text(&sides.path),
             path: sides.path.text().into_owned(),
             base: blob(sides.base),
             ours: blob(sides.ours),
@@ -163,6 +191,9 @@ impl Show for Output {
             let line = page.line();
             line.add(Style::Bad, "conflict ").name(&conflict.path);
             line.dim(side("ours", &conflict.ours)).dim(side("theirs", &conflict.theirs));
+            if let Some(bytes) = &conflict.bytes {
+                line.dim(format!("  --bytes {bytes}"));
+            }
         }
         if self.truncated {
             page.line().dim("… and more");

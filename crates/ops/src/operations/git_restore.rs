@@ -13,7 +13,7 @@ pub struct GitRestore;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Files and folders, from the top of the repository; . is everything
+    /// Files and folders, from the top of the repository (in a shell, from where you are); . is everything there
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<String>,
     /// The index: take changes out of the next commit

@@ -20,7 +20,7 @@ pub struct Input {
     #[arg(value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
-    /// This file as it was then, instead of the changes; from the top of the repository
+    /// This file as it was then, instead of the changes; from the top of the repository (in a shell, from where you are)
     #[arg(long, value_name = "PATH")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,

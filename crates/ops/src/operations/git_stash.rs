@@ -62,6 +62,9 @@ pub struct Output {
     pub conflicts: Vec<String>,
     /// What is put aside now
     pub stashes: Vec<Stash>,
+    /// There are more
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -114,8 +117,9 @@ Examples:
                 (true, Vec::new())
             }
         };
-        let stashes = repository.stashes().await?.into_iter().map(Stash::from).collect();
-        Ok(Output { done, conflicts, stashes })
+        let (stashes, truncated) = repository.stashes().await?;
+        let stashes = stashes.into_iter().map(Stash::from).collect();
+        Ok(Output { done, conflicts, stashes, truncated })
     }
 }
 
@@ -155,6 +159,9 @@ impl Show for Output {
             ]);
         }
         page.table(table);
+        if self.truncated {
+            page.line().dim("… and more");
+        }
     }
 
     fn verdict(&self) -> Option<Code> {

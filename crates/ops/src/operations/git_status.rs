@@ -1,11 +1,9 @@
 //! `git.status`: what is different in a work tree, and what is under way.
 
 use crate::error::OpError;
-use crate::git::{ChangeWord, ClashWord, UnderWay, Where, brief, count};
+use crate::git::{ChangeWord, ClashWord, UNFILTERED, UnderWay, Where, brief, count, no_text};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use proctor_engine::git::{Entry as Found, Status, StatusQuery, What};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +16,7 @@ pub struct GitStatus;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only below these, from the top of the repository
+    /// Only below these, from the top of the repository (in a shell, from where you are)
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
@@ -92,6 +90,9 @@ pub struct Entry {
     pub ignored: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub submodule: bool,
+    /// It was compared without its filter, which is not run in a repository that is not trusted: it may not be different
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub filtered: bool,
     /// The name as base64 where it is no UTF-8
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
@@ -144,11 +145,11 @@ fn output(root: String, status: Status, limit: usize) -> Output {
 impl From<Found> for Entry {
     fn from(found: Found) -> Entry {
         let path = found.path;
-        let bytes = (!path.is_text()).then(|| STANDARD.encode(&path.0));
         let entry = Entry {
             path: path.text().into_owned(),
             submodule: found.submodule,
-            bytes,
+            filtered: found.filtered,
+            bytes: no_text(&path),
             ..Entry::default()
         };
         match found.what {
@@ -207,6 +208,9 @@ impl Show for Output {
                 line.name(from).plain(" -> ");
             }
             line.name(&entry.path);
+            if entry.filtered {
+                line.dim(UNFILTERED);
+            }
         }
         if self.truncated {
             page.line().dim("… and more; `limit` shows them");

@@ -110,9 +110,8 @@ Examples:
         match input.action {
             Action::List => {
                 let limit = count("limit", input.limit, USUAL_TAGS, MOST_TAGS)?;
-                let found = repository.tags(limit).await?;
-                let truncated = found.len() > limit;
-                let tags = found.into_iter().take(limit).map(Tag::from).collect();
+                let (tags, truncated) = repository.tags(limit).await?;
+                let tags = tags.into_iter().map(Tag::from).collect();
                 Ok(Output { tags, truncated, ..Output::default() })
             }
             Action::Create => {

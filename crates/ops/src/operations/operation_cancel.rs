@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Its work is dropped where it waits, which is at once; a command that it runs is killed first.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
+/// What is taken back then takes a restart of a service. Longer than this nobody waits for one answer.
+const RESTORED_WITHIN: Duration = Duration::from_secs(20);
+
 pub struct OperationCancel;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +31,12 @@ pub struct Output {
     pub cancelled: bool,
     /// What stays as it is
     pub message: String,
+    /// What it had changed is still being taken back
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restoring: bool,
+    /// What could not be taken back
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
     #[serde(flatten)]
     pub status: OperationStatus,
 }
@@ -40,7 +49,7 @@ impl Operation for OperationCancel {
         summary: "Cancel an operation that is under way",
         details: "\
 A command that it runs is killed with everything it started. What services were already asked to do goes on: Proctor \
-does not undo half a restart.
+does not undo half a restart. Only `proctor change` is taken back, files and service.
 
 Examples:
   proctor operation cancel 1f0c93aa",
@@ -53,18 +62,26 @@ Examples:
         // To end something takes what it takes to begin it.
         authorise(context, call.meta, call.role)?;
         let under_way = !call.is_over();
+        let unsettled = context.underway.is_unsettled(&call);
         call.cancel();
         let over = context.underway.changed(|| call.is_over());
         if tokio::time::timeout(ENDS_WITHIN, over).await.is_err() {
             return Err(OpError::new(Code::Timeout, "it has not ended yet"));
         }
-        let status = OperationStatus::brief(&call);
+        let settled = context.underway.changed(|| !context.underway.is_unsettled(&call));
+        let restoring = tokio::time::timeout(RESTORED_WITHIN, settled).await.is_err();
+        let (status, left) = (OperationStatus::brief(&call), call.progress().left);
         let cancelled = under_way && status.state == Outcome::Cancelled;
         let message = match cancelled {
+            _ if restoring => "cancelled; what it had changed is being taken back".to_owned(),
+            _ if unsettled && !left.is_empty() => {
+                "cancelled; not all of it could be taken back".to_owned()
+            }
+            _ if unsettled => "cancelled; what it had changed is taken back".to_owned(),
             true => "cancelled; what services were asked to do by then goes on".to_owned(),
             false => format!("it was over already: {}", status.state.as_str()),
         };
-        Ok(Output { cancelled, message, status })
+        Ok(Output { cancelled, message, restoring, left, status })
     }
 }
 
@@ -76,5 +93,8 @@ impl Show for Output {
             .name(&status.operation)
             .plain(format!(" {}: ", status.name))
             .add(style, message);
+        for left in &self.left {
+            page.line().add(Style::Warn, format!("  {left}"));
+        }
     }
 }

@@ -72,6 +72,10 @@ pub struct Problem {
     pub code: String,
     pub message: String,
     pub help: Option<String>,
+    /// What belongs to it, as its code has it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::config::any")]
+    pub details: Option<Value>,
 }
 
 impl Operation for Status {
@@ -136,6 +140,7 @@ impl OperationStatus {
                 code: error.code.as_str().into(),
                 message: error.message.clone(),
                 help: error.help.clone(),
+                details: error.details.as_deref().cloned(),
             }),
             verdict: end.and_then(|end| end.verdict).map(|code| code.as_str().into()),
         }

@@ -90,6 +90,7 @@ pub(super) const APPLY_DIFF: Tool = Tool::new(
     "Apply a unified diff to all its files or to none; line numbers may be wrong. Hunks that do not fit are told one by one.",
 )
 .destroys()
+.hiding(&["diff_base64"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
@@ -122,6 +123,7 @@ pub(super) const MAKE_FOLDER: Tool = Tool::new(
     "Make a folder",
     "Make a folder and those above it.",
 )
+.hiding(&["dry_run"])
 .settles();
 
 pub(super) const UNDO: Tool = Tool::new(
@@ -152,4 +154,5 @@ pub(super) const CHECK: Tool = Tool::new(
     "Edit files, restart a service and wait until it is ready, writes a line ('log') or answers ('url'); if it does not, files and service are restored and its last lines told.",
 )
 .destroys()
+.hiding(&["diff_base64"])
 .speaking(&["files", "output"]);

@@ -15,6 +15,9 @@ use tokio::sync::Notify;
 /// Steps kept of one operation; the oldest go first.
 const MOST_STEPS: usize = 64;
 
+/// Of what could not be taken back, this many are told: files of one change.
+const MOST_LEFT: usize = 20;
+
 /// Of a step or a message this many characters: a command line that a person wrote.
 const LONGEST_STEP: usize = 4 << 10;
 
@@ -41,6 +44,8 @@ pub struct Progress {
     pub steps: VecDeque<Step>,
     /// `None` while it is under way.
     pub end: Option<Ended>,
+    /// What could not be taken back of it.
+    pub left: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -126,6 +131,12 @@ impl Call {
         if progress.steps.len() > MOST_STEPS {
             progress.steps.pop_front();
         }
+    }
+
+    /// Say what could not be taken back, which may be known only when it is over.
+    pub(crate) fn leave(&self, left: &[String]) {
+        let told = left.iter().take(MOST_LEFT).map(|text| beginning(text, LONGEST_STEP));
+        self.lock().left = told.map(|text| text.into_owned()).collect();
     }
 
     /// Ask it to end where it is.

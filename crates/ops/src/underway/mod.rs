@@ -156,6 +156,11 @@ impl Underway {
         Unsettled { underway: Arc::clone(self), call: Arc::clone(call) }
     }
 
+    /// Is it not known yet whether what it did stays, or is it being taken back?
+    pub(crate) fn is_unsettled(&self, call: &Arc<Call>) -> bool {
+        self.state().unsettled.iter().any(|other| Arc::ptr_eq(other, call))
+    }
+
     /// Cancel what would be taken back then, and wait until it is. False if that takes longer.
     pub(crate) async fn settle(&self, within: Duration) -> bool {
         let settled = self.changed(|| {

@@ -67,6 +67,40 @@ fn attributes_that_come_with_the_files_count() {
     });
 }
 
+/// Without its filter, a file that was only touched is another one.
+#[test]
+fn what_may_not_be_different_is_marked() {
+    let scene = Scene::new();
+    let attributes = (".gitattributes", "*.up filter=upper\n");
+    let repo = scene.repository("app", &[attributes, ("f", "1\n"), ("gone.up", "X\n")]);
+    configure(&scene, &repo);
+    commit(&scene, &repo, "filtered", &[("a.up", "loud\n")]);
+    fs::File::open(repo.join("a.up")).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    put(&repo, "f", "2\n");
+    fs::remove_file(repo.join("gone.up")).unwrap();
+    let marked = |answer: &Value, list: &str| {
+        let all = answer[list].as_array().unwrap().clone();
+        let told = all.iter().map(|it| (it["path"].clone(), it["filtered"] == json!(true)));
+        told.collect::<Vec<_>>()
+    };
+    let found =
+        [("a.up", true), ("f", false), ("gone.up", false)].map(|(path, is)| (json!(path), is));
+    scene.daemon("", json!({}), async |asker| {
+        let status = asker.ok("git.status", &repo, json!({})).await;
+        assert_eq!(marked(&status, "entries"), found);
+        for from in [Value::Null, json!("HEAD")] {
+            let diff = asker.ok("git.diff", &repo, json!({ "from": from })).await;
+            assert_eq!(marked(&diff, "files"), found);
+        }
+        let shown = asker.ok("git.show", &repo, json!({})).await;
+        assert_eq!(marked(&shown, "files"), [(json!("a.up"), false)], "as it is stored");
+    });
+    scene.daemon("git: { trusted: [app] }", json!({}), async |asker| {
+        let status = asker.ok("git.status", &repo, json!({})).await;
+        assert_eq!(marked(&status, "entries"), found[1..]);
+    });
+}
+
 #[test]
 fn new_files_that_bring_their_attributes_are_not_brought_back() {
     let scene = Scene::new();

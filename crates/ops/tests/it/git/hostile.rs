@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What is done in which repository, in this order.
-const CALLS: &[(When, &str, &str, &str)] = &[
+pub(super) const CALLS: &[(When, &str, &str, &str)] = &[
     (When::Always, "plain", "git.status", r#"{"ignored":true}"#),
     (When::Always, "plain", "git.diff", "{}"),
     (When::Always, "plain", "git.diff", r#"{"from":"HEAD~1","to":"HEAD"}"#),
@@ -56,7 +56,7 @@ const CALLS: &[(When, &str, &str, &str)] = &[
 
 /// Whether a call is made each time, or only where `HOSTILE_GIT` asks for all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
+pub(super) enum When {
     Always,
     Long,
 }
@@ -67,10 +67,10 @@ impl When {
     }
 }
 
-const KINDS: [&str; 4] = ["plain", "merge", "rebase", "back"];
+pub(super) const KINDS: [&str; 4] = ["plain", "merge", "rebase", "back"];
 
 /// What every repository is a copy of.
-fn models(scene: &Scene) -> PathBuf {
+pub(super) fn models(scene: &Scene) -> PathBuf {
     let models = scene.models();
     fs::create_dir(&models).unwrap();
     scene.repository("sub", &[("s", "s\n")]);

@@ -69,6 +69,35 @@ fn a_side_that_deleted_a_file_deletes_no_other() {
 }
 
 #[test]
+fn a_conflict_in_a_folder_that_became_a_link_is_settled_as_deleted() {
+    let scene = Scene::new();
+    let files = ["done/f", "add/f", "all/f"];
+    let repo = scene.repository("app", &files.map(|file| (file, "1\n")));
+    scene.git(&repo, &["switch", "-q", "-c", "other"]);
+    for file in files {
+        put(&repo, file, "theirs\n");
+    }
+    scene.git(&repo, &["commit", "-q", "-a", "-m", "theirs"]);
+    scene.git(&repo, &["switch", "-q", "main"]);
+    for file in files {
+        put(&repo, file, "ours\n");
+    }
+    scene.git(&repo, &["commit", "-q", "-a", "-m", "ours"]);
+    scene.plain(&repo, &["merge", "other"]);
+    put(&scene.outside, "f", "precious\n");
+    for folder in ["done", "add", "all"] {
+        replace(&repo, folder, &scene.outside);
+    }
+    scene.daemon("", json!({}), async |caller| {
+        caller.ok("git.resolve", &repo, json!({ "action": "done", "path": "done/f" })).await;
+        caller.ok("git.add", &repo, json!({ "paths": ["add/f"] })).await;
+        caller.ok("git.add", &repo, json!({ "all": true })).await;
+    });
+    assert_eq!(scene.git(&repo, &["ls-files"]), "add\nall\ndone");
+    assert_eq!(fs::read_to_string(scene.outside.join("f")).unwrap(), "precious\n");
+}
+
+#[test]
 fn a_folder_that_became_a_link_is_staged_as_git_would() {
     let scene = Scene::new();
     let repos = ["one", "two"].map(|name| {

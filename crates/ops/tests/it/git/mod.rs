@@ -1,5 +1,6 @@
 //! Git: every operation against the installed git, in real repositories; then in hostile ones.
 
+mod committing;
 mod everyday;
 mod filtered;
 mod going_on;
@@ -7,8 +8,12 @@ mod hostile;
 mod injected;
 mod linked;
 mod merging;
+mod odd;
+mod reaching;
 mod refused;
 mod rooted;
 mod scene;
+mod swapped;
+mod told;
 mod trusted;
 mod vectors;

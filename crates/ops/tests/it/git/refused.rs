@@ -2,6 +2,7 @@
 
 use super::scene::{Scene, put};
 use super::vectors::script;
+use proctor_engine::files::{Wish, Written};
 use proctor_ops::error::Code;
 use serde_json::json;
 use std::fs;
@@ -77,6 +78,45 @@ fn a_commit_of_files_that_fails_stages_nothing() {
 }
 
 #[test]
+fn a_commit_of_everything_that_fails_stages_nothing() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n"), ("gone", "1\n"), ("staged", "1\n")]);
+    let status = || scene.git(&repo, &["status", "--porcelain"]);
+    let hook = repo.join(".git/hooks/pre-commit");
+    let request = json!({ "message": "m", "all": true });
+    scene.daemon("git: { trusted: [app] }", json!({}), async |caller| {
+        put(&repo, "staged", "2\n");
+        scene.git(&repo, &["add", "staged"]);
+        put(&repo, "staged", "1\n");
+        let nothing = caller.ok("git.commit", &repo, request.clone()).await;
+        assert_eq!(nothing["committed"], false);
+        assert_eq!(status(), "MM staged", "as it was");
+        put(&repo, "f", "2\n");
+        put(&repo, "new", "n\n");
+        fs::remove_file(repo.join("gone")).unwrap();
+        let before = status();
+        script(&hook, "exit 1");
+        caller.refused("git.commit", &repo, request.clone()).await;
+        assert_eq!(status(), before);
+        script(&hook, "echo 3 > f && git add f");
+        let made = caller.ok("git.commit", &repo, request.clone()).await;
+        assert_eq!(made["files"], 2);
+        assert_eq!(status(), "?? new", "what the hook made of it is committed and in the index");
+        assert_eq!(scene.git(&repo, &["show", "HEAD:f"]), "3");
+        fs::remove_file(&hook).unwrap();
+        scene.git(&repo, &["switch", "-q", "-c", "other", "HEAD~1"]);
+        put(&repo, "f", "theirs\n");
+        scene.git(&repo, &["commit", "-q", "-a", "-m", "theirs"]);
+        scene.plain(&repo, &["merge", "main"]);
+        put(&repo, "f", "theirs\n");
+        let merged = caller.ok("git.commit", &repo, request).await;
+        assert_eq!(merged["commit"]["parents"].as_array().unwrap().len(), 2, "{merged}");
+        assert_eq!(status(), "?? new");
+        assert!(!repo.join(".git/proctor-index").exists());
+    });
+}
+
+#[test]
 fn what_cannot_be_committed_is_refused_before_anything_is_changed_for_it() {
     let scene = Scene::new();
     let files = [("f", "1\n"), ("kept.o", "k\n"), (".gitattributes", "*.up filter=upper\n")];
@@ -91,8 +131,11 @@ fn what_cannot_be_committed_is_refused_before_anything_is_changed_for_it() {
             ("new.o", Some("'new.o' is ignored")),
             ("a.up", Some("the filter 'upper' of 'a.up'")),
         ] {
-            let paths = vec![format!("app/{path}")];
-            let (mut repository, paths) = caller.0.engine.repository_of(paths).await.unwrap();
+            let engine = &caller.0.engine;
+            let written = Written { content: b"x".into(), ..Written::default() };
+            let planned = Wish { dry_run: true, ..Wish::default() };
+            let planned = engine.files().write(format!("app/{path}"), written, planned).await;
+            let (mut repository, paths) = engine.repository_of(&[planned.unwrap()]).await.unwrap();
             let why = repository.check_commit("m", &paths).await.err().map(|why| why.to_string());
             let said = why.as_deref().map(|why| expected.is_some_and(|text| why.contains(text)));
             assert_eq!(said, expected.map(|_| true), "{path}: {why:?}");

@@ -1,6 +1,6 @@
 //! Which repositories are used: those below a declared root, each as its root allows.
 
-use super::scene::{Scene, put};
+use super::scene::{Asker, Scene, put};
 use proctor_ops::error::Code;
 use serde_json::{Value, json};
 
@@ -109,5 +109,39 @@ fn a_repository_around_a_root_is_used_if_the_owner_trusts_it() {
     scene.daemon(&format!("{inside}\n  git: {{ trusted: [all] }}"), json!({}), async |caller| {
         let status = caller.call("git.status", json!({})).await.unwrap();
         assert_eq!(status["root"], json!(repo));
+    });
+}
+
+#[test]
+fn paths_begin_at_the_top_unless_they_are_said_to_begin_elsewhere() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n"), ("sub/f", "1\n")]);
+    let restored = async |caller: &Asker, input: Value| {
+        for path in ["f", "sub/f"] {
+            put(&repo, path, "2\n");
+        }
+        let mut input = input;
+        input["paths"] = json!(["f"]);
+        caller.call("git.restore", input).await.unwrap()["restored"].clone()
+    };
+    scene.daemon("", json!({}), async |caller| {
+        let (sub, elsewhere) = (repo.join("sub"), scene.root.clone());
+        for (input, expected) in [
+            (json!({ "base_dir": sub }), "f"),
+            (json!({ "base_dir": sub, "from_base": true }), "sub/f"),
+            (json!({ "base_dir": sub, "from_base": true, "repo": repo }), "sub/f"),
+            (json!({ "base_dir": elsewhere, "from_base": true, "repo": "app" }), "f"),
+            (json!({ "base_dir": sub, "repo": "app" }), "f"),
+        ] {
+            assert_eq!(restored(&caller, input.clone()).await, json!([expected]), "{input}");
+        }
+        let missing = json!({ "base_dir": sub, "repo": "nowhere" });
+        let error = caller.call("git.status", missing).await.unwrap_err();
+        assert_eq!(
+            (error.code, error.message.as_str()),
+            (Code::NotFound, "'app/sub/nowhere' does not exist")
+        );
+        let up = json!({ "base_dir": sub, "from_base": true, "path": "../../f" });
+        assert_eq!(caller.call("git.blame", up).await.unwrap_err().code, Code::BadInput);
     });
 }

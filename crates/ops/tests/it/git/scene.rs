@@ -17,7 +17,7 @@ pub(super) struct Scene {
     /// Beside it.
     pub(super) outside: PathBuf,
     /// Of the owner.
-    home: PathBuf,
+    pub(super) home: PathBuf,
 }
 
 impl Scene {

@@ -12,7 +12,7 @@ fn hook(repo: &Path, name: &str, text: &str) {
     script(&repo.join(".git/hooks").join(name), text);
 }
 
-async fn until(what: &str, mut reached: impl FnMut() -> bool) {
+pub(super) async fn until(what: &str, mut reached: impl FnMut() -> bool) {
     let begun = Instant::now();
     let mut looks = tokio::time::interval(Duration::from_millis(10));
     while !reached() {
@@ -51,6 +51,38 @@ fn a_trusted_repository_runs_its_own_programs() {
         asker.ok("git.commit", &other, json!({ "message": "m", "all": true })).await;
         assert!(!mark.exists(), "trust in one is trust in another");
     });
+}
+
+#[test]
+fn a_hook_finds_other_repositories_as_it_would_without_us() {
+    let scene = Scene::new();
+    let repo = scene.repository("mine", &[("f", "1\n")]);
+    let other = scene.repository("other", &[("f", "1\n")]);
+    scene.git(&other, &["commit", "-q", "--allow-empty", "-m", "of the other"]);
+    hook(&repo, "pre-commit", "git -C ../other log -1 --format=%s > told");
+    scene.daemon("git: { trusted: [mine] }", json!({}), async |asker| {
+        put(&repo, "f", "22\n");
+        asker.ok("git.commit", &repo, json!({ "message": "m", "all": true })).await;
+        assert_eq!(fs::read_to_string(repo.join("told")).unwrap(), "of the other\n");
+        scene.git(&repo, &["config", "core.worktree", "../../elsewhere"]);
+        let status = asker.ok("git.status", &repo, json!({})).await;
+        assert_eq!(status["entries"].as_array().map(Vec::len), Some(1), "{status}");
+    });
+}
+
+#[test]
+fn where_a_trusted_repository_is_damaged_none_around_it_is_changed() {
+    let scene = Scene::new();
+    let around = scene.repository("around", &[("o", "1\n"), ("in/i", "1\n")]);
+    let repo = scene.repository("around/in", &[]);
+    fs::remove_file(repo.join(".git/HEAD")).unwrap();
+    put(&repo, "i", "22\n");
+    let before = scene.git(&around, &["rev-parse", "HEAD"]);
+    scene.daemon("git: { trusted: [around/in] }", json!({}), async |asker| {
+        asker.refused("git.status", &repo, json!({})).await;
+        asker.refused("git.commit", &repo, json!({ "message": "m", "all": true })).await;
+    });
+    assert_eq!(scene.git(&around, &["rev-parse", "HEAD"]), before);
 }
 
 #[test]
@@ -210,6 +242,8 @@ fn who_is_ended_in_the_middle_leaves_no_lock() {
                 let (code, why) = asker.refused("git.branch", &repo, other).await;
                 assert_eq!(code, Code::Timeout, "{why}");
                 assert!(!lock.exists(), "nobody can work there any more");
+                let staged = scene.git(&repo, &["diff", "--cached", "--name-only"]);
+                assert_eq!(staged, "", "it went on without its filter");
             }
             let held = fs::read_to_string(&began).unwrap();
             assert_eq!(held, ".git/index.lock\n", "git holds it while the filter runs");

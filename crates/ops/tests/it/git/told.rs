@@ -1,0 +1,75 @@
+//! What is told where git itself would say little, or wait for ever.
+
+use super::scene::{Scene, put};
+use super::vectors::script;
+use proctor_ops::error::Code;
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+#[test]
+fn a_path_is_told_as_it_was_given() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n")]);
+    scene.daemon("", json!({}), async |caller| {
+        let (_, why) = caller.refused("git.restore", &repo, json!({ "paths": ["no-such"] })).await;
+        assert!(why.contains("pathspec 'no-such' did not match"), "{why}");
+    });
+}
+
+#[test]
+fn nothing_is_put_aside_before_the_first_commit_and_that_is_told() {
+    let scene = Scene::new();
+    let repo = scene.root.join("empty");
+    fs::create_dir(&repo).unwrap();
+    scene.git(&repo, &["init", "-q"]);
+    put(&repo, "f", "1\n");
+    scene.git(&repo, &["add", "f"]);
+    scene.daemon("", json!({}), async |caller| {
+        let (code, why) = caller.refused("git.stash", &repo, json!({ "action": "push" })).await;
+        assert_eq!((code, why.contains("no commit yet")), (Code::Conflict, true), "{why}");
+    });
+}
+
+#[test]
+fn a_list_of_submodules_that_is_no_file_is_not_waited_for() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n")]);
+    let (list, pipe) = (repo.join(".gitmodules"), scene.root.join("pipe"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    put(&repo, "f", "2\n");
+    scene.daemon("", json!({}), async |caller| {
+        symlink(&pipe, &list).unwrap();
+        let push = json!({ "action": "push" });
+        for what in ["a link", "a pipe"] {
+            let (code, why) = caller.refused("git.stash", &repo, push.clone()).await;
+            let said = why.contains(".gitmodules: it is no regular file");
+            assert_eq!((code, said), (Code::Forbidden, true), "{what}: {why}");
+            fs::remove_file(&list).unwrap();
+            if what == "a link" {
+                fs::rename(&pipe, &list).unwrap();
+            }
+        }
+        caller.ok("git.stash", &repo, push).await;
+    });
+}
+
+#[test]
+fn a_git_that_is_gone_is_looked_for_again() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n")]);
+    let own = scene.outside.with_file_name("bin").join("git");
+    let found = Command::new("sh").args(["-c", "command -v git"]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    let install = || script(&own, &format!("exec {} \"$@\"", found.trim()));
+    scene.daemon("", json!({ "PATH": own.parent() }), async |caller| {
+        for _ in 0..2 {
+            let (code, why) = caller.refused("git.status", &repo, json!({})).await;
+            assert_eq!((code, why.as_str()), (Code::ProgramMissing, "git is not installed"));
+            install();
+            caller.ok("git.status", &repo, json!({})).await;
+            fs::remove_file(&own).unwrap();
+        }
+    });
+}
