@@ -4,6 +4,7 @@
 //! It starts in less than a millisecond: no runtime, no patterns compiled, the arguments of a command are built only when that
 //! command is called, and not even then if it is as plain as most are (`plain`).
 
+mod attend;
 mod caller;
 mod daemon;
 mod events;

@@ -1,9 +1,11 @@
 //! A command that is one operation: its arguments become an input, its answer is shown.
 
-use super::caller;
 use super::progress::Progress;
 use super::session::Session;
 use super::{Ended, Failure};
+use super::{attend, caller};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::ArgMatches;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::table::{Entry, find};
@@ -20,6 +22,9 @@ fn answer(session: &mut Session<'_>, entry: &Entry, input: &Value) -> Ended {
         return session.terminal.answer(entry, &answer?);
     }
     match session.terminal.look(entry) {
+        None if entry.meta.taken_back && input.get("background").is_none() => {
+            attend::attend(session, entry, input)
+        }
         Some(look) => {
             let page = patiently(session, entry, input, |session| {
                 session.page(entry.meta.name, input, look)
@@ -56,18 +61,27 @@ pub(crate) fn entry(name: &str) -> Result<&'static Entry, OpError> {
 pub(crate) fn input(entry: &Entry, arguments: &ArgMatches) -> Result<Value, Failure> {
     let mut input = entry.input(arguments)?;
     caller::fill_for(&entry.meta, &mut input);
-    if let Some(field) = entry.meta.from_stdin
-        && input.get(field).is_some_and(|text| text == "-")
+    if entry.meta.wants_folder {
+        input["from_base"] = json!(true);
+    }
+    if let Some([text, base64]) = entry.meta.from_stdin
+        && input.get(text).is_some_and(|text| text == "-")
+        && let Some(fields) = input.as_object_mut()
     {
-        input[field] = Value::String(standard_input(entry.meta.max_input)?);
+        fields.shift_remove(text);
+        let (field, given) = match String::from_utf8(standard_input(entry.meta.max_input)?) {
+            Ok(given) => (text, given),
+            Err(bytes) => (base64, STANDARD.encode(bytes.as_bytes())),
+        };
+        fields.insert(field.to_owned(), Value::String(given));
     }
     Ok(input)
 }
 
 /// All of it, as far as an input may be long: more is refused by whoever gets it.
-fn standard_input(most: usize) -> Result<String, OpError> {
-    let mut text = String::new();
-    let read = std::io::stdin().lock().take(most as u64 + 1).read_to_string(&mut text);
+fn standard_input(most: usize) -> Result<Vec<u8>, OpError> {
+    let mut text = Vec::new();
+    let read = std::io::stdin().lock().take(most as u64 + 1).read_to_end(&mut text);
     match read {
         Ok(_) if text.len() > most => {
             Err(OpError::new(Code::TooLarge, format!("standard input: {most} bytes at most")))

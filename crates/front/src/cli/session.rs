@@ -46,7 +46,7 @@ impl<'a> Session<'a> {
     /// Ask, starting Proctor if that is what the operation wants. A question is asked twice if the
     /// connection is lost; a change never is.
     pub(crate) fn call(&mut self, op: &str, input: &Value) -> Result<Value, Failure> {
-        Ok(self.try_call(op, input)?.map_err(OpError::from)?)
+        Ok(self.try_call(op, input)?.map_err(|error| failed(op, error))?)
     }
 
     /// Like [`Session::call`], but starting Proctor whatever the operation wants, also when the one that was found
@@ -171,6 +171,18 @@ impl<'a> Session<'a> {
     pub(crate) fn left_behind(&self) -> bool {
         has_runs(&self.home)
     }
+}
+
+/// Why an operation was not answered. One on files that was cut off left them as they were or as they were to be, and who asked for it
+/// finds out by the files.
+pub(crate) fn failed(op: &str, error: CallError) -> OpError {
+    let lost = matches!(error, CallError::Lost);
+    let error = OpError::from(error);
+    let on_files = op.starts_with("file.") || op == "change.check";
+    if !lost || !on_files {
+        return error;
+    }
+    error.help("`proctor file history PATH` tells whether a file was changed, and `proctor file undo PATH` brings back what it was")
 }
 
 fn meta(op: &str) -> Result<&'static Meta, OpError> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::sync::{Arc, OnceLock};
 
 /// Fields that a front on the caller's machine fills in, or that this front makes use of itself.
-const OURS: [&str; 3] = ["environment", "base_dir", "background"];
+const OURS: [&str; 4] = ["environment", "base_dir", "from_base", "background"];
 
 /// The tool whose answer says what a process looks like in brief.
 const LISTING: &str = "list_processes";

@@ -339,7 +339,11 @@ fn a_lost_connection_is_asked_again_for_questions_only() {
         std::fs::create_dir(folder.path().join("run")).unwrap();
         let listener =
             proctor_sys::socket::listen(&folder.path().join("run/proctor.sock")).unwrap();
-        let words = if op == "list" { vec!["list"] } else { vec!["stop", "web"] };
+        let words = match op {
+            "list" => vec!["list"],
+            "write" => vec!["file", "write", "a", "--content", "b"],
+            _ => vec!["stop", "web"],
+        };
         let mut child = command(folder.path(), &words)
             .stderr(Stdio::piped())
             .stdout(Stdio::null())
@@ -360,4 +364,5 @@ fn a_lost_connection_is_asked_again_for_questions_only() {
     };
     assert!(lost("list").contains("the connection was lost before the answer"));
     assert!(lost("stop").contains("may or may not have happened"));
+    assert!(lost("write").contains("`proctor file undo PATH` brings back what it was"));
 }

@@ -1,0 +1,126 @@
+//! Waiting for an operation that is taken back when it is cancelled: Ctrl-C cancels it, and waits until all is as before.
+//!
+//! It runs in the background, because who wants to cancel it needs its id; its answer is shown as if it did not.
+
+use super::interrupt::{Came, Interrupts};
+use super::progress::Progress;
+use super::session::{self, Session};
+use super::{Ended, Failure};
+use crate::client::Client;
+use proctor_ops::error::{Code, OpError};
+use proctor_ops::operations::operation_cancel;
+use proctor_ops::operations::operation_status::{OperationStatus, Problem};
+use proctor_ops::table::Entry;
+use proctor_ops::underway::{Begun, Outcome};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// One question for its end; it is asked again then.
+const POLL_SECONDS: u64 = 60;
+
+/// Longer than a question may wait: an answer comes first.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+pub(crate) fn attend(session: &mut Session<'_>, entry: &Entry, input: &Value) -> Ended {
+    session.connect(entry.meta.launches)?;
+    let interrupts = Interrupts::catch()?;
+    let mut request = input.clone();
+    request["background"] = json!(true);
+    let begun: Begun = understood(session.call(entry.meta.name, &request)?)?;
+    let progress = entry.meta.waits.map(|what| Progress::begin(session, what, input));
+    let status = followed(session, entry, &interrupts, &begun.operation)?;
+    drop(progress);
+    match status {
+        Some(status) => shown(session, entry, status),
+        None => cancelled(session, entry, &interrupts, &begun.operation),
+    }
+}
+
+/// How it ended; `None`: an interrupt came first.
+fn followed(
+    session: &Session<'_>,
+    entry: &Entry,
+    interrupts: &Interrupts,
+    id: &str,
+) -> Result<Option<OperationStatus>, Failure> {
+    let input = json!({ "operation": id, "wait": POLL_SECONDS });
+    let mut client = session.another()?;
+    loop {
+        let asked = ask(&mut client, entry, interrupts, "operation.status", &input)?;
+        let Some(answer) = asked else { return Ok(None) };
+        let status: OperationStatus = understood(answer)?;
+        if status.state != Outcome::Running {
+            return Ok(Some(status));
+        }
+    }
+}
+
+/// The answer, unless an interrupt comes first.
+fn ask(
+    client: &mut Client,
+    entry: &Entry,
+    interrupts: &Interrupts,
+    op: &str,
+    input: &Value,
+) -> Result<Option<Value>, Failure> {
+    let lost = |error| session::failed(entry.meta.name, error);
+    client.send(op, input).map_err(lost)?;
+    loop {
+        match interrupts.wait(&*client, PATIENCE)? {
+            Came::Nothing => {}
+            Came::Interrupt => return Ok(None),
+            Came::Answer => return Ok(Some(client.receive(PATIENCE).map_err(lost)?)),
+        }
+    }
+}
+
+fn shown(session: &Session<'_>, entry: &Entry, status: OperationStatus) -> Ended {
+    match (status.error, status.result) {
+        (Some(Problem { code, message, help, details }), _) => {
+            let details = details.map(Box::new);
+            Err(OpError { code: Code::from(code), message, help, details }.into())
+        }
+        (None, Some(answer)) => session.terminal.answer(entry, &answer),
+        (None, None) => {
+            let code = status.verdict.map_or(0, |code| Code::from(code).exit());
+            session.terminal.note("it is over, with an answer that is too long to be kept");
+            Ok(code)
+        }
+    }
+}
+
+/// Cancel it, and wait until what it did is taken back.
+fn cancelled(session: &Session<'_>, entry: &Entry, interrupts: &Interrupts, id: &str) -> Ended {
+    let terminal = session.terminal;
+    terminal.note_over("taking the change back; Ctrl-C again leaves that to Proctor");
+    let mut client = session.another()?;
+    let input = json!({ "operation": id });
+    loop {
+        let answer = ask(&mut client, entry, interrupts, "operation.cancel", &input)?;
+        let Some(answer) = answer else {
+            terminal.note_over("left: Proctor goes on taking it back");
+            return Ok(Code::Timeout.exit());
+        };
+        let ended: operation_cancel::Output = understood(answer)?;
+        // It was over before that.
+        if matches!(ended.status.state, Outcome::Succeeded | Outcome::Failed)
+            && let Some(status) = followed(session, entry, interrupts, id)?
+        {
+            return shown(session, entry, status);
+        }
+        if !ended.restoring {
+            let error = OpError::new(Code::Cancelled, ended.message);
+            return Err(match ended.left.is_empty() {
+                true => error,
+                false => error.help(ended.left.join("\n")),
+            }
+            .into());
+        }
+    }
+}
+
+fn understood<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, OpError> {
+    serde_json::from_value(answer).map_err(|error| {
+        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
+    })
+}
