@@ -39,6 +39,13 @@ fn a_person_writes_edits_undoes_and_deletes() {
     home.ok(["file", "delete", "other/deep/b.txt"]);
     home.ok(["file", "undo", "other/deep/b.txt"]);
     assert_eq!(content(&home, "other/deep/b.txt"), b"<n>\n3\n");
+    let shown = home.ok(["file", "delete", "other/deep/b.txt", "--dry-run"]);
+    assert!(shown.ends_with("+++ /dev/null\n@@ -1,2 +0,0 @@\n-<n>\n-3\n"), "{shown}");
+    let shown = home.ok(["file", "make-folder", "src/new", "--dry-run"]);
+    assert_eq!(shown, "src/new: would be made\n");
+    home.ok(["file", "undo", "other/deep/b.txt", "1"]);
+    assert_eq!(content(&home, "src/a.txt"), b"<n>\n3\n", "it has its old name");
+    assert_eq!(home.fail(["file", "read", "other/deep/b.txt"]).0, 3);
     let history = home.json(["file", "history", "src/a.txt"]);
     let numbers: Vec<u64> = history["generations"]
         .as_array()
@@ -46,28 +53,41 @@ fn a_person_writes_edits_undoes_and_deletes() {
         .iter()
         .map(|it| it["generation"].as_u64().unwrap())
         .collect();
-    assert_eq!(numbers, [4, 3, 2, 1], "{history:#}");
+    assert_eq!(numbers, [6, 5, 4, 3, 2, 1], "{history:#}");
+    let moved = history["generations"][1]["moved_to"].as_str().unwrap();
+    assert!(moved.ends_with("/app/other/deep/b.txt"), "{moved}");
     home.ok(["file", "undo", "src/a.txt", "2"]);
     assert_eq!(content(&home, "src/a.txt"), b"one\ntwo\n");
 }
 
 #[test]
 fn a_diff_and_a_content_come_on_standard_input() {
-    let home = app("");
+    let home = scripted();
     put(&home, "a.txt", "one\n");
-    let given = |words: &[&str], text: &str| {
+    let given = |words: &[&str], text: &[u8]| {
         let mut command = home.command(words);
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
         let mut child = command.spawn().unwrap();
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), text).unwrap();
         assert!(child.wait().unwrap().success(), "{words:?}");
     };
     // Longer than one word of a command line can be.
     let long = "line\n".repeat(100_000);
-    given(&["file", "write", "long.txt", "--content", "-"], &long);
+    given(&["file", "write", "long.txt", "--content", "-"], long.as_bytes());
     assert_eq!(content(&home, "long.txt"), long.as_bytes());
-    given(&["file", "apply-diff", "-"], "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n");
+    given(&["file", "apply-diff", "-"], b"--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n");
     assert_eq!(content(&home, "a.txt"), b"two\n");
+    // What is no text comes as it is.
+    let names = b"--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n";
+    given(&["file", "apply-diff", "--diff", "-"], &[names, &b"-two\n+caf\xe9\n"[..]].concat());
+    assert_eq!(content(&home, "a.txt"), b"caf\xe9\n");
+    let change = ["change", "web", "--diff", "-"];
+    given(&change, &[names, &b"-caf\xe9\n+\xff\n"[..]].concat());
+    assert_eq!(content(&home, "a.txt"), b"\xff\n");
+    given(&["file", "write", "b.bin", "--content", "-"], b"\xff\0\n");
+    assert_eq!(content(&home, "b.bin"), b"\xff\0\n");
+    let (_, said) = home.fail(["file", "write", "c.txt"]);
+    assert!(said.contains("`--content -` for standard input"), "{said}");
 }
 
 #[test]
@@ -159,7 +179,7 @@ pub(crate) fn armed() -> Home {
     home
 }
 
-fn up_armed(home: &Home) {
+pub(crate) fn up_armed(home: &Home) {
     std::fs::create_dir(home.path().join("failpoints")).unwrap();
     let mut command = home.command(["up", "-d"]);
     command.env("PROCTOR_FAILPOINTS", home.path().join("failpoints"));
@@ -287,7 +307,7 @@ pub(crate) fn scripted() -> Home {
     home
 }
 
-fn script() -> Home {
+pub(crate) fn script() -> Home {
     let home = Home::listening();
     std::fs::create_dir(home.path().join("app")).unwrap();
     put(&home, "web.sh", GOOD);
@@ -354,6 +374,14 @@ fn a_change_that_is_well_is_committed_if_asked_and_refused_if_it_cannot_be() {
     assert!(failed.is_error && failed.facts["commit"].is_null(), "{}", failed.text);
     assert_eq!(git(&home, &["rev-list", "--count", "HEAD"]), "1");
     assert_eq!(git(&home, &["status", "--porcelain"]), "?? other.txt");
+    // What looks like a root is the name of a file; one that is no text is not given to git.
+    let made = |name: &str| format!("--- /dev/null\n+++ {name}\n@@ -0,0 +1 @@\n+x\n");
+    home.ok(["change", "web", "--diff", &made("b/app:web.sh"), "--commit", "Odd"]);
+    assert_eq!(git(&home, &["show", "--format=%s", "--name-only"]), "Odd\n\napp:web.sh");
+    let (_, said) =
+        home.fail(["change", "web", "--diff", &made("\"b/n\\377\""), "--commit", "Odder"]);
+    assert!(said.contains("its name is not UTF-8"), "{said}");
+    assert_eq!(git(&home, &["status", "--porcelain"]), "?? other.txt");
 }
 
 #[test]
@@ -395,12 +423,12 @@ fn a_change_that_is_cancelled_is_taken_back() {
 #[test]
 fn a_change_is_taken_back_to_the_end_although_nobody_waits_for_it() {
     let diff = "--- a/web.sh\n+++ b/web.sh\n@@ -1,2 +1,2 @@\n-echo hello from one\n+exit 3\n exec sleep 100000\n";
-    // Held while the change is made, and while it is taken back.
-    for (hold, disconnects) in [("hold 1", false), ("hold 2", false), ("hold 2", true)] {
+    for disconnects in [false, true] {
         let home = script();
         up_armed(&home);
         let run = crate::support::pid(&home, "web");
-        home.write("failpoints/file.begin", hold);
+        // Not while the change is made, but while it is taken back.
+        home.write("failpoints/file.begin", "hold 2");
         let mut command = home.command(["change", "web", "--diff", diff]);
         let mut caller = command.stderr(std::process::Stdio::null()).spawn().unwrap();
         let hit = home.path().join("failpoints/file.begin.hit");
@@ -421,6 +449,6 @@ fn a_change_is_taken_back_to_the_end_although_nobody_waits_for_it() {
             let status = crate::support::status(&home, "web");
             status["state"] == "running" && status["pid"] != json!(run)
         });
-        assert_eq!(content(&home, "web.sh"), GOOD.as_bytes(), "{hold}");
+        assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
     }
 }

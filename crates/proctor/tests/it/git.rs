@@ -2,9 +2,10 @@
 
 use crate::control::admin;
 use crate::files::{app, put, token};
-use proctor_testkit::{Conversation, Home, Http};
+use crate::support::LIMIT;
+use proctor_testkit::{Conversation, Home, Http, alive, kill9, wait_for, wait_until};
 use serde_json::json;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The installed git in `app`, as the owner would call it; what it printed.
 #[track_caller]
@@ -35,6 +36,18 @@ fn repository(keys: &str) -> Home {
     git(&home, &["add", "-A"]);
     git(&home, &["commit", "-q", "-m", "First"]);
     home
+}
+
+fn hook(home: &Home, name: &str, text: &str) {
+    let hook = home.path().join("app/.git/hooks").join(name);
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    // By another process: nobody executes what we still have open.
+    let made = Command::new("sh")
+        .args(["-c", "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\"; chmod 755 \"$0\""])
+        .arg(&hook)
+        .arg(text)
+        .status();
+    assert!(made.unwrap().success());
 }
 
 #[test]
@@ -134,15 +147,68 @@ fn over_http_a_role_says_what_is_looked_at_and_what_is_changed() {
 fn hooks_run_where_the_owner_trusts_the_repository_and_nowhere_else() {
     for trusted in [false, true] {
         let home = repository(if trusted { "  git: { trusted: [app] }\n" } else { "" });
-        let hook = home.path().join("app/.git/hooks/post-commit");
-        std::fs::create_dir(hook.parent().unwrap()).unwrap();
-        let made = Command::new("sh")
-            .args(["-c", "printf '#!/bin/sh\\necho ran > ran\\n' > \"$0\"; chmod 755 \"$0\""])
-            .arg(&hook)
-            .status();
-        assert!(made.unwrap().success());
+        hook(&home, "post-commit", "echo ran > ran");
         put(&home, "main.rs", "changed\n");
         home.ok(["git", "commit", "-a", "-m", "With a hook"]);
         assert_eq!(home.path().join("app/ran").exists(), trusted);
+    }
+}
+
+/// Git holds a lock while a file is filtered, and Proctor one while a hook runs.
+#[test]
+fn a_daemon_that_is_killed_leaves_neither_locks_nor_programs() {
+    let home = repository("  git: { trusted: [app] }\n");
+    put(&home, ".gitattributes", "*.slow filter=slow\n");
+    put(&home, "a.slow", "1\n");
+    git(&home, &["add", "-A"]);
+    git(&home, &["commit", "-q", "-m", "Second"]);
+    let slow = "echo $$ > .git/began; sleep 1000";
+    git(&home, &["config", "filter.slow.smudge", slow]);
+    hook(&home, "pre-commit", slow);
+    let (began, lock) =
+        (home.path().join("app/.git/began"), home.path().join("app/.git/index.lock"));
+    put(&home, "main.rs", "changed\n");
+    std::fs::remove_file(home.path().join("app/a.slow")).unwrap();
+    for words in [["git", "restore", "a.slow"].as_slice(), &["git", "commit", "-m", "x", "main.rs"]]
+    {
+        let mut client = home.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let program = wait_for("its program runs", LIMIT, || {
+            std::fs::read_to_string(&began).ok()?.trim().parse::<u32>().ok()
+        });
+        assert!(lock.exists(), "{words:?}");
+        kill9(home.daemon_pid());
+        wait_until("nobody holds the index", LIMIT, || !lock.exists());
+        wait_until("its program is gone", LIMIT, || !alive(program));
+        client.as_mut().unwrap().wait().unwrap();
+        std::fs::remove_file(&began).unwrap();
+    }
+    git(&home, &["commit", "-q", "-a", "--no-verify", "-m", "By hand"]);
+}
+
+#[test]
+fn paths_of_a_command_line_begin_where_it_is_called() {
+    let home = repository("");
+    put(&home, "f", "top\n");
+    put(&home, "sub/f", "sub\n");
+    git(&home, &["add", "-A"]);
+    git(&home, &["commit", "-q", "-m", "Both"]);
+    let in_sub = |words: &[&str]| {
+        let mut command = home.command(words);
+        let output = command.current_dir(home.path().join("app/sub")).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for path in ["f", "sub/f"] {
+        put(&home, path, "changed\n");
+    }
+    in_sub(&["git", "restore", "f"]);
+    assert_eq!(git(&home, &["status", "--short"]), " M f", "as git itself would");
+    in_sub(&["git", "commit", "-m", "Upwards", "../f"]);
+    assert_eq!(git(&home, &["status", "--short"]), "");
+    assert!(in_sub(&["git", "blame", "f"]).contains("sub"));
+    assert!(in_sub(&["git", "log", "f"]).contains("Both"));
+    // A folder that is named is looked for here, and then from the root.
+    for repo in ["..", "sub"] {
+        assert!(in_sub(&["git", "status", "--repo", repo]).contains("on main"));
     }
 }

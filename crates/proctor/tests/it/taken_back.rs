@@ -1,10 +1,16 @@
 //! Changes that a service did not like: what is taken back, and what is left as others made it.
 
-use crate::edits::{GOOD, content, scripted};
+use crate::edits::{GOOD, content, script, scripted, up_armed};
 use crate::files::put;
+use crate::git::git;
 use crate::support::LIMIT;
-use proctor_testkit::wait_until;
+use proctor_testkit::{Home, signal, wait_until};
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
 
 #[test]
 fn what_somebody_else_changed_meanwhile_is_left_alone_and_all_else_is_taken_back() {
@@ -45,6 +51,62 @@ fn a_change_that_is_being_checked_is_taken_back_before_an_upgrade() {
     assert!(said.contains("hello from one"), "{said}");
 }
 
+/// A change whose line never comes, once it is made.
+fn waiting(home: &Home, diff: &str) -> Child {
+    let words = ["change", "web", "--diff", diff, "--log", "never said", "--timeout", "600"];
+    let before = content(home, "web.sh");
+    let child = home.command(words).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it is changed", LIMIT, || content(home, "web.sh") != before);
+    child
+}
+
+#[test]
+fn a_change_that_is_interrupted_is_taken_back_before_its_command_ends() {
+    let home = scripted();
+    let child = waiting(&home, TWO);
+    signal(child.id(), Signal::INT);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(said.contains("taking the change back"), "{said}");
+    assert!(said.contains("what it had changed is taken back"), "{said}");
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert_eq!(crate::support::status(&home, "web")["state"], "running");
+    assert!(home.ok(["logs", "web", "-n", "1"]).contains("hello from one"));
+}
+
+#[test]
+fn who_interrupts_a_change_twice_does_not_wait_for_it() {
+    let home = scripted();
+    // It has to be killed, which takes its time.
+    let stubborn = TWO.replace("+echo hello from two", "+trap '' TERM");
+    let mut child = waiting(&home, &stubborn);
+    crate::support::wait_state(&home, "web", "running");
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    signal(child.id(), Signal::INT);
+    let mut line = String::new();
+    while !line.contains("Ctrl-C again leaves that to Proctor") {
+        assert!(said.read_line(&mut line).unwrap() > 0, "{line}");
+    }
+    signal(child.id(), Signal::INT);
+    said.read_to_string(&mut line).unwrap();
+    assert!(line.contains("left: Proctor goes on taking it back"), "{line}");
+    assert_eq!(child.wait().unwrap().code(), Some(6), "{line}");
+    wait_until("it is taken back", LIMIT, || content(&home, "web.sh") == GOOD.as_bytes());
+}
+
+#[test]
+fn a_file_that_somebody_changed_is_told_to_who_cancels() {
+    let home = scripted();
+    let child = waiting(&home, TWO);
+    put(&home, "web.sh", "exec sleep 100001\n");
+    signal(child.id(), Signal::INT);
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(said.contains("not all of it could be taken back"), "{said}");
+    assert!(said.contains("'web.sh' has changed meanwhile"), "{said}");
+}
+
 #[test]
 fn the_audit_says_which_files_a_diff_and_a_checked_change_were_about() {
     let home = scripted();
@@ -83,4 +145,93 @@ fn folders_that_were_made_for_a_change_go_if_proctor_is_killed() {
     wait_until("Proctor is back", LIMIT, || home.run(["file", "list"]).status.success());
     assert!(!home.path().join("app/new").exists());
     assert_eq!(std::fs::read_dir(home.path().join("changes")).unwrap().count(), 0);
+}
+
+/// Until the only change has got this far.
+fn wait_for(home: &Home, state: &str) {
+    wait_until(state, LIMIT, || {
+        let all = home.json(["operation", "list"]);
+        let mut all = all["operations"].as_array().unwrap().iter();
+        all.any(|it| it["name"] == "change.check" && it["state"] == state)
+    });
+}
+
+/// A pipe in the home that somebody waits for, held open.
+fn pipe(home: &Home, name: &str) -> File {
+    let path = home.path().join(name);
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    File::options().read(true).write(true).open(path).unwrap()
+}
+
+#[test]
+fn a_change_that_is_interrupted_while_it_is_committed_stays_and_that_is_told() {
+    let home = script();
+    let config = fs::read_to_string(home.path().join("proctor.yaml")).unwrap();
+    let trusting = config.replace("  services:", "  git: { trusted: [app] }\n  services:");
+    home.write("proctor.yaml", &trusting);
+    home.ok(["up", "-d"]);
+    git(&home, &["init", "-q", "-b", "main", "--template="]);
+    git(&home, &["config", "user.name", "Owner"]);
+    git(&home, &["config", "user.email", "owner@example.org"]);
+    git(&home, &["add", "-A"]);
+    git(&home, &["commit", "-q", "-m", "first"]);
+    let (hook, mut go) = (home.path().join("app/.git/hooks/post-commit"), pipe(&home, "go"));
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\ntouch ../reached; read go < ../go\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let words = ["change", "web", "--diff", TWO, "--commit", "Second"];
+    let child = home.command(words).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it is committed", LIMIT, || home.path().join("reached").exists());
+    signal(child.id(), Signal::INT);
+    wait_for(&home, "cancelled");
+    go.write_all(b"go\n").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    let hash = git(&home, &["rev-parse", "--short=7", "HEAD"]);
+    assert!(said.contains(&format!("stays, committed as {hash}")), "{said}");
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert_eq!(git(&home, &["log", "-1", "--format=%s"]), "Second");
+    assert_eq!(git(&home, &["status", "--porcelain"]), "");
+    assert!(content(&home, "web.sh").starts_with(b"echo hello from two\n"));
+}
+
+#[test]
+fn a_service_is_left_alone_if_its_change_is_cancelled_before_it_is_restarted() {
+    let home = script();
+    up_armed(&home);
+    crate::support::wait_state(&home, "web", "running");
+    let run = crate::support::pid(&home, "web");
+    home.write("failpoints/file.begin", "hold 1");
+    let hit = home.path().join("failpoints/file.begin.hit");
+    let words = ["change", "web", "--diff", TWO];
+    let child = home.command(words).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it is being made", LIMIT, || hit.exists());
+    signal(child.id(), Signal::INT);
+    wait_for(&home, "cancelled");
+    fs::remove_file(hit).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(said.contains("what it had changed is taken back"), "{said}");
+    assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
+    assert_eq!(crate::support::pid(&home, "web"), run);
+}
+
+#[test]
+fn who_interrupts_a_change_that_is_over_has_its_answer() {
+    let home = scripted();
+    let mut go = pipe(&home, "go");
+    let diff = TWO.replace("+echo hello from two", "+read go < go; echo hello $go");
+    let words = ["change", "web", "--diff", &diff, "--log", "hello two", "--timeout", "600"];
+    let mut command = home.command(words);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it is changed", LIMIT, || content(&home, "web.sh") != GOOD.as_bytes());
+    signal(child.id(), Signal::STOP);
+    go.write_all(b"two\n").unwrap();
+    wait_for(&home, "succeeded");
+    signal(child.id(), Signal::INT);
+    signal(child.id(), Signal::CONT);
+    let ended = child.wait_with_output().unwrap();
+    let [said, error] = [ended.stdout, ended.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert_eq!(ended.status.code(), Some(0), "{said}{error}");
+    assert!(said.contains("web is well") && error.contains("taking the change back"), "{error}");
 }

@@ -138,7 +138,7 @@ fn what_makes_no_sense_is_refused_to_an_assistant_with_the_same_words() {
         let fields = schema["properties"].as_object().into_iter().flatten();
         let mut inputs = vec![json!({ "no_such_field": 1 })];
         // Those that this front fills in or makes use of itself are its own.
-        let ours = ["environment", "base_dir", "background"];
+        let ours = ["environment", "base_dir", "from_base", "background"];
         let fields = fields.filter(|(field, _)| !ours.contains(&field.as_str()));
         inputs.extend(fields.map(|(field, _)| json!({ field: { "deep": [[[null]]] } })));
         for input in inputs {
