@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// No answer may take longer.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -194,7 +194,8 @@ impl Stream {
     /// The next event, comments left out; `None` when the other end closes or says nothing for long.
     pub fn event(&mut self) -> Option<Event> {
         let mut event = Event::new();
-        loop {
+        let deadline = Instant::now() + LIMIT;
+        while Instant::now() < deadline {
             // Lengths of chunks are lines without a colon, or between two empty ones.
             let line = read_line(&mut self.lines)?;
             match line.split_once(": ") {
@@ -205,6 +206,7 @@ impl Stream {
                 _ => {}
             }
         }
+        None
     }
 }
 

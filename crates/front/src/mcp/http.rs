@@ -4,6 +4,7 @@ use super::assistant::{Assistant, House};
 use super::call::PATIENCE;
 use super::door::Direct;
 use super::lines;
+use super::listeners::Listeners;
 use super::sessions::{Sessions, Store};
 use super::tasks::Tasks;
 use crate::local::Dispatch;
@@ -45,6 +46,7 @@ pub(crate) struct Endpoint {
     transport: Transport,
     manager: Arc<LocalSessionManager>,
     sessions: Arc<Sessions>,
+    listeners: Listeners,
 }
 
 impl Endpoint {
@@ -74,10 +76,10 @@ impl Endpoint {
         if super::fixture::are_wanted() {
             let around = super::fixture::around(assistant, Arc::clone(&manager));
             let transport = transport(around, Arc::clone(&manager), config);
-            return Endpoint { transport, manager, sessions };
+            return Endpoint { transport, manager, sessions, listeners: Listeners::default() };
         }
         let transport = transport(assistant, Arc::clone(&manager), config);
-        Endpoint { transport, manager, sessions }
+        Endpoint { transport, manager, sessions, listeners: Listeners::default() }
     }
 
     /// Does this request want to be answered for as long as somebody listens?
@@ -107,6 +109,7 @@ impl Endpoint {
         let (body, is_json) = (Bytes::from(body), is_json(&parts.headers));
         let request = Request::from_parts(parts, Full::new(body.clone()));
         let ends = *request.method() == Method::DELETE;
+        let hears = *request.method() == Method::GET && answer_of(request.headers()).is_none();
         let mut response = (self.transport)(request).await;
         if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             return Ok(unreadable(&body));
@@ -120,16 +123,17 @@ impl Endpoint {
         {
             self.sessions.begun(&id, &principal);
         }
-        Ok(response.map(Body::new))
+        Ok(match session {
+            Some(id) if hears => self.listeners.joined(&id, response),
+            _ => response.map(Body::new),
+        })
     }
 
     /// Refuse who wants the rest of an answer that is gone: with its daemon, or because it came too late. The SDK would say
     /// that there is no more of it, and some clients then ask again for ever. In a session that began at another daemon,
     /// the same number is another request by now.
     async fn resumable(&self, session: &str, headers: &HeaderMap) -> Result<(), OpError> {
-        let last = headers.get(LAST).and_then(|value| value.to_str().ok());
-        // The number of an event; of an answer to a request, with the request's number behind it.
-        let Some(last) = last.filter(|last| last.contains('/')) else { return Ok(()) };
+        let Some(last) = answer_of(headers) else { return Ok(()) };
         let resumed = self.manager.resume(&session.into(), last.to_owned()).await;
         if self.sessions.began_here(session) && resumed.is_ok() {
             return Ok(());
@@ -175,6 +179,13 @@ fn unreadable(body: &[u8]) -> Response<Body> {
     *response.status_mut() = StatusCode::BAD_REQUEST;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     response
+}
+
+/// The last that was heard of an answer, from who wants the rest of it. It is the number of an event, with that of the request
+/// behind it; of what belongs to no request, the number alone.
+fn answer_of(headers: &HeaderMap) -> Option<&str> {
+    let last = headers.get(LAST).and_then(|value| value.to_str().ok());
+    last.filter(|last| last.contains('/'))
 }
 
 fn session(headers: &HeaderMap) -> Option<String> {

@@ -16,6 +16,7 @@ pub(crate) mod door;
 mod fixture;
 pub(crate) mod http;
 mod lines;
+mod listeners;
 mod messages;
 mod prompts;
 mod reference;

@@ -3,7 +3,7 @@
 
 use crate::control::{admin, listening};
 use crate::support::{LIMIT, service, services};
-use proctor_testkit::{Event, Home, Http, Response, kill9, wait_for, wait_until};
+use proctor_testkit::{Event, Home, Http, Response, Stream, kill9, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -285,17 +285,50 @@ fn who_stops_listening_gives_the_place_back() {
     }
     wait_until("no descriptor is left", LIMIT, || open() <= before);
     let mut stream = mine.stream("/mcp");
-    let subscribe = json!({ "jsonrpc": "2.0", "id": 7, "method": "resources/subscribe", "params": { "uri": "proctor://services/web/status" } });
-    let mine = mine.header("Accept", "application/json, text/event-stream");
-    assert!(answer(&mine.post("/mcp", &subscribe))["error"].is_null());
+    follows_web(&mine);
     home.ok(["stop", "web"]);
-    wait_for("news of the service", LIMIT, || {
-        let event = stream.event()?;
-        event
-            .iter()
-            .any(|(_, value)| value.contains("notifications/resources/updated"))
-            .then_some(())
-    });
+    wait_for("news of the service", LIMIT, || news(&mine, &mut stream));
+}
+
+#[test]
+fn who_comes_back_before_it_is_known_that_they_left_is_told_as_well() {
+    let home = home();
+    let mine = session(&client(&home)).header("Accept", "text/event-stream");
+    let left = mine.stream("/mcp");
+    let mut back = [mine.stream("/mcp"), mine.stream("/mcp")];
+    follows_web(&mine);
+    drop(left);
+    for stream in &mut back {
+        assert_eq!(
+            stream.event().map(|event| is_news(&event)),
+            Some(false),
+            "what begins a stream"
+        );
+        assert_eq!(stream.event(), None, "sent away, to come again");
+    }
+    let mut stream = mine.stream("/mcp");
+    home.ok(["stop", "web"]);
+    wait_for("news of the service", LIMIT, || news(&mine, &mut stream));
+}
+
+/// Follow the service from now on.
+fn follows_web(client: &Http) {
+    let subscribe = json!({ "jsonrpc": "2.0", "id": 7, "method": "resources/subscribe", "params": { "uri": "proctor://services/web/status" } });
+    let client = client.header("Accept", "application/json, text/event-stream");
+    assert!(answer(&client.post("/mcp", &subscribe))["error"].is_null());
+}
+
+/// Hear of it; who is sent away comes again.
+fn news(client: &Http, stream: &mut Stream) -> Option<()> {
+    let Some(event) = stream.event() else {
+        *stream = client.stream("/mcp");
+        return None;
+    };
+    is_news(&event).then_some(())
+}
+
+fn is_news(event: &Event) -> bool {
+    event.iter().any(|(_, value)| value.contains("notifications/resources/updated"))
 }
 
 #[test]
