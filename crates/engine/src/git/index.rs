@@ -27,6 +27,9 @@ const LOCK: &str = "index.lock";
 const NEXT: &str = "proctor-next";
 const ASIDE: &str = "proctor-index";
 
+/// A lock of ours before it is one: it has its word in it from the first moment on.
+const DRAFT: &str = "proctor-lock";
+
 /// In a lock of ours.
 const WORD: &[u8] = b"proctor\n";
 
@@ -89,23 +92,14 @@ impl Index {
             return Ok(None);
         }
         let note = note(&git_dir, notes);
-        let lock = match File::create_new(&path) {
-            Ok(lock) => lock,
-            Err(error) => {
+        let lock = match make_lock(&inside) {
+            Ok(Some(lock)) => lock,
+            other => {
                 let _ = fs::remove_file(&note);
-                let taken = error.kind() == ErrorKind::AlreadyExists;
-                return if taken { Ok(None) } else { Err(error) };
+                return other.map(|_| None);
             }
         };
-        let mut index = Index { git_dir, inside, lock, note };
-        match index.lock.try_lock() {
-            Ok(()) => {}
-            // Somebody looks whether it was left behind.
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            // Where the kernel has none, what is left is nobody's.
-            Err(TryLockError::Error(_)) => {}
-        }
-        index.lock.write_all(WORD)?;
+        let index = Index { git_dir, inside, lock, note };
         index.copy()?;
         Ok(Some(index))
     }
@@ -158,6 +152,53 @@ impl Drop for Index {
     }
 }
 
+/// `None`: somebody was quicker.
+fn make_lock(git_dir: &Path) -> io::Result<Option<File>> {
+    let (draft, path) = (git_dir.join(DRAFT), git_dir.join(LOCK));
+    remove_draft(&draft);
+    let made = write_lock(&draft).and_then(|lock| {
+        let linked = fs::hard_link(&draft, &path);
+        let _ = fs::remove_file(&draft);
+        match linked.map_err(|error| error.kind()) {
+            Ok(()) => Ok(lock),
+            Err(ErrorKind::AlreadyExists | ErrorKind::NotFound) => Err(ErrorKind::WouldBlock.into()),
+            // Not every file system has links.
+            Err(_) => write_lock(&path),
+        }
+    });
+    match made {
+        // Somebody else is there, or looks whether what was just made had been left behind.
+        Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::WouldBlock) => {
+            Ok(None)
+        }
+        made => made.map(Some),
+    }
+}
+
+fn write_lock(path: &Path) -> io::Result<File> {
+    let mut lock = File::create_new(path)?;
+    match lock.try_lock() {
+        Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
+        // Where the kernel has no locks, what is left is nobody's.
+        Ok(()) | Err(TryLockError::Error(_)) => {}
+    }
+    if let Err(error) = lock.write_all(WORD) {
+        let _ = fs::remove_file(path);
+        return Err(error);
+    }
+    Ok(lock)
+}
+
+/// One that somebody who was killed has not come to use.
+fn remove_draft(draft: &Path) {
+    if let Ok(file) = regular(draft)
+        && file.try_lock().is_ok()
+        && is_at(&file, draft)
+    {
+        let _ = fs::remove_file(draft);
+    }
+}
+
 fn remove_left(git_dir: &Path) {
     for name in [NEXT, ASIDE] {
         let _ = fs::remove_file(git_dir.join(name));
@@ -185,6 +226,7 @@ fn note(git_dir: &Path, notes: &Path) -> PathBuf {
 /// Remove a lock of ours whose holder is gone. Blocks.
 pub(super) fn release(git_dir: &Path) {
     let path = git_dir.join(LOCK);
+    remove_draft(&git_dir.join(DRAFT));
     // As long as nobody else has the kernel's lock, nobody else removes it.
     if let Ok(lock) = regular(&path)
         && lock.try_lock().is_ok()
@@ -342,5 +384,21 @@ mod tests {
         lock.unlock().unwrap();
         release_all(held_before(&scene.home()));
         assert!(names(&git).is_empty() && held_before(&scene.home()).is_empty());
+    }
+
+    #[test]
+    fn a_lock_that_was_never_finished_is_in_nobodys_way() {
+        let scene = scene();
+        let draft = scene.git_dir().join(DRAFT);
+        let other = write_lock(&draft).unwrap();
+        assert!(scene.take().is_none() && !scene.git_dir().join(LOCK).exists(), "it may yet be one");
+        other.unlock().unwrap();
+        assert!(scene.take().is_some());
+        fs::write(&draft, "").unwrap();
+        release(&scene.git_dir());
+        assert!(names(&scene.git_dir()).is_empty());
+        std::os::unix::fs::symlink("elsewhere", &draft).unwrap();
+        assert!(scene.take().is_none(), "nobody follows it");
+        assert_eq!(names(&scene.git_dir()), [DRAFT]);
     }
 }
