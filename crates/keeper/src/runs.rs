@@ -354,7 +354,8 @@ impl Keeper {
                 cgroup::remove(&group.path());
             }
         }
-        service.quiet_until = Some(now.mono.plus(QUIET));
+        // Not longer for one more run: of who ends again and again there would never be news.
+        service.quiet_until.get_or_insert(now.mono.plus(QUIET));
         failpoint::moment(Point::RunOver);
         self.open_now_or_never(slot, run);
         self.pump.send(Command::End { slot, run, exit });

@@ -4,7 +4,7 @@
 use super::load::{Used, cpu_seconds, size};
 use crate::stored_bytes::{check_same, wild_lines};
 use crate::support::{LIMIT, lines, pid, service, services, shell, status, up, wait_state};
-use proctor_testkit::{Home, alive, wait_until};
+use proctor_testkit::{Home, alive, finish, wait_until};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -140,6 +140,25 @@ fn fifty_services_that_end_at_once_again_and_again_are_in_nobodys_way() {
     assert!(used < passed / 2.0, "{used} s of {passed} s: it rests when they do");
     home.ok(["down"]);
     assert!(!alive(keeper));
+}
+
+#[test]
+fn who_ends_again_and_again_is_told_of_although_its_lines_cannot_be_stored() {
+    let keys = "restart_policy: always\nmax_restarts: unlimited\nrestart: { delay: 0 }";
+    let home = Home::new();
+    home.write("proctor.yaml", &services(&[shell("loop", "echo line; sleep 0.2", keys)]));
+    let armed = home.write("failpoints/nothing", "");
+    let mut command = home.command(["up", "-d"]);
+    // It ends before it could be seen to run, which is said.
+    finish(command.env("PROCTOR_FAILPOINTS", armed.parent().unwrap()), LIMIT);
+    home.write("failpoints/log.index", "hold 1");
+    let hit = home.path().join("failpoints/log.index.hit");
+    wait_until("nothing is stored any more", LIMIT, || hit.exists());
+    let restarts = || status(&home, "loop")["restarts"].as_u64().unwrap();
+    let before = restarts();
+    wait_until("news of later runs", LIMIT, || restarts() > before + 5);
+    std::fs::remove_file(hit).unwrap();
+    home.ok(["down"]);
 }
 
 /// Descriptors, threads and memory of keeper and daemon while nothing of theirs goes on.
