@@ -390,8 +390,8 @@ pub(crate) fn forget_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|key, _| {
-                !["uptime_seconds", "cpu_percent", "memory_bytes", "generation", "cursor"]
-                    .contains(&key.as_str())
+                let moving = ["uptime_seconds", "cpu_percent", "memory_bytes", "generation"];
+                !moving.contains(&key.as_str()) && !["cursor", "last_used"].contains(&key.as_str())
             });
             fields.values_mut().for_each(forget_times);
         }
