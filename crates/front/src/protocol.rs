@@ -103,6 +103,12 @@ pub enum Answer {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Shown {
     pub(crate) text: String,
+    /// What is said about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) remarks: String,
+    /// The cursor with which it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<String>,
     /// What was asked for is not what is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) verdict: Option<Code>,
@@ -128,7 +134,8 @@ pub(crate) fn line(
             line.extend_from_slice(b"{\"error\":");
             serde_json::to_writer(&mut line, &error)?;
         }
-        (Ok(Reply { text, verdict, .. }), Form::Page { .. }) if bytes => {
+        (Ok(Reply { text, remarks, verdict, .. }), Form::Page { .. }) if bytes => {
+            let text = text + &remarks;
             line.reserve(text.len() + MOST_BEFORE_TEXT);
             line.extend_from_slice(b"{\"follows\":");
             serde_json::to_writer(&mut line, &Following { length: text.len(), verdict })?;
@@ -136,10 +143,10 @@ pub(crate) fn line(
             line.extend_from_slice(text.as_bytes());
             return Ok(line);
         }
-        (Ok(Reply { text, verdict, .. }), Form::Page { .. }) => {
+        (Ok(Reply { text, remarks, next, verdict, .. }), Form::Page { .. }) => {
             line.reserve(text.len() + text.len() / 16);
             line.extend_from_slice(b"{\"page\":");
-            serde_json::to_writer(&mut line, &Shown { text, verdict })?;
+            serde_json::to_writer(&mut line, &Shown { text, remarks, next, verdict })?;
         }
         (Ok(reply), Form::Json) => line = format!("{{\"ok\":{}", reply.text).into_bytes(),
     }

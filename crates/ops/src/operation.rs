@@ -101,6 +101,8 @@ pub struct Meta {
     pub follows: bool,
     /// What it did is taken back when it is cancelled: a command line that is interrupted cancels it.
     pub taken_back: bool,
+    /// Its answer comes in pages for programs; a command line that is asked for no page in particular shows all of it.
+    pub whole: bool,
 }
 
 /// Where an operation is found over HTTP by what it is about.
@@ -184,7 +186,13 @@ impl Meta {
             resource: None,
             follows: false,
             taken_back: false,
+            whole: false,
         }
+    }
+
+    /// An operation that answers in pages; a command line shows all of them.
+    pub const fn whole(self) -> Meta {
+        Meta { whole: true, ..self }
     }
 
     /// An operation that takes at least this role, whatever follows from its effect.

@@ -20,6 +20,10 @@ pub enum Form {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
     pub text: String,
+    /// Of a page: what is said about it.
+    pub remarks: String,
+    /// Of a page: the cursor with which it goes on.
+    pub next: Option<String>,
     /// What was asked for is not what is.
     pub verdict: Option<Code>,
     /// Of the state that it shows.
@@ -30,16 +34,22 @@ pub struct Reply {
 
 impl Reply {
     pub fn of<T: Serialize + Show>(output: &T, form: Form) -> Result<Reply, OpError> {
-        let text = match form {
-            Form::Json => serde_json::to_string(output)
-                .map_err(|error| OpError::new(Code::Internal, format!("cannot encode: {error}")))?,
+        let (verdict, generation) = (output.verdict(), output.generation());
+        let reply = match form {
+            Form::Json => {
+                let text = serde_json::to_string(output).map_err(|error| {
+                    OpError::new(Code::Internal, format!("cannot encode: {error}"))
+                })?;
+                Reply { text, ..Reply::default() }
+            }
             Form::Page { width, paint, zone } => {
                 let mut page = Page::new(zone);
                 output.show(&mut page);
-                page.render(width, paint)
+                let (text, remarks) = page.render_apart(width, paint);
+                let next = page.next().map(ToOwned::to_owned);
+                Reply { text, remarks, next, ..Reply::default() }
             }
         };
-        let (verdict, generation) = (output.verdict(), output.generation());
-        Ok(Reply { text, verdict, generation, background: false })
+        Ok(Reply { verdict, generation, ..reply })
     }
 }

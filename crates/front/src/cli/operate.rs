@@ -2,8 +2,10 @@
 
 use super::progress::Progress;
 use super::session::Session;
+use super::terminal::Told;
 use super::{Ended, Failure};
 use super::{attend, caller};
+use crate::protocol::Look;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::ArgMatches;
@@ -11,6 +13,9 @@ use proctor_ops::error::{Code, OpError};
 use proctor_ops::table::{Entry, find};
 use serde_json::{Value, json};
 use std::io::Read as _;
+
+/// Who gives one of these wants a part of the whole.
+const PARTS: [&str; 4] = ["cursor", "most", "limit", "max_bytes"];
 
 pub(crate) fn operate(session: &mut Session<'_>, entry: &Entry, arguments: &ArgMatches) -> Ended {
     let input = input(entry, arguments)?;
@@ -25,15 +30,33 @@ fn answer(session: &mut Session<'_>, entry: &Entry, input: &Value) -> Ended {
         None if entry.meta.taken_back && input.get("background").is_none() => {
             attend::attend(session, entry, input)
         }
-        Some(look) => {
-            let page = patiently(session, entry, input, |session| {
-                session.page(entry.meta.name, input, look)
-            })?;
-            session.terminal.page(&page)
-        }
-        None => {
-            let answer = ask(session, entry, input)?;
-            session.terminal.answer(entry, &answer)
+        look => pages(session, entry, input, look),
+    }
+}
+
+/// One page after the other, where the whole is wanted; otherwise one, and where it goes on.
+fn pages(session: &mut Session<'_>, entry: &Entry, input: &Value, look: Option<Look>) -> Ended {
+    let mut input = input.clone();
+    let goes_on = entry.meta.whole && !PARTS.iter().any(|part| input.get(part).is_some());
+    loop {
+        let Told { code, next } = match look {
+            Some(look) => {
+                let page = patiently(session, entry, &input, |session| {
+                    session.page(entry.meta.name, &input, look)
+                })?;
+                session.terminal.page(page)?
+            }
+            None => {
+                let answer = ask(session, entry, &input)?;
+                session.terminal.tell(entry, &answer)?
+            }
+        };
+        match next {
+            Some(next) if goes_on && code == 0 => input["cursor"] = json!(next),
+            next => {
+                session.terminal.goes_on(next.as_deref());
+                return Ok(code);
+            }
         }
     }
 }

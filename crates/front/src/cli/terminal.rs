@@ -6,7 +6,7 @@ use crate::protocol::{Look, Shown};
 use clap::ArgMatches;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::Effect;
-use proctor_ops::show::Page;
+use proctor_ops::show::{Page, Style};
 use proctor_ops::table::Entry;
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal, Write};
@@ -15,6 +15,13 @@ pub(crate) struct Terminal {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     colour: Colour,
+}
+
+/// An answer was shown.
+pub(crate) struct Told {
+    pub(crate) code: u8,
+    /// The cursor with which it goes on.
+    pub(crate) next: Option<String>,
 }
 
 /// Which of the two streams is coloured.
@@ -54,19 +61,30 @@ impl Terminal {
 
     /// Show an answer; returns the exit code it deserves.
     pub(crate) fn answer(&self, entry: &Entry, answer: &Value) -> Result<u8, Failure> {
+        let told = self.tell(entry, answer)?;
+        self.goes_on(told.next.as_deref());
+        Ok(told.code)
+    }
+
+    /// Show an answer that may go on.
+    pub(crate) fn tell(&self, entry: &Entry, answer: &Value) -> Result<Told, Failure> {
         let mut page = Page::new(proctor_ops::moment::zone);
         let verdict = entry.show(answer, &mut page)?;
         let code = verdict.map_or(0, Code::exit);
         let reading = entry.meta.effect == Effect::Read;
         if self.json {
             self.document(answer)?;
-        } else if verdict.is_some() && !reading {
+            return Ok(Told { code, next: None });
+        }
+        if verdict.is_some() && !reading {
             // It did not go as asked: that is an error, and belongs where errors are.
             self.note_always(&page.render(self.width(), paint(self.colour.stderr)));
         } else if reading || !self.quiet {
-            self.bytes(page.render(self.width(), paint(self.colour.stdout)).as_bytes())?;
+            let (text, remarks) = page.render_apart(self.width(), paint(self.colour.stdout));
+            self.bytes(text.as_bytes())?;
+            self.remarks(&remarks);
         }
-        Ok(code)
+        Ok(Told { code, next: page.next().map(ToOwned::to_owned) })
     }
 
     /// How a page of this operation is to look that the daemon makes; `None` if it cannot make what is wanted. Its clock
@@ -81,10 +99,27 @@ impl Terminal {
         })
     }
 
-    /// Show a page that the daemon made; returns the exit code it deserves.
-    pub(crate) fn page(&self, page: &Shown) -> Result<u8, Failure> {
+    /// Show a page that the daemon made.
+    pub(crate) fn page(&self, page: Shown) -> Result<Told, Failure> {
         self.bytes(page.text.as_bytes())?;
-        Ok(page.verdict.map_or(0, Code::exit))
+        self.remarks(&page.remarks);
+        Ok(Told { code: page.verdict.map_or(0, Code::exit), next: page.next })
+    }
+
+    /// What is said about an answer is not in the way of who reads only that.
+    fn remarks(&self, remarks: &str) {
+        for remark in remarks.lines() {
+            let mut text = String::new();
+            paint(self.colour.stderr)(Style::Dim, remark, &mut text);
+            self.note(&text);
+        }
+    }
+
+    /// Say that there is more than was shown.
+    pub(crate) fn goes_on(&self, next: Option<&str>) {
+        if let Some(cursor) = next {
+            self.remarks(&format!("more is there: go on with --cursor {cursor}"));
+        }
     }
 
     /// The same for one that is only shown. Nobody to read it is no failure.

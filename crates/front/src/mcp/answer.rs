@@ -62,9 +62,7 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
     if !tool.speaks() {
         text = in_tools(&text);
     }
-    if let Value::Object(fields) = &output {
-        text += &onwards(fields);
-    }
+    text += &onwards(&page, &output);
     without_nulls(&mut output);
     let pictures = pictures(&mut output);
     for listed in output.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
@@ -94,9 +92,14 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
 }
 
 /// Where an answer can be gone on from, for who reads the text only.
-fn onwards(fields: &Map<String, Value>) -> String {
-    let text = |field: &str| fields.get(field).and_then(Value::as_str);
-    let yes = |field: &str| fields.get(field) == Some(&Value::Bool(true));
+fn onwards(page: &Page, output: &Value) -> String {
+    if let Some(cursor) = page.next() {
+        let part =
+            if page.part().is_empty() { String::new() } else { format!(" ({})", page.part()) };
+        return format!("more is there{part}; continue with cursor: {cursor}\n");
+    }
+    let text = |field: &str| output.get(field).and_then(Value::as_str);
+    let yes = |field: &str| output.get(field) == Some(&Value::Bool(true));
     match (text("cursor"), text("next")) {
         (Some(cursor), _) if yes("truncated") => {
             format!("older lines are truncated; cursor: {cursor}\n")

@@ -147,7 +147,11 @@ fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, OpError> {
 /// and nothing else, so one inside has a space.
 fn text(answer: Result<Answer, OpError>) -> Vec<u8> {
     let (page, code) = match answer {
-        Ok(Answer::Done { reply, .. }) => (reply.text, reply.verdict),
+        Ok(Answer::Done { reply, .. }) => {
+            let more =
+                reply.next.map(|next| format!("more is there: go on with the cursor {next}\n"));
+            (reply.text + &reply.remarks + &more.unwrap_or_default(), reply.verdict)
+        }
         Ok(Answer::Known(principal)) => (format!("you are {principal}\n"), None),
         Ok(Answer::Help(text)) => (text, None),
         Err(error) => (error_page(&error).render(None, unpainted), Some(error.code)),

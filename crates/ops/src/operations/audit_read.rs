@@ -140,7 +140,7 @@ fn name_of(call: &Call) -> String {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.entries.is_empty() {
-            page.line().dim("nothing like that is written");
+            page.remark("nothing like that is written");
             return;
         }
         let mut table = Table::new(&[

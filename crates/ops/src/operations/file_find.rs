@@ -68,7 +68,7 @@ Examples:
   proctor file find '*.rs'
   proctor file find 'src/**/test_*.py' --most 20
   proctor file find Makefile --in tools --ignore-case",
-        ..Meta::of("file.find", Effect::Read).needing(Role::Operator)
+        ..Meta::of("file.find", Effect::Read).needing(Role::Operator).whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

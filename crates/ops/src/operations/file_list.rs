@@ -101,7 +101,7 @@ Examples:
   proctor file list
   proctor file list src --depth 3
   proctor file list --hidden --no-ignore",
-        ..Meta::of("file.list", Effect::Read).needing(Role::Operator)
+        ..Meta::of("file.list", Effect::Read).needing(Role::Operator).whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
@@ -167,7 +167,7 @@ impl Show for Output {
         }
         rest(page, self.entries.is_empty() && self.roots.is_empty(), self.cursor.as_deref());
         if let Some(count) = self.unreadable {
-            page.line().dim(format!("{count} folders could not be looked into"));
+            page.remark(format!("{count} folders could not be looked into"));
         }
     }
 }
@@ -175,9 +175,7 @@ impl Show for Output {
 /// That there is nothing, or more.
 pub(super) fn rest(page: &mut Page, nothing: bool, cursor: Option<&str>) {
     if nothing {
-        page.line().dim("nothing");
+        page.remark("nothing");
     }
-    if let Some(cursor) = cursor {
-        page.line().dim(format!("more is there: go on with the cursor {cursor}"));
-    }
+    page.goes_on(cursor);
 }

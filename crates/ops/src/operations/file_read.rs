@@ -155,7 +155,7 @@ Examples:
   proctor file read src/main.rs --from 100 --lines 50
   proctor file read logs/app.log --tail 20
   proctor file read a.txt docs:b.txt --json",
-        ..Meta::of("file.read", Effect::Read).needing(Role::Operator)
+        ..Meta::of("file.read", Effect::Read).needing(Role::Operator).whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
@@ -271,9 +271,6 @@ impl FileView {
         if let Some(base64) = &self.base64 {
             page.line().plain(base64);
         }
-        if let Some(cursor) = &self.cursor {
-            page.line().dim(format!("more is there ({described}): go on with the cursor {cursor}"));
-        }
     }
 }
 
@@ -282,6 +279,20 @@ impl Show for Output {
         let titled = self.files.len() > 1;
         for file in &self.files {
             file.show(page, titled, self.numbers);
+        }
+        match self.files.as_slice() {
+            [only] => page.goes_on_after(only.described(), only.cursor.as_deref()),
+            several => {
+                for (file, cursor) in
+                    several.iter().filter_map(|it| Some((it, it.cursor.as_ref()?)))
+                {
+                    let described = file.described();
+                    page.remark(format!(
+                        "more is there of {} ({described}): go on with the cursor {cursor}",
+                        file.path
+                    ));
+                }
+            }
         }
     }
 }

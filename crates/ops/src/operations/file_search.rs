@@ -209,7 +209,7 @@ Examples:
   proctor file search -F 'connect(' --context 2
   proctor file search deprecated --tell counts --case insensitive",
         timeout: LONGEST,
-        ..Meta::of("file.search", Effect::Read).needing(Role::Operator)
+        ..Meta::of("file.search", Effect::Read).needing(Role::Operator).whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
@@ -266,7 +266,7 @@ impl Show for Output {
         }
         rest(page, self.files.is_empty(), self.cursor.as_deref());
         if let Some(count) = self.unreadable {
-            page.line().dim(format!("{count} files or folders could not be read"));
+            page.remark(format!("{count} files or folders could not be read"));
         }
     }
 }

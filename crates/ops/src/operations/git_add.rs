@@ -72,7 +72,7 @@ Examples:
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.added.is_empty() {
-            page.line().dim("nothing to add");
+            page.remark("nothing to add");
         }
         for path in &self.added {
             page.line().plain("added ").name(path);

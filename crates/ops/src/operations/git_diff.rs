@@ -79,7 +79,7 @@ Examples:
   proctor git diff --from main --stat
   proctor git diff --from v1.0 --to v1.1",
         role: Role::Operator,
-        ..Meta::of("git.diff", Effect::Read).long().with_folder()
+        ..Meta::of("git.diff", Effect::Read).long().with_folder().whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
@@ -119,7 +119,7 @@ pub(super) fn output(diff: Diff, stat: bool) -> Output {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.files.is_empty() {
-            page.line().dim("nothing is different");
+            page.remark("nothing is different");
         }
         match &self.diff {
             Some(text) => {
@@ -130,5 +130,6 @@ impl Show for Output {
             }
             None => self.files.iter().for_each(|file| file.show(page)),
         }
+        page.goes_on(self.cursor.as_deref());
     }
 }

@@ -119,7 +119,7 @@ Examples:
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.commits.is_empty() {
-            page.line().dim("no commits like that");
+            page.remark("no commits like that");
         }
         for (at, commit) in self.commits.iter().enumerate() {
             if at > 0 {
@@ -127,5 +127,6 @@ impl Show for Output {
             }
             commit.show(page);
         }
+        page.goes_on(self.cursor.as_deref());
     }
 }

@@ -67,7 +67,7 @@ Examples:
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.restored.is_empty() {
-            page.line().dim("nothing was different");
+            page.remark("nothing was different");
         }
         for path in &self.restored {
             page.line().plain("restored ").name(path);

@@ -93,7 +93,7 @@ Examples:
   proctor git show v1.0 --stat
   proctor git show HEAD~3 --path src/main.rs",
         role: Role::Operator,
-        ..Meta::of("git.show", Effect::Read).long().with_folder()
+        ..Meta::of("git.show", Effect::Read).long().with_folder().whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
@@ -102,6 +102,7 @@ Examples:
             return Err(OpError::bad_input("'stat' and 'cursor' are about changes, not 'path'"));
         }
         let repository = input.place.open(context).await?;
+        let begins = input.cursor.is_none();
         let rev = input.rev.as_deref().unwrap_or("HEAD");
         let found = match &input.path {
             Some(path) => repository.show_file(rev, path, most).await?,
@@ -111,7 +112,9 @@ Examples:
                 repository.show(rev, &query).await?
             }
         };
-        Ok(output(found, input.stat))
+        let output = output(found, input.stat);
+        // Once is enough.
+        Ok(Output { commit: output.commit.filter(|_| begins), ..output })
     }
 }
 
@@ -159,6 +162,7 @@ impl Show for Output {
             Some(text) => show_diff(page, text),
             None => self.files.iter().for_each(|file| file.show(page)),
         }
+        page.goes_on(self.cursor.as_deref());
         let Some(file) = &self.file else { return };
         match &file.text {
             Some(text) => page.code(text, |_| Style::Plain),
@@ -169,7 +173,7 @@ impl Show for Output {
             }
         }
         if file.truncated {
-            page.line().dim(format!("… of {} in all", crate::moment::bytes(file.size)));
+            page.remark(format!("… of {} in all", crate::moment::bytes(file.size)));
         }
     }
 }

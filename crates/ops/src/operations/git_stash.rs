@@ -143,7 +143,7 @@ impl Show for Output {
             page.line().plain("  ").name(path);
         }
         if self.stashes.is_empty() {
-            page.line().dim("nothing is put aside");
+            page.remark("nothing is put aside");
             return;
         }
         let mut table = Table::new(&[
@@ -160,7 +160,7 @@ impl Show for Output {
         }
         page.table(table);
         if self.truncated {
-            page.line().dim("… and more");
+            page.remark("… and more");
         }
     }
 

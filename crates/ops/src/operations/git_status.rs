@@ -213,7 +213,7 @@ impl Show for Output {
             }
         }
         if self.truncated {
-            page.line().dim("… and more; `limit` shows them");
+            page.remark("… and more; `limit` shows them");
         }
     }
 }

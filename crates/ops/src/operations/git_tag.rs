@@ -143,7 +143,7 @@ impl Show for Output {
             return;
         }
         if self.tags.is_empty() {
-            page.line().dim("no tags");
+            page.remark("no tags");
             return;
         }
         let mut table = Table::new(&[
@@ -162,7 +162,7 @@ impl Show for Output {
         }
         page.table(table);
         if self.truncated {
-            page.line().dim("… and more; `limit` shows them");
+            page.remark("… and more; `limit` shows them");
         }
     }
 }

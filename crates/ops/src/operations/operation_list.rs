@@ -62,7 +62,7 @@ pub(super) fn style(state: Outcome) -> Style {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.operations.is_empty() {
-            page.line().dim("nothing is under way");
+            page.remark("nothing is under way");
             return;
         }
         let mut table = Table::new(&[

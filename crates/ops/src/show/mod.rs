@@ -87,6 +87,8 @@ impl Line {
 enum Block {
     Line(Line),
     Table(Table),
+    /// Something about the rest, which is no part of it: that it is empty, or not all.
+    Remark(Line),
 }
 
 /// How a front draws a style: append `text` to `out`.
@@ -101,21 +103,32 @@ pub fn unpainted(_: Style, text: &str, out: &mut String) {
 #[derive(Debug, Clone)]
 pub struct Page {
     blocks: Vec<Block>,
+    next: Option<String>,
+    part: String,
     zone: fn() -> TimeZone,
 }
 
 impl Page {
     /// `zone`: where the reader is; asked only when a moment is shown, because finding out reads files.
     pub fn new(zone: fn() -> TimeZone) -> Page {
-        Page { blocks: Vec::new(), zone }
+        Page { blocks: Vec::new(), next: None, part: String::new(), zone }
     }
 
     pub fn line(&mut self) -> &mut Line {
         self.blocks.push(Block::Line(Line::default()));
         match self.blocks.last_mut() {
             Some(Block::Line(line)) => line,
-            Some(Block::Table(_)) | None => unreachable!("a line was just pushed"),
+            Some(Block::Table(_) | Block::Remark(_)) | None => {
+                unreachable!("a line was just pushed")
+            }
         }
+    }
+
+    /// A word about what is shown. Fronts that can keep it apart do: who counts lines does not count it.
+    pub fn remark(&mut self, text: impl AsRef<str>) {
+        let mut line = Line::default();
+        line.dim(text);
+        self.blocks.push(Block::Remark(line));
     }
 
     pub fn table(&mut self, table: Table) {
@@ -158,12 +171,49 @@ impl Page {
         moment::local(rfc3339, &(self.zone)()).unwrap_or_else(|| rfc3339.to_owned())
     }
 
+    /// There is more than this page shows: the same call goes on with this cursor. How to do that is for the front to say.
+    pub fn goes_on(&mut self, cursor: Option<&str>) {
+        self.next = cursor.map(ToOwned::to_owned);
+    }
+
+    /// The same, and what part of the whole this is.
+    pub fn goes_on_after(&mut self, part: String, cursor: Option<&str>) {
+        self.goes_on(cursor);
+        self.part = part;
+    }
+
+    /// What part of the whole this is, if that was said.
+    pub fn part(&self) -> &str {
+        &self.part
+    }
+
+    /// The cursor with which it goes on, if it does.
+    pub fn next(&self) -> Option<&str> {
+        self.next.as_deref()
+    }
+
     /// As text of at most `width` columns where that is possible; every line ends with a newline.
     pub fn render(&self, width: Option<usize>, paint: Paint) -> String {
+        self.render_those(|_| true, width, paint)
+    }
+
+    /// The same in two: what was asked for, and the remarks about it, which are not painted.
+    pub fn render_apart(&self, width: Option<usize>, paint: Paint) -> (String, String) {
+        let is_remark = |block: &Block| matches!(block, Block::Remark(_));
+        let text = self.render_those(|block| !is_remark(block), width, paint);
+        (text, self.render_those(is_remark, None, unpainted))
+    }
+
+    fn render_those(
+        &self,
+        wanted: impl Fn(&Block) -> bool,
+        width: Option<usize>,
+        paint: Paint,
+    ) -> String {
         let mut out = String::new();
-        for block in &self.blocks {
+        for block in self.blocks.iter().filter(|block| wanted(block)) {
             match block {
-                Block::Line(line) => layout::line(line, paint, &mut out),
+                Block::Line(line) | Block::Remark(line) => layout::line(line, paint, &mut out),
                 Block::Table(table) => table.render(width, paint, &mut out),
             }
         }

@@ -8,8 +8,7 @@ use proctor_core::time::Wall;
 fn call(text_bytes: usize, at: i64) -> Arc<Call> {
     let meta = &find("service.restart").unwrap().meta;
     let call = Call::new(meta, Role::Operator, &Caller::local(0));
-    let reply =
-        Reply { text: "x".repeat(text_bytes), verdict: None, background: false, generation: None };
+    let reply = Reply { text: "x".repeat(text_bytes), ..Reply::default() };
     call.end_at(Wall(at), &Ok(reply), true);
     Arc::new(call)
 }

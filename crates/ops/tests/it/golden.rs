@@ -34,9 +34,14 @@ fn shown(file: &Path) -> String {
     let mut page = Page::new(|| jiff::tz::TimeZone::UTC);
     let verdict = entry.show(&output, &mut page).unwrap_or_else(|e| panic!("{name}: {e}"));
     let verdict = verdict.map_or("none", |code| code.as_str());
+    let goes_on = page.next().map(|cursor| format!("goes on: {cursor}\n")).unwrap_or_default();
+    let (text, remarks) = page.render_apart(None, unmarked);
+    let remarks = match remarks.as_str() {
+        "" => String::new(),
+        remarks => format!("== remarks ==\n{remarks}"),
+    };
     format!(
-        "verdict: {verdict}\n== pipe ==\n{}== 60 columns ==\n{}== styles ==\n{}",
-        page.render(None, unmarked),
+        "verdict: {verdict}\n{goes_on}== pipe ==\n{text}{remarks}== 60 columns ==\n{}== styles ==\n{}",
         page.render(Some(60), unmarked),
         page.render(None, marked),
     )

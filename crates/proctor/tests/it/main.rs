@@ -50,4 +50,5 @@ mod takeover;
 mod tokens;
 mod trees;
 mod waits;
+mod whole;
 mod workflows;

@@ -10,9 +10,8 @@ fn steady(mut value: Value) -> Value {
     fn walk(value: &mut Value) {
         match value {
             Value::Object(fields) => {
-                for key in
-                    ["uptime_seconds", "cpu_percent", "memory_bytes", "processes", "generation"]
-                {
+                let moving = ["uptime_seconds", "cpu_percent", "memory_bytes", "processes"];
+                for key in moving.into_iter().chain(["generation", "last_used"]) {
                     fields.remove(key);
                 }
                 fields.values_mut().for_each(walk);
