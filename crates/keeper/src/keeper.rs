@@ -130,6 +130,12 @@ pub(crate) struct Keeper {
     pub(crate) marked: Option<Marked>,
 }
 
+/// A child that has ended.
+enum Whose {
+    Daemon,
+    Service(u32),
+}
+
 /// What a descriptor in the poller means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token {
@@ -257,12 +263,19 @@ impl Keeper {
 
     /// Reap every child that has ended: services, the daemon, and orphans that came to us.
     pub(crate) fn reap(&mut self) {
-        let ended: Vec<_> = std::iter::from_fn(process::reap).collect();
-        for (pid, exit) in ended {
-            if self.daemon.is(pid) {
-                self.daemon_ended(&exit);
-            } else if let Some(slot) = self.children.remove(&pid) {
-                self.main_ended(slot, exit);
+        // Whose each was is looked up before anything is started again: a number that is free may be given to the next run.
+        let mut ended = Vec::new();
+        while let Some((pid, exit)) = process::reap() {
+            let whose = match self.daemon.is(pid) {
+                true => Some(Whose::Daemon),
+                false => self.children.remove(&pid).map(Whose::Service),
+            };
+            ended.extend(whose.map(|whose| (whose, exit)));
+        }
+        for (whose, exit) in ended {
+            match whose {
+                Whose::Daemon => self.daemon_ended(&exit),
+                Whose::Service(slot) => self.main_ended(slot, exit),
             }
         }
         self.check_leftovers();

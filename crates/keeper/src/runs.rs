@@ -348,7 +348,10 @@ impl Keeper {
     fn end_run(&mut self, slot: u32, run: RunId, exit: Exit, now: Now) {
         let Some(service) = self.services.get_mut(slot) else { return };
         if let Some(over) = service.run.take_if(|current| current.id == run) {
-            self.children.remove(&over.pid);
+            // Of one that was reaped the number may be another run's by now.
+            if matches!(over.main, Main::Child) {
+                self.children.remove(&over.pid);
+            }
             // Linux 6.18, for one, kills what is forked into a group that was killed before: the next run gets a new one.
             if let (true, Some(group)) = (over.killed, &over.cgroup) {
                 cgroup::remove(&group.path());

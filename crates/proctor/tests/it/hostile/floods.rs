@@ -4,9 +4,10 @@
 use super::load::{Used, cpu_seconds, size};
 use crate::stored_bytes::{check_same, wild_lines};
 use crate::support::{LIMIT, lines, pid, service, services, shell, status, up, wait_state};
-use proctor_testkit::{Home, alive, finish, wait_until};
+use proctor_testkit::{Home, alive, finish, proctor, wait_until};
+use serde_json::Value;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Large amounts take their time.
@@ -140,6 +141,40 @@ fn fifty_services_that_end_at_once_again_and_again_are_in_nobodys_way() {
     assert!(used < passed / 2.0, "{used} s of {passed} s: it rests when they do");
     home.ok(["down"]);
     assert!(!alive(keeper));
+}
+
+/// In a world of its own, where a number is given to the next process as soon as its last one is reaped.
+const REUSED: &str = r#"
+proctor --home "$0" up -d >/dev/null 2>&1
+for turn in $(seq 400); do
+    echo 300 > /proc/sys/kernel/ns_last_pid || exit 77
+    /bin/true
+done
+proctor --home "$0" stop all --timeout 30 >/dev/null
+proctor --home "$0" --json list
+proctor --home "$0" down >/dev/null
+"#;
+
+#[test]
+fn a_number_that_is_given_again_at_once_is_not_taken_for_who_had_it() {
+    let keys = "restart_policy: always\nmax_restarts: unlimited\nrestart: { delay: 0 }";
+    let ends = |number: usize| shell(&format!("s{number}"), &format!("exit {}", number % 2), keys);
+    let home = Home::new();
+    home.write("proctor.yaml", &services(&(0..20).map(ends).collect::<Vec<_>>()));
+    let folder = proctor().parent().unwrap().display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
+    let mut command = Command::new("unshare");
+    let world = ["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", REUSED];
+    command.args(world).arg(home.path()).current_dir(home.path()).env("PATH", path);
+    command.env("SUPERVISOR_PORT", "off").env("PROCTOR_HTTP_PORT", "off");
+    let output = finish(&mut command, LONG);
+    let Ok(list) = serde_json::from_slice::<Value>(&output.stdout) else {
+        // Not root, or a kernel that gives out numbers as it likes.
+        return;
+    };
+    let all = list["services"].as_array().unwrap();
+    assert!(all.len() == 20 && all.iter().all(|it| it["state"] == "stopped"), "{list:#}");
+    assert!(all.iter().any(|it| it["restarts"].as_u64() > Some(5)), "{list:#}");
 }
 
 #[test]
