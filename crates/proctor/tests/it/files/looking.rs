@@ -80,7 +80,7 @@ fn the_folder_of_the_configuration_is_the_root_if_nothing_is_said() {
         assert!(said.contains("Proctor's own"), "{own}: {said}");
     }
     assert_eq!(home.ok(["file", "find", "*", "--hidden"]), "note.txt\nproctor.yaml\n");
-    assert_eq!(home.ok(["file", "search", "proctor_", "--hidden", "--no-ignore"]), "nothing\n");
+    assert_eq!(home.ok(["file", "search", "proctor_", "--hidden", "--no-ignore"]), "");
     home.write("proctor.yaml", "supervisor:\n  roots: []\n  services: {}\n");
     home.ok(["up", "-d"]);
     assert_eq!(home.fail(["file", "read", "note.txt"]).0, 3);
@@ -118,7 +118,7 @@ fn an_assistant_reads_text_and_has_the_facts_beside_it() {
     assert!(file["sha256"].is_string() && file.get("text").is_none(), "{file}");
     let told = assistant.ok("read_file", json!({ "path": "large.txt" }));
     assert!(
-        told.text.len() < 30_000 && told.text.contains("go on with the cursor"),
+        told.text.len() < 30_000 && told.text.contains("continue with cursor: "),
         "{}",
         told.text.len()
     );
