@@ -262,7 +262,7 @@ pub struct FileChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     pub change: ChangeWord,
-    /// Lines; neither is there for what is no text
+    /// Lines; neither is there for what is no text, or in conflict
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
