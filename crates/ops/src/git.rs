@@ -88,6 +88,14 @@ pub(crate) fn count(
     }
 }
 
+/// A field that only some actions have a use for is refused with the others: what was meant by it would not happen.
+pub(crate) fn only_for(actions: &str, given: &[(&str, bool)]) -> Result<(), OpError> {
+    match given.iter().find(|(_, given)| *given) {
+        Some((field, _)) => Err(OpError::bad_input(format!("'{field}' is for {actions}"))),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn at(seconds: i64) -> String {
     rfc3339(Wall(seconds.saturating_mul(1_000_000)))
 }

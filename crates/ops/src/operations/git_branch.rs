@@ -1,7 +1,7 @@
 //! `git.branch`: list, make and check out branches; and the work trees they are checked out in.
 
 use crate::error::OpError;
-use crate::git::{Where, at, brief, count};
+use crate::git::{Where, at, brief, count, only_for};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Branch as Found, Repository, Worktree as Tree};
@@ -129,6 +129,7 @@ Examples:
     }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        input.check()?;
         let mut repository = input.place.open(context).await?;
         let named = || {
             let missing = || OpError::bad_input("which branch? give 'name'");
@@ -152,6 +153,24 @@ Examples:
                 let name = named()?;
                 let hash = repository.switch(name).await?;
                 Ok(Output::at(name, hash))
+            }
+        }
+    }
+}
+
+impl Input {
+    fn check(&self) -> Result<(), OpError> {
+        let create = [("from", self.from.is_some()), ("switch", self.switch)];
+        let (name, limit) = (("name", self.name.is_some()), ("limit", self.limit.is_some()));
+        match self.action {
+            Action::List => {
+                only_for("'create' and 'switch'", &[name])?;
+                only_for("'create'", &create)
+            }
+            Action::Create => only_for("'list'", &[limit]),
+            Action::Switch => {
+                only_for("'create'", &create)?;
+                only_for("'list'", &[limit])
             }
         }
     }

@@ -1,7 +1,7 @@
 //! `git.tag`: list, make and delete tags.
 
 use crate::error::OpError;
-use crate::git::{Where, at, brief, count};
+use crate::git::{Where, at, brief, count, only_for};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Tag as Found, TagRequest};
@@ -62,6 +62,9 @@ pub struct Output {
     /// What it names, or named
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
+    /// It is not there any more
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleted: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
     /// There are more tags
@@ -104,6 +107,7 @@ Examples:
     }
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+        input.check()?;
         let mut repository = input.place.open(context).await?;
         let missing = || OpError::bad_input("which tag? give 'name'");
         let name = input.name.clone();
@@ -123,7 +127,26 @@ Examples:
             Action::Delete => {
                 let name = name.ok_or_else(missing)?;
                 let hash = repository.delete_tag(&name).await?;
-                Ok(Output { name: Some(name), hash: Some(hash), ..Output::default() })
+                let (name, hash) = (Some(name), Some(hash));
+                Ok(Output { name, hash, deleted: true, ..Output::default() })
+            }
+        }
+    }
+}
+
+impl Input {
+    fn check(&self) -> Result<(), OpError> {
+        let create = [("rev", self.rev.is_some()), ("message", self.message.is_some())];
+        let (name, limit) = (("name", self.name.is_some()), ("limit", self.limit.is_some()));
+        match self.action {
+            Action::List => {
+                only_for("'create' and 'delete'", &[name])?;
+                only_for("'create'", &create)
+            }
+            Action::Create => only_for("'list'", &[limit]),
+            Action::Delete => {
+                only_for("'create'", &create)?;
+                only_for("'list'", &[limit])
             }
         }
     }
@@ -139,7 +162,12 @@ impl From<Found> for Tag {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if let (Some(name), Some(hash)) = (&self.name, &self.hash) {
-            page.line().plain("tag ").name(name).plain(" of ").plain(brief(hash));
+            let line = page.line();
+            match self.deleted {
+                true => line.plain("deleted tag ").name(name).plain(", which was "),
+                false => line.plain("tag ").name(name).plain(" of "),
+            };
+            line.plain(brief(hash));
             return;
         }
         if self.tags.is_empty() {

@@ -7,6 +7,7 @@ mod going_on;
 mod hostile;
 mod injected;
 mod linked;
+mod meant;
 mod merging;
 mod odd;
 mod reaching;

@@ -1,0 +1,80 @@
+//! What is asked for is done, or refused where it cannot be meant: nothing else is done in its place.
+
+use super::scene::{Scene, put};
+use proctor_ops::error::Code;
+use serde_json::json;
+
+#[test]
+fn the_stash_that_is_named_is_the_one_that_goes() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("a", "0\n")]);
+    for name in ["one", "two", "three", "four"] {
+        put(&repo, "a", name);
+        scene.git(&repo, &["stash", "push", "-q", "-m", name]);
+    }
+    let left = || scene.git(&repo, &["stash", "list", "--format=%gs"]);
+    scene.daemon("", json!({}), async |caller| {
+        let hash = scene.git(&repo, &["rev-parse", "stash@{2}"]);
+        let drop = json!({ "action": "drop", "paths": ["2"] });
+        let dropped = caller.ok("git.stash", &repo, drop).await["dropped"].clone();
+        assert_eq!((&dropped["message"], &dropped["hash"]), (&json!("On main: two"), &json!(hash)));
+        caller.ok("git.stash", &repo, json!({ "action": "drop", "paths": ["stash@{0}"] })).await;
+        assert_eq!(left(), "On main: three\nOn main: one");
+        for input in [
+            json!({ "action": "drop", "paths": ["nosuch"] }),
+            json!({ "action": "pop", "paths": ["a"] }),
+            json!({ "action": "pop", "message": "three" }),
+            json!({ "action": "push", "number": 1 }),
+            json!({ "paths": ["a"] }),
+        ] {
+            let (code, why) = caller.refused("git.stash", &repo, input.clone()).await;
+            assert_eq!(code, Code::BadInput, "{input}: {why}");
+        }
+        let none = json!({ "action": "drop", "paths": ["7"] });
+        assert_eq!(caller.refused("git.stash", &repo, none).await.0, Code::NotFound);
+        assert_eq!(left(), "On main: three\nOn main: one");
+        caller.ok("git.stash", &repo, json!({ "action": "pop", "paths": ["1"] })).await;
+        assert_eq!(std::fs::read_to_string(repo.join("a")).unwrap(), "one");
+    });
+}
+
+#[test]
+fn fields_of_another_action_are_refused() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("a", "0\n")]);
+    scene.git(&repo, &["tag", "v1"]);
+    let head = scene.git(&repo, &["rev-parse", "HEAD"]);
+    scene.daemon("", json!({}), async |caller| {
+        for (name, input, why) in [
+            (
+                "git.branch",
+                json!({ "action": "switch", "name": "main", "from": "v1" }),
+                "'from' is for 'create'",
+            ),
+            ("git.branch", json!({ "from": "nosuch", "switch": true }), "'from' is for 'create'"),
+            ("git.branch", json!({ "switch": true }), "'switch' is for 'create'"),
+            ("git.branch", json!({ "name": "topic" }), "'name' is for "),
+            (
+                "git.branch",
+                json!({ "action": "create", "name": "x", "limit": 3 }),
+                "'limit' is for 'list'",
+            ),
+            ("git.tag", json!({ "name": "v2" }), "'name' is for "),
+            (
+                "git.tag",
+                json!({ "action": "delete", "name": "v1", "rev": "HEAD" }),
+                "'rev' is for 'create'",
+            ),
+            (
+                "git.tag",
+                json!({ "action": "delete", "name": "v1", "message": "y" }),
+                "'message' is for 'create'",
+            ),
+        ] {
+            let (code, said) = caller.refused(name, &repo, input.clone()).await;
+            assert_eq!((code, said.starts_with(why)), (Code::BadInput, true), "{input}: {said}");
+        }
+        let gone = caller.ok("git.tag", &repo, json!({ "action": "delete", "name": "v1" })).await;
+        assert_eq!(gone, json!({ "name": "v1", "hash": head, "deleted": true }));
+    });
+}
