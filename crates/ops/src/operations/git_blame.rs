@@ -1,7 +1,7 @@
 //! `git.blame`: who wrote which lines last.
 
 use crate::error::OpError;
-use crate::git::{Where, at, brief, count};
+use crate::git::{In, Purpose, Where, at, brief, count};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use proctor_engine::git::{BlameQuery, Blamed};
@@ -61,7 +61,7 @@ pub struct Run {
 
 impl Operation for GitBlame {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "blame"],
         summary: "Show who wrote which lines last",
@@ -74,7 +74,7 @@ Examples:
         ..Meta::of("git.blame", Effect::Read).long().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let count = count("limit", input.limit, USUAL_LINES, MOST_LINES)? as u64;
         let first = input.line.unwrap_or(1);
         if first == 0 || i32::try_from(first).is_err() {
@@ -82,9 +82,10 @@ Examples:
         }
         let Input { path, rev: revision, place, .. } = input;
         let query = BlameQuery { path, revision, first, count };
-        let blame = place.open(context).await?.blame(&query).await?;
+        let (repository, told) = place.open(context, Purpose::Look).await?;
+        let blame = repository.blame(&query).await?;
         let runs = blame.runs.into_iter().map(Run::from).collect();
-        Ok(Output { runs, next_line: blame.next })
+        Ok(told.with(Output { runs, next_line: blame.next }))
     }
 }
 

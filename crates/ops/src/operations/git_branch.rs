@@ -1,7 +1,7 @@
 //! `git.branch`: list, make and check out branches; and the work trees they are checked out in.
 
 use crate::error::OpError;
-use crate::git::{Where, at, brief, count, only_for};
+use crate::git::{In, Purpose, Where, at, brief, count, only_for};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Branch as Found, Repository, Worktree as Tree};
@@ -108,7 +108,7 @@ pub struct Worktree {
 
 impl Operation for GitBranch {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "branch"],
         summary: "List, make and check out branches; list work trees",
@@ -128,17 +128,18 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         input.check()?;
-        let mut repository = input.place.open(context).await?;
+        let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
+        let (mut repository, told) = input.place.open(context, purpose).await?;
         let named = || {
             let missing = || OpError::bad_input("which branch? give 'name'");
             input.name.as_deref().ok_or_else(missing)
         };
-        match input.action {
+        Ok(told.with(match input.action {
             Action::List => {
                 let limit = count("limit", input.limit, USUAL_BRANCHES, MOST_BRANCHES)?;
-                list(&repository, limit).await
+                list(&repository, limit).await?
             }
             Action::Create => {
                 let name = named()?;
@@ -147,14 +148,14 @@ Examples:
                 if input.switch {
                     repository.switch(name).await?;
                 }
-                Ok(Output::at(name, hash))
+                Output::at(name, hash)
             }
             Action::Switch => {
                 let name = named()?;
                 let hash = repository.switch(name).await?;
-                Ok(Output::at(name, hash))
+                Output::at(name, hash)
             }
-        }
+        }))
     }
 }
 

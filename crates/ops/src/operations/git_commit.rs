@@ -1,7 +1,7 @@
 //! `git.commit`: a commit of what is in the index. That there is nothing to commit is an answer.
 
 use crate::error::OpError;
-use crate::git::{CommitInfo, Where, brief, show_left_out, texts};
+use crate::git::{CommitInfo, In, Purpose, Where, brief, show_left_out, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use proctor_engine::git::{CommitRequest, Committed, Made};
@@ -61,7 +61,7 @@ pub struct Output {
 
 impl Operation for GitCommit {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "commit"],
         summary: "Commit what is in the index",
@@ -76,11 +76,11 @@ Examples:
         ..Meta::of("git.commit", Effect::Write).followed().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let Input { message, paths, all, amend, author, place } = input;
         let request = CommitRequest { message, paths, all, amend, author };
-        let repository = place.open(context).await?;
-        Ok(repository.commit_changes(&request).await?.into())
+        let (repository, told) = place.open(context, Purpose::Change).await?;
+        Ok(told.with(repository.commit_changes(&request).await?.into()))
     }
 }
 

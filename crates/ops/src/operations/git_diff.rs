@@ -1,7 +1,7 @@
 //! `git.diff`: what is different, file by file and line by line.
 
 use crate::error::OpError;
-use crate::git::{FileChange, UNFILTERED, Where, show_diff, text_size};
+use crate::git::{FileChange, In, Purpose, UNFILTERED, Where, show_diff, text_size};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
 use proctor_engine::git::{Compared, Diff, DiffQuery};
@@ -66,7 +66,7 @@ pub struct Output {
 
 impl Operation for GitDiff {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "diff"],
         summary: "Show what is different",
@@ -82,7 +82,7 @@ Examples:
         ..Meta::of("git.diff", Effect::Read).long().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let compared = match (input.staged, input.from, input.to) {
             (false, None, None) => Compared::Unstaged,
             (true, None, None) => Compared::Staged,
@@ -93,7 +93,7 @@ Examples:
             }
             (false, None, Some(_)) => return Err(OpError::bad_input("'to' needs 'from'")),
         };
-        let repository = input.place.open(context).await?;
+        let (repository, told) = input.place.open(context, Purpose::Look).await?;
         let query = DiffQuery {
             compared,
             paths: input.paths,
@@ -102,7 +102,7 @@ Examples:
             max_bytes: text_size(input.max_bytes),
             cursor: input.cursor,
         };
-        Ok(output(repository.diff(&query).await?, input.stat))
+        Ok(told.with(output(repository.diff(&query).await?, input.stat)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `git.log`: commits, newest first.
 
 use crate::error::OpError;
-use crate::git::{CommitInfo, Where, count};
+use crate::git::{CommitInfo, In, Purpose, Where, count};
 use crate::moment;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
@@ -71,7 +71,7 @@ pub struct Output {
 
 impl Operation for GitLog {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "log"],
         summary: "Show commits, newest first",
@@ -85,7 +85,7 @@ Examples:
         ..Meta::of("git.log", Effect::Read).long().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let limit = count("limit", input.limit, USUAL_COMMITS, MOST_COMMITS)?;
         if input.cursor.is_some() && input.rev.is_some() {
             return Err(OpError::bad_input("a cursor knows where it began: leave out 'rev'"));
@@ -110,9 +110,10 @@ Examples:
             limit,
             cursor: input.cursor,
         };
-        let log = input.place.open(context).await?.log(&filter).await?;
+        let (repository, told) = input.place.open(context, Purpose::Look).await?;
+        let log = repository.log(&filter).await?;
         let commits = log.commits.into_iter().map(CommitInfo::from).collect();
-        Ok(Output { commits, more: log.cursor.is_some(), cursor: log.cursor })
+        Ok(told.with(Output { commits, more: log.cursor.is_some(), cursor: log.cursor }))
     }
 }
 

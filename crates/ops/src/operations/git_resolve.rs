@@ -1,7 +1,7 @@
 //! `git.resolve`: conflicts of a merge or a rebase, file by file, and its end.
 
 use crate::error::OpError;
-use crate::git::{UnderWay, Where, brief, no_text};
+use crate::git::{In, Purpose, UnderWay, Where, brief, no_text};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use base64::Engine as _;
@@ -91,7 +91,7 @@ pub struct Conflict {
 
 impl Operation for GitResolve {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "resolve"],
         summary: "Settle the conflicts of a merge or rebase, and finish it",
@@ -116,7 +116,7 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let Input { action, path, bytes, content, place } = input;
         if content.is_some() && action != Action::Done {
             return Err(OpError::bad_input("'content' is for the action 'done'"));
@@ -127,7 +127,8 @@ Examples:
             Action::Theirs => Some(Take::Theirs),
             Action::Done => Some(content.map_or(Take::AsItIs, |text| Take::Content(text.into()))),
         };
-        let mut repository = place.open(context).await?;
+        let purpose = if action == Action::List { Purpose::Look } else { Purpose::Change };
+        let (mut repository, told) = place.open(context, purpose).await?;
         match (take, file(&repository, path, bytes)?) {
             (Some(take), Some(path)) => repository.resolve(&path, &take).await?,
             (Some(_), None) => return Err(OpError::bad_input("which file? give 'path'")),
@@ -138,7 +139,7 @@ Examples:
             (None, None) if action == Action::Abort => repository.abort().await?,
             (None, None) => {}
         }
-        list(&repository).await
+        Ok(told.with(list(&repository).await?))
     }
 }
 

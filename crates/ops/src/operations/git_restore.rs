@@ -1,7 +1,7 @@
 //! `git.restore`: files brought back.
 
 use crate::error::OpError;
-use crate::git::{Where, texts};
+use crate::git::{In, Purpose, Where, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
 use proctor_engine::git::Restore;
@@ -41,7 +41,7 @@ pub struct Output {
 
 impl Operation for GitRestore {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "restore"],
         summary: "Bring files back as they were",
@@ -56,11 +56,12 @@ Examples:
         ..Meta::of("git.restore", Effect::Write).followed().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let Input { paths, staged, worktree, from, place } = input;
         let restore = Restore { paths, staged, worktree, from };
-        let restored = place.open(context).await?.restore(&restore).await?;
-        Ok(Output { restored: texts(&restored) })
+        let (mut repository, told) = place.open(context, Purpose::Change).await?;
+        let restored = repository.restore(&restore).await?;
+        Ok(told.with(Output { restored: texts(&restored) }))
     }
 }
 

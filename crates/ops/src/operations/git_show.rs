@@ -2,7 +2,7 @@
 
 use super::git_diff;
 use crate::error::OpError;
-use crate::git::{CommitInfo, FileChange, Where, brief, show_diff, text_size};
+use crate::git::{CommitInfo, FileChange, In, Purpose, Where, brief, show_diff, text_size};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use base64::Engine as _;
@@ -83,7 +83,7 @@ pub struct File {
 
 impl Operation for GitShow {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "show"],
         summary: "Show a commit with its changes, or a file as it was",
@@ -96,12 +96,12 @@ Examples:
         ..Meta::of("git.show", Effect::Read).long().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let most = text_size(input.max_bytes);
         if input.path.is_some() && (input.stat || input.cursor.is_some()) {
             return Err(OpError::bad_input("'stat' and 'cursor' are about changes, not 'path'"));
         }
-        let repository = input.place.open(context).await?;
+        let (repository, told) = input.place.open(context, Purpose::Look).await?;
         let rev = input.rev.as_deref().unwrap_or("HEAD");
         let found = match &input.path {
             Some(path) => repository.show_file(rev, path, most).await?,
@@ -111,7 +111,7 @@ Examples:
                 repository.show(rev, &query).await?
             }
         };
-        Ok(output(found, input.stat))
+        Ok(told.with(output(found, input.stat)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `git.stash`: changes put aside and brought back.
 
 use crate::error::{Code, OpError};
-use crate::git::{Where, at, brief, only_for, texts};
+use crate::git::{In, Purpose, Where, at, brief, only_for, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Popped, Stash as Found, StashRequest};
@@ -81,7 +81,7 @@ pub struct Stash {
 
 impl Operation for GitStash {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "stash"],
         summary: "Put changes aside, and bring them back",
@@ -102,9 +102,10 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         input.check()?;
-        let mut repository = input.place.open(context).await?;
+        let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
+        let (mut repository, told) = input.place.open(context, purpose).await?;
         let (mut done, mut conflicts, mut dropped) = (true, Vec::new(), None);
         match input.action {
             Action::List => {}
@@ -122,7 +123,7 @@ Examples:
         }
         let (stashes, truncated) = repository.stashes().await?;
         let stashes = stashes.into_iter().map(Stash::from).collect();
-        Ok(Output { done, conflicts, dropped, stashes, truncated })
+        Ok(told.with(Output { done, conflicts, dropped, stashes, truncated }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `git.tag`: list, make and delete tags.
 
 use crate::error::OpError;
-use crate::git::{Where, at, brief, count, only_for};
+use crate::git::{In, Purpose, Where, at, brief, count, only_for};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Tag as Found, TagRequest};
@@ -86,7 +86,7 @@ pub struct Tag {
 
 impl Operation for GitTag {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "tag"],
         summary: "List, make and delete tags",
@@ -106,31 +106,32 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         input.check()?;
-        let mut repository = input.place.open(context).await?;
+        let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
+        let (mut repository, told) = input.place.open(context, purpose).await?;
         let missing = || OpError::bad_input("which tag? give 'name'");
         let name = input.name.clone();
-        match input.action {
+        Ok(told.with(match input.action {
             Action::List => {
                 let limit = count("limit", input.limit, USUAL_TAGS, MOST_TAGS)?;
                 let (tags, truncated) = repository.tags(limit).await?;
                 let tags = tags.into_iter().map(Tag::from).collect();
-                Ok(Output { tags, truncated, ..Output::default() })
+                Output { tags, truncated, ..Output::default() }
             }
             Action::Create => {
                 let Input { rev: revision, message, .. } = input;
                 let request = TagRequest { name: name.ok_or_else(missing)?, revision, message };
                 let hash = repository.create_tag(&request).await?;
-                Ok(Output { name: Some(request.name), hash: Some(hash), ..Output::default() })
+                Output { name: Some(request.name), hash: Some(hash), ..Output::default() }
             }
             Action::Delete => {
                 let name = name.ok_or_else(missing)?;
                 let hash = repository.delete_tag(&name).await?;
                 let (name, hash) = (Some(name), Some(hash));
-                Ok(Output { name, hash, deleted: true, ..Output::default() })
+                Output { name, hash, deleted: true, ..Output::default() }
             }
-        }
+        }))
     }
 }
 

@@ -54,9 +54,11 @@ fn hook(home: &Home, name: &str, text: &str) {
 fn a_person_sees_a_change_commits_it_and_takes_another_back() {
     let home = repository("");
     put(&home, "main.rs", "fn main() {\n\trun();\n}\n");
+    let inside = format!("in {}\n", home.path().join("app").display());
     assert_eq!(
         home.ok(["git", "status"]),
-        format!("on main\n{:15}  {:12}  main.rs\n", "", "modified")
+        format!("{inside}on main\n{:15}  {:12}  main.rs\n", "", "modified"),
+        "seen from above"
     );
     assert!(home.ok(["git", "diff"]).contains("\n-fn main() {}\n+fn main() {\n+\trun();\n+}\n"));
     home.ok(["git", "add", "main.rs"]);
@@ -75,7 +77,7 @@ fn a_person_sees_a_change_commits_it_and_takes_another_back() {
     put(&home, "main.rs", "broken");
     home.ok(["git", "restore", "main.rs"]);
     assert_eq!(content(&home, "main.rs"), b"fn main() {\n\trun();\n}\n");
-    assert_eq!(home.ok(["git", "status"]), "on main\nnothing is different\n");
+    assert_eq!(home.ok(["git", "status", "--repo", "app"]), "on main\nnothing is different\n");
     let (code, said) = home.fail(["git", "show", "no-such"]);
     assert_eq!((code, said.contains("no revision 'no-such'")), (3, true), "{said}");
     let (code, said) = home.fail(["git", "status", "--repo", "/"]);
