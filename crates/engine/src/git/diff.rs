@@ -116,7 +116,7 @@ impl Repository {
         paths: Vec<OsString>,
         query: &DiffQuery,
     ) -> Result<Diff, GitError> {
-        let page = Page::new(query)?;
+        let page = Page::new(query.max_bytes, query.cursor.as_deref())?;
         let context = query.context.unwrap_or(3).min(MOST_CONTEXT);
         let call = |parts: &[&str]| {
             Call::reading(&["diff", "--no-ext-diff", "--no-textconv", "--no-color"])
@@ -154,17 +154,16 @@ fn not_understood() -> GitError {
 }
 
 /// Which part of a text is wanted.
-struct Page {
-    skip: usize,
+pub(super) struct Page {
+    pub(super) skip: usize,
     /// Of what was skipped.
     seal: String,
-    most: usize,
+    pub(super) most: usize,
 }
 
 impl Page {
-    fn new(query: &DiffQuery) -> Result<Page, GitError> {
-        let most = query.max_bytes;
-        let Some(cursor) = &query.cursor else {
+    pub(super) fn new(most: usize, cursor: Option<&str>) -> Result<Page, GitError> {
+        let Some(cursor) = cursor else {
             return Ok(Page { skip: 0, seal: seal(b""), most });
         };
         let parts = cursor.split_once('.').and_then(|(skip, seal)| {
@@ -175,7 +174,7 @@ impl Page {
     }
 
     /// The page, and where the next one begins. `cut`: the text itself goes on.
-    fn of(&self, text: &[u8], cut: bool) -> Result<(Vec<u8>, Option<String>), GitError> {
+    pub(super) fn of(&self, text: &[u8], cut: bool) -> Result<(Vec<u8>, Option<String>), GitError> {
         let (before, rest) = text.split_at_checked(self.skip).ok_or(GitError::Stale)?;
         if seal(before) != self.seal {
             return Err(GitError::Stale);
@@ -184,12 +183,20 @@ impl Page {
             return Ok((rest.to_vec(), None));
         }
         let page = &rest[..rest.len().min(self.most)];
-        // At the end of a line, unless one line is longer than a page.
-        let lines = page.iter().rposition(|byte| *byte == b'\n').map_or(page.len(), |at| at + 1);
-        let end = self.skip + lines;
+        let page = &page[..whole(page)];
+        let end = self.skip + page.len();
         let cursor = format!("{end}.{}", seal(&text[..end]));
-        Ok((page[..lines].to_vec(), Some(cursor)))
+        Ok((page.to_vec(), Some(cursor)))
     }
+}
+
+/// Up to the end of a line; of a line that is longer than a page, up to that of a character.
+fn whole(page: &[u8]) -> usize {
+    let lines = page.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+    lines.unwrap_or_else(|| match std::str::from_utf8(page) {
+        Err(cut) if cut.error_len().is_none() && cut.valid_up_to() > 0 => cut.valid_up_to(),
+        Err(_) | Ok(_) => page.len(),
+    })
 }
 
 /// To know again whether what came before is still the same.
@@ -349,10 +356,8 @@ mod tests {
     #[test]
     fn pages_join_without_a_gap_and_notice_a_change() {
         let text = b"one\ntwo\nthree is long\nfour\n";
-        let page = |cursor: Option<String>, text: &[u8]| {
-            let query = DiffQuery { max_bytes: 9, cursor, ..DiffQuery::default() };
-            Page::new(&query)?.of(text, false)
-        };
+        let page =
+            |cursor: Option<String>, text: &[u8]| Page::new(9, cursor.as_deref())?.of(text, false);
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
             let (part, next) = page(cursor, text).unwrap();
@@ -363,6 +368,8 @@ mod tests {
             }
         }
         assert_eq!(all, text);
+        assert_eq!(page(None, "12345678ü".as_bytes()).unwrap().0, b"12345678", "no half letters");
+        assert_eq!(page(None, b"12345678\xff\xff\xff").unwrap().0, b"12345678\xff");
         let (_, cursor) = page(None, text).unwrap();
         assert!(matches!(page(cursor.clone(), b"ONE\ntwo\nmore\n"), Err(GitError::Stale)));
         assert!(matches!(page(cursor, b""), Err(GitError::Stale)));

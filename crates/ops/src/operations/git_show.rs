@@ -33,7 +33,7 @@ pub struct Input {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
     /// Go on where an earlier answer ended: its `cursor`
-    #[arg(long, value_name = "CURSOR", conflicts_with = "path")]
+    #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub struct Output {
     /// Pass it back to go on from here
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// More of the changes is there
+    /// More of the changes, or of the file, is there
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
@@ -70,15 +70,19 @@ pub struct File {
     /// Git's name of the content
     pub blob: String,
     pub size: u64,
-    /// Its content, if it is UTF-8
+    /// How many bytes of it came before this part
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: u64,
+    /// Its content, or the part that is here, if that is UTF-8
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Its content as base64, if it is not
+    /// The same as base64, if it is not
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
-    /// Only the beginning is here
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
+}
+
+fn is_zero(offset: &u64) -> bool {
+    *offset == 0
 }
 
 impl Operation for GitShow {
@@ -97,21 +101,19 @@ Examples:
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
-        let most = text_size(input.max_bytes);
-        if input.path.is_some() && (input.stat || input.cursor.is_some()) {
-            return Err(OpError::bad_input("'stat' and 'cursor' are about changes, not 'path'"));
+        if input.path.is_some() && input.stat {
+            return Err(OpError::bad_input("'stat' is about changes, not 'path'"));
         }
         let (repository, told) = input.place.open(context, Purpose::Look).await?;
-        let rev = input.rev.as_deref().unwrap_or("HEAD");
-        let found = match &input.path {
-            Some(path) => repository.show_file(rev, path, most).await?,
-            None => {
-                let Input { stat, cursor, .. } = input;
-                let query = DiffQuery { stat, cursor, max_bytes: most, ..DiffQuery::default() };
-                repository.show(rev, &query).await?
-            }
+        let Input { rev, path, stat, max_bytes, cursor, .. } = input;
+        let rev = rev.as_deref().unwrap_or("HEAD");
+        let max_bytes = text_size(max_bytes);
+        let query = DiffQuery { stat, cursor, max_bytes, ..DiffQuery::default() };
+        let found = match &path {
+            Some(path) => repository.show_file(rev, path, &query).await?,
+            None => repository.show(rev, &query).await?,
         };
-        Ok(told.with(output(found, input.stat)))
+        Ok(told.with(output(found, stat)))
     }
 }
 
@@ -121,31 +123,21 @@ fn output(found: AtRevision, stat: bool) -> Output {
             let git_diff::Output { files, diff, cursor, more } = git_diff::output(diff, stat);
             Output { commit: Some((*commit).into()), files, diff, file: None, cursor, more }
         }
-        AtRevision::File { commit, path, blob, size, bytes } => {
-            let truncated = (bytes.len() as u64) < size;
-            let (text, bytes) = content(bytes, truncated);
+        AtRevision::File { commit, path, blob, size, offset, bytes, cursor } => {
+            let (text, bytes) = content(bytes);
             let path = path.text().into_owned();
-            let file = File { path, commit, blob, size, text, bytes, truncated };
-            let file = Some(file);
-            Output { commit: None, files: Vec::new(), diff: None, file, cursor: None, more: false }
+            let file = Some(File { path, commit, blob, size, offset, text, bytes });
+            let more = cursor.is_some();
+            Output { commit: None, files: Vec::new(), diff: None, file, cursor, more }
         }
     }
 }
 
-/// As text if it is some; a character that was cut off does not count.
-fn content(bytes: Vec<u8>, truncated: bool) -> (Option<String>, Option<String>) {
+/// As text if it is some.
+fn content(bytes: Vec<u8>) -> (Option<String>, Option<String>) {
     match String::from_utf8(bytes) {
         Ok(text) => (Some(text), None),
-        Err(error) => {
-            let whole = error.utf8_error().valid_up_to();
-            let cut_off = truncated && error.utf8_error().error_len().is_none();
-            let mut bytes = error.into_bytes();
-            if !cut_off {
-                return (None, Some(STANDARD.encode(bytes)));
-            }
-            bytes.truncate(whole);
-            (Some(String::from_utf8_lossy(&bytes).into_owned()), None)
-        }
+        Err(error) => (None, Some(STANDARD.encode(error.into_bytes()))),
     }
 }
 
@@ -165,11 +157,12 @@ impl Show for Output {
             None => {
                 let size = crate::moment::bytes(file.size);
                 let at = brief(&file.commit);
-                page.line().dim(format!("{} at {at} is no text: {size}", file.path));
+                let from = match file.offset {
+                    0 => String::new(),
+                    offset => format!(" from byte {offset} on"),
+                };
+                page.line().dim(format!("{} at {at} is no text{from}: {size}", file.path));
             }
-        }
-        if file.truncated {
-            page.line().dim(format!("… of {} in all", crate::moment::bytes(file.size)));
         }
     }
 }
@@ -180,13 +173,12 @@ mod tests {
 
     #[test]
     fn content_is_text_where_it_is_some() {
-        let check = |bytes: &[u8], truncated, text: Option<&str>, base64: Option<&str>| {
+        let check = |bytes: &[u8], text: Option<&str>, base64: Option<&str>| {
             let expected = (text.map(str::to_owned), base64.map(str::to_owned));
-            assert_eq!(content(bytes.to_vec(), truncated), expected, "{bytes:?}");
+            assert_eq!(content(bytes.to_vec()), expected, "{bytes:?}");
         };
-        check(b"a\r\n", false, Some("a\r\n"), None);
-        check(b"a\xc3", true, Some("a"), None);
-        check(b"a\xc3", false, None, Some("YcM="));
-        check(b"\xff\0a", true, None, Some("/wBh"));
+        check(b"a\r\n", Some("a\r\n"), None);
+        check(b"a\xc3", None, Some("YcM="));
+        check(b"\xff\0a", None, Some("/wBh"));
     }
 }

@@ -144,43 +144,6 @@ fn a_commit_is_amended_and_written_for_somebody_else() {
 }
 
 #[test]
-fn differences_come_by_the_page() {
-    let scene = Scene::new();
-    let repo = scene.repository("app", &[("a", "1\n"), ("bin", "x\0y")]);
-    let long: String = (0..400).map(|n| format!("line {n}\n")).collect();
-    put(&repo, "a", &long);
-    put(&repo, "bin", "x\0z");
-    scene.daemon("", json!({}), async |caller| {
-        let whole = caller.ok("git.diff", &repo, json!({})).await;
-        let expected = scene.git(&repo, &["diff"]) + "\n";
-        assert_eq!(whole["diff"], expected);
-        assert_eq!(
-            whole["files"][0],
-            json!({ "path": "a", "change": "modified", "added": 400, "deleted": 1 })
-        );
-        assert_eq!(whole["files"][1], json!({ "path": "bin", "change": "modified" }));
-        let (mut text, mut input) = (String::new(), json!({ "max_bytes": 1000 }));
-        loop {
-            let page = caller.ok("git.diff", &repo, input.clone()).await;
-            let part = page["diff"].as_str().unwrap();
-            assert!(part.len() <= 1000 && part.ends_with('\n'));
-            text += part;
-            if page.get("more").is_none() {
-                break;
-            }
-            input["cursor"] = page["cursor"].clone();
-        }
-        assert_eq!(text, expected);
-        put(&repo, "a", "other\n");
-        assert_eq!(caller.refused("git.diff", &repo, input).await.0, Code::Stale);
-        let since = caller
-            .ok("git.diff", &repo, json!({ "from": "HEAD", "paths": ["a"], "context": 0 }))
-            .await;
-        assert_eq!(since["diff"].as_str().unwrap().lines().last(), Some("+other"));
-    });
-}
-
-#[test]
 fn commits_are_found_by_what_they_are() {
     let scene = Scene::new();
     let repo = scene.repository("app", &[("a", "1\n")]);

@@ -10,6 +10,7 @@ mod linked;
 mod meant;
 mod merging;
 mod odd;
+mod paged;
 mod reaching;
 mod refused;
 mod rooted;
