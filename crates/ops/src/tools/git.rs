@@ -108,4 +108,5 @@ pub(super) const RESOLVE: Tool = Tool::new(
         "Resolve conflicts",
         "List the conflicts of a merge or rebase, settle one file (ours, theirs, done), continue or abort.",
     )
+    .hiding(&["base64"])
     .destroys();

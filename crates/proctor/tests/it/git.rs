@@ -85,6 +85,29 @@ fn a_person_sees_a_change_commits_it_and_takes_another_back() {
 }
 
 #[test]
+fn a_person_settles_a_conflict_with_what_another_program_writes() {
+    let home = repository("");
+    git(&home, &["switch", "-q", "-c", "topic"]);
+    put(&home, "main.rs", "theirs\n");
+    git(&home, &["commit", "-q", "-a", "-m", "Theirs"]);
+    git(&home, &["switch", "-q", "main"]);
+    put(&home, "main.rs", "ours\n");
+    git(&home, &["commit", "-q", "-a", "-m", "Ours"]);
+    let mut merge = Command::new("git");
+    merge.args(["merge", "--quiet", "topic"]).current_dir(home.path().join("app"));
+    assert!(!merge.output().unwrap().status.success());
+    let (code, said) = home.fail(["git", "resolve", "continue"]);
+    assert_eq!((code, said.contains("settle these first")), (8, true), "{said}");
+    let words = ["git", "resolve", "done", "main.rs", "--content", "-"];
+    let mut done = home.command(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    std::io::Write::write_all(&mut done.stdin.take().unwrap(), b"both \xff\n").unwrap();
+    assert!(done.wait().unwrap().success());
+    assert_eq!(content(&home, "main.rs"), b"both \xff\n");
+    home.ok(["git", "resolve", "continue"]);
+    assert_eq!(git(&home, &["log", "-1", "--format=%p"]).split(' ').count(), 2);
+}
+
+#[test]
 fn an_assistant_settles_a_conflict_file_by_file() {
     let home = repository("");
     let mut assistant = Conversation::begin(&home, "assistant");

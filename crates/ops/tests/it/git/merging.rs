@@ -28,6 +28,8 @@ fn a_merge_is_settled_file_by_file_and_finished() {
         let left = caller.ok("git.resolve", &repo, content).await;
         assert_eq!(left["conflicts"].as_array().unwrap().len(), 1);
         assert_eq!(fs::read_to_string(repo.join("f")).unwrap(), "1\nboth\n3\n");
+        let early = caller.ok("git.resolve", &repo, json!({ "action": "continue" })).await;
+        assert_eq!((&early["stopped"], &early["conflicts"]), (&json!(true), &left["conflicts"]));
         caller.ok("git.resolve", &repo, json!({ "action": "theirs", "path": "gone" })).await;
         let done = caller.ok("git.resolve", &repo, json!({ "action": "continue" })).await;
         assert_eq!(done, json!({ "conflicts": [] }));
