@@ -4,7 +4,7 @@ use crate::error::OpError;
 use crate::git::{FileChange, In, Purpose, UNFILTERED, Where, show_diff, text_size};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
-use proctor_engine::git::{Compared, Diff, DiffQuery};
+use proctor_engine::git::{Asked, Compared, Diff, DiffQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +102,18 @@ Examples:
             max_bytes: text_size(input.max_bytes),
             cursor: input.cursor,
         };
-        Ok(told.with(output(repository.diff(&query).await?, input.stat)))
+        let diff = repository.diff(&query).await?;
+        if diff.files.is_empty() {
+            let revisions = match &query.compared {
+                Compared::Unstaged | Compared::Staged => Vec::new(),
+                Compared::Since(from) => vec![from.as_str()],
+                Compared::Between(from, to) => vec![from.as_str(), to],
+            };
+            let asked = Asked { paths: &query.paths, revisions, ..Asked::default() };
+            let asked = Asked { takes_revisions: Some("from"), ..asked };
+            repository.check_known(&asked).await?;
+        }
+        Ok(told.with(output(diff, input.stat)))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::git::{CommitInfo, In, Purpose, Where, count};
 use crate::moment;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
-use proctor_engine::git::LogFilter;
+use proctor_engine::git::{Asked, LogFilter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +112,12 @@ Examples:
         };
         let (repository, told) = input.place.open(context, Purpose::Look).await?;
         let log = repository.log(&filter).await?;
+        if log.commits.is_empty() && filter.cursor.is_none() {
+            let revisions = filter.revision.as_deref().into_iter().collect();
+            let takes_revisions = Some("rev");
+            let asked = Asked { paths: &filter.paths, revisions, history: true, takes_revisions };
+            repository.check_known(&asked).await?;
+        }
         let commits = log.commits.into_iter().map(CommitInfo::from).collect();
         Ok(told.with(Output { commits, more: log.cursor.is_some(), cursor: log.cursor }))
     }

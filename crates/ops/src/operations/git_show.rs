@@ -7,7 +7,7 @@ use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use proctor_engine::git::{AtRevision, DiffQuery};
+use proctor_engine::git::{AtRevision, DiffQuery, GitError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct GitShow;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// A branch, a tag, a hash; what is checked out if not given
+    /// A branch, a tag, a hash; what is checked out if not given. `REV:path` is a file as it was then, from the top of the repository
     #[arg(value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
@@ -95,7 +95,8 @@ impl Operation for GitShow {
 Examples:
   proctor git show
   proctor git show v1.0 --stat
-  proctor git show HEAD~3 --path src/main.rs",
+  proctor git show HEAD~3 --path src/main.rs
+  proctor git show HEAD~3:src/main.rs",
         role: Role::Operator,
         ..Meta::of("git.show", Effect::Read).long().with_folder()
     };
@@ -111,10 +112,21 @@ Examples:
         let query = DiffQuery { stat, cursor, max_bytes, ..DiffQuery::default() };
         let found = match &path {
             Some(path) => repository.show_file(rev, path, &query).await?,
-            None => repository.show(rev, &query).await?,
+            None => match (repository.show(rev, &query).await, of_tree(rev)) {
+                (Err(GitError::NoRevision(_)), Some((rev, path))) if !stat => {
+                    let path = repository.top().join(path);
+                    repository.show_file(rev, &path.to_string_lossy(), &query).await?
+                }
+                (found, _) => found?,
+            },
         };
         Ok(told.with(output(found, stat)))
     }
+}
+
+/// `REV:path`, as git has it: from the top.
+fn of_tree(text: &str) -> Option<(&str, &str)> {
+    text.split_once(':').filter(|(rev, path)| !rev.is_empty() && !path.is_empty())
 }
 
 fn output(found: AtRevision, stat: bool) -> Output {

@@ -6,7 +6,7 @@ use crate::git::{
 };
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
-use proctor_engine::git::{Entry as Found, Status, StatusQuery, What};
+use proctor_engine::git::{Asked, Entry as Found, Status, StatusQuery, What};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +121,12 @@ Examples:
         let limit = count("limit", input.limit, USUAL_ENTRIES, MOST_ENTRIES)?;
         let (repository, told) = input.place.open(context, Purpose::Look).await?;
         let Input { paths, no_untracked, ignored, .. } = input;
-        let status = repository.status(&StatusQuery { paths, no_untracked, ignored }).await?;
+        let query = StatusQuery { paths, no_untracked, ignored };
+        let status = repository.status(&query).await?;
+        if status.entries.is_empty() {
+            let asked = Asked { paths: &query.paths, ..Asked::default() };
+            repository.check_known(&asked).await?;
+        }
         let root = repository.top().to_string_lossy().into_owned();
         Ok(told.with(output(root, status, limit)))
     }

@@ -278,7 +278,7 @@ fn files_are_brought_back() {
         assert_eq!(older["restored"], json!(["a"]));
         assert_eq!(fs::read_to_string(repo.join("a")).unwrap(), "1\n");
         let (code, _) = caller.refused("git.restore", &repo, json!({ "paths": ["no-such"] })).await;
-        assert_eq!(code, Code::Failed);
+        assert_eq!(code, Code::NotFound);
         assert_eq!(
             caller.refused("git.restore", &repo, json!({ "paths": [] })).await.0,
             Code::BadInput

@@ -78,3 +78,58 @@ fn fields_of_another_action_are_refused() {
         assert_eq!(gone, json!({ "name": "v1", "hash": head, "deleted": true }));
     });
 }
+
+#[test]
+fn a_path_that_stands_for_nothing_is_no_empty_answer() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("docs/readme.md", "1\n"), ("gone", "1\n")]);
+    scene.git(&repo, &["rm", "-q", "gone"]);
+    scene.git(&repo, &["commit", "-q", "-m", "second"]);
+    put(&repo, ".git/info/exclude", "*.o\n");
+    put(&repo, "x.o", "x");
+    scene.daemon("", json!({}), async |caller| {
+        for (name, input, code, expected) in [
+            (
+                "git.diff",
+                json!({ "paths": ["HEAD~1"] }),
+                Code::BadInput,
+                "paths: 'HEAD~1' is a revision, and no path: 'from' takes it",
+            ),
+            (
+                "git.diff",
+                json!({ "paths": ["docs/raedme.md"] }),
+                Code::NotFound,
+                "no 'docs/raedme.md'",
+            ),
+            ("git.diff", json!({ "paths": ["docs", "dosc"] }), Code::NotFound, "no 'dosc'"),
+            ("git.diff", json!({ "paths": ["gone"] }), Code::NotFound, "no 'gone'"),
+            ("git.log", json!({ "paths": ["main"] }), Code::BadInput, "'rev' takes it"),
+            ("git.log", json!({ "paths": ["HEAD~1..main"] }), Code::BadInput, "is a revision"),
+            ("git.log", json!({ "paths": ["nosuch"] }), Code::NotFound, "no 'nosuch'"),
+            ("git.status", json!({ "paths": ["nosuch"] }), Code::NotFound, "no 'nosuch'"),
+            (
+                "git.status",
+                json!({ "paths": ["main"] }),
+                Code::BadInput,
+                "is a revision, and no path",
+            ),
+            ("git.show", json!({ "rev": "HEAD:nosuch" }), Code::NotFound, "'nosuch' in HEAD"),
+        ] {
+            let (found, why) = caller.refused(name, &repo, input.clone()).await;
+            assert_eq!((found, why.contains(expected)), (code, true), "{name} {input}: {why}");
+        }
+        for (name, input) in [
+            ("git.diff", json!({ "paths": ["docs"] })),
+            ("git.diff", json!({ "paths": ["."] })),
+            ("git.diff", json!({ "paths": ["x.o"] })),
+            ("git.diff", json!({ "paths": ["gone"], "from": "HEAD~1", "to": "HEAD~1" })),
+            ("git.status", json!({ "paths": ["docs/readme.md", "x.o"] })),
+            ("git.log", json!({ "paths": ["gone"], "author": "nobody" })),
+            ("git.log", json!({ "paths": ["docs"], "grep": "nothing like it" })),
+        ] {
+            caller.ok(name, &repo, input).await;
+        }
+        let shown = caller.ok("git.show", &repo, json!({ "rev": "HEAD~1:docs/readme.md" })).await;
+        assert_eq!(shown["file"]["text"], "1\n");
+    });
+}
