@@ -71,6 +71,10 @@ fn changes_are_seen_added_and_committed() {
             &json!({ "path": "new name", "from": "old name", "staged": "renamed" })
         );
         assert_eq!(caller.ok("git.commit", &repo, json!({ "message": "all" })).await["files"], 3);
+        put(&repo, "a", "3\n");
+        let unstaged = caller.ok("git.commit", &repo, json!({ "message": "again" })).await;
+        assert_eq!(unstaged, json!({ "committed": false, "unstaged": 1 }));
+        caller.ok("git.restore", &repo, json!({ "paths": ["a"] })).await;
         let nothing =
             caller.ok("git.commit", &repo, json!({ "message": "again", "all": true })).await;
         assert_eq!(nothing, json!({ "committed": false }));
@@ -247,8 +251,12 @@ fn commits_files_and_lines_are_shown_as_they_were() {
             )
             .await;
         assert_eq!((&part["runs"][0]["lines"], &part["next_line"]), (&json!(["\ttwo"]), &json!(3)));
-        let beyond = caller.ok("git.blame", &repo, json!({ "path": "src/a", "line": 99 })).await;
-        assert_eq!(beyond["runs"], json!([]));
+        let beyond = json!({ "path": "src/a", "line": 99 });
+        let (code, why) = caller.refused("git.blame", &repo, beyond).await;
+        assert_eq!((code, why.as_str()), (Code::BadInput, "line: 'src/a' has 4 lines"));
+        put(&repo, "bin", "");
+        let nothing = caller.ok("git.blame", &repo, json!({ "path": "bin" })).await;
+        assert_eq!(nothing, json!({ "runs": [] }));
     });
 }
 
