@@ -13,16 +13,17 @@ pub struct GitAdd;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Files and folders, from the top of the repository (in a shell, from where you are); deleted ones, too
+    /// Files and folders, from the top of the repository; deleted ones, too
     #[arg(value_name = "PATH", required_unless_present_any = ["all", "update"])]
+    #[arg(help = "Files and folders; deleted ones, too")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// Everything that is different
-    #[arg(long, conflicts_with_all = ["paths", "update"])]
+    #[arg(long, short = 'A', conflicts_with_all = ["paths", "update"])]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
     /// Everything that is different and known to git already
-    #[arg(long, conflicts_with = "paths")]
+    #[arg(long, short = 'u', conflicts_with = "paths")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub update: bool,
     #[command(flatten)]

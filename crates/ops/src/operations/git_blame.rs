@@ -14,22 +14,21 @@ const MOST_LINES: usize = 5000;
 pub struct GitBlame;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct Input {
-    /// The file, from the top of the repository (in a shell, from where you are)
-    #[arg(value_name = "PATH", required = true)]
+    /// The file, from the top of the repository
+    #[arg(value_name = "PATH", required = true, help = "The file")]
     pub path: String,
     /// As it was in this revision; as it is in the work tree if not given
     #[arg(long, value_name = "REV")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
     /// First line; 1 if not given
     #[arg(long, value_name = "LINE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
     /// How many lines at most; 200 if not given
     #[arg(long, value_name = "COUNT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     #[command(flatten)]
     #[serde(flatten)]

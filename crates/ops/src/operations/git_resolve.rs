@@ -48,8 +48,8 @@ pub struct Input {
     /// What is to be done
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
-    /// The file, from the top of the repository (in a shell, from where you are)
-    #[arg(value_name = "PATH")]
+    /// The file, from the top of the repository
+    #[arg(value_name = "PATH", help = "The file")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The file by its name as base64, as it is listed where that is no UTF-8

@@ -11,22 +11,21 @@ use serde::{Deserialize, Serialize};
 pub struct GitRestore;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct Input {
-    /// Files and folders, from the top of the repository (in a shell, from where you are); . is everything there
-    #[arg(value_name = "PATH", required = true)]
+    /// Files and folders, from the top of the repository; . is everything
+    #[arg(value_name = "PATH", required = true, help = "Files and folders; . is everything here")]
     pub paths: Vec<String>,
     /// The index: take changes out of the next commit
     #[arg(long)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub staged: bool,
-    /// The files themselves, which is what is meant without --staged; with it, both
+    /// The files themselves, which is what is meant without 'staged'; with it, both
     #[arg(long)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub worktree: bool,
-    /// From this revision, instead of the index (or with --staged, of the last commit)
+    /// From this revision, instead of the index (or with 'staged', of the last commit)
     #[arg(long, value_name = "REV")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]

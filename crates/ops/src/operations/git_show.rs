@@ -20,8 +20,8 @@ pub struct Input {
     #[arg(value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
-    /// This file as it was then, instead of the changes; from the top of the repository (in a shell, from where you are)
-    #[arg(long, value_name = "PATH")]
+    /// This file as it was then, instead of the changes; from the top of the repository
+    #[arg(long, value_name = "PATH", help = "This file as it was then, instead of the changes")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Of the changes, only which files and how many lines

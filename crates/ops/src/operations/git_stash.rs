@@ -41,7 +41,7 @@ pub struct Input {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Push: new files, too
-    #[arg(long)]
+    #[arg(long, short = 'u')]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untracked: bool,
     /// Pop and drop: which one; 0, the last, if not given

@@ -18,8 +18,8 @@ pub struct GitStatus;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only below these, from the top of the repository (in a shell, from where you are)
-    #[arg(value_name = "PATH")]
+    /// Only below these, from the top of the repository
+    #[arg(value_name = "PATH", help = "Only below these")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// Leave out files that git does not know
