@@ -133,3 +133,33 @@ fn a_path_that_stands_for_nothing_is_no_empty_answer() {
         assert_eq!(shown["file"]["text"], "1\n");
     });
 }
+
+#[test]
+fn a_branch_goes_if_nothing_is_lost_with_it_or_by_force() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("a", "1\n")]);
+    let head = scene.git(&repo, &["rev-parse", "HEAD"]);
+    scene.git(&repo, &["branch", "merged"]);
+    scene.git(&repo, &["switch", "-q", "-c", "own"]);
+    scene.git(&repo, &["commit", "-q", "--allow-empty", "-m", "own"]);
+    let own = scene.git(&repo, &["rev-parse", "HEAD"]);
+    scene.git(&repo, &["switch", "-q", "main"]);
+    scene.daemon("", json!({}), async |caller| {
+        let delete = |name: &str| json!({ "action": "delete", "name": name });
+        let gone = caller.ok("git.branch", &repo, delete("merged")).await;
+        assert_eq!(gone, json!({ "name": "merged", "hash": head, "deleted": true }));
+        for (input, code, expected) in [
+            (delete("own"), Code::Conflict, "commits that are nowhere else"),
+            (delete("main"), Code::Conflict, "main"),
+            (delete("nosuch"), Code::NotFound, "branch 'nosuch'"),
+            (json!({ "action": "delete" }), Code::BadInput, "'name'"),
+            (json!({ "force": true }), Code::BadInput, "'force' is for 'delete'"),
+        ] {
+            let (found, why) = caller.refused("git.branch", &repo, input.clone()).await;
+            assert_eq!((found, why.contains(expected)), (code, true), "{input}: {why}");
+        }
+        let force = json!({ "action": "delete", "name": "own", "force": true });
+        assert_eq!(caller.ok("git.branch", &repo, force).await["hash"], json!(own));
+        assert_eq!(scene.git(&repo, &["branch", "--format=%(refname:short)"]), "main");
+    });
+}

@@ -34,6 +34,7 @@ fn a_read_only_root_is_looked_at_and_nothing_in_it_is_changed() {
             ("git.restore", json!({ "paths": ["a"] })),
             ("git.branch", json!({ "action": "create", "name": "x" })),
             ("git.branch", json!({ "action": "switch", "name": "main" })),
+            ("git.branch", json!({ "action": "delete", "name": "main" })),
             ("git.tag", json!({ "action": "create", "name": "x" })),
             ("git.tag", json!({ "action": "delete", "name": "x" })),
             ("git.stash", json!({ "action": "push" })),
