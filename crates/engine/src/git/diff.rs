@@ -4,7 +4,7 @@ use super::Repository;
 use super::call::Call;
 use super::error::GitError;
 use super::fields::{self, Name, number};
-use super::given::literal;
+use super::given::{Range, literal};
 use super::status::Change;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ pub enum Compared {
     Unstaged,
     /// The commit that is checked out with the index.
     Staged,
-    /// A revision with the work tree.
+    /// A revision with the work tree; or a range, as git writes it.
     Since(String),
     Between(String, String),
 }
@@ -74,14 +74,27 @@ impl Repository {
         match &query.compared {
             Compared::Unstaged => self.compare_worktree(&[], query).await,
             Compared::Staged => self.compare(&["--cached".into()], query).await,
-            Compared::Since(revision) => {
-                self.compare_worktree(&[self.commit_of(revision).await?], query).await
-            }
+            Compared::Since(revision) => match Range::parse(revision) {
+                Some(range) => self.compare(&self.ends(range).await?, query).await,
+                None => self.compare_worktree(&[self.commit_of(revision).await?], query).await,
+            },
             Compared::Between(from, to) => {
-                let compared = [self.commit_of(from).await?, self.commit_of(to).await?];
-                self.compare(&compared, query).await
+                let range = Range { from, to, parting: false };
+                self.compare(&self.ends(range).await?, query).await
             }
         }
+    }
+
+    /// The commits that a range goes from and to.
+    async fn ends(&self, range: Range<'_>) -> Result<[String; 2], GitError> {
+        let [from, to] = [self.commit_of(range.from).await?, self.commit_of(range.to).await?];
+        if !range.parting {
+            return Ok([from, to]);
+        }
+        let said = self.run(Call::reading(&["merge-base", &from, &to])).await?;
+        let none =
+            || GitError::Nothing(format!("commit before '{}' and '{}'", range.from, range.to));
+        Ok([fields::hash(&said.out).ok_or_else(none)?, to])
     }
 
     /// Between what these words mean, which are ours.

@@ -6,7 +6,7 @@ use super::Repository;
 use super::call::Call;
 use super::error::GitError;
 use super::fields::Name;
-use super::given::literal;
+use super::given::{Range, literal};
 
 /// So many paths somebody may have mistyped; longer lists are made by programs.
 const MOST: usize = 20;
@@ -62,13 +62,16 @@ impl Repository {
     }
 
     /// In what is checked out, or in what was looked at.
-    async fn was_there(&self, path: &Name, asked: &Asked<'_>) -> Result<bool, GitError> {
-        for revision in asked.revisions.iter().copied().chain(["HEAD"]) {
+    async fn was_there<'a>(&self, path: &Name, asked: &Asked<'a>) -> Result<bool, GitError> {
+        let ends = |revision: &&'a str| match Range::parse(revision) {
+            Some(range) => [range.from, range.to],
+            None => [*revision; 2],
+        };
+        for revision in asked.revisions.iter().flat_map(ends).chain(["HEAD"]) {
             let Some(commit) = found(self.commit_of(revision).await)? else { continue };
             let call =
                 Call::reading(&["ls-tree", "-z", "--full-tree", "--name-only", &commit, "--"]);
-            let name = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&path.0);
-            if !self.ask(call.arg(name).most(1)).await?.out.is_empty() {
+            if !self.ask(call.arg(literal(path)).most(1)).await?.out.is_empty() {
                 return Ok(true);
             }
             if !asked.history {
@@ -86,9 +89,8 @@ impl Repository {
 
     /// One, or from one to another.
     async fn is_revision(&self, text: &str) -> Result<bool, GitError> {
-        let range = text.split_once("...").or_else(|| text.split_once(".."));
-        let (from, to) = range.unwrap_or((text, text));
-        for revision in [from, to].into_iter().filter(|it| !it.is_empty()) {
+        let ends = Range::parse(text).map_or([text; 2], |range| [range.from, range.to]);
+        for revision in ends {
             if found(self.commit_of(revision).await)?.is_none() {
                 return Ok(false);
             }

@@ -21,7 +21,7 @@ pub struct Input {
     #[arg(long, conflicts_with_all = ["from", "to"])]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub staged: bool,
-    /// From this revision to the work tree, or to another one
+    /// From this revision to the work tree, or to another one. `A..B` is from A to B, `A...B` from where they part
     #[arg(long, value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -77,7 +77,8 @@ Examples:
   proctor git diff
   proctor git diff --staged src
   proctor git diff --from main --stat
-  proctor git diff --from v1.0 --to v1.1",
+  proctor git diff --from v1.0 --to v1.1
+  proctor git diff --from main...topic",
         role: Role::Operator,
         ..Meta::of("git.diff", Effect::Read).long().with_folder()
     };

@@ -21,7 +21,7 @@ pub struct Input {
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Where to begin: a branch, a tag, a hash; what is checked out if not given
+    /// Where to begin: a branch, a tag, a hash; what is checked out if not given. `A..B` is what B has and A has not
     #[arg(long, value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
@@ -80,6 +80,7 @@ Examples:
   proctor git log
   proctor git log src/main.rs --follow
   proctor git log --author jane --since 14d
+  proctor git log --rev main..topic
   proctor git log --rev v1.0 --grep 'fix|bug' -n 50",
         role: Role::Operator,
         ..Meta::of("git.log", Effect::Read).long().with_folder()

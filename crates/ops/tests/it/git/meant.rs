@@ -163,3 +163,35 @@ fn a_branch_goes_if_nothing_is_lost_with_it_or_by_force() {
         assert_eq!(scene.git(&repo, &["branch", "--format=%(refname:short)"]), "main");
     });
 }
+
+#[test]
+fn a_range_is_taken_as_git_takes_it() {
+    let scene = Scene::new();
+    let repo = scene.clashing("app");
+    for number in 1..=3 {
+        put(&repo, "more", &format!("{number}\n"));
+        scene.git(&repo, &["add", "more"]);
+        scene.git(&repo, &["commit", "-q", "-m", &format!("more {number}")]);
+    }
+    scene.daemon("", json!({}), async |caller| {
+        for range in ["other..main", "other...main", "HEAD~1..", "main...other"] {
+            let diff = caller.ok("git.diff", &repo, json!({ "from": range })).await;
+            assert_eq!(diff["diff"], scene.git(&repo, &["diff", range]) + "\n", "{range}");
+        }
+        let (mut all, mut input) = (Vec::new(), json!({ "rev": "other..main", "limit": 1 }));
+        loop {
+            let page = caller.ok("git.log", &repo, input).await;
+            all.push(page["commits"][0]["hash"].as_str().unwrap().to_owned());
+            let Some(cursor) = page.get("cursor") else { break };
+            input = json!({ "cursor": cursor, "limit": 1 });
+        }
+        assert_eq!(all.join("\n"), scene.git(&repo, &["rev-list", "other..main"]));
+        for (name, input) in [
+            ("git.diff", json!({ "from": "nosuch..main" })),
+            ("git.diff", json!({ "from": "main..other", "to": "main" })),
+            ("git.log", json!({ "rev": "main..nosuch" })),
+        ] {
+            assert_eq!(caller.refused(name, &repo, input).await.0, Code::NotFound);
+        }
+    });
+}
