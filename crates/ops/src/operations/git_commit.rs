@@ -15,6 +15,7 @@ pub struct GitCommit;
 pub struct Input {
     /// The message; not needed with 'amend'
     #[arg(long, short = 'm', value_name = "TEXT", required_unless_present = "amend")]
+    #[arg(help = "The message; not needed with --amend")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Only these, as they are in the work tree, new files too; from the top of the repository

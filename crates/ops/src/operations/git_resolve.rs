@@ -216,7 +216,7 @@ impl Show for Output {
             line.add(Style::Bad, "conflict ").name(&conflict.path);
             line.dim(side("ours", &conflict.ours)).dim(side("theirs", &conflict.theirs));
             if let Some(bytes) = &conflict.bytes {
-                line.dim(format!("  --bytes {bytes}"));
+                line.dim(format!("  bytes {bytes}"));
             }
         }
         if self.truncated {

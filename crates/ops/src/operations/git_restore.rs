@@ -20,11 +20,17 @@ pub struct Input {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub staged: bool,
     /// The files themselves, which is what is meant without 'staged'; with it, both
-    #[arg(long)]
+    #[arg(
+        long,
+        help = "The files themselves, which is what is meant without --staged; with it, both"
+    )]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub worktree: bool,
     /// From this revision, instead of the index (or with 'staged', of the last commit)
     #[arg(long, value_name = "REV")]
+    #[arg(
+        help = "From this revision, instead of the index (or with --staged, of the last commit)"
+    )]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     #[command(flatten)]
