@@ -61,8 +61,14 @@ impl Repository {
         };
         let call = call.arg("--").arg(OsStr::from_bytes(&path.0)).most(MOST);
         let said = self.run(call).await?;
-        if said.code != 0 && said.err.contains(" lines") && said.err.contains("has only") {
-            return Ok(Blame::default());
+        match has_only(&said.err).filter(|_| said.code != 0) {
+            // Nothing is at its beginning.
+            Some(_) if query.first == 1 => return Ok(Blame::default()),
+            Some(lines) => {
+                let why = format!("'{}' has {lines}", path.text());
+                return Err(GitError::bad("line", why));
+            }
+            None => {}
         }
         let said = said.good()?;
         let mut blame = parse(&said.out, query.first, query.count, said.cut);
@@ -74,6 +80,12 @@ impl Repository {
         }
         Ok(blame)
     }
+}
+
+/// `fatal: file src/a has only 9 lines`
+fn has_only(complaint: &str) -> Option<&str> {
+    let (_, lines) = complaint.rsplit_once("has only ")?;
+    Some(lines.trim_end()).filter(|lines| lines.ends_with(" lines") || lines.ends_with(" line"))
 }
 
 /// Lines from `first` on, at most `count` of them. `cut`: the output itself goes on.

@@ -118,6 +118,28 @@ impl Repository {
         Ok(hash)
     }
 
+    /// Delete a branch; the commit it was at. One that has commits of its own only by force, and none that is checked out.
+    pub async fn delete_branch(&mut self, name: &str, force: bool) -> Result<String, GitError> {
+        self.write().await?;
+        let full = self.reference("refs/heads/", name).await?;
+        let none = |_| GitError::Nothing(format!("branch '{name}'"));
+        let hash = self.commit_of(&full).await.map_err(none)?;
+        let call = Call::writing(&["branch", "--delete", "--quiet"]);
+        let said = self.run(call.args(force.then_some("--force")).arg(name)).await?;
+        if said.code != 0 && said.err.contains("not fully merged") {
+            let why = format!(
+                "'{name}' has commits that are nowhere else; 'force' deletes it all the same"
+            );
+            return Err(GitError::Conflict(why));
+        }
+        let held = ["used by worktree", "checked out at"];
+        if said.code != 0 && held.iter().any(|text| said.err.contains(text)) {
+            return Err(said.failed().in_the_way());
+        }
+        said.good()?;
+        Ok(hash)
+    }
+
     /// The work trees, and whether there are more.
     pub async fn worktrees(&self) -> Result<(Vec<Worktree>, bool), GitError> {
         let any = self.tool.version >= LISTS_ANY_NAME;

@@ -139,6 +139,9 @@ impl Said {
         if nobody.iter().any(|text| self.err.contains(text)) {
             return GitError::Nobody;
         }
+        if let Some(path) = unmatched(&self.err) {
+            return GitError::Nothing(format!("'{path}' among the files that git knows"));
+        }
         // Some of its commands say on the wrong stream what they could not do.
         let said = if self.err.trim().is_empty() {
             String::from_utf8_lossy(&self.out).into_owned()
@@ -154,6 +157,16 @@ impl Said {
         };
         GitError::Failed { what: self.what, said }
     }
+}
+
+/// The path that git has nothing for, without the word before it that says how it is to be read.
+fn unmatched(complaint: &str) -> Option<&str> {
+    let (_, rest) = complaint.split_once("pathspec '")?;
+    let (path, _) = rest.split_once("' did not match any file")?;
+    Some(match path.strip_prefix(":(").and_then(|path| path.split_once(')')) {
+        Some((_, path)) => path,
+        None => path,
+    })
 }
 
 impl Repository {
@@ -281,5 +294,24 @@ impl Repository {
 
     pub(super) fn paths_begin(&self) -> Base<'_> {
         Base { top: &self.place.top, home: self.own_variable("HOME") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_git_has_nothing_for_is_told_as_it_was_given() {
+        let known = "did not match any file(s) known to git";
+        for (word, expected) in [
+            ("nosuch", "nosuch"),
+            (":(literal)nosuch", "nosuch"),
+            (":(literal,prefix:0)it's (not)", "it's (not)"),
+        ] {
+            let complaint = format!("error: pathspec '{word}' {known}\n");
+            assert_eq!(unmatched(&complaint), Some(expected));
+        }
+        assert_eq!(unmatched("fatal: something else"), None);
     }
 }

@@ -10,6 +10,7 @@ use super::given::{listed, prose};
 use super::index::Index;
 use super::log::Commit;
 use super::state::Step;
+use super::status::{Entry, StatusQuery, What};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -34,6 +35,8 @@ pub struct Committed {
     pub made: Option<Made>,
     /// Repositories inside of this one that git does not know: they are left out.
     pub nested: Vec<Name>,
+    /// Where nothing was staged: how many files are different all the same.
+    pub unstaged: usize,
 }
 
 /// A commit that was just made.
@@ -107,9 +110,24 @@ impl Repository {
         let call = self.commit_call(request, author);
         let made = match request.all {
             true => self.commit_known(call, may_be_empty).await?,
-            false => self.commit_staged(call, may_be_empty, None).await?,
+            false if may_be_empty || self.has_staged(None).await? => {
+                self.commit_staged(call, true, None).await?
+            }
+            false => {
+                let unstaged = self.unstaged().await?;
+                return Ok(Committed { unstaged, ..Committed::default() });
+            }
         };
-        Ok(Committed { made, nested: Vec::new() })
+        Ok(Committed { made, ..Committed::default() })
+    }
+
+    /// How many files that git knows are different and not in the index.
+    async fn unstaged(&self) -> Result<usize, GitError> {
+        let query = StatusQuery { no_untracked: true, ..StatusQuery::default() };
+        let entries = self.status(&query).await?.entries.into_iter();
+        let unstaged =
+            |entry: &Entry| matches!(entry.what, What::Changed { unstaged: Some(_), .. });
+        Ok(entries.filter(unstaged).count())
     }
 
     /// Commit what git knows, as it is in the work tree. Only when that is done, it is in the usual index, too.

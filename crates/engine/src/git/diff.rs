@@ -4,7 +4,7 @@ use super::Repository;
 use super::call::Call;
 use super::error::GitError;
 use super::fields::{self, Name, number};
-use super::given::literal;
+use super::given::{Range, literal};
 use super::status::Change;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ pub enum Compared {
     Unstaged,
     /// The commit that is checked out with the index.
     Staged,
-    /// A revision with the work tree.
+    /// A revision with the work tree; or a range, as git writes it.
     Since(String),
     Between(String, String),
 }
@@ -74,14 +74,27 @@ impl Repository {
         match &query.compared {
             Compared::Unstaged => self.compare_worktree(&[], query).await,
             Compared::Staged => self.compare(&["--cached".into()], query).await,
-            Compared::Since(revision) => {
-                self.compare_worktree(&[self.commit_of(revision).await?], query).await
-            }
+            Compared::Since(revision) => match Range::parse(revision) {
+                Some(range) => self.compare(&self.ends(range).await?, query).await,
+                None => self.compare_worktree(&[self.commit_of(revision).await?], query).await,
+            },
             Compared::Between(from, to) => {
-                let compared = [self.commit_of(from).await?, self.commit_of(to).await?];
-                self.compare(&compared, query).await
+                let range = Range { from, to, parting: false };
+                self.compare(&self.ends(range).await?, query).await
             }
         }
+    }
+
+    /// The commits that a range goes from and to.
+    async fn ends(&self, range: Range<'_>) -> Result<[String; 2], GitError> {
+        let [from, to] = [self.commit_of(range.from).await?, self.commit_of(range.to).await?];
+        if !range.parting {
+            return Ok([from, to]);
+        }
+        let said = self.run(Call::reading(&["merge-base", &from, &to])).await?;
+        let none =
+            || GitError::Nothing(format!("commit before '{}' and '{}'", range.from, range.to));
+        Ok([fields::hash(&said.out).ok_or_else(none)?, to])
     }
 
     /// Between what these words mean, which are ours.
@@ -116,39 +129,54 @@ impl Repository {
         paths: Vec<OsString>,
         query: &DiffQuery,
     ) -> Result<Diff, GitError> {
-        let page = Page::new(query)?;
+        let page = Page::new(query.max_bytes, query.cursor.as_deref())?;
         let context = query.context.unwrap_or(3).min(MOST_CONTEXT);
-        let mut call = Call::reading(&["diff", "--no-ext-diff", "--no-textconv", "--no-color"])
-            .args(["--no-relative", "--find-renames", "--ignore-submodules=dirty"])
-            .args(["--src-prefix=a/", "--dst-prefix=b/", "-z", "--raw", "--numstat"])
-            .arg(format!("--unified={context}"))
-            .most(FILES + page.skip + query.max_bytes);
-        if !query.stat {
-            call = call.arg("--patch");
-        }
-        let call = call.args(compared).arg("--").args(paths);
-        let said = self.ask(call).await?;
-        let (files, text) = split(&said.out);
+        let call = |parts: &[&str]| {
+            Call::reading(&["diff", "--no-ext-diff", "--no-textconv", "--no-color"])
+                .args(["--no-relative", "--find-renames", "--ignore-submodules=dirty"])
+                .args(["--src-prefix=a/", "--dst-prefix=b/"])
+                .arg(format!("--unified={context}"))
+                .args(parts)
+                .args(compared)
+                .arg("--")
+                .args(&paths)
+        };
+        let most = page.skip + query.max_bytes;
+        let patch = (!query.stat).then_some("--patch");
+        let parts: Vec<&str> = ["-z", "--raw", "--numstat"].into_iter().chain(patch).collect();
+        let said = self.ask(call(&parts).most(FILES + most)).await?;
+        let (files, text) = split(&said.out).ok_or_else(not_understood)?;
         if !query.stat && files.is_empty() && said.cut {
             return Err(GitError::bad("paths", "there are too many files; name some"));
         }
-        let (text, cursor) = page.of(text, said.cut)?;
-        Ok(Diff { cut: said.cut && query.stat, files, text, cursor })
+        let cut = said.cut && query.stat;
+        let (text, cursor) = match patch {
+            // Of what has conflicts git lists the sides or shows the lines, not both.
+            Some(patch) if files.iter().any(|file| file.change == Change::Unmerged) => {
+                let said = self.ask(call(&[patch]).most(most + 1)).await?;
+                page.of(&said.out, said.cut)?
+            }
+            Some(_) | None => page.of(text, said.cut)?,
+        };
+        Ok(Diff { cut, files, text, cursor })
     }
 }
 
+fn not_understood() -> GitError {
+    GitError::Failed { what: "diff".into(), said: "its list of files is not understood".into() }
+}
+
 /// Which part of a text is wanted.
-struct Page {
-    skip: usize,
+pub(super) struct Page {
+    pub(super) skip: usize,
     /// Of what was skipped.
     seal: String,
-    most: usize,
+    pub(super) most: usize,
 }
 
 impl Page {
-    fn new(query: &DiffQuery) -> Result<Page, GitError> {
-        let most = query.max_bytes;
-        let Some(cursor) = &query.cursor else {
+    pub(super) fn new(most: usize, cursor: Option<&str>) -> Result<Page, GitError> {
+        let Some(cursor) = cursor else {
             return Ok(Page { skip: 0, seal: seal(b""), most });
         };
         let parts = cursor.split_once('.').and_then(|(skip, seal)| {
@@ -159,7 +187,7 @@ impl Page {
     }
 
     /// The page, and where the next one begins. `cut`: the text itself goes on.
-    fn of(&self, text: &[u8], cut: bool) -> Result<(Vec<u8>, Option<String>), GitError> {
+    pub(super) fn of(&self, text: &[u8], cut: bool) -> Result<(Vec<u8>, Option<String>), GitError> {
         let (before, rest) = text.split_at_checked(self.skip).ok_or(GitError::Stale)?;
         if seal(before) != self.seal {
             return Err(GitError::Stale);
@@ -168,12 +196,20 @@ impl Page {
             return Ok((rest.to_vec(), None));
         }
         let page = &rest[..rest.len().min(self.most)];
-        // At the end of a line, unless one line is longer than a page.
-        let lines = page.iter().rposition(|byte| *byte == b'\n').map_or(page.len(), |at| at + 1);
-        let end = self.skip + lines;
+        let page = &page[..whole(page)];
+        let end = self.skip + page.len();
         let cursor = format!("{end}.{}", seal(&text[..end]));
-        Ok((page[..lines].to_vec(), Some(cursor)))
+        Ok((page.to_vec(), Some(cursor)))
     }
+}
+
+/// Up to the end of a line; of a line that is longer than a page, up to that of a character.
+fn whole(page: &[u8]) -> usize {
+    let lines = page.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+    lines.unwrap_or_else(|| match std::str::from_utf8(page) {
+        Err(cut) if cut.error_len().is_none() && cut.valid_up_to() > 0 => cut.valid_up_to(),
+        Err(_) | Ok(_) => page.len(),
+    })
 }
 
 /// To know again whether what came before is still the same.
@@ -181,29 +217,34 @@ fn seal(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The files with their counts, and the text behind them.
-pub fn split(bytes: &[u8]) -> (Vec<FileDiff>, &[u8]) {
+/// The files with their counts, and the text behind them; `None` where a record is none that we know. What was cut off is left out.
+pub fn split(bytes: &[u8]) -> Option<(Vec<FileDiff>, &[u8])> {
     let mut files: Vec<FileDiff> = Vec::new();
     let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
     let mut rest = bytes;
     while let Some(record) = next(&mut rest) {
-        let understood = match record.first() {
-            Some(b':') => raw(record, &mut rest).map(|(path, file)| {
+        match record.first() {
+            Some(b':') => {
+                let change = changed(record)?;
+                let Some((path, from)) = names(change, &mut rest) else { break };
                 places.entry(path).or_default().push(files.len());
-                files.push(file);
-            }),
-            Some(_) => counted(record, &mut rest).map(|(path, lines)| {
+                let (path, from) = (path.into(), from.map(Name::from));
+                files.push(FileDiff { path, from, change, lines: None, filtered: false });
+            }
+            Some(_) => {
+                let (lines, path) = counted(record)?;
+                let Some(path) = path.or_else(|| next(&mut rest).and_then(|_| next(&mut rest)))
+                else {
+                    break;
+                };
                 // Of a file with conflicts there may be several; the last is what differs from ours.
                 places.get(path).into_iter().flatten().for_each(|at| files[*at].lines = lines);
-            }),
+            }
             // Between the counts and the text stands an empty one.
-            None => return (files, rest),
-        };
-        if understood.is_none() {
-            return (files, &[]);
+            None => return Some((files, rest)),
         }
     }
-    (files, &[])
+    Some((files, &[]))
 }
 
 /// The next field; what has no end was cut off.
@@ -214,35 +255,34 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(field)
 }
 
-/// `:100644 100644 0123456 abcdef0 R100`, then the path, or both paths.
-fn raw<'a>(record: &[u8], rest: &mut &'a [u8]) -> Option<(&'a [u8], FileDiff)> {
-    let status = record.split(|byte| *byte == b' ').nth(4)?;
+/// `:100644 100644 0123456 abcdef0 R100`: a mode and a hash of the side before and of the one after. Of a conflict there are several
+/// sides before, with a colon, a mode, a hash and a letter for each: `::100644 100644 100644 0123456 abcdef0 0000000 MM`.
+fn changed(record: &[u8]) -> Option<Change> {
+    let before = record.iter().take_while(|byte| **byte == b':').count();
+    let status = record.split(|byte| *byte == b' ').nth(2 * (before + 1))?;
     let change = Change::of(*status.first()?)?;
+    Some(if before == 1 { change } else { Change::Unmerged })
+}
+
+/// The path, and what it was before if that is something else.
+fn names<'a>(change: Change, rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
     let first = next(rest)?;
-    let (path, from) = match change {
-        Change::Renamed | Change::Copied => (next(rest)?, Some(first)),
+    match change {
+        Change::Renamed | Change::Copied => Some((next(rest)?, Some(first))),
         Change::Added
         | Change::Modified
         | Change::Deleted
         | Change::TypeChanged
-        | Change::Unmerged => (first, None),
-    };
-    let from = from.map(Name::from);
-    Some((path, FileDiff { path: path.into(), from, change, lines: None, filtered: false }))
+        | Change::Unmerged => Some((first, None)),
+    }
 }
 
-/// `3\t1\tpath`, or of a rename `3\t1\t` and then both paths; `-` for what is no text.
-fn counted<'a>(record: &'a [u8], rest: &mut &'a [u8]) -> Option<(&'a [u8], Lines)> {
+/// `3\t1\tpath`, or of a rename `3\t1\t` and both paths behind it; `-` for what is no text.
+fn counted(record: &[u8]) -> Option<(Lines, Option<&[u8]>)> {
     let mut parts = record.splitn(3, |byte| *byte == b'\t');
     let (added, deleted, path) = (parts.next()?, parts.next()?, parts.next()?);
-    let path = match path {
-        b"" => {
-            next(rest)?;
-            next(rest)?
-        }
-        path => path,
-    };
-    Some((path, Option::zip(number(added), number(deleted))))
+    let lines = Option::zip(number(added), number(deleted));
+    Some((lines, Some(path).filter(|path| !path.is_empty())))
 }
 
 /// Lines added and deleted in all files.
@@ -285,7 +325,7 @@ mod tests {
     fn files_counts_and_text_come_apart() {
         let output = b":100644 100644 1 2 M\0a b\0:100644 100644 1 2 R090\0old\0new\n\0:000000 160000 0 2 A\0sub\0\
             :100644 100644 1 2 M\0bin\x003\t1\ta b\x000\t2\t\0old\0new\n\x001\t0\tsub\0-\t-\tbin\0\0diff --git\n\0not a field\n";
-        let (files, text) = split(output);
+        let (files, text) = split(output).unwrap();
         assert_eq!(
             files,
             [
@@ -297,20 +337,40 @@ mod tests {
         );
         assert_eq!(text, b"diff --git\n\0not a field\n");
         assert_eq!(total(&files), (4, 3));
-        assert_eq!(split(b""), (vec![], &b""[..]));
-        assert_eq!(split(b"nonsense\0").0, []);
+        assert_eq!(split(b""), Some((vec![], &b""[..])));
         for cut in 0..output.len() {
-            split(&output[..cut]);
+            assert!(split(&output[..cut]).is_some(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn sides_of_a_conflict_are_one_file_and_nothing_behind_it_is_lost() {
+        let output = b"::100644 100644 100644 1 2 0 MM\0f\0:::100644 100644 000000 100644 1 2 3 0 MAM\0three\0\
+            :000000 100644 0 0 U\0gone\0:100644 100644 1 0 M\0kept\x000\t0\tgone\x001\t0\tkept\0\0* Unmerged path gone\n";
+        let (files, text) = split(output).unwrap();
+        assert_eq!(
+            files,
+            [
+                file(b"f", None, Change::Unmerged, None),
+                file(b"three", None, Change::Unmerged, None),
+                file(b"gone", None, Change::Unmerged, Some((0, 0))),
+                file(b"kept", None, Change::Modified, Some((1, 0))),
+            ]
+        );
+        assert_eq!(text, b"* Unmerged path gone\n");
+        assert!(split(b"::100644 100644 100644 1 2 0 MM\0f\0").is_some(), "it is all there is");
+        for odd in ["nonsense", ":100644 100644 1 2", ":100644 100644 1 2 ?", "::1 1 1 1 M", "1\t2"]
+        {
+            let bytes = format!(":100644 100644 1 2 M\0a\0{odd}\0x\0");
+            assert_eq!(split(bytes.as_bytes()), None, "{odd}");
         }
     }
 
     #[test]
     fn pages_join_without_a_gap_and_notice_a_change() {
         let text = b"one\ntwo\nthree is long\nfour\n";
-        let page = |cursor: Option<String>, text: &[u8]| {
-            let query = DiffQuery { max_bytes: 9, cursor, ..DiffQuery::default() };
-            Page::new(&query)?.of(text, false)
-        };
+        let page =
+            |cursor: Option<String>, text: &[u8]| Page::new(9, cursor.as_deref())?.of(text, false);
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
             let (part, next) = page(cursor, text).unwrap();
@@ -321,6 +381,8 @@ mod tests {
             }
         }
         assert_eq!(all, text);
+        assert_eq!(page(None, "12345678ü".as_bytes()).unwrap().0, b"12345678", "no half letters");
+        assert_eq!(page(None, b"12345678\xff\xff\xff").unwrap().0, b"12345678\xff");
         let (_, cursor) = page(None, text).unwrap();
         assert!(matches!(page(cursor.clone(), b"ONE\ntwo\nmore\n"), Err(GitError::Stale)));
         assert!(matches!(page(cursor, b""), Err(GitError::Stale)));

@@ -96,6 +96,25 @@ impl Repository {
     }
 }
 
+/// From one revision to another, as git writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range<'a> {
+    pub(super) from: &'a str,
+    pub(super) to: &'a str,
+    /// From where the two part: `A...B`.
+    pub(super) parting: bool,
+}
+
+impl<'a> Range<'a> {
+    /// `A..B`; a side that is left out is what is checked out.
+    pub(super) fn parse(text: &'a str) -> Option<Range<'a>> {
+        let (from, to) = text.split_once("..")?;
+        let (to, parting) = to.strip_prefix('.').map_or((to, false), |to| (to, true));
+        let or_head = |side: &'a str| if side.is_empty() { "HEAD" } else { side };
+        Some(Range { from: or_head(from), to: or_head(to), parting })
+    }
+}
+
 /// A path without detours, relative to `top`; `None` if it leads out.
 fn inside(top: &Path, given: &Path) -> Option<PathBuf> {
     let given = if given.is_absolute() { given.strip_prefix(top).ok()? } else { given };
@@ -185,6 +204,21 @@ mod tests {
         {
             check(outside, None);
         }
+    }
+
+    #[test]
+    fn a_range_is_two_revisions() {
+        let check = |text: &str, expected: Option<(&str, &str, bool)>| {
+            let found = Range::parse(text).map(|it| (it.from, it.to, it.parting));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("main", None);
+        check("v1.0", None);
+        check("a..b", Some(("a", "b", false)));
+        check("a...b", Some(("a", "b", true)));
+        check("a..", Some(("a", "HEAD", false)));
+        check("...@{u}", Some(("HEAD", "@{u}", true)));
+        check("a..b..c", Some(("a", "b..c", false)));
     }
 
     #[test]

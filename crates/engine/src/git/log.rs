@@ -4,7 +4,7 @@ use super::Repository;
 use super::call::{Call, SOME};
 use super::error::GitError;
 use super::fields::{self, brief, hash, number, records_or_half, some_text, text};
-use super::given::{literal, prose};
+use super::given::{Range, literal, prose};
 
 /// One field a line, and the message, which has lines of its own, at the end.
 const FORMAT: &str = "--format=tformat:%H%n%P%n%an%n%ae%n%at%n%ct%n%D%n%B";
@@ -17,7 +17,7 @@ const FARTHEST: usize = 10_000_000;
 
 #[derive(Debug, Clone, Default)]
 pub struct LogFilter {
-    /// Where to begin; what is checked out if not given.
+    /// Where to begin, or `A..B`; what is checked out if not given.
     pub revision: Option<String>,
     pub paths: Vec<String>,
     /// Follow the one path through renames.
@@ -60,33 +60,40 @@ pub struct Commit {
 
 impl Repository {
     pub async fn log(&self, filter: &LogFilter) -> Result<Log, GitError> {
-        let (start, skip) = match &filter.cursor {
-            Some(cursor) => place(cursor)?,
-            None => match &filter.revision {
-                Some(revision) => (self.commit_of(revision).await?, 0),
-                None => match self.head().await? {
-                    Some(head) => (head, 0),
-                    None => return Ok(Log::default()),
-                },
+        let place = match (&filter.cursor, &filter.revision) {
+            (Some(cursor), _) => Place::parse(cursor)?,
+            (None, Some(revision)) => self.beginning(revision).await?,
+            (None, None) => match self.head().await? {
+                Some(start) => Place { start, without: None, skip: 0 },
+                None => return Ok(Log::default()),
             },
         };
-        let call = self.log_call(filter, &start, skip)?;
+        let call = self.log_call(filter, &place)?;
         let said = self.ask(call).await?;
         let mut records = records_or_half(&said.out);
         let more = records.len() > filter.limit || said.cut;
         records.truncate(filter.limit);
-        let cursor = more.then(|| format!("{start}.{}", skip + records.len()));
+        let cursor = more.then(|| place.after(records.len()));
         Ok(Log { commits: records.into_iter().filter_map(commit).collect(), cursor })
     }
 
-    fn log_call(&self, filter: &LogFilter, start: &str, skip: usize) -> Result<Call, GitError> {
+    /// Of a range, what its end has and its beginning has not.
+    async fn beginning(&self, revision: &str) -> Result<Place, GitError> {
+        let (start, without) = match Range::parse(revision).filter(|range| !range.parting) {
+            Some(Range { from, to, .. }) => (to, Some(self.commit_of(from).await?)),
+            None => (revision, None),
+        };
+        Ok(Place { start: self.commit_of(start).await?, without, skip: 0 })
+    }
+
+    fn log_call(&self, filter: &LogFilter, place: &Place) -> Result<Call, GitError> {
         let paths = self.paths(&filter.paths)?;
         if filter.follow && paths.len() != 1 {
             return Err(GitError::bad("follow", "it takes one path"));
         }
         let mut call = plain_log().most(SOME).args([
             format!("--max-count={}", filter.limit.saturating_add(1)),
-            format!("--skip={skip}"),
+            format!("--skip={}", place.skip),
         ]);
         let patterns = [("author", &filter.author), ("grep", &filter.grep)];
         for (name, pattern) in patterns {
@@ -102,7 +109,9 @@ impl Repository {
             call = call.args(moment.map(|seconds| format!("--{name}=@{seconds} +0000")));
         }
         call = call.args(filter.follow.then_some("--follow"));
-        Ok(call.args([start, "--"]).args(paths.iter().map(literal)))
+        let without = place.without.as_ref().map(|hash| format!("^{hash}"));
+        let call = call.arg(&place.start).args(without).arg("--");
+        Ok(call.args(paths.iter().map(literal)))
     }
 
     /// One commit, by its hash or by a name of ours.
@@ -118,14 +127,35 @@ fn plain_log() -> Call {
     Call::reading(&words).args(["--decorate=short", "--no-ext-diff", "--no-textconv", FORMAT])
 }
 
-/// The commit that a page begins from, and how many of it were seen.
-fn place(cursor: &str) -> Result<(String, usize), GitError> {
-    let parts = cursor.split_once('.').and_then(|(start, skip)| {
-        let plain = skip.bytes().all(|byte| byte.is_ascii_digit());
-        let skip = skip.parse().ok().filter(|skip| plain && *skip <= FARTHEST)?;
-        Some((hash(start.as_bytes()).filter(|hash| hash == start)?, skip))
-    });
-    parts.ok_or_else(|| GitError::bad("cursor", "it is not one of an earlier answer"))
+/// The commit that a page begins from, those that are left out with all before them, and how many were seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    start: String,
+    without: Option<String>,
+    skip: usize,
+}
+
+impl Place {
+    /// `START.SKIP`, or `START-WITHOUT.SKIP`
+    fn parse(cursor: &str) -> Result<Place, GitError> {
+        let whole = |text: &str| hash(text.as_bytes()).filter(|hash| hash == text);
+        let parts = cursor.split_once('.').and_then(|(commits, skip)| {
+            let plain = skip.bytes().all(|byte| byte.is_ascii_digit());
+            let skip = skip.parse().ok().filter(|skip| plain && *skip <= FARTHEST)?;
+            let (start, without) = match commits.split_once('-') {
+                Some((start, without)) => (start, Some(whole(without)?)),
+                None => (commits, None),
+            };
+            Some(Place { start: whole(start)?, without, skip })
+        });
+        parts.ok_or_else(|| GitError::bad("cursor", "it is not one of an earlier answer"))
+    }
+
+    /// The cursor behind so many more.
+    fn after(&self, more: usize) -> String {
+        let without = self.without.iter().map(|hash| format!("-{hash}")).collect::<String>();
+        format!("{}{without}.{}", self.start, self.skip + more)
+    }
 }
 
 /// The commits of an output; half a commit is none, unless there is no other.
@@ -199,11 +229,22 @@ mod tests {
 
     #[test]
     fn a_cursor_is_a_commit_and_a_number() {
-        assert_eq!(place(&format!("{A}.20")).unwrap(), (A.to_owned(), 20));
-        for bad in
-            ["", "main.3", "--all.0", &format!("{A}.-1"), &format!("{A}.+1"), &format!("{A}\n.1")]
-        {
-            assert!(place(bad).is_err(), "{bad}");
+        for without in [None, Some("f".repeat(40))] {
+            let place = Place { start: A.to_owned(), without, skip: 17 };
+            let next = Place { skip: 20, ..place.clone() };
+            assert_eq!(Place::parse(&place.after(3)).unwrap(), next);
+        }
+        for bad in [
+            "",
+            "main.3",
+            "--all.0",
+            &format!("{A}.-1"),
+            &format!("{A}.+1"),
+            &format!("{A}\n.1"),
+            &format!("{A}-.1"),
+            &format!("{A}---all.1"),
+        ] {
+            assert!(Place::parse(bad).is_err(), "{bad}");
         }
     }
 }

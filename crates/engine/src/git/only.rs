@@ -39,7 +39,7 @@ impl Repository {
         self.stage(&planned, Some(&aside)).await?;
         let nested = planned.added.nested;
         if !request.amend && !self.has_staged(Some(&aside)).await? {
-            return Ok(Committed { made: None, nested });
+            return Ok(Committed { nested, ..Committed::default() });
         }
         let tree = self.tree_in(&aside).await?;
         // Other than in the commit may also be what is in it as it was before.
@@ -50,7 +50,7 @@ impl Repository {
         self.run(Call::writing(&refresh).in_index(Some(&next))).await?;
         let call = self.commit_call(request, author).in_index(Some(&aside));
         let made = self.make(call, head, Some(Prepared { index, tree: Some(tree) })).await?;
-        Ok(Committed { made: Some(made), nested })
+        Ok(Committed { made: Some(made), nested, unstaged: 0 })
     }
 
     /// What an index has that a commit or tree does not, the last one if none is named; with `-R` the other way round.

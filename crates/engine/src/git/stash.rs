@@ -110,9 +110,12 @@ impl Repository {
         }
     }
 
-    pub async fn drop_stash(&mut self, number: u32) -> Result<(), GitError> {
+    /// Forget one; what it was, unless there are too many to say.
+    pub async fn drop_stash(&mut self, number: u32) -> Result<Option<Stash>, GitError> {
         let name = self.stash(number).await?;
-        self.ask(Call::writing(&["stash", "drop", "--quiet", &name])).await.map(drop)
+        let (all, _) = self.stashes().await?;
+        self.ask(Call::writing(&["stash", "drop", "--quiet", &name])).await?;
+        Ok(all.into_iter().find(|stash| stash.number == number))
     }
 
     /// The name of one that is there.

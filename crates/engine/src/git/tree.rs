@@ -2,7 +2,7 @@
 
 use super::Repository;
 use super::call::{Call, Said};
-use super::diff::{Diff, DiffQuery, empty_tree};
+use super::diff::{Diff, DiffQuery, Page, empty_tree};
 use super::error::GitError;
 use super::fields::{self, Name, number};
 use super::given::{listed, literal, literals};
@@ -29,8 +29,11 @@ pub enum AtRevision {
         path: Name,
         blob: String,
         size: u64,
-        /// Its beginning, as much as was asked for.
+        /// Where the part that was asked for begins.
+        offset: u64,
         bytes: Vec<u8>,
+        /// Where to go on, if there is more.
+        cursor: Option<String>,
     },
 }
 
@@ -55,13 +58,14 @@ impl Repository {
         Ok(AtRevision::Commit(Box::new(commit), diff))
     }
 
-    /// A file as it was in a revision, `most` bytes of it.
+    /// A file as it was in a revision; `query` says which part of it.
     pub async fn show_file(
         &self,
         revision: &str,
         path: &str,
-        most: usize,
+        query: &DiffQuery,
     ) -> Result<AtRevision, GitError> {
+        let page = Page::new(query.max_bytes, query.cursor.as_deref())?;
         let path = self.path("path", path)?;
         let Some(name) = path.is_text().then(|| path.text().into_owned()) else {
             return Err(GitError::bad("path", "it is not UTF-8"));
@@ -70,13 +74,14 @@ impl Repository {
         let none = || GitError::Nothing(format!("'{name}' in {revision}"));
         let blob = self.object(&format!("{commit}:{name}"), "").await.map_err(|_| none())?;
         let call = Call::reading(&["cat-file", "--batch"]).input(format!("{blob}\n").into());
-        let said = self.ask(call.most(HEADER + most)).await?;
+        let said = self.ask(call.most(HEADER + page.skip + page.most)).await?;
         let (kind, size, bytes) = object(&said.out).ok_or_else(none)?;
         match kind.as_str() {
             "blob" => {
-                let end = most.min(bytes.len()).min(usize::try_from(size).unwrap_or(usize::MAX));
-                let bytes = bytes[..end].to_vec();
-                Ok(AtRevision::File { commit, path, blob, size, bytes })
+                let end = bytes.len().min(usize::try_from(size).unwrap_or(usize::MAX));
+                let (bytes, cursor) = page.of(&bytes[..end], (end as u64) < size)?;
+                let offset = page.skip as u64;
+                Ok(AtRevision::File { commit, path, blob, size, offset, bytes, cursor })
             }
             "tree" => Err(GitError::bad("path", format!("'{name}' is a folder in {revision}"))),
             kind => Err(GitError::bad("path", format!("'{name}' is a {kind} in {revision}"))),

@@ -1,7 +1,7 @@
 //! `git.add`: changes for the next commit.
 
 use crate::error::OpError;
-use crate::git::{Where, show_left_out, texts};
+use crate::git::{In, Purpose, Where, show_left_out, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
 use proctor_engine::git::{Add, Added};
@@ -13,16 +13,17 @@ pub struct GitAdd;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Files and folders, from the top of the repository (in a shell, from where you are); deleted ones, too
+    /// Files and folders, from the top of the repository; deleted ones, too
     #[arg(value_name = "PATH", required_unless_present_any = ["all", "update"])]
+    #[arg(help = "Files and folders; deleted ones, too")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// Everything that is different
-    #[arg(long, conflicts_with_all = ["paths", "update"])]
+    #[arg(long, short = 'A', conflicts_with_all = ["paths", "update"])]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
     /// Everything that is different and known to git already
-    #[arg(long, conflicts_with = "paths")]
+    #[arg(long, short = 'u', conflicts_with = "paths")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub update: bool,
     #[command(flatten)]
@@ -41,7 +42,7 @@ pub struct Output {
 
 impl Operation for GitAdd {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "add"],
         summary: "Put changes into the index for the next commit",
@@ -54,7 +55,7 @@ Examples:
         ..Meta::of("git.add", Effect::Write).followed().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let add = match (input.paths.is_empty(), input.all, input.update) {
             (false, false, false) => Add::Paths(input.paths),
             (true, true, false) => Add::All,
@@ -64,8 +65,9 @@ Examples:
             }
             (_, _, _) => return Err(OpError::bad_input("give one of 'paths', 'all', 'update'")),
         };
-        let Added { paths, nested } = input.place.open(context).await?.add(&add).await?;
-        Ok(Output { added: texts(&paths), left_out: texts(&nested) })
+        let (mut repository, told) = input.place.open(context, Purpose::Change).await?;
+        let Added { paths, nested } = repository.add(&add).await?;
+        Ok(told.with(Output { added: texts(&paths), left_out: texts(&nested) }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `git.blame`: who wrote which lines last.
 
 use crate::error::OpError;
-use crate::git::{Where, at, brief, count};
+use crate::git::{In, Purpose, Where, at, brief, count};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use proctor_engine::git::{BlameQuery, Blamed};
@@ -14,22 +14,21 @@ const MOST_LINES: usize = 5000;
 pub struct GitBlame;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct Input {
-    /// The file, from the top of the repository (in a shell, from where you are)
-    #[arg(value_name = "PATH", required = true)]
+    /// The file, from the top of the repository
+    #[arg(value_name = "PATH", required = true, help = "The file")]
     pub path: String,
     /// As it was in this revision; as it is in the work tree if not given
     #[arg(long, value_name = "REV")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
     /// First line; 1 if not given
     #[arg(long, value_name = "LINE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
     /// How many lines at most; 200 if not given
     #[arg(long, value_name = "COUNT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -61,7 +60,7 @@ pub struct Run {
 
 impl Operation for GitBlame {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "blame"],
         summary: "Show who wrote which lines last",
@@ -74,7 +73,7 @@ Examples:
         ..Meta::of("git.blame", Effect::Read).long().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let count = count("limit", input.limit, USUAL_LINES, MOST_LINES)? as u64;
         let first = input.line.unwrap_or(1);
         if first == 0 || i32::try_from(first).is_err() {
@@ -82,9 +81,10 @@ Examples:
         }
         let Input { path, rev: revision, place, .. } = input;
         let query = BlameQuery { path, revision, first, count };
-        let blame = place.open(context).await?.blame(&query).await?;
+        let (repository, told) = place.open(context, Purpose::Look).await?;
+        let blame = repository.blame(&query).await?;
         let runs = blame.runs.into_iter().map(Run::from).collect();
-        Ok(Output { runs, next_line: blame.next })
+        Ok(told.with(Output { runs, next_line: blame.next }))
     }
 }
 

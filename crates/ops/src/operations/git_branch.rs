@@ -1,7 +1,7 @@
-//! `git.branch`: list, make and check out branches; and the work trees they are checked out in.
+//! `git.branch`: list, make, check out and delete branches; and the work trees they are checked out in.
 
 use crate::error::OpError;
-use crate::git::{Where, at, brief, count};
+use crate::git::{In, Purpose, Where, at, brief, count, only_for};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Branch as Found, Repository, Worktree as Tree};
@@ -25,6 +25,8 @@ pub enum Action {
     Create,
     /// Check one out
     Switch,
+    /// Delete one
+    Delete,
 }
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +35,7 @@ pub struct Input {
     /// What is to be done
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
-    /// The branch, to create or to switch to
+    /// The branch, to create, to switch to or to delete
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -45,6 +47,10 @@ pub struct Input {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub switch: bool,
+    /// Delete: also one with commits that are on no other
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
     /// List: how many at most; 50 if not given
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,12 +62,15 @@ pub struct Input {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// What was made or checked out
+    /// What was made, checked out or deleted
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The commit that it is at
+    /// The commit that it is at, or was
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
+    /// It is not there any more
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleted: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<Branch>,
     /// There are more branches, or work trees
@@ -108,15 +117,16 @@ pub struct Worktree {
 
 impl Operation for GitBranch {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "branch"],
-        summary: "List, make and check out branches; list work trees",
+        summary: "List, make, check out and delete branches; list work trees",
         details: "\
 Examples:
   proctor git branch
   proctor git branch create topic --from main --switch
-  proctor git branch switch main",
+  proctor git branch switch main
+  proctor git branch delete topic",
         role: Role::Operator,
         ..Meta::of("git.branch", Effect::Write).followed().with_folder()
     };
@@ -124,20 +134,22 @@ Examples:
     fn role(input: &Input) -> Role {
         match input.action {
             Action::List => Role::Operator,
-            Action::Create | Action::Switch => Role::Admin,
+            Action::Create | Action::Switch | Action::Delete => Role::Admin,
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let mut repository = input.place.open(context).await?;
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+        input.check()?;
+        let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
+        let (mut repository, told) = input.place.open(context, purpose).await?;
         let named = || {
             let missing = || OpError::bad_input("which branch? give 'name'");
             input.name.as_deref().ok_or_else(missing)
         };
-        match input.action {
+        Ok(told.with(match input.action {
             Action::List => {
                 let limit = count("limit", input.limit, USUAL_BRANCHES, MOST_BRANCHES)?;
-                list(&repository, limit).await
+                list(&repository, limit).await?
             }
             Action::Create => {
                 let name = named()?;
@@ -146,12 +158,38 @@ Examples:
                 if input.switch {
                     repository.switch(name).await?;
                 }
-                Ok(Output::at(name, hash))
+                Output::at(name, hash)
             }
             Action::Switch => {
                 let name = named()?;
                 let hash = repository.switch(name).await?;
-                Ok(Output::at(name, hash))
+                Output::at(name, hash)
+            }
+            Action::Delete => {
+                let name = named()?;
+                let hash = repository.delete_branch(name, input.force).await?;
+                Output { deleted: true, ..Output::at(name, hash) }
+            }
+        }))
+    }
+}
+
+impl Input {
+    fn check(&self) -> Result<(), OpError> {
+        let create = [("from", self.from.is_some()), ("switch", self.switch)];
+        let (name, limit) = (("name", self.name.is_some()), ("limit", self.limit.is_some()));
+        if self.action != Action::Delete {
+            only_for("'delete'", &[("force", self.force)])?;
+        }
+        match self.action {
+            Action::List => {
+                only_for("'create', 'switch' and 'delete'", &[name])?;
+                only_for("'create'", &create)
+            }
+            Action::Create => only_for("'list'", &[limit]),
+            Action::Switch | Action::Delete => {
+                only_for("'create'", &create)?;
+                only_for("'list'", &[limit])
             }
         }
     }
@@ -205,7 +243,12 @@ impl From<Tree> for Worktree {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if let (Some(name), Some(hash)) = (&self.name, &self.hash) {
-            page.line().plain("branch ").name(name).plain(" at ").plain(brief(hash));
+            let line = page.line();
+            match self.deleted {
+                true => line.plain("deleted branch ").name(name).plain(", which was at "),
+                false => line.plain("branch ").name(name).plain(" at "),
+            };
+            line.plain(brief(hash));
             return;
         }
         let mut table = Table::new(&[

@@ -1,7 +1,7 @@
 //! `git.commit`: a commit of what is in the index. That there is nothing to commit is an answer.
 
 use crate::error::OpError;
-use crate::git::{CommitInfo, Where, brief, show_left_out, texts};
+use crate::git::{CommitInfo, In, Purpose, Where, brief, show_left_out, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use proctor_engine::git::{CommitRequest, Committed, Made};
@@ -13,12 +13,13 @@ pub struct GitCommit;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// The message; not needed with --amend
+    /// The message; not needed with 'amend'
     #[arg(long, short = 'm', value_name = "TEXT", required_unless_present = "amend")]
+    #[arg(help = "The message; not needed with --amend")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Only these, as they are in the work tree, new files too; from the top of the repository (in a shell, from where you are)
-    #[arg(value_name = "PATH")]
+    /// Only these, as they are in the work tree, new files too; from the top of the repository
+    #[arg(value_name = "PATH", help = "Only these, as they are in the work tree, new files too")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// Everything that is different and known to git
@@ -42,6 +43,9 @@ pub struct Input {
 pub struct Output {
     /// False: there was nothing to commit
     pub committed: bool,
+    /// Nothing was staged, and so many files that git knows are changed
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unstaged: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitInfo>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +65,7 @@ pub struct Output {
 
 impl Operation for GitCommit {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "commit"],
         summary: "Commit what is in the index",
@@ -76,19 +80,20 @@ Examples:
         ..Meta::of("git.commit", Effect::Write).followed().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let Input { message, paths, all, amend, author, place } = input;
         let request = CommitRequest { message, paths, all, amend, author };
-        let repository = place.open(context).await?;
-        Ok(repository.commit_changes(&request).await?.into())
+        let (repository, told) = place.open(context, Purpose::Change).await?;
+        Ok(told.with(repository.commit_changes(&request).await?.into()))
     }
 }
 
 impl From<Committed> for Output {
-    fn from(Committed { made, nested }: Committed) -> Output {
+    fn from(Committed { made, nested, unstaged }: Committed) -> Output {
         let left_out = texts(&nested);
         let Some(Made { commit, branch, changed }) = made else {
-            return Output { left_out, ..Output::default() };
+            let unstaged = Some(unstaged).filter(|count| *count > 0);
+            return Output { left_out, unstaged, ..Output::default() };
         };
         Output {
             committed: true,
@@ -98,6 +103,7 @@ impl From<Committed> for Output {
             added: changed.map(|changed| changed.1.0),
             deleted: changed.map(|changed| changed.1.1),
             left_out,
+            unstaged: None,
         }
     }
 }
@@ -106,7 +112,14 @@ impl Show for Output {
     fn show(&self, page: &mut Page) {
         show_left_out(page, &self.left_out);
         let Some(commit) = &self.commit else {
-            page.line().dim("nothing to commit");
+            match self.unstaged {
+                None => page.line().dim("nothing to commit"),
+                Some(count) => {
+                    let files = if count == 1 { "file is" } else { "files are" };
+                    let message = format!("nothing is staged; {count} {files} changed");
+                    page.line().add(Style::Warn, message).dim(": `all` or `paths` commits them")
+                }
+            };
             return;
         };
         let line = page.line();

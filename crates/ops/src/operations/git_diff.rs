@@ -1,10 +1,10 @@
 //! `git.diff`: what is different, file by file and line by line.
 
 use crate::error::OpError;
-use crate::git::{FileChange, UNFILTERED, Where, show_diff, text_size};
+use crate::git::{FileChange, In, Purpose, UNFILTERED, Where, show_diff, text_size};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
-use proctor_engine::git::{Compared, Diff, DiffQuery};
+use proctor_engine::git::{Asked, Compared, Diff, DiffQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Input {
     #[arg(long, conflicts_with_all = ["from", "to"])]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub staged: bool,
-    /// From this revision to the work tree, or to another one
+    /// From this revision to the work tree, or to another one. `A..B` is from A to B, `A...B` from where they part
     #[arg(long, value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -66,7 +66,7 @@ pub struct Output {
 
 impl Operation for GitDiff {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "diff"],
         summary: "Show what is different",
@@ -77,12 +77,13 @@ Examples:
   proctor git diff
   proctor git diff --staged src
   proctor git diff --from main --stat
-  proctor git diff --from v1.0 --to v1.1",
+  proctor git diff --from v1.0 --to v1.1
+  proctor git diff --from main...topic",
         role: Role::Operator,
         ..Meta::of("git.diff", Effect::Read).long().with_folder().whole()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let compared = match (input.staged, input.from, input.to) {
             (false, None, None) => Compared::Unstaged,
             (true, None, None) => Compared::Staged,
@@ -93,7 +94,7 @@ Examples:
             }
             (false, None, Some(_)) => return Err(OpError::bad_input("'to' needs 'from'")),
         };
-        let repository = input.place.open(context).await?;
+        let (repository, told) = input.place.open(context, Purpose::Look).await?;
         let query = DiffQuery {
             compared,
             paths: input.paths,
@@ -102,7 +103,18 @@ Examples:
             max_bytes: text_size(input.max_bytes),
             cursor: input.cursor,
         };
-        Ok(output(repository.diff(&query).await?, input.stat))
+        let diff = repository.diff(&query).await?;
+        if diff.files.is_empty() {
+            let revisions = match &query.compared {
+                Compared::Unstaged | Compared::Staged => Vec::new(),
+                Compared::Since(from) => vec![from.as_str()],
+                Compared::Between(from, to) => vec![from.as_str(), to],
+            };
+            let asked = Asked { paths: &query.paths, revisions, ..Asked::default() };
+            let asked = Asked { takes_revisions: Some("from"), ..asked };
+            repository.check_known(&asked).await?;
+        }
+        Ok(told.with(output(diff, input.stat)))
     }
 }
 

@@ -1,11 +1,11 @@
 //! `git.log`: commits, newest first.
 
 use crate::error::OpError;
-use crate::git::{CommitInfo, Where, count};
+use crate::git::{CommitInfo, In, Purpose, Where, count};
 use crate::moment;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
-use proctor_engine::git::LogFilter;
+use proctor_engine::git::{Asked, LogFilter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Input {
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Where to begin: a branch, a tag, a hash; what is checked out if not given
+    /// Where to begin: a branch, a tag, a hash; what is checked out if not given. `A..B` is what B has and A has not
     #[arg(long, value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
@@ -71,7 +71,7 @@ pub struct Output {
 
 impl Operation for GitLog {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "log"],
         summary: "Show commits, newest first",
@@ -80,12 +80,13 @@ Examples:
   proctor git log
   proctor git log src/main.rs --follow
   proctor git log --author jane --since 14d
+  proctor git log --rev main..topic
   proctor git log --rev v1.0 --grep 'fix|bug' -n 50",
         role: Role::Operator,
         ..Meta::of("git.log", Effect::Read).long().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let limit = count("limit", input.limit, USUAL_COMMITS, MOST_COMMITS)?;
         if input.cursor.is_some() && input.rev.is_some() {
             return Err(OpError::bad_input("a cursor knows where it began: leave out 'rev'"));
@@ -110,9 +111,16 @@ Examples:
             limit,
             cursor: input.cursor,
         };
-        let log = input.place.open(context).await?.log(&filter).await?;
+        let (repository, told) = input.place.open(context, Purpose::Look).await?;
+        let log = repository.log(&filter).await?;
+        if log.commits.is_empty() && filter.cursor.is_none() {
+            let revisions = filter.revision.as_deref().into_iter().collect();
+            let takes_revisions = Some("rev");
+            let asked = Asked { paths: &filter.paths, revisions, history: true, takes_revisions };
+            repository.check_known(&asked).await?;
+        }
         let commits = log.commits.into_iter().map(CommitInfo::from).collect();
-        Ok(Output { commits, more: log.cursor.is_some(), cursor: log.cursor })
+        Ok(told.with(Output { commits, more: log.cursor.is_some(), cursor: log.cursor }))
     }
 }
 

@@ -1,7 +1,8 @@
 //! `git.resolve`: conflicts of a merge or a rebase, file by file, and its end.
 
-use crate::error::OpError;
-use crate::git::{UnderWay, Where, brief, no_text};
+use crate::change::{WITH_CONTENT, given};
+use crate::error::{Code, OpError};
+use crate::git::{In, Purpose, UnderWay, Where, brief, no_text, only_for};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use base64::Engine as _;
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+
+/// The fields that hold the content of a file.
+const GIVEN: [&str; 2] = ["content", "base64"];
 
 /// Files with conflicts in one answer.
 const MOST_FILES: usize = 500;
@@ -44,8 +48,8 @@ pub struct Input {
     /// What is to be done
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
-    /// The file, from the top of the repository (in a shell, from where you are)
-    #[arg(value_name = "PATH")]
+    /// The file, from the top of the repository
+    #[arg(value_name = "PATH", help = "The file")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The file by its name as base64, as it is listed where that is no UTF-8
@@ -53,9 +57,14 @@ pub struct Input {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
     /// Done: the whole text that the file is to have
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(help = "Done: the whole text that the file is to have; - is standard input")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// Done: the same as bytes instead of a text, in base64
+    #[arg(long, value_name = "BASE64", conflicts_with = "content")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
     pub place: Where,
@@ -71,6 +80,9 @@ pub struct Output {
     /// There are more
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// It was to go on, and does not before these are settled
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
 }
 
 /// A file that two sides changed differently; a side that deleted it is left out.
@@ -91,7 +103,7 @@ pub struct Conflict {
 
 impl Operation for GitResolve {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "resolve"],
         summary: "Settle the conflicts of a merge or rebase, and finish it",
@@ -102,9 +114,14 @@ Examples:
   proctor git resolve
   proctor git resolve theirs src/main.rs
   proctor git resolve done src/main.rs
+  merge-tool src/main.rs | proctor git resolve done src/main.rs --content -
   proctor git resolve continue",
         role: Role::Operator,
-        ..Meta::of("git.resolve", Effect::Write).followed().with_folder()
+        max_input: WITH_CONTENT,
+        ..Meta::of("git.resolve", Effect::Write)
+            .followed()
+            .with_folder()
+            .with_stdin(GIVEN[0], GIVEN[1])
     };
 
     fn role(input: &Input) -> Role {
@@ -116,18 +133,20 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let Input { action, path, bytes, content, place } = input;
-        if content.is_some() && action != Action::Done {
-            return Err(OpError::bad_input("'content' is for the action 'done'"));
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+        let Input { action, path, bytes, content, base64, place } = input;
+        let content = given(GIVEN, content, base64)?;
+        if action != Action::Done {
+            only_for("'done'", &[("content", content.is_some())])?;
         }
         let take = match action {
             Action::List | Action::Continue | Action::Abort => None,
             Action::Ours => Some(Take::Ours),
             Action::Theirs => Some(Take::Theirs),
-            Action::Done => Some(content.map_or(Take::AsItIs, |text| Take::Content(text.into()))),
+            Action::Done => Some(content.map_or(Take::AsItIs, Take::Content)),
         };
-        let mut repository = place.open(context).await?;
+        let purpose = if action == Action::List { Purpose::Look } else { Purpose::Change };
+        let (mut repository, told) = place.open(context, purpose).await?;
         match (take, file(&repository, path, bytes)?) {
             (Some(take), Some(path)) => repository.resolve(&path, &take).await?,
             (Some(_), None) => return Err(OpError::bad_input("which file? give 'path'")),
@@ -138,7 +157,9 @@ Examples:
             (None, None) if action == Action::Abort => repository.abort().await?,
             (None, None) => {}
         }
-        list(&repository).await
+        let mut output = list(&repository).await?;
+        output.stopped = action == Action::Continue && !output.conflicts.is_empty();
+        Ok(told.with(output))
     }
 }
 
@@ -161,7 +182,7 @@ async fn list(repository: &Repository) -> Result<Output, OpError> {
     let (state, found) = repository.conflicts().await?;
     let truncated = found.len() > MOST_FILES;
     let conflicts = found.into_iter().take(MOST_FILES).map(Conflict::from).collect();
-    Ok(Output { state: state.map(UnderWay::from), conflicts, truncated })
+    Ok(Output { state: state.map(UnderWay::from), conflicts, truncated, stopped: false })
 }
 
 impl From<Sides> for Conflict {
@@ -183,6 +204,9 @@ impl Show for Output {
             Some(state) => page.line().add(Style::Warn, state.sentence()),
             None => page.line().add(Style::Good, "no merge or rebase is under way"),
         };
+        if self.stopped {
+            page.line().add(Style::Bad, "it does not go on: settle these first");
+        }
         for conflict in &self.conflicts {
             let side = |name: &str, blob: &Option<String>| match blob {
                 Some(blob) => format!("  {name} {}", brief(blob)),
@@ -192,7 +216,7 @@ impl Show for Output {
             line.add(Style::Bad, "conflict ").name(&conflict.path);
             line.dim(side("ours", &conflict.ours)).dim(side("theirs", &conflict.theirs));
             if let Some(bytes) = &conflict.bytes {
-                line.dim(format!("  --bytes {bytes}"));
+                line.dim(format!("  bytes {bytes}"));
             }
         }
         if self.truncated {
@@ -201,5 +225,9 @@ impl Show for Output {
         if self.state.is_some() && self.conflicts.is_empty() {
             page.line().dim("no conflicts are left: `proctor git resolve continue` goes on");
         }
+    }
+
+    fn verdict(&self) -> Option<Code> {
+        self.stopped.then_some(Code::Conflict)
     }
 }

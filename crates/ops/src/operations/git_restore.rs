@@ -1,7 +1,7 @@
 //! `git.restore`: files brought back.
 
 use crate::error::OpError;
-use crate::git::{Where, texts};
+use crate::git::{In, Purpose, Where, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
 use proctor_engine::git::Restore;
@@ -11,22 +11,27 @@ use serde::{Deserialize, Serialize};
 pub struct GitRestore;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
 pub struct Input {
-    /// Files and folders, from the top of the repository (in a shell, from where you are); . is everything there
-    #[arg(value_name = "PATH", required = true)]
+    /// Files and folders, from the top of the repository; . is everything
+    #[arg(value_name = "PATH", required = true, help = "Files and folders; . is everything here")]
     pub paths: Vec<String>,
     /// The index: take changes out of the next commit
     #[arg(long)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub staged: bool,
-    /// The files themselves, which is what is meant without --staged; with it, both
-    #[arg(long)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// The files themselves, which is what is meant without 'staged'; with it, both
+    #[arg(
+        long,
+        help = "The files themselves, which is what is meant without --staged; with it, both"
+    )]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub worktree: bool,
-    /// From this revision, instead of the index (or with --staged, of the last commit)
+    /// From this revision, instead of the index (or with 'staged', of the last commit)
     #[arg(long, value_name = "REV")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(
+        help = "From this revision, instead of the index (or with --staged, of the last commit)"
+    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -41,7 +46,7 @@ pub struct Output {
 
 impl Operation for GitRestore {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "restore"],
         summary: "Bring files back as they were",
@@ -56,11 +61,12 @@ Examples:
         ..Meta::of("git.restore", Effect::Write).followed().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let Input { paths, staged, worktree, from, place } = input;
         let restore = Restore { paths, staged, worktree, from };
-        let restored = place.open(context).await?.restore(&restore).await?;
-        Ok(Output { restored: texts(&restored) })
+        let (mut repository, told) = place.open(context, Purpose::Change).await?;
+        let restored = repository.restore(&restore).await?;
+        Ok(told.with(Output { restored: texts(&restored) }))
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::git_diff;
 use crate::error::OpError;
-use crate::git::{CommitInfo, FileChange, Where, brief, show_diff, text_size};
+use crate::git::{CommitInfo, FileChange, In, Purpose, Where, brief, show_diff, text_size};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use proctor_engine::git::{AtRevision, DiffQuery};
+use proctor_engine::git::{AtRevision, DiffQuery, GitError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +16,12 @@ pub struct GitShow;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// A branch, a tag, a hash; what is checked out if not given
+    /// A branch, a tag, a hash; what is checked out if not given. `REV:path` is a file as it was then, from the top of the repository
     #[arg(value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
-    /// This file as it was then, instead of the changes; from the top of the repository (in a shell, from where you are)
-    #[arg(long, value_name = "PATH")]
+    /// This file as it was then, instead of the changes; from the top of the repository
+    #[arg(long, value_name = "PATH", help = "This file as it was then, instead of the changes")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Of the changes, only which files and how many lines
@@ -33,7 +33,7 @@ pub struct Input {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
     /// Go on where an earlier answer ended: its `cursor`
-    #[arg(long, value_name = "CURSOR", conflicts_with = "path")]
+    #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub struct Output {
     /// Pass it back to go on from here
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// More of the changes is there
+    /// More of the changes, or of the file, is there
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
@@ -70,20 +70,24 @@ pub struct File {
     /// Git's name of the content
     pub blob: String,
     pub size: u64,
-    /// Its content, if it is UTF-8
+    /// How many bytes of it came before this part
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: u64,
+    /// Its content, or the part that is here, if that is UTF-8
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Its content as base64, if it is not
+    /// The same as base64, if it is not
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
-    /// Only the beginning is here
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
+}
+
+fn is_zero(offset: &u64) -> bool {
+    *offset == 0
 }
 
 impl Operation for GitShow {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "show"],
         summary: "Show a commit with its changes, or a file as it was",
@@ -91,31 +95,40 @@ impl Operation for GitShow {
 Examples:
   proctor git show
   proctor git show v1.0 --stat
-  proctor git show HEAD~3 --path src/main.rs",
+  proctor git show HEAD~3 --path src/main.rs
+  proctor git show HEAD~3:src/main.rs",
         role: Role::Operator,
         ..Meta::of("git.show", Effect::Read).long().with_folder().whole()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let most = text_size(input.max_bytes);
-        if input.path.is_some() && (input.stat || input.cursor.is_some()) {
-            return Err(OpError::bad_input("'stat' and 'cursor' are about changes, not 'path'"));
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+        if input.path.is_some() && input.stat {
+            return Err(OpError::bad_input("'stat' is about changes, not 'path'"));
         }
-        let repository = input.place.open(context).await?;
-        let begins = input.cursor.is_none();
-        let rev = input.rev.as_deref().unwrap_or("HEAD");
-        let found = match &input.path {
-            Some(path) => repository.show_file(rev, path, most).await?,
-            None => {
-                let Input { stat, cursor, .. } = input;
-                let query = DiffQuery { stat, cursor, max_bytes: most, ..DiffQuery::default() };
-                repository.show(rev, &query).await?
-            }
+        let (repository, told) = input.place.open(context, Purpose::Look).await?;
+        let Input { rev, path, stat, max_bytes, cursor, .. } = input;
+        let rev = rev.as_deref().unwrap_or("HEAD");
+        let (max_bytes, begins) = (text_size(max_bytes), cursor.is_none());
+        let query = DiffQuery { stat, cursor, max_bytes, ..DiffQuery::default() };
+        let found = match &path {
+            Some(path) => repository.show_file(rev, path, &query).await?,
+            None => match (repository.show(rev, &query).await, of_tree(rev)) {
+                (Err(GitError::NoRevision(_)), Some((rev, path))) if !stat => {
+                    let path = repository.top().join(path);
+                    repository.show_file(rev, &path.to_string_lossy(), &query).await?
+                }
+                (found, _) => found?,
+            },
         };
-        let output = output(found, input.stat);
+        let output = output(found, stat);
         // Once is enough.
-        Ok(Output { commit: output.commit.filter(|_| begins), ..output })
+        Ok(told.with(Output { commit: output.commit.filter(|_| begins), ..output }))
     }
+}
+
+/// `REV:path`, as git has it: from the top.
+fn of_tree(text: &str) -> Option<(&str, &str)> {
+    text.split_once(':').filter(|(rev, path)| !rev.is_empty() && !path.is_empty())
 }
 
 fn output(found: AtRevision, stat: bool) -> Output {
@@ -124,31 +137,21 @@ fn output(found: AtRevision, stat: bool) -> Output {
             let git_diff::Output { files, diff, cursor, more } = git_diff::output(diff, stat);
             Output { commit: Some((*commit).into()), files, diff, file: None, cursor, more }
         }
-        AtRevision::File { commit, path, blob, size, bytes } => {
-            let truncated = (bytes.len() as u64) < size;
-            let (text, bytes) = content(bytes, truncated);
+        AtRevision::File { commit, path, blob, size, offset, bytes, cursor } => {
+            let (text, bytes) = content(bytes);
             let path = path.text().into_owned();
-            let file = File { path, commit, blob, size, text, bytes, truncated };
-            let file = Some(file);
-            Output { commit: None, files: Vec::new(), diff: None, file, cursor: None, more: false }
+            let file = Some(File { path, commit, blob, size, offset, text, bytes });
+            let more = cursor.is_some();
+            Output { commit: None, files: Vec::new(), diff: None, file, cursor, more }
         }
     }
 }
 
-/// As text if it is some; a character that was cut off does not count.
-fn content(bytes: Vec<u8>, truncated: bool) -> (Option<String>, Option<String>) {
+/// As text if it is some.
+fn content(bytes: Vec<u8>) -> (Option<String>, Option<String>) {
     match String::from_utf8(bytes) {
         Ok(text) => (Some(text), None),
-        Err(error) => {
-            let whole = error.utf8_error().valid_up_to();
-            let cut_off = truncated && error.utf8_error().error_len().is_none();
-            let mut bytes = error.into_bytes();
-            if !cut_off {
-                return (None, Some(STANDARD.encode(bytes)));
-            }
-            bytes.truncate(whole);
-            (Some(String::from_utf8_lossy(&bytes).into_owned()), None)
-        }
+        Err(error) => (None, Some(STANDARD.encode(error.into_bytes()))),
     }
 }
 
@@ -169,11 +172,14 @@ impl Show for Output {
             None => {
                 let size = crate::moment::bytes(file.size);
                 let at = brief(&file.commit);
-                page.line().dim(format!("{} at {at} is no text: {size}", file.path));
+                let from = match file.offset {
+                    0 => String::new(),
+                    offset => format!(" from byte {offset} on"),
+                };
+                page.line().dim(format!("{} at {at} is no text{from}: {size}", file.path));
+                // Nothing more of it would be shown.
+                page.goes_on(None);
             }
-        }
-        if file.truncated {
-            page.remark(format!("… of {} in all", crate::moment::bytes(file.size)));
         }
     }
 }
@@ -184,13 +190,12 @@ mod tests {
 
     #[test]
     fn content_is_text_where_it_is_some() {
-        let check = |bytes: &[u8], truncated, text: Option<&str>, base64: Option<&str>| {
+        let check = |bytes: &[u8], text: Option<&str>, base64: Option<&str>| {
             let expected = (text.map(str::to_owned), base64.map(str::to_owned));
-            assert_eq!(content(bytes.to_vec(), truncated), expected, "{bytes:?}");
+            assert_eq!(content(bytes.to_vec()), expected, "{bytes:?}");
         };
-        check(b"a\r\n", false, Some("a\r\n"), None);
-        check(b"a\xc3", true, Some("a"), None);
-        check(b"a\xc3", false, None, Some("YcM="));
-        check(b"\xff\0a", true, None, Some("/wBh"));
+        check(b"a\r\n", Some("a\r\n"), None);
+        check(b"a\xc3", None, Some("YcM="));
+        check(b"\xff\0a", None, Some("/wBh"));
     }
 }

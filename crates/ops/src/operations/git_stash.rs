@@ -1,7 +1,7 @@
 //! `git.stash`: changes put aside and brought back.
 
 use crate::error::{Code, OpError};
-use crate::git::{Where, at, texts};
+use crate::git::{In, Purpose, Where, at, brief, only_for, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Popped, Stash as Found, StashRequest};
@@ -32,7 +32,7 @@ pub struct Input {
     /// What is to be done
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
-    /// Push: only what is below these
+    /// Push: only what is below these. Pop and drop: the number, as git has it: 1 or stash@{1}
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Input {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Push: new files, too
-    #[arg(long)]
+    #[arg(long, short = 'u')]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untracked: bool,
     /// Pop and drop: which one; 0, the last, if not given
@@ -60,6 +60,9 @@ pub struct Output {
     /// Files with conflicts; what was to come back is kept
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<String>,
+    /// What was forgotten; its hash is good for some weeks
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Stash>,
     /// What is put aside now
     pub stashes: Vec<Stash>,
     /// There are more
@@ -78,7 +81,7 @@ pub struct Stash {
 
 impl Operation for GitStash {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "stash"],
         summary: "Put changes aside, and bring them back",
@@ -86,7 +89,8 @@ impl Operation for GitStash {
 Examples:
   proctor git stash
   proctor git stash push --untracked -m 'half done'
-  proctor git stash pop --number 1",
+  proctor git stash pop 1
+  proctor git stash drop 2",
         role: Role::Operator,
         ..Meta::of("git.stash", Effect::Write).followed().with_folder()
     };
@@ -98,28 +102,63 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let mut repository = input.place.open(context).await?;
-        let number = input.number.unwrap_or(0);
-        let (done, conflicts) = match input.action {
-            Action::List => (true, Vec::new()),
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+        input.check()?;
+        let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
+        let (mut repository, told) = input.place.open(context, purpose).await?;
+        let (mut done, mut conflicts, mut dropped) = (true, Vec::new(), None);
+        match input.action {
+            Action::List => {}
             Action::Push => {
                 let Input { message, paths, untracked, .. } = input;
-                let request = StashRequest { message, paths, untracked };
-                (repository.push_stash(&request).await?, Vec::new())
+                done = repository.push_stash(&StashRequest { message, paths, untracked }).await?;
             }
-            Action::Pop => match repository.pop_stash(number).await? {
-                Popped::Done => (true, Vec::new()),
-                Popped::Conflicts(paths) => (false, texts(&paths)),
+            Action::Pop => match repository.pop_stash(input.chosen()?).await? {
+                Popped::Done => {}
+                Popped::Conflicts(paths) => (done, conflicts) = (false, texts(&paths)),
             },
             Action::Drop => {
-                repository.drop_stash(number).await?;
-                (true, Vec::new())
+                dropped = repository.drop_stash(input.chosen()?).await?.map(Stash::from);
             }
-        };
+        }
         let (stashes, truncated) = repository.stashes().await?;
         let stashes = stashes.into_iter().map(Stash::from).collect();
-        Ok(Output { done, conflicts, stashes, truncated })
+        Ok(told.with(Output { done, conflicts, dropped, stashes, truncated }))
+    }
+}
+
+impl Input {
+    fn check(&self) -> Result<(), OpError> {
+        let push = [("message", self.message.is_some()), ("untracked", self.untracked)];
+        let (number, paths) = (("number", self.number.is_some()), !self.paths.is_empty());
+        match self.action {
+            Action::List => {
+                only_for("'pop' and 'drop'", &[number])?;
+                only_for("'push'", &push)?;
+                only_for("'push', 'pop' and 'drop'", &[("paths", paths)])
+            }
+            Action::Push => only_for("'pop' and 'drop'", &[number]),
+            Action::Pop | Action::Drop => {
+                only_for("'push'", &push)?;
+                self.chosen().map(drop)
+            }
+        }
+    }
+
+    /// Which one, also where that stands in the place of a path, as git has it.
+    fn chosen(&self) -> Result<u32, OpError> {
+        let word = match (self.number, &self.paths[..]) {
+            (number, []) => return Ok(number.unwrap_or(0)),
+            (None, [word]) => word,
+            (Some(_), [..]) | (None, [_, _, ..]) => {
+                return Err(OpError::bad_input("one at a time").help("give its 'number' alone"));
+            }
+        };
+        let bare = word.strip_prefix("stash@{").and_then(|word| word.strip_suffix('}'));
+        bare.unwrap_or(word).parse().map_err(|_| {
+            OpError::bad_input(format!("'{word}' is no number of what is put aside"))
+                .help("the action 'list' tells the numbers")
+        })
     }
 }
 
@@ -138,6 +177,11 @@ impl Show for Output {
             (false, false) => {
                 page.line().add(Style::Bad, "it does not fit, and is kept; conflicts in");
             }
+        }
+        if let Some(stash) = &self.dropped {
+            let line = page.line();
+            line.plain("dropped ").name(stash.number.to_string()).plain(", ");
+            line.plain(&stash.message).dim(format!("  {}", brief(&stash.hash)));
         }
         for path in &self.conflicts {
             page.line().plain("  ").name(path);
@@ -166,5 +210,50 @@ impl Show for Output {
 
     fn verdict(&self) -> Option<Code> {
         (!self.conflicts.is_empty()).then_some(Code::Conflict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_chosen_by_its_number_and_by_nothing_else() {
+        let check = |number: Option<u32>, paths: &[&str], expected: Option<u32>| {
+            let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+            let input = Input { action: Action::Drop, number, paths, ..Input::default() };
+            assert_eq!(input.check().and_then(|()| input.chosen()).ok(), expected, "{input:?}");
+        };
+        check(None, &[], Some(0));
+        check(Some(3), &[], Some(3));
+        check(None, &["2"], Some(2));
+        check(None, &["stash@{1}"], Some(1));
+        check(Some(1), &["1"], None);
+        for bad in ["nosuch", "stash@{}", "stash@{1", "-1", "1.0", "stash"] {
+            check(None, &[bad], None);
+        }
+        check(None, &["1", "2"], None);
+    }
+
+    #[test]
+    fn fields_of_other_actions_are_refused() {
+        let field = |input: Input| input.check().map_err(|error| error.message);
+        for (action, allowed) in [
+            (Action::List, [false, false, false, false]),
+            (Action::Push, [true, true, true, false]),
+            (Action::Pop, [true, false, false, true]),
+            (Action::Drop, [true, false, false, true]),
+        ] {
+            let inputs = [
+                Input { paths: vec!["1".into()], ..Input::default() },
+                Input { message: Some("m".into()), ..Input::default() },
+                Input { untracked: true, ..Input::default() },
+                Input { number: Some(1), ..Input::default() },
+            ];
+            let taken = inputs.map(|input| field(Input { action, ..input }).is_ok());
+            assert_eq!(taken, allowed, "{action:?}");
+        }
+        let number = Input { action: Action::Push, number: Some(1), ..Input::default() };
+        assert_eq!(field(number), Err("'number' is for 'pop' and 'drop'".into()));
     }
 }

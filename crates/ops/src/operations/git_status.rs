@@ -1,10 +1,12 @@
 //! `git.status`: what is different in a work tree, and what is under way.
 
 use crate::error::OpError;
-use crate::git::{ChangeWord, ClashWord, UNFILTERED, UnderWay, Where, brief, count, no_text};
+use crate::git::{
+    ChangeWord, ClashWord, In, Purpose, UNFILTERED, UnderWay, Where, brief, count, no_text,
+};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
-use proctor_engine::git::{Entry as Found, Status, StatusQuery, What};
+use proctor_engine::git::{Asked, Entry as Found, Status, StatusQuery, What};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +18,8 @@ pub struct GitStatus;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only below these, from the top of the repository (in a shell, from where you are)
-    #[arg(value_name = "PATH")]
+    /// Only below these, from the top of the repository
+    #[arg(value_name = "PATH", help = "Only below these")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// Leave out files that git does not know
@@ -100,7 +102,7 @@ pub struct Entry {
 
 impl Operation for GitStatus {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "status"],
         summary: "Show what is different in a work tree",
@@ -115,13 +117,18 @@ Examples:
         ..Meta::of("git.status", Effect::Read).long().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let limit = count("limit", input.limit, USUAL_ENTRIES, MOST_ENTRIES)?;
-        let repository = input.place.open(context).await?;
+        let (repository, told) = input.place.open(context, Purpose::Look).await?;
         let Input { paths, no_untracked, ignored, .. } = input;
-        let status = repository.status(&StatusQuery { paths, no_untracked, ignored }).await?;
+        let query = StatusQuery { paths, no_untracked, ignored };
+        let status = repository.status(&query).await?;
+        if status.entries.is_empty() {
+            let asked = Asked { paths: &query.paths, ..Asked::default() };
+            repository.check_known(&asked).await?;
+        }
         let root = repository.top().to_string_lossy().into_owned();
-        Ok(output(root, status, limit))
+        Ok(told.with(output(root, status, limit)))
     }
 }
 

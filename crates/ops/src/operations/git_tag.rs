@@ -1,7 +1,7 @@
 //! `git.tag`: list, make and delete tags.
 
 use crate::error::OpError;
-use crate::git::{Where, at, brief, count};
+use crate::git::{In, Purpose, Where, at, brief, count, only_for};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Tag as Found, TagRequest};
@@ -62,6 +62,9 @@ pub struct Output {
     /// What it names, or named
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
+    /// It is not there any more
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleted: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
     /// There are more tags
@@ -83,7 +86,7 @@ pub struct Tag {
 
 impl Operation for GitTag {
     type Input = Input;
-    type Output = Output;
+    type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "tag"],
         summary: "List, make and delete tags",
@@ -103,27 +106,48 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let mut repository = input.place.open(context).await?;
+    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+        input.check()?;
+        let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
+        let (mut repository, told) = input.place.open(context, purpose).await?;
         let missing = || OpError::bad_input("which tag? give 'name'");
         let name = input.name.clone();
-        match input.action {
+        Ok(told.with(match input.action {
             Action::List => {
                 let limit = count("limit", input.limit, USUAL_TAGS, MOST_TAGS)?;
                 let (tags, truncated) = repository.tags(limit).await?;
                 let tags = tags.into_iter().map(Tag::from).collect();
-                Ok(Output { tags, truncated, ..Output::default() })
+                Output { tags, truncated, ..Output::default() }
             }
             Action::Create => {
                 let Input { rev: revision, message, .. } = input;
                 let request = TagRequest { name: name.ok_or_else(missing)?, revision, message };
                 let hash = repository.create_tag(&request).await?;
-                Ok(Output { name: Some(request.name), hash: Some(hash), ..Output::default() })
+                Output { name: Some(request.name), hash: Some(hash), ..Output::default() }
             }
             Action::Delete => {
                 let name = name.ok_or_else(missing)?;
                 let hash = repository.delete_tag(&name).await?;
-                Ok(Output { name: Some(name), hash: Some(hash), ..Output::default() })
+                let (name, hash) = (Some(name), Some(hash));
+                Output { name, hash, deleted: true, ..Output::default() }
+            }
+        }))
+    }
+}
+
+impl Input {
+    fn check(&self) -> Result<(), OpError> {
+        let create = [("rev", self.rev.is_some()), ("message", self.message.is_some())];
+        let (name, limit) = (("name", self.name.is_some()), ("limit", self.limit.is_some()));
+        match self.action {
+            Action::List => {
+                only_for("'create' and 'delete'", &[name])?;
+                only_for("'create'", &create)
+            }
+            Action::Create => only_for("'list'", &[limit]),
+            Action::Delete => {
+                only_for("'create'", &create)?;
+                only_for("'list'", &[limit])
             }
         }
     }
@@ -139,7 +163,12 @@ impl From<Found> for Tag {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if let (Some(name), Some(hash)) = (&self.name, &self.hash) {
-            page.line().plain("tag ").name(name).plain(" of ").plain(brief(hash));
+            let line = page.line();
+            match self.deleted {
+                true => line.plain("deleted tag ").name(name).plain(", which was "),
+                false => line.plain("tag ").name(name).plain(" of "),
+            };
+            line.plain(brief(hash));
             return;
         }
         if self.tags.is_empty() {

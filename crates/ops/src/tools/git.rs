@@ -83,9 +83,10 @@ pub(super) const BRANCH: Tool = Tool::new(
     "git_branch",
     Toolset::Git,
     "Branches",
-    "List branches and work trees, create a branch, switch to one.",
+    "List branches and work trees, create a branch, switch to one, delete one.",
 )
-.hiding(&["limit"]);
+.hiding(&["limit"])
+.destroys();
 
 pub(super) const TAG: Tool =
     Tool::new("git.tag", "git_tag", Toolset::Git, "Tags", "List, create or delete tags.")
@@ -108,4 +109,5 @@ pub(super) const RESOLVE: Tool = Tool::new(
         "Resolve conflicts",
         "List the conflicts of a merge or rebase, settle one file (ours, theirs, done), continue or abort.",
     )
+    .hiding(&["base64"])
     .destroys();

@@ -227,3 +227,17 @@ fn command_lines_that_contradict_themselves_are_refused() {
         assert!(command.try_get_matches_from(line).is_err(), "{operation} {line:?} was taken");
     }
 }
+
+/// What is generated for programs names fields, and what has to be there is said to.
+#[test]
+fn operations_on_git_say_what_they_need_and_nothing_of_a_shell() {
+    for (name, field) in [("git.blame", "path"), ("git.restore", "paths")] {
+        let schema = find(name).unwrap().input_schema();
+        assert_eq!(schema["required"], serde_json::json!([field]), "{name}");
+        assert_eq!(schema["properties"][field].get("default"), None, "{name}");
+    }
+    for entry in TABLE.iter().filter(|entry| entry.meta.name.starts_with("git.")) {
+        let text = entry.input_schema().to_string() + &entry.output_schema().to_string();
+        assert!(!text.contains("--") && !text.contains("shell"), "{}: {text}", entry.meta.name);
+    }
+}

@@ -54,9 +54,11 @@ fn hook(home: &Home, name: &str, text: &str) {
 fn a_person_sees_a_change_commits_it_and_takes_another_back() {
     let home = repository("");
     put(&home, "main.rs", "fn main() {\n\trun();\n}\n");
+    let inside = format!("in {}\n", home.path().join("app").display());
     assert_eq!(
         home.ok(["git", "status"]),
-        format!("on main\n{:15}  {:12}  main.rs\n", "", "modified")
+        format!("{inside}on main\n{:15}  {:12}  main.rs\n", "", "modified"),
+        "seen from above"
     );
     assert!(home.ok(["git", "diff"]).contains("\n-fn main() {}\n+fn main() {\n+\trun();\n+}\n"));
     home.ok(["git", "add", "main.rs"]);
@@ -75,11 +77,34 @@ fn a_person_sees_a_change_commits_it_and_takes_another_back() {
     put(&home, "main.rs", "broken");
     home.ok(["git", "restore", "main.rs"]);
     assert_eq!(content(&home, "main.rs"), b"fn main() {\n\trun();\n}\n");
-    assert_eq!(home.ok(["git", "status"]), "on main\nnothing is different\n");
+    assert_eq!(home.ok(["git", "status", "--repo", "app"]), "on main\nnothing is different\n");
     let (code, said) = home.fail(["git", "show", "no-such"]);
     assert_eq!((code, said.contains("no revision 'no-such'")), (3, true), "{said}");
     let (code, said) = home.fail(["git", "status", "--repo", "/"]);
     assert_eq!((code, said.contains("below none of the roots")), (1, true), "{said}");
+}
+
+#[test]
+fn a_person_settles_a_conflict_with_what_another_program_writes() {
+    let home = repository("");
+    git(&home, &["switch", "-q", "-c", "topic"]);
+    put(&home, "main.rs", "theirs\n");
+    git(&home, &["commit", "-q", "-a", "-m", "Theirs"]);
+    git(&home, &["switch", "-q", "main"]);
+    put(&home, "main.rs", "ours\n");
+    git(&home, &["commit", "-q", "-a", "-m", "Ours"]);
+    let mut merge = Command::new("git");
+    merge.args(["merge", "--quiet", "topic"]).current_dir(home.path().join("app"));
+    assert!(!merge.output().unwrap().status.success());
+    let (code, said) = home.fail(["git", "resolve", "continue"]);
+    assert_eq!((code, said.contains("settle these first")), (8, true), "{said}");
+    let words = ["git", "resolve", "done", "main.rs", "--content", "-"];
+    let mut done = home.command(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    std::io::Write::write_all(&mut done.stdin.take().unwrap(), b"both \xff\n").unwrap();
+    assert!(done.wait().unwrap().success());
+    assert_eq!(content(&home, "main.rs"), b"both \xff\n");
+    home.ok(["git", "resolve", "continue"]);
+    assert_eq!(git(&home, &["log", "-1", "--format=%p"]).split(' ').count(), 2);
 }
 
 #[test]

@@ -71,6 +71,10 @@ fn changes_are_seen_added_and_committed() {
             &json!({ "path": "new name", "from": "old name", "staged": "renamed" })
         );
         assert_eq!(caller.ok("git.commit", &repo, json!({ "message": "all" })).await["files"], 3);
+        put(&repo, "a", "3\n");
+        let unstaged = caller.ok("git.commit", &repo, json!({ "message": "again" })).await;
+        assert_eq!(unstaged, json!({ "committed": false, "unstaged": 1 }));
+        caller.ok("git.restore", &repo, json!({ "paths": ["a"] })).await;
         let nothing =
             caller.ok("git.commit", &repo, json!({ "message": "again", "all": true })).await;
         assert_eq!(nothing, json!({ "committed": false }));
@@ -140,43 +144,6 @@ fn a_commit_is_amended_and_written_for_somebody_else() {
             caller.refused("git.commit", &repo, json!({ "message": "x", "author": "J" })).await;
         assert_eq!((code, why.contains("Name <address>")), (Code::BadInput, true), "{why}");
         assert_eq!(caller.refused("git.commit", &repo, json!({})).await.0, Code::BadInput);
-    });
-}
-
-#[test]
-fn differences_come_by_the_page() {
-    let scene = Scene::new();
-    let repo = scene.repository("app", &[("a", "1\n"), ("bin", "x\0y")]);
-    let long: String = (0..400).map(|n| format!("line {n}\n")).collect();
-    put(&repo, "a", &long);
-    put(&repo, "bin", "x\0z");
-    scene.daemon("", json!({}), async |caller| {
-        let whole = caller.ok("git.diff", &repo, json!({})).await;
-        let expected = scene.git(&repo, &["diff"]) + "\n";
-        assert_eq!(whole["diff"], expected);
-        assert_eq!(
-            whole["files"][0],
-            json!({ "path": "a", "change": "modified", "added": 400, "deleted": 1 })
-        );
-        assert_eq!(whole["files"][1], json!({ "path": "bin", "change": "modified" }));
-        let (mut text, mut input) = (String::new(), json!({ "max_bytes": 1000 }));
-        loop {
-            let page = caller.ok("git.diff", &repo, input.clone()).await;
-            let part = page["diff"].as_str().unwrap();
-            assert!(part.len() <= 1000 && part.ends_with('\n'));
-            text += part;
-            if page.get("more").is_none() {
-                break;
-            }
-            input["cursor"] = page["cursor"].clone();
-        }
-        assert_eq!(text, expected);
-        put(&repo, "a", "other\n");
-        assert_eq!(caller.refused("git.diff", &repo, input).await.0, Code::Stale);
-        let since = caller
-            .ok("git.diff", &repo, json!({ "from": "HEAD", "paths": ["a"], "context": 0 }))
-            .await;
-        assert_eq!(since["diff"].as_str().unwrap().lines().last(), Some("+other"));
     });
 }
 
@@ -284,8 +251,12 @@ fn commits_files_and_lines_are_shown_as_they_were() {
             )
             .await;
         assert_eq!((&part["runs"][0]["lines"], &part["next_line"]), (&json!(["\ttwo"]), &json!(3)));
-        let beyond = caller.ok("git.blame", &repo, json!({ "path": "src/a", "line": 99 })).await;
-        assert_eq!(beyond["runs"], json!([]));
+        let beyond = json!({ "path": "src/a", "line": 99 });
+        let (code, why) = caller.refused("git.blame", &repo, beyond).await;
+        assert_eq!((code, why.as_str()), (Code::BadInput, "line: 'src/a' has 4 lines"));
+        put(&repo, "bin", "");
+        let nothing = caller.ok("git.blame", &repo, json!({ "path": "bin" })).await;
+        assert_eq!(nothing, json!({ "runs": [] }));
     });
 }
 
@@ -315,7 +286,7 @@ fn files_are_brought_back() {
         assert_eq!(older["restored"], json!(["a"]));
         assert_eq!(fs::read_to_string(repo.join("a")).unwrap(), "1\n");
         let (code, _) = caller.refused("git.restore", &repo, json!({ "paths": ["no-such"] })).await;
-        assert_eq!(code, Code::Failed);
+        assert_eq!(code, Code::NotFound);
         assert_eq!(
             caller.refused("git.restore", &repo, json!({ "paths": [] })).await.0,
             Code::BadInput

@@ -20,6 +20,7 @@ const REQUESTS: &[(&str, &str)] = &[
     ("git.restore", r#"{"paths":["f"]}"#),
     ("git.branch", r#"{"action":"create","name":"main"}"#),
     ("git.branch", r#"{"action":"switch","name":"main"}"#),
+    ("git.branch", r#"{"action":"delete","name":"no"}"#),
     ("git.tag", r#"{"action":"create","name":"v0","message":"m"}"#),
     ("git.tag", r#"{"action":"delete","name":"no"}"#),
     ("git.stash", r#"{"action":"push","paths":["kept"]}"#),

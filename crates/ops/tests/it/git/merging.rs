@@ -28,6 +28,8 @@ fn a_merge_is_settled_file_by_file_and_finished() {
         let left = caller.ok("git.resolve", &repo, content).await;
         assert_eq!(left["conflicts"].as_array().unwrap().len(), 1);
         assert_eq!(fs::read_to_string(repo.join("f")).unwrap(), "1\nboth\n3\n");
+        let early = caller.ok("git.resolve", &repo, json!({ "action": "continue" })).await;
+        assert_eq!((&early["stopped"], &early["conflicts"]), (&json!(true), &left["conflicts"]));
         caller.ok("git.resolve", &repo, json!({ "action": "theirs", "path": "gone" })).await;
         let done = caller.ok("git.resolve", &repo, json!({ "action": "continue" })).await;
         assert_eq!(done, json!({ "conflicts": [] }));
@@ -59,6 +61,35 @@ fn a_side_that_deleted_a_file_can_be_taken() {
         assert_eq!(code, Code::NotFound);
         caller.ok("git.resolve", &repo, json!({ "action": "abort" })).await;
         assert_eq!(caller.ok("git.status", &repo, json!({})).await["clean"], true);
+    });
+}
+
+#[test]
+fn differences_are_told_while_files_have_conflicts() {
+    let scene = Scene::new();
+    let repo = scene.clashing("app");
+    scene.plain(&repo, &["merge", "other"]);
+    put(&repo, "kept", "changed\n");
+    scene.daemon("", json!({}), async |caller| {
+        for stat in [false, true] {
+            let diff = caller.ok("git.diff", &repo, json!({ "stat": stat })).await;
+            let files: Vec<_> = diff["files"].as_array().unwrap().iter().collect();
+            let told: Vec<_> = files.iter().map(|it| (&it["path"], &it["change"])).collect();
+            let [f, gone, kept] = ["f", "gone", "kept"].map(|name| json!(name));
+            let [conflict, modified] = ["conflict", "modified"].map(|name| json!(name));
+            assert_eq!(told, [(&f, &conflict), (&gone, &conflict), (&kept, &modified)]);
+        }
+        let whole = caller.ok("git.diff", &repo, json!({})).await;
+        let expected = scene.git(&repo, &["diff"]) + "\n";
+        assert!(expected.contains("\n@@@ -1,3 -1,3 +1,7 @@@\n"), "{expected}");
+        assert_eq!(whole["diff"], expected);
+        let page = caller.ok("git.diff", &repo, json!({ "max_bytes": 256 })).await;
+        let rest = json!({ "cursor": page["cursor"] });
+        let rest = caller.ok("git.diff", &repo, rest).await;
+        let [begin, end] = [&page, &rest].map(|page| page["diff"].as_str().unwrap());
+        assert_eq!(format!("{begin}{end}"), expected);
+        let kept = caller.ok("git.diff", &repo, json!({ "paths": ["kept"] })).await;
+        assert!(kept["diff"].as_str().unwrap().ends_with("+changed\n"));
     });
 }
 

@@ -34,6 +34,7 @@ fn a_read_only_root_is_looked_at_and_nothing_in_it_is_changed() {
             ("git.restore", json!({ "paths": ["a"] })),
             ("git.branch", json!({ "action": "create", "name": "x" })),
             ("git.branch", json!({ "action": "switch", "name": "main" })),
+            ("git.branch", json!({ "action": "delete", "name": "main" })),
             ("git.tag", json!({ "action": "create", "name": "x" })),
             ("git.tag", json!({ "action": "delete", "name": "x" })),
             ("git.stash", json!({ "action": "push" })),
@@ -143,5 +144,72 @@ fn paths_begin_at_the_top_unless_they_are_said_to_begin_elsewhere() {
         );
         let up = json!({ "base_dir": sub, "from_base": true, "path": "../../f" });
         assert_eq!(caller.call("git.blame", up).await.unwrap_err().code, Code::BadInput);
+    });
+}
+
+#[test]
+fn from_another_folder_a_root_is_looked_at_and_named_and_nothing_is_changed() {
+    let scene = Scene::new();
+    let (app, docs) =
+        (scene.repository("app", &[("a", "1\n")]), scene.repository("docs", &[("a", "1\n")]));
+    put(&app, "a", "2\n");
+    let outside = &scene.outside;
+    scene.git(outside, &["init", "-q"]);
+    scene.daemon("roots: [app, docs]", json!({}), async |caller| {
+        for (name, input) in [
+            ("git.status", json!({})),
+            ("git.diff", json!({})),
+            ("git.log", json!({})),
+            ("git.show", json!({})),
+            ("git.blame", json!({ "path": "a" })),
+            ("git.branch", json!({})),
+            ("git.tag", json!({})),
+            ("git.stash", json!({})),
+            ("git.resolve", json!({})),
+        ] {
+            for (base, told) in [(outside, Some(&app)), (&docs, None), (&scene.root, Some(&app))] {
+                let mut input = input.clone();
+                (input["base_dir"], input["from_base"]) = (json!(base), json!(true));
+                let answer = caller.call(name, input).await.unwrap();
+                assert_eq!(answer.get("repository"), told.map(|top| json!(top)).as_ref(), "{name}");
+            }
+        }
+        for (name, input) in [
+            ("git.add", json!({ "all": true })),
+            ("git.commit", json!({ "message": "m", "all": true })),
+            ("git.restore", json!({ "paths": ["."] })),
+            ("git.branch", json!({ "action": "create", "name": "x" })),
+            ("git.tag", json!({ "action": "create", "name": "x" })),
+            ("git.stash", json!({ "action": "push" })),
+            ("git.resolve", json!({ "action": "abort" })),
+        ] {
+            for (base, repo, code) in [
+                (outside, None, Code::BadInput),
+                (&scene.root, None, Code::BadInput),
+                (outside, Some("."), Code::Forbidden),
+                (outside, Some("app"), Code::Forbidden),
+            ] {
+                let mut input = input.clone();
+                (input["base_dir"], input["from_base"]) = (json!(base), json!(true));
+                if let Some(repo) = repo {
+                    input["repo"] = json!(repo);
+                }
+                let refused = caller.call(name, input.clone()).await.unwrap_err();
+                assert_eq!(refused.code, code, "{name} {input}: {refused:?}");
+                let help = refused.help.unwrap_or_default();
+                assert!(help.contains(&format!("app ({})", app.display())), "{help}");
+            }
+        }
+        assert_eq!(scene.git(&app, &["status", "--porcelain"]), " M a");
+        let named = json!({ "base_dir": outside, "repo": "app:.", "all": true });
+        let added = caller.call("git.add", named).await.unwrap();
+        assert_eq!(added, json!({ "added": ["a"] }), "who names it need not be told");
+        let nobodys = caller.call("git.restore", json!({ "paths": ["a"], "staged": true })).await;
+        assert_eq!(nobodys.unwrap()["restored"], json!(["a"]), "who stands nowhere");
+    });
+    scene.daemon("roots: [app]", json!({}), async |caller| {
+        let above = json!({ "base_dir": scene.root, "from_base": true, "paths": ["."] });
+        let restored = caller.call("git.restore", above).await.unwrap();
+        assert_eq!(restored, json!({ "restored": ["a"], "repository": app }), "the only one here");
     });
 }

@@ -13,8 +13,14 @@ fn a_path_is_told_as_it_was_given() {
     let scene = Scene::new();
     let repo = scene.repository("app", &[("f", "1\n")]);
     scene.daemon("", json!({}), async |caller| {
-        let (_, why) = caller.refused("git.restore", &repo, json!({ "paths": ["no-such"] })).await;
-        assert!(why.contains("pathspec 'no-such' did not match"), "{why}");
+        for (name, input) in [
+            ("git.restore", json!({ "paths": ["no-such"] })),
+            ("git.stash", json!({ "action": "push", "paths": ["no-such"] })),
+        ] {
+            let (code, why) = caller.refused(name, &repo, input).await;
+            let expected = "there is no 'no-such' among the files that git knows";
+            assert_eq!((code, why.as_str()), (Code::NotFound, expected), "{name}");
+        }
     });
 }
 

@@ -1,69 +1,19 @@
 //! What the operations on git share: which repository, and pieces of their answers.
 
+mod place;
+
+pub(crate) use place::Purpose;
+pub use place::{In, Where};
+
 use crate::error::OpError;
 use crate::moment::rfc3339;
-use crate::operation::Context;
 use crate::show::{Page, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proctor_core::time::Wall;
-use proctor_engine::error::EngineError;
-use proctor_engine::files::FileError;
-use proctor_engine::git::{Change, Clash, Commit, FileDiff, Name, Repository, State, Step};
+use proctor_engine::git::{Change, Clash, Commit, FileDiff, Name, State, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
-
-/// The repository that is meant.
-#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Where {
-    /// A folder in the repository, if it is another one
-    #[arg(long, value_name = "DIR")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub repo: Option<String>,
-    /// Absolute folder that a relative one is relative to
-    #[arg(skip)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_dir: Option<String>,
-    /// Paths begin there, too, if it is in the repository; otherwise at the top
-    #[arg(skip)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub from_base: bool,
-}
-
-impl Where {
-    pub(crate) async fn open(&self, context: &Context) -> Result<Repository, OpError> {
-        let base = self.base_dir.as_deref().map(Path::new);
-        let mut repository = self.find(context, base).await?;
-        if let Some(base) = base.filter(|_| self.from_base) {
-            repository.stand_in(base);
-        }
-        Ok(repository)
-    }
-
-    async fn find(&self, context: &Context, base: Option<&Path>) -> Result<Repository, OpError> {
-        let engine = &context.engine;
-        let roots = engine.files().roots();
-        let repo = self.repo.as_deref();
-        let named = repo.is_some_and(|repo| repo.starts_with('/') || roots.names_one(repo));
-        let of_root = || engine.repository(repo.map(PathBuf::from));
-        let Some(base) = base.filter(|_| !named) else { return Ok(of_root().await?) };
-        let folder = repo.map_or_else(|| base.to_owned(), |repo| base.join(repo));
-        match engine.repository(Some(folder)).await {
-            // Whoever stands elsewhere means the code of the services.
-            Err(EngineError::File(FileError::Elsewhere { .. })) => Ok(of_root().await?),
-            // What is not here may be a name from the root.
-            Err(missing @ EngineError::File(FileError::Missing { .. })) if repo.is_some() => {
-                match of_root().await {
-                    Err(EngineError::File(_)) => Err(missing.into()),
-                    found => Ok(found?),
-                }
-            }
-            found => Ok(found?),
-        }
-    }
-}
 
 /// Of a commit, a diff and the like: how much of a text one answer has.
 pub(crate) const USUAL_TEXT: usize = 128 << 10;
@@ -85,6 +35,14 @@ pub(crate) fn count(
         None => Ok(usual),
         Some(count @ 1..) if count <= most => Ok(count),
         Some(_) => Err(OpError::bad_input(format!("{field}: 1 to {most}"))),
+    }
+}
+
+/// A field that only some actions have a use for is refused with the others: what was meant by it would not happen.
+pub(crate) fn only_for(actions: &str, given: &[(&str, bool)]) -> Result<(), OpError> {
+    match given.iter().find(|(_, given)| *given) {
+        Some((field, _)) => Err(OpError::bad_input(format!("'{field}' is for {actions}"))),
+        None => Ok(()),
     }
 }
 
@@ -262,7 +220,7 @@ pub struct FileChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     pub change: ChangeWord,
-    /// Lines; neither is there for what is no text
+    /// Lines; neither is there for what is no text, or in conflict
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

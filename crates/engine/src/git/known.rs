@@ -1,0 +1,109 @@
+//! Paths that stand for nothing: whoever gives one is told so, and not that nothing is different there.
+//!
+//! Asked only where an answer is empty, and what costs least comes first.
+
+use super::Repository;
+use super::call::Call;
+use super::error::GitError;
+use super::fields::Name;
+use super::given::{Range, literal};
+
+/// So many paths somebody may have mistyped; longer lists are made by programs.
+const MOST: usize = 20;
+
+/// What an empty answer was about.
+#[derive(Debug, Clone, Default)]
+pub struct Asked<'a> {
+    pub paths: &'a [String],
+    /// Revisions that were looked at.
+    pub revisions: Vec<&'a str>,
+    /// And everything before them.
+    pub history: bool,
+    /// The field that takes revisions, if there is one.
+    pub takes_revisions: Option<&'static str>,
+}
+
+impl Repository {
+    /// Is each of these paths one that is, or was, something?
+    pub async fn check_known(&self, asked: &Asked<'_>) -> Result<(), GitError> {
+        if asked.paths.len() > MOST {
+            return Ok(());
+        }
+        for (path, shown) in self.paths(asked.paths)?.into_iter().zip(asked.paths) {
+            if path.0 == b"." || self.is_there(&path).await? || self.was_there(&path, asked).await?
+            {
+                continue;
+            }
+            return Err(match (self.is_revision(shown).await?, asked.takes_revisions) {
+                (false, _) => GitError::Nothing(format!("'{shown}'")),
+                (true, None) => {
+                    GitError::bad("paths", format!("'{shown}' is a revision, and no path"))
+                }
+                (true, Some(field)) => {
+                    let why = format!("'{shown}' is a revision, and no path: '{field}' takes it");
+                    GitError::bad("paths", why)
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// In the work tree, or in the index.
+    async fn is_there(&self, path: &Name) -> Result<bool, GitError> {
+        let looked = path.clone();
+        let absent = self.in_worktree(move |tree| tree.absent(vec![looked])).await;
+        // What may not be looked at is there.
+        if absent.map_or(true, |absent| absent.is_empty()) {
+            return Ok(true);
+        }
+        let call = Call::reading(&["ls-files", "-z", "--"]).arg(literal(path));
+        let known = self.ask(call.most(1)).await?;
+        Ok(!known.out.is_empty())
+    }
+
+    /// In what is checked out, or in what was looked at.
+    async fn was_there<'a>(&self, path: &Name, asked: &Asked<'a>) -> Result<bool, GitError> {
+        let ends = |revision: &&'a str| match Range::parse(revision) {
+            Some(range) => [range.from, range.to],
+            None => [*revision; 2],
+        };
+        for revision in asked.revisions.iter().flat_map(ends).chain(["HEAD"]) {
+            let Some(commit) = found(self.commit_of(revision).await)? else { continue };
+            let call =
+                Call::reading(&["ls-tree", "-z", "--full-tree", "--name-only", &commit, "--"]);
+            if !self.ask(call.arg(literal(path)).most(1)).await?.out.is_empty() {
+                return Ok(true);
+            }
+            if !asked.history {
+                continue;
+            }
+            let call =
+                Call::reading(&["log", "--max-count=1", "--format=%H", "--no-show-signature"]);
+            let call = call.args([commit.as_str(), "--"]).arg(literal(path));
+            if !self.ask(call).await?.out.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// One, or from one to another.
+    async fn is_revision(&self, text: &str) -> Result<bool, GitError> {
+        let ends = Range::parse(text).map_or([text; 2], |range| [range.from, range.to]);
+        for revision in ends {
+            if found(self.commit_of(revision).await)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// That there is none is an answer.
+fn found(commit: Result<String, GitError>) -> Result<Option<String>, GitError> {
+    match commit {
+        Ok(hash) => Ok(Some(hash)),
+        Err(GitError::NoRevision(_) | GitError::Bad { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,148 @@
+//! Which repository a request is about, and whether its answer has to say so.
+//!
+//! Whoever stands in a repository that is below no root has that one in mind, and not the one of a root: it is looked at in its
+//! place, and named, and never changed.
+
+use crate::error::{Code, OpError};
+use crate::operation::Context;
+use crate::show::{Page, Show};
+use proctor_engine::error::EngineError;
+use proctor_engine::files::{FileError, Roots};
+use proctor_engine::git::Repository;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The repository that is meant.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Where {
+    /// A folder in the repository, if it is another one
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
+    /// Absolute folder that a relative one is relative to
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_dir: Option<String>,
+    /// Paths begin there, too, if it is in the repository; otherwise at the top
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_base: bool,
+}
+
+/// What a repository is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Look,
+    Change,
+}
+
+/// Which repository it was, where nobody can know.
+pub(crate) struct Told(Option<String>);
+
+/// An answer, and which repository it is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct In<T> {
+    #[serde(flatten)]
+    pub answer: T,
+    /// Top of the repository, where the caller's folder is not in it and the request does not name it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+}
+
+impl Where {
+    pub(crate) async fn open(
+        &self,
+        context: &Context,
+        purpose: Purpose,
+    ) -> Result<(Repository, Told), OpError> {
+        let base = self.base_dir.as_deref().map(Path::new);
+        let (mut repository, guessed) = self.find(context, base, purpose).await?;
+        if let Some(base) = base.filter(|_| self.from_base) {
+            repository.stand_in(base);
+        }
+        let told = guessed.then(|| repository.top().to_string_lossy().into_owned());
+        Ok((repository, Told(told)))
+    }
+
+    /// It, and whether it is one that the caller has not named and does not stand in.
+    async fn find(
+        &self,
+        context: &Context,
+        base: Option<&Path>,
+        purpose: Purpose,
+    ) -> Result<(Repository, bool), OpError> {
+        let engine = &context.engine;
+        let roots = engine.files().roots();
+        let repo = self.repo.as_deref();
+        let named = repo.is_some_and(|repo| repo.starts_with('/') || roots.names_one(repo));
+        let of_root = || engine.repository(repo.map(PathBuf::from));
+        let Some(base) = base.filter(|_| !named) else { return Ok((of_root().await?, false)) };
+        let folder = repo.map_or_else(|| base.to_owned(), |repo| base.join(repo));
+        match engine.repository(Some(folder)).await {
+            Err(EngineError::File(FileError::Elsewhere { .. })) if repo.is_none() => {
+                match from_elsewhere(&roots, base, purpose)? {
+                    root @ Some(_) => Ok((engine.repository(root).await?, true)),
+                    None => Ok((of_root().await?, true)),
+                }
+            }
+            Err(error @ EngineError::File(FileError::Elsewhere { .. })) => {
+                Err(OpError::from(error).help(folders(&roots)))
+            }
+            // What is not here may be a name from the root.
+            Err(missing @ EngineError::File(FileError::Missing { .. })) if repo.is_some() => {
+                match of_root().await {
+                    Err(EngineError::File(_)) => Err(missing.into()),
+                    found => Ok((found?, false)),
+                }
+            }
+            found => Ok((found?, false)),
+        }
+    }
+}
+
+/// The root that is meant from a folder below none of them: the only one that is below the folder; for a look, the first if not.
+fn from_elsewhere(
+    roots: &Roots,
+    base: &Path,
+    purpose: Purpose,
+) -> Result<Option<PathBuf>, OpError> {
+    let below: Vec<_> = roots.all().iter().filter(|root| root.path.starts_with(base)).collect();
+    match (&below[..], purpose) {
+        ([root], _) => Ok(Some(root.path.clone())),
+        (_, Purpose::Look) => Ok(None),
+        (_, Purpose::Change) => {
+            let message = format!(
+                "which repository is to be changed? {} is below no root, and 'repo' names none",
+                base.display()
+            );
+            Err(OpError::bad_input(message).help(folders(roots)))
+        }
+    }
+}
+
+/// For whoever has to name one.
+fn folders(roots: &Roots) -> String {
+    let shown = roots.all().iter().map(|root| format!("{} ({})", root.name, root.path.display()));
+    format!("'repo' names a folder below a root: {}", shown.collect::<Vec<_>>().join(", "))
+}
+
+impl Told {
+    pub(crate) fn with<T>(self, answer: T) -> In<T> {
+        In { answer, repository: self.0 }
+    }
+}
+
+impl<T: Show> Show for In<T> {
+    fn show(&self, page: &mut Page) {
+        if let Some(top) = &self.repository {
+            page.line().dim(format!("in {top}"));
+        }
+        self.answer.show(page);
+    }
+
+    fn verdict(&self) -> Option<Code> {
+        self.answer.verdict()
+    }
+}
