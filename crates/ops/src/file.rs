@@ -1,13 +1,17 @@
 //! What operations on files have in common: words, flags, and how they fail.
 
 use crate::error::{Code, OpError};
+use crate::operation::Context;
 use proctor_core::diff::Outcome;
 use proctor_core::edit::{Candidate, Misfit};
-use proctor_engine::files::{Conflict, Fault, FileError, Kind, LeaveOut, Unfit};
+use proctor_engine::files::{
+    Conflict, Fault, FileError, Files, Kind, LARGEST_PAGE, LeaveOut, Unfit,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
+use std::path::Path;
 
 /// What something with a name is.
 #[derive(
@@ -70,6 +74,41 @@ impl From<Also> for LeaveOut {
     fn from(also: Also) -> LeaveOut {
         LeaveOut { no_ignore: also.no_ignore, hidden: also.hidden }
     }
+}
+
+/// Where the caller stands.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Here {
+    /// Absolute folder of the caller
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_dir: Option<String>,
+    /// Paths begin there if it is in a root; otherwise at the top of the root
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_base: bool,
+}
+
+impl Here {
+    /// The files as they are seen from there.
+    pub(crate) fn files(&self, context: &Context) -> Result<Files, OpError> {
+        let files = context.engine.files();
+        match self.base_dir.as_deref().map(Path::new).filter(|_| self.from_base) {
+            Some(folder) if !folder.is_absolute() => {
+                Err(OpError::bad_input("'base_dir' is no absolute path"))
+            }
+            here => Ok(files.seen_from(here)),
+        }
+    }
+}
+
+/// A page is no smaller than this, whatever is asked for.
+const LEAST_PAGE: usize = 1 << 10;
+
+/// What names or matches take in one answer; the rest comes by cursor.
+pub(crate) fn page_bytes(asked: Option<usize>) -> usize {
+    asked.unwrap_or(LARGEST_PAGE).clamp(LEAST_PAGE, LARGEST_PAGE)
 }
 
 /// Why one of several files is not in the answer.

@@ -161,7 +161,9 @@ fn make_lock(git_dir: &Path) -> io::Result<Option<File>> {
         let _ = fs::remove_file(&draft);
         match linked.map_err(|error| error.kind()) {
             Ok(()) => Ok(lock),
-            Err(ErrorKind::AlreadyExists | ErrorKind::NotFound) => Err(ErrorKind::WouldBlock.into()),
+            Err(ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
+                Err(ErrorKind::WouldBlock.into())
+            }
             // Not every file system has links.
             Err(_) => write_lock(&path),
         }
@@ -391,7 +393,10 @@ mod tests {
         let scene = scene();
         let draft = scene.git_dir().join(DRAFT);
         let other = write_lock(&draft).unwrap();
-        assert!(scene.take().is_none() && !scene.git_dir().join(LOCK).exists(), "it may yet be one");
+        assert!(
+            scene.take().is_none() && !scene.git_dir().join(LOCK).exists(),
+            "it may yet be one"
+        );
         other.unlock().unwrap();
         assert!(scene.take().is_some());
         fs::write(&draft, "").unwrap();

@@ -2,6 +2,7 @@
 
 use crate::change::{Changes, DIFF, Guarded, WITH_CONTENT, given};
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use proctor_engine::files::DiffQuery;
 use schemars::JsonSchema;
@@ -53,6 +54,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 impl Operation for FileApplyDiff {
@@ -70,7 +74,7 @@ Examples:
   proctor file apply-diff - --fuzz 2 --dry-run < fix.diff",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.apply_diff", Effect::Write).needing(Role::Admin).with_stdin(DIFF[0], DIFF[1])
+        ..Meta::of("file.apply_diff", Effect::Write).needing(Role::Admin).with_stdin(DIFF[0], DIFF[1]).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
@@ -83,7 +87,7 @@ Examples:
         let query = DiffQuery { text, folder: input.path, strict: input.strict, fuzz };
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = context.engine.files().apply_diff(query, wish).await?;
+        let changed = input.here.files(context)?.apply_diff(query, wish).await?;
         // Names that were only looked for are no files of the diff.
         let changed = changed.into_iter().filter(|it| it.before.is_some() || it.after.is_some());
         Ok(Changes::of(changed.collect(), dry_run))

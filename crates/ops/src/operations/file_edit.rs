@@ -2,6 +2,7 @@
 
 use crate::change::{Changes, Guarded, WITH_CONTENT};
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use proctor_core::edit::Edit;
 use schemars::JsonSchema;
@@ -36,6 +37,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -86,14 +90,14 @@ Examples:
   proctor file edit src/main.rs --old foo --new bar --all --dry-run",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.edit", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.edit", Effect::Write).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, mut input: Input) -> Result<Changes, OpError> {
         let edits = edits(&mut input)?;
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = context.engine.files().edit(input.path, edits, wish).await?;
+        let changed = input.here.files(context)?.edit(input.path, edits, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
     }
 }

@@ -1,6 +1,7 @@
 //! `file.history`: what a file was before it was changed.
 
 use crate::error::OpError;
+use crate::file::Here;
 use crate::moment::{bytes, rfc3339};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
@@ -15,6 +16,9 @@ pub struct Input {
     /// A file below a root, also one that is gone
     #[arg(value_name = "PATH")]
     pub path: String,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,11 +75,11 @@ impl Operation for FileHistory {
         details: "\
 Examples:
   proctor file history src/main.rs",
-        ..Meta::of("file.history", Effect::Read).needing(Role::Operator)
+        ..Meta::of("file.history", Effect::Read).needing(Role::Operator).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let history = context.engine.files().history(input.path).await?;
+        let history = input.here.files(context)?.history(input.path).await?;
         Ok(Output { generations: history.into_iter().map(GenerationView::from).collect() })
     }
 }

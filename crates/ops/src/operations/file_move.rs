@@ -2,6 +2,7 @@
 
 use crate::change::Guarded;
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
@@ -24,6 +25,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,13 +52,13 @@ Examples:
   proctor file move src/a.rs src/b.rs
   proctor file move draft.txt final.txt --replace",
         launches: false,
-        ..Meta::of("file.move", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.move", Effect::Write).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let files = context.engine.files();
+        let files = input.here.files(context)?;
         let moved = files.rename(input.path, input.to, input.replace, wish).await?;
         Ok(Output { path: moved.path, dry_run })
     }

@@ -1,7 +1,7 @@
 //! `file.read`: files, or parts of them, with what is known of each.
 
 use crate::error::OpError;
-use crate::file::Trouble;
+use crate::file::{Here, Trouble};
 use crate::moment::rfc3339;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
@@ -69,6 +69,9 @@ pub struct Input {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub numbers: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -155,7 +158,7 @@ Examples:
   proctor file read src/main.rs --from 100 --lines 50
   proctor file read logs/app.log --tail 20
   proctor file read a.txt docs:b.txt --json",
-        ..Meta::of("file.read", Effect::Read).needing(Role::Operator)
+        ..Meta::of("file.read", Effect::Read).needing(Role::Operator).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
@@ -176,7 +179,7 @@ Examples:
         let max_bytes = (all / paths.len()).max(LEAST_BYTES);
         let largest_picture = if pictures { LARGEST_PICTURES } else { 0 };
         let query = ReadQuery { from, lines, tail, bytes, cursor, max_bytes, largest_picture };
-        let read = context.engine.files().read(paths.clone(), query).await?;
+        let read = input.here.files(context)?.read(paths.clone(), query).await?;
         let mut files = Vec::with_capacity(paths.len());
         for (path, read) in paths.into_iter().zip(read) {
             files.push(match read {

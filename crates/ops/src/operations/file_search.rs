@@ -2,7 +2,7 @@
 
 use super::file_list::rest;
 use crate::error::OpError;
-use crate::file::{Also, wanted};
+use crate::file::{Also, Here, page_bytes, wanted};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use proctor_engine::files::{Case, FoundFile, FoundLine, SearchQuery, Want};
@@ -33,8 +33,12 @@ pub struct Input {
     #[arg(value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// In this folder or file; the whole root if not given
+    /// In these folders and files; in every root if not given (in a shell, where you are)
     #[arg(value_name = "PATH")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// In this folder or file, instead of a list
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The pattern is a text, not a regular expression
@@ -92,10 +96,17 @@ pub struct Input {
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_line: Option<usize>,
+    /// As much as this in one answer; the rest by cursor
+    #[arg(long, value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<usize>,
     /// Go on from where an earlier answer ended
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 /// Upper and lower case.
@@ -209,10 +220,10 @@ Examples:
   proctor file search -F 'connect(' --context 2
   proctor file search deprecated --tell counts --case insensitive",
         timeout: LONGEST,
-        ..Meta::of("file.search", Effect::Read).needing(Role::Operator)
+        ..Meta::of("file.search", Effect::Read).needing(Role::Operator).with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, mut input: Input) -> Result<Output, OpError> {
         let near = |own: Option<usize>| own.or(input.context).unwrap_or(0).min(MOST_CONTEXT);
         let want = input.tell.map_or(Want::Lines, Want::from);
         let query = SearchQuery {
@@ -229,10 +240,12 @@ Examples:
             leave_out: input.also.into(),
             want,
             most: input.most.unwrap_or(USUAL).clamp(1, MOST),
+            max_bytes: page_bytes(input.max_bytes),
             max_line: input.max_line.unwrap_or(USUAL_LINE).clamp(1, LONGEST_LINE),
             cursor: input.cursor,
         };
-        let page = context.engine.files().search(input.path.unwrap_or_default(), query).await?;
+        input.paths.extend(input.path);
+        let page = input.here.files(context)?.search(input.paths, query).await?;
         let matches = match want {
             Want::Lines | Want::Counts => page.files.iter().map(|file| file.matches).sum(),
             Want::Files => page.files.len() as u64,

@@ -2,6 +2,7 @@
 
 use crate::change::{Changes, Guarded};
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 impl Operation for FileUndo {
@@ -35,13 +39,13 @@ Examples:
   proctor file undo src/main.rs
   proctor file undo src/main.rs 3 --dry-run",
         launches: false,
-        ..Meta::of("file.undo", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.undo", Effect::Write).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = context.engine.files().undo(input.path, input.generation, wish).await?;
+        let changed = input.here.files(context)?.undo(input.path, input.generation, wish).await?;
         Ok(Changes::of(changed, dry_run))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::change::{Changes, Guarded, WITH_CONTENT, given};
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use proctor_engine::files::Written;
 use schemars::JsonSchema;
@@ -37,6 +38,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 impl Operation for FileWrite {
@@ -54,7 +58,7 @@ Examples:
   date | proctor file write now.txt --content -",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.write", Effect::Write).needing(Role::Admin).with_stdin(GIVEN[0], GIVEN[1])
+        ..Meta::of("file.write", Effect::Write).needing(Role::Admin).with_stdin(GIVEN[0], GIVEN[1]).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
@@ -66,7 +70,7 @@ Examples:
                 .help("`--content TEXT`, or `--content -` for standard input")
         })?;
         let written = Written { content, exact, only_new: input.only_new };
-        let changed = context.engine.files().write(input.path, written, wish).await?;
+        let changed = input.here.files(context)?.write(input.path, written, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
     }
 }

@@ -20,8 +20,8 @@ pub(super) const SEARCH: Tool = Tool::new(
         "Search files",
         "Search contents with ripgrep: regular expression or 'literal', grouped by file. 'tell': counts or files for an overview first. .gitignore is honoured.",
     )
-    .usually(r#"{"most":100}"#)
-    .hiding(&["before", "after", "invert", "max_line"])
+    .usually(r#"{"most":100,"max_bytes":30000}"#)
+    .hiding(&["paths", "before", "after", "invert", "max_line", "max_bytes"])
     .speaking(&["files"]);
 
 pub(super) const LIST: Tool = Tool::new(
@@ -31,7 +31,8 @@ pub(super) const LIST: Tool = Tool::new(
         "List a folder",
         "What is in a folder; 'depth' makes it a tree. Without 'path': the roots. .gitignore is honoured.",
     )
-    .usually(r#"{"most":500}"#)
+    .usually(r#"{"most":500,"max_bytes":30000}"#)
+    .hiding(&["max_bytes"])
     .speaking(&["entries"]);
 
 pub(super) const FIND: Tool = Tool::new(
@@ -41,6 +42,8 @@ pub(super) const FIND: Tool = Tool::new(
     "Find files",
     "Find files by name: globs such as *.rs or src/**/*.ts. .gitignore is honoured.",
 )
+.usually(r#"{"max_bytes":30000}"#)
+.hiding(&["max_bytes"])
 .speaking(&["found"]);
 
 /// Of a change; the text says as much.

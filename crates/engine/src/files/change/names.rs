@@ -21,8 +21,7 @@ impl Files {
         wish: Wish,
     ) -> Result<Changed, EngineError> {
         let moved = self.work(move |files, stop| {
-            let roots = files.roots();
-            let (from, to) = (roots.find(&path)?, roots.find(&to)?);
+            let (from, to) = (files.find(&path)?, files.find(&to)?);
             files.rename_now(&from, &to, replace, &wish, stop)
         });
         let Renamed { path, found, generations, .. } = moved.await??;
@@ -135,7 +134,7 @@ impl Files {
         wish: &Wish,
         stop: &dyn Fn() -> bool,
     ) -> Result<Changed, FileError> {
-        let target = Target::of(&self.roots().find(path)?, &self.guarded())?;
+        let target = Target::of(&self.find(path)?, &self.guarded())?;
         let _held = self.shared.locks.hold([target.key()], stop)?;
         let (look, at) = (self.there(&target)?, target.spot.at());
         let before = self.wanted(&target, wish)?;
@@ -173,7 +172,7 @@ impl Files {
     /// Make a folder and those above it; true if it was not there.
     pub async fn make_folder(&self, path: String) -> Result<(String, bool), EngineError> {
         let made = self.work(move |files, _| {
-            let spot = files.roots().find(&path)?;
+            let spot = files.find(&path)?;
             let mut made = Vec::new();
             target::make_folders(&spot, &spot.rel, &files.guarded(), &mut made)?;
             Ok::<_, FileError>((spot.shown, !made.is_empty()))
@@ -184,7 +183,7 @@ impl Files {
     /// Would making it make one? It is refused where making it would be.
     pub async fn look_for_folder(&self, path: String) -> Result<(String, bool), EngineError> {
         let looked = self.work(move |files, _| {
-            let spot = files.roots().find(&path)?;
+            let spot = files.find(&path)?;
             let missing = target::missing_folders(&*target::writable(&spot)?, &spot.rel);
             let missing = missing.map_err(spot.at())?;
             if spot.rel.is_root() {

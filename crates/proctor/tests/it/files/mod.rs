@@ -2,6 +2,7 @@
 
 mod looking;
 mod paging;
+mod standing;
 
 use proctor_testkit::Home;
 
