@@ -18,6 +18,9 @@ const OUTPUT: &str = "output";
 const PICTURE: &str = "picture";
 const MEDIA: &str = "media";
 
+/// Lines at the end of a text that say where it goes on, and what is not in it.
+const ENDING: usize = 3;
+
 /// Where an error is told for programs.
 const ERROR: &str = "proctor/error";
 
@@ -63,7 +66,7 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
         text = in_tools(&text);
     }
     if let Value::Object(fields) = &output {
-        text += &onwards(fields);
+        text += &onwards(fields, &text);
     }
     without_nulls(&mut output);
     let pictures = pictures(&mut output);
@@ -93,9 +96,13 @@ fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
     result
 }
 
-/// Where an answer can be gone on from, for who reads the text only.
-fn onwards(fields: &Map<String, Value>) -> String {
+/// Where an answer can be gone on from, for who reads the text only, if that does not say so itself.
+fn onwards(fields: &Map<String, Value>, said: &str) -> String {
     let text = |field: &str| fields.get(field).and_then(Value::as_str);
+    let ending = |cursor: &&str| said.lines().rev().take(ENDING).any(|line| line.contains(cursor));
+    if text("cursor").as_ref().is_some_and(ending) {
+        return String::new();
+    }
     let yes = |field: &str| fields.get(field) == Some(&Value::Bool(true));
     match (text("cursor"), text("next")) {
         (Some(cursor), _) if yes("truncated") => {
