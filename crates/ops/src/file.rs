@@ -151,6 +151,7 @@ impl From<FileError> for OpError {
             FileError::BadCursor(_) => {
                 op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
             }
+            FileError::NoGroup { name } => op(Code::BadInput).help(no_group(&name)),
             FileError::BadInput(_) => op(Code::BadInput),
             FileError::Cancelled => op(Code::Cancelled),
             FileError::Refused { fault, .. } => refused(op, &fault),
@@ -179,6 +180,17 @@ impl From<FileError> for OpError {
                 op(Code::NotFound).help("`proctor file history` shows those that there are")
             }
             FileError::Lost(_) | FileError::Unkept(_) | FileError::Unrecorded(_) => op(Code::Failed),
+        }
+    }
+}
+
+/// What may have been meant by a group that is not there.
+fn no_group(name: &str) -> String {
+    let letters = name.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
+    match name.split_at(letters) {
+        ("", _) => "$$ is a dollar sign, and nothing else".to_owned(),
+        (number, rest) => {
+            format!("${{{number}}}{rest} is group {number} and then '{rest}'; $$ is a dollar sign")
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum FileError {
     Moved { path: String },
     #[error("bad pattern: {0}")]
     BadPattern(String),
+    #[error("'replace' names the group '{name}', which 'find' does not have")]
+    NoGroup { name: String },
     #[error("{0}")]
     BadInput(String),
     #[error("bad cursor '{0}'")]

@@ -63,8 +63,9 @@ impl From<OneEdit> for Edit {
 fn edits(input: &mut Input) -> Result<Vec<Edit>, OpError> {
     let mut edits = std::mem::take(&mut input.edits);
     match (input.old.take(), input.new.take()) {
-        (Some(old), new) => {
-            edits.push(OneEdit { old, new: new.unwrap_or_default(), all: input.all });
+        (Some(old), Some(new)) => edits.push(OneEdit { old, new, all: input.all }),
+        (Some(_), None) => {
+            return Err(OpError::bad_input("'new' is missing").help("an empty 'new' deletes 'old'"));
         }
         (None, Some(_)) => return Err(OpError::bad_input("'old' is missing")),
         (None, None) => {}
@@ -99,5 +100,26 @@ Examples:
         let wish = input.guarded.wish(Self::META.name)?;
         let changed = input.here.files(context)?.edit(input.path, edits, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_stand_there_has_to_be_said() {
+        let some = |text: &str| Some(text.to_owned());
+        for (old, new, expected) in [
+            (some("a"), some("b"), Ok(1)),
+            (some("a"), some(""), Ok(1)),
+            (some("a"), None, Err("'new' is missing")),
+            (None, some("b"), Err("'old' is missing")),
+            (None, None, Err("'edits' is missing")),
+        ] {
+            let found = edits(&mut Input { old, new, ..Input::default() });
+            let found = found.map(|edits| edits.len()).map_err(|error| error.message);
+            assert_eq!(found, expected.map_err(str::to_owned));
+        }
     }
 }

@@ -32,6 +32,9 @@ pub(crate) fn replace(
     path: &str,
 ) -> Result<(Vec<u8>, usize), FileError> {
     let pattern = pattern(wanted)?;
+    if let Some(name) = wanted.regex.then(|| unknown_group(&wanted.put, &pattern)).flatten() {
+        return Err(FileError::NoGroup { name: name.to_owned() });
+    }
     let crlf = Observer::look(content).endings == Endings::CrLf;
     let put = if crlf { with_crlf(wanted.put.as_bytes()) } else { wanted.put.clone().into_bytes() };
     check(content, wanted, &pattern, path)?;
@@ -77,6 +80,36 @@ fn pattern(wanted: &Replacement) -> Result<Regex, FileError> {
         .map_err(|error| FileError::BadPattern(error.to_string()))
 }
 
+/// A group that a replacement names and the expression does not have: nothing would stand there.
+fn unknown_group<'p>(put: &'p str, pattern: &Regex) -> Option<&'p str> {
+    let known = |name: &str| match name.parse::<usize>() {
+        Ok(number) => number < pattern.captures_len(),
+        Err(_) => pattern.capture_names().flatten().any(|known| known == name),
+    };
+    let mut rest = put;
+    while let Some((_, after)) = rest.split_once('$') {
+        let (name, after) = group(after);
+        if name.is_some_and(|name| !known(name)) {
+            return name;
+        }
+        rest = after;
+    }
+    None
+}
+
+/// The group that is named behind a dollar sign, as the library for expressions reads it, and what follows.
+fn group(text: &str) -> (Option<&str>, &str) {
+    if let Some(after) = text.strip_prefix('$') {
+        return (None, after);
+    }
+    if let Some((name, after)) = text.strip_prefix('{').and_then(|text| text.split_once('}')) {
+        return (Some(name), after);
+    }
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (name, after) = text.split_at(text.find(|c| !of_a_name(c)).unwrap_or(text.len()));
+    (Some(name).filter(|name| !name.is_empty()), after)
+}
+
 fn check(
     content: &[u8],
     wanted: &Replacement,
@@ -96,4 +129,35 @@ fn check(
         lines.push(line);
     }
     Err(FileError::Counted { path: path.to_owned(), count: found, lines })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_is_not_there_is_named() {
+        let pattern = Regex::new("it(e)(?<last>m)").unwrap();
+        for (put, expected) in [
+            ("th$1ng", Some("1ng")),
+            ("th${1}ng", None),
+            ("$0 $1 $2 $last ${last}s", None),
+            ("$3", Some("3")),
+            ("${other}", Some("other")),
+            ("$$1ng costs 5$", None),
+            ("$ {1ng} $-", None),
+            ("$1 and $$ and $lasting", Some("lasting")),
+        ] {
+            assert_eq!(unknown_group(put, &pattern), expected, "{put}");
+        }
+        let wanted = Replacement {
+            find: "it(e)m".into(),
+            put: "th$1ng".into(),
+            regex: true,
+            ..Replacement::default()
+        };
+        assert!(matches!(replace(b"item", &wanted, "f"), Err(FileError::NoGroup { .. })));
+        let wanted = Replacement { find: "item".into(), regex: false, ..wanted };
+        assert_eq!(replace(b"item", &wanted, "f").unwrap().0, b"th$1ng", "a text is a text");
+    }
 }
