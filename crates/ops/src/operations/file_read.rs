@@ -1,10 +1,10 @@
 //! `file.read`: files, or parts of them, with what is known of each.
 
-use crate::error::OpError;
+use crate::error::{Code, OpError};
 use crate::file::{Here, Trouble};
 use crate::moment::rfc3339;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
-use crate::show::{Page, Show};
+use crate::show::{Page, Show, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proctor_engine::files::{Content, FileError, Part, ReadQuery};
@@ -255,7 +255,7 @@ impl FileView {
 
     fn show(&self, page: &mut Page, titled: bool, numbers: bool) {
         if let Some(trouble) = &self.error {
-            page.line().name(&self.path).plain(": ").plain(&trouble.message);
+            page.line().add(Style::Bad, "error: ").plain(&trouble.message);
             return;
         }
         let described = self.described();
@@ -286,5 +286,11 @@ impl Show for Output {
         for file in &self.files {
             file.show(page, titled, self.numbers);
         }
+    }
+
+    /// Of the first that could not be read.
+    fn verdict(&self) -> Option<Code> {
+        let trouble = self.files.iter().find_map(|file| file.error.as_ref())?;
+        Some(Code::from(trouble.code.clone()))
     }
 }
