@@ -65,6 +65,19 @@ pub(crate) fn given(
     }
 }
 
+/// The diff that is given, which is one at first sight: somebody may have given the name of a file.
+pub(crate) fn given_diff(
+    text: Option<String>,
+    base64: Option<String>,
+) -> Result<Option<Vec<u8>>, OpError> {
+    let diff = given(DIFF, text, base64)?;
+    match &diff {
+        Some(text) if !text.contains(&b'\n') => Err(OpError::bad_input("this is no diff")
+            .help("'diff' is the text of one; in a shell, `- < fix.diff` gives that of a file")),
+        Some(_) | None => Ok(diff),
+    }
+}
+
 /// What became of files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {

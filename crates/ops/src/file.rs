@@ -5,7 +5,7 @@ use crate::operation::Context;
 use proctor_core::diff::Outcome;
 use proctor_core::edit::{Candidate, Misfit};
 use proctor_engine::files::{
-    Conflict, Fault, FileError, Files, Kind, LARGEST_PAGE, LeaveOut, Unfit,
+    Conflict, Fault, FileError, Files, Kind, LARGEST_PAGE, LeaveOut, Pattern, Unfit,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -126,6 +126,9 @@ impl From<FileError> for Trouble {
     }
 }
 
+/// What to do with a diff that does not fit.
+pub(crate) const MAKE_ANEW: &str = "read the files and make the diff anew";
+
 /// One thing by the name of the input's field, or an error that asks for it.
 pub(crate) fn wanted<T>(field: &str, value: Option<T>) -> Result<T, OpError> {
     value.ok_or_else(|| OpError::bad_input(format!("'{field}' is missing")))
@@ -146,8 +149,7 @@ impl From<FileError> for OpError {
             FileError::Missing { .. } => op(Code::NotFound).help("`proctor file find` finds names"),
             FileError::Guarded { .. } => op(Code::Forbidden),
             FileError::Moved { .. } => op(Code::Stale).help("begin again without the cursor"),
-            FileError::BadPattern(_) => op(Code::BadInput)
-                .help("with 'literal' a pattern is taken as it is; in a regular expression put \\ before ( [ * + ? ."),
+            FileError::BadPattern { what, .. } => op(Code::BadInput).help(bad_pattern(what)),
             FileError::BadCursor(_) => {
                 op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
             }
@@ -167,18 +169,24 @@ impl From<FileError> for OpError {
             FileError::NotAlike { .. } => op(Code::Failed)
                 .help("the file belongs to somebody else; change it as that user"),
             FileError::Misfit { path, misfit } => misfits(op, &path, &misfit),
+            FileError::NotThere { path, near } => op(Code::Failed)
+                .help("nothing was changed; 'ignore_case' or 'regex' find more")
+                .details(json!({ "path": path, "count": 0, "nearest": nearest(&near) })),
             FileError::Counted { path, count, lines } => op(Code::Failed)
                 .help("nothing was changed; 'nth' names one place, 'expect' says how many there are")
                 .details(json!({ "path": path, "count": count, "lines": lines })),
             FileError::BadDiff(bad) => op(Code::BadInput).details(json!({ "line": bad.line })),
             FileError::Conflicts(conflicts) => op(Code::Failed)
-                .help("read the files and make the diff anew; 'fuzz' overlooks lines around a change")
+                .help(MAKE_ANEW)
                 .details(conflicts.iter().map(conflict).collect()),
+            FileError::NotAFolder { .. } => {
+                op(Code::BadInput).help("`proctor file read` shows what is in a file")
+            }
+            FileError::FolderThere { .. } => op(Code::AlreadyExists)
+                .help("a slash at the end of 'to' moves it into the folder"),
             FileError::NotEmpty { .. } => op(Code::Failed).help("delete what is in it first"),
             FileError::OtherDisk { .. } => op(Code::Failed).help("write it there, and delete it here"),
-            FileError::NoGeneration { .. } => {
-                op(Code::NotFound).help("`proctor file history` shows those that there are")
-            }
+            FileError::NoGeneration { .. } => op(Code::NotFound),
             FileError::Lost(_) | FileError::Unkept(_) | FileError::Unrecorded(_) => op(Code::Failed),
         }
     }
@@ -195,6 +203,24 @@ fn no_group(name: &str) -> String {
     }
 }
 
+fn bad_pattern(what: Pattern) -> &'static str {
+    match what {
+        Pattern::Search => {
+            "with 'literal' it is taken as a text; in a regular expression put \\ before ( [ * + ? ."
+        }
+        Pattern::Find => {
+            "without 'regex' it is taken as a text; in a regular expression put \\ before ( [ * + ? ."
+        }
+        Pattern::Glob => "put \\ before [ { * ? to mean the letter itself",
+        Pattern::Type => "types are called as in ripgrep: rust, py, js, md, …; 'globs' takes *.rs",
+    }
+}
+
+fn nearest(near: &[Candidate]) -> Vec<Value> {
+    let shown = |near: &Candidate| json!({ "line": near.line, "text": near.text, "only_blanks_differ": near.blanks });
+    near.iter().map(shown).collect()
+}
+
 fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpError {
     let (edit, details) = match misfit {
         Misfit::Empty { edit } | Misfit::Same { edit } | Misfit::TooLarge { edit } => {
@@ -203,10 +229,7 @@ fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpE
         Misfit::Ambiguous { edit, count, lines } => {
             (edit, json!({ "count": count, "lines": lines }))
         }
-        Misfit::Missing { edit, near } => {
-            let shown = |near: &Candidate| json!({ "line": near.line, "text": near.text, "only_blanks_differ": near.blanks });
-            (edit, json!({ "nearest": near.iter().map(shown).collect::<Vec<_>>() }))
-        }
+        Misfit::Missing { edit, near } => (edit, json!({ "nearest": nearest(near) })),
     };
     let help = match misfit {
         Misfit::Empty { .. } | Misfit::Same { .. } | Misfit::TooLarge { .. } => {

@@ -1,6 +1,6 @@
 //! What is in a folder, as deep as one likes; and names that fit a pattern.
 
-use super::fault::FileError;
+use super::fault::{FileError, Pattern};
 use super::roots::{Guarded, Spot};
 use super::rules::LeaveOut;
 use super::walk::{Visit, Walk, Walking};
@@ -142,7 +142,7 @@ struct Patterns {
 
 impl Patterns {
     fn new(patterns: &[String], any_case: bool) -> Result<Patterns, FileError> {
-        let bad = |error: globset::Error| FileError::BadPattern(error.to_string());
+        let bad = |error: globset::Error| Pattern::Glob.bad(error);
         let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for pattern in patterns {
             let text = pattern.strip_prefix("./").unwrap_or(pattern);

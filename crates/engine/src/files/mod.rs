@@ -20,7 +20,7 @@ mod workers;
 pub(crate) mod tests;
 
 pub use change::{Changed, DiffQuery, Generation, Moved, Replacement, WasFile, Wish, Written};
-pub use fault::{Conflict, FileError, Unfit};
+pub use fault::{Conflict, FileError, Pattern, Unfit};
 pub use list::{ListQuery, Listed, Listing};
 pub use proctor_sys::beneath::{Fault, Kind};
 pub use read::{Content, Part, ReadQuery};

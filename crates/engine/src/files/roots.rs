@@ -6,6 +6,7 @@ use proctor_core::home::Home;
 use proctor_core::rooted::{self, Located, Lost};
 use proctor_sys::beneath::{Fault, Folder, Id, Links, Place, Rel, Root};
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -123,7 +124,12 @@ impl Spot {
     /// The folder there, for listing.
     pub(crate) fn folder(&self, guarded: &Guarded) -> Result<Folder, FileError> {
         let place = self.place(guarded)?;
-        place.folder().child(place.name()).map_err(self.at())
+        place.folder().child(place.name()).map_err(|fault| {
+            match fault.is(io::ErrorKind::NotADirectory) {
+                true => FileError::NotAFolder { path: self.shown.clone() },
+                false => self.at()(fault),
+            }
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::file_edit::OneEdit;
 use super::stop::named;
-use crate::change::{Changes, DIFF, FileChange, WITH_CONTENT, given};
+use crate::change::{Changes, DIFF, FileChange, WITH_CONTENT, given_diff};
 use crate::error::{Code, OpError};
 use crate::file::Here;
 use crate::git::brief;
@@ -185,7 +185,7 @@ fn check_conditions(context: &Context, input: &Input) -> Result<(), OpError> {
 async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Changed>, OpError> {
     let wish = Wish { by: ChangeCheck::META.name, hold: true, dry_run, ..Wish::default() };
     let files = input.here.files(&context)?;
-    match (given(DIFF, input.diff, input.diff_base64)?, input.files.is_empty()) {
+    match (given_diff(input.diff, input.diff_base64)?, input.files.is_empty()) {
         (Some(text), true) => {
             let query = DiffQuery { text, ..DiffQuery::default() };
             Ok(files.apply_diff(query, wish).await?)
@@ -199,7 +199,7 @@ async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Ch
         }
         (Some(_), false) => Err(OpError::bad_input("give 'files' or 'diff', not both")),
         (None, true) => Err(OpError::bad_input("what is to be changed? give 'files' or 'diff'")
-            .help("`--diff -` takes a diff from standard input")),
+            .help("in a shell, `--diff -` takes a diff from standard input")),
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Input {
     /// A file or a folder below a root
     #[arg(value_name = "PATH")]
     pub path: String,
-    /// Where it will be; the folder has to be there
+    /// Where it will be; with a slash at the end, the folder that it will be in
     #[arg(value_name = "TO")]
     pub to: String,
     /// A file that is there is replaced, and kept for undo
@@ -50,6 +50,7 @@ Folders above its new name are made.
 
 Examples:
   proctor file move src/a.rs src/b.rs
+  proctor file move src/a.rs src/old/
   proctor file move draft.txt final.txt --replace",
         launches: false,
         ..Meta::of("file.move", Effect::Write).needing(Role::Admin).with_folder()

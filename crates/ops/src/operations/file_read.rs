@@ -182,13 +182,26 @@ Examples:
         let read = input.here.files(context)?.read(paths.clone(), query).await?;
         let mut files = Vec::with_capacity(paths.len());
         for (path, read) in paths.into_iter().zip(read) {
-            files.push(match read {
+            files.push(match read.and_then(|content| reached(content, from)) {
                 Ok(content) => FileView::of(content),
                 Err(error) if single => return Err(error.into()),
                 Err(error) => FileView::failed(path, error),
             });
         }
         Ok(Output { files, numbers })
+    }
+}
+
+/// What was read, unless that was to begin behind the last line.
+fn reached(content: Content, from: Option<u64>) -> Result<Content, FileError> {
+    let lines = content.nature.lines;
+    let counted = content.whole && content.nature.encoding.is_some();
+    match from {
+        Some(from) if counted && from > lines.max(1) => {
+            let ending = if lines == 1 { "" } else { "s" };
+            Err(FileError::BadInput(format!("'{}' has {lines} line{ending}", content.path)))
+        }
+        Some(_) | None => Ok(content),
     }
 }
 

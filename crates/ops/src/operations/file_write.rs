@@ -67,7 +67,7 @@ Examples:
         let exact = input.exact || input.base64.is_some();
         let content = given(GIVEN, input.content, input.base64)?.ok_or_else(|| {
             OpError::bad_input("'content' is missing")
-                .help("`--content TEXT`, or `--content -` for standard input")
+                .help("give a text; in a shell, `--content -` is standard input")
         })?;
         let written = Written { content, exact, only_new: input.only_new };
         let changed = input.here.files(context)?.write(input.path, written, wish).await?;

@@ -11,6 +11,12 @@ use crate::files::{Files, Spot};
 use proctor_sys::beneath::{Fault, Kind, Look, Onto};
 use std::io;
 
+/// The same name in a folder.
+fn inside(folder: &Spot, from: &Spot) -> Result<Spot, FileError> {
+    let name = from.rel.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
+    Ok(folder.sibling(folder.rel.join(&name).map_err(folder.at())?))
+}
+
 impl Files {
     /// Give a file or a folder another path. What is there is replaced only if it is a file and that was asked for.
     pub async fn rename(
@@ -21,7 +27,11 @@ impl Files {
         wish: Wish,
     ) -> Result<Changed, EngineError> {
         let moved = self.work(move |files, stop| {
-            let (from, to) = (files.find(&path)?, files.find(&to)?);
+            let from = files.find(&path)?;
+            let to = match to.ends_with('/') {
+                true => inside(&files.find(&to)?, &from)?,
+                false => files.find(&to)?,
+            };
             files.rename_now(&from, &to, replace, &wish, stop)
         });
         let Renamed { path, found, generations, .. } = moved.await??;
@@ -77,6 +87,10 @@ impl Files {
         }
         let itself = from.key() == to.key();
         let (onto, there) = match to.place.look().map_err(to.spot.at())? {
+            Some(look) if look.kind == Kind::Folder && !itself => {
+                let inside = inside(&to.spot, &from.spot)?.shown;
+                return Err(FileError::FolderThere { path: to.spot.shown, inside });
+            }
             Some(_) if !replace => return Err(FileError::Occupied { path: to.spot.shown }),
             Some(_) if itself => (Onto::Anything, None),
             Some(_) => (Onto::Anything, to.find()?),

@@ -36,7 +36,10 @@ impl Files {
             let reading = if query.strict { Reading::Strict } else { Reading::Lenient };
             let patches = diff::parse(&query.text, reading)?;
             if patches.is_empty() {
-                return Err(FileError::BadInput("there is no file in the diff".into()));
+                return Err(FileError::BadInput(
+                    "there is no file in the diff, which names each in lines with --- and +++"
+                        .into(),
+                ));
             }
             let many = || FileError::BadInput(format!("more than {MOST_FILES} files in one diff"));
             if patches.len() > MOST_FILES {

@@ -1,8 +1,8 @@
 //! Find and replace in a content: a text as it is or a regular expression, everywhere or in one place.
 
-use super::super::fault::FileError;
+use super::super::fault::{FileError, Pattern};
 use proctor_core::content::{Endings, Observer};
-use proctor_core::edit::{LARGEST, with_crlf};
+use proctor_core::edit::{Candidate, Edit, LARGEST, Misfit, edit, with_crlf};
 use regex::bytes::{Regex, RegexBuilder};
 
 /// A program of an expression beyond this is an attack, not a search.
@@ -77,7 +77,7 @@ fn pattern(wanted: &Replacement) -> Result<Regex, FileError> {
         .crlf(true)
         .size_limit(LARGEST_PROGRAM)
         .build()
-        .map_err(|error| FileError::BadPattern(error.to_string()))
+        .map_err(|error| Pattern::Find.bad(error))
 }
 
 /// A group that a replacement names and the expression does not have: nothing would stand there.
@@ -122,6 +122,9 @@ fn check(
     if expected && there && (found > 0 || wanted.expect == Some(0)) {
         return Ok(());
     }
+    if found == 0 {
+        return Err(FileError::NotThere { path: path.to_owned(), near: near(content, wanted) });
+    }
     let (mut at, mut line, mut lines) = (0, 1, Vec::new());
     for place in pattern.find_iter(content).take(MOST_TOLD) {
         line += memchr::memchr_iter(b'\n', &content[at..place.start()]).count();
@@ -129,6 +132,15 @@ fn check(
         lines.push(line);
     }
     Err(FileError::Counted { path: path.to_owned(), count: found, lines })
+}
+
+/// Where a text that is not there comes nearest.
+fn near(content: &[u8], wanted: &Replacement) -> Vec<Candidate> {
+    let looked_for = Edit { old: wanted.find.clone().into_bytes(), new: Vec::new(), all: true };
+    match edit(content, &[looked_for]) {
+        Err(Misfit::Missing { near, .. }) if !wanted.regex => near,
+        _ => Vec::new(),
+    }
 }
 
 #[cfg(test)]
@@ -159,5 +171,15 @@ mod tests {
         assert!(matches!(replace(b"item", &wanted, "f"), Err(FileError::NoGroup { .. })));
         let wanted = Replacement { find: "item".into(), regex: false, ..wanted };
         assert_eq!(replace(b"item", &wanted, "f").unwrap().0, b"th$1ng", "a text is a text");
+    }
+
+    #[test]
+    fn a_text_that_is_not_there_is_said_not_to_be_with_what_comes_nearest() {
+        let wanted = Replacement { find: "let  price = 1;".into(), ..Replacement::default() };
+        let said = replace(b"a\nlet price = 1;\n", &wanted, "f").unwrap_err().to_string();
+        assert_eq!(said, "'f': the text is not there\nline 2, with other blanks:\nlet price = 1;");
+        let wanted = Replacement { find: "zzz".into(), expect: Some(2), ..Replacement::default() };
+        let said = replace(b"a\n", &wanted, "f").unwrap_err().to_string();
+        assert_eq!(said, "'f': the text is not there");
     }
 }

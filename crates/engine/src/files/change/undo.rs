@@ -81,7 +81,11 @@ impl Files {
         let wanted =
             |it: &Generation| number.map_or_else(|| other(it), |number| number == it.number);
         let wanted = history.iter().find(|it| wanted(it)).cloned();
-        wanted.ok_or_else(|| FileError::NoGeneration { path: spot.shown.clone(), number })
+        wanted.ok_or_else(|| FileError::NoGeneration {
+            path: spot.shown.clone(),
+            number,
+            kept: history.iter().map(|it| it.number).collect(),
+        })
     }
 
     fn as_it_was(

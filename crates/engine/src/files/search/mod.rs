@@ -7,7 +7,7 @@ mod supply;
 
 pub use lines::FoundLine;
 
-use super::fault::FileError;
+use super::fault::{FileError, Pattern};
 use super::list::{cursor, parse_cursor};
 use super::roots::{Guarded, Spot};
 use super::rules::LeaveOut;
@@ -298,5 +298,5 @@ fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
     if !query.multiline {
         builder.line_terminator(Some(b'\n'));
     }
-    builder.build(&query.pattern).map_err(|error| FileError::BadPattern(error.to_string()))
+    builder.build(&query.pattern).map_err(|error| Pattern::Search.bad(error))
 }

@@ -216,7 +216,7 @@ fn names_are_found_by_patterns() {
     assert_eq!(find(&["**/deep/**"], false).unwrap(), "src/deep/lib.rs");
     assert_eq!(find(&["readme*"], false).unwrap(), "");
     assert_eq!(find(&["readme*", "*.{log,txt}"], true).unwrap(), "README.md keep.log src.txt");
-    assert!(find(&["[a"], false).unwrap_err().contains("bad pattern"));
+    assert!(find(&["[a"], false).unwrap_err().contains("bad glob"));
     let query = ListQuery { kind: Some(Kind::Folder), ..ListQuery::default() };
     assert_eq!(names(&look(&place, "", query).unwrap()), ["src", "src/deep"]);
 }

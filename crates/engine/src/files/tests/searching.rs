@@ -3,7 +3,7 @@
 use super::super::rules::LeaveOut;
 use super::super::search::{Case, LARGEST_PAGE, SearchPage, SearchQuery, Want, search};
 use super::Place;
-use crate::files::FileError;
+use crate::files::{FileError, Pattern};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::BTreeSet;
@@ -90,8 +90,18 @@ fn patterns_texts_cases_and_words() {
     check(&place, &usual(r"^\w+ \w+$"), &["b/d.txt:4", "b/d.txt:7"]);
     let inverted = SearchQuery { invert: true, globs: vec!["d.txt".into()], ..usual("e|C") };
     check(&place, &inverted, &["b/d.txt:2", "b/d.txt:6"]);
-    assert!(matches!(run(&place, "", &usual("(")), Err(FileError::BadPattern(_))));
-    assert!(matches!(run(&place, "", &usual("(x{1000}){1000}")), Err(FileError::BadPattern(_))));
+    let what = |query: SearchQuery| match run(&place, "", &query) {
+        Err(FileError::BadPattern { what, .. }) => what,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(what(usual("(")), Pattern::Search);
+    assert_eq!(what(SearchQuery { globs: vec!["[".into()], ..usual("x") }), Pattern::Glob);
+    assert_eq!(what(SearchQuery { types: vec!["nosuch".into()], ..usual("x") }), Pattern::Type);
+    assert!(matches!(run(&place, "", &usual("(")), Err(FileError::BadPattern { .. })));
+    assert!(matches!(
+        run(&place, "", &usual("(x{1000}){1000}")),
+        Err(FileError::BadPattern { .. })
+    ));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Files below the declared folders, through every front.
 
+mod errors;
 mod looking;
 mod paging;
 mod standing;
