@@ -29,8 +29,8 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub also: Also,
-    /// At most so many names (1000 if not given)
-    #[arg(long, value_name = "COUNT")]
+    /// At most so many names
+    #[arg(long, value_name = "COUNT", help = "At most so many names (1000 if not given)")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
     /// As much as this in one answer; the rest by cursor

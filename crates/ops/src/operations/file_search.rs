@@ -88,8 +88,12 @@ pub struct Input {
     #[arg(long, value_enum, value_name = "WHAT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tell: Option<Tell>,
-    /// At most so many matches (200 if not given), or, without lines, files
-    #[arg(long, value_name = "COUNT")]
+    /// At most so many matches, or, without lines, files
+    #[arg(
+        long,
+        value_name = "COUNT",
+        help = "At most so many matches, or, without lines, files (200 if not given)"
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
     /// Show no more than this of a line (300 bytes if not given)

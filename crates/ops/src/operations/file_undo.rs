@@ -33,7 +33,7 @@ impl Operation for FileUndo {
         cli: &["file", "undo"],
         summary: "Bring an earlier generation of a file back",
         details: "\
-What is there now becomes a generation itself, so that undoing twice changes nothing. Of a file that was moved, it brings the old name back, whichever of the two is given. `proctor file history` shows all.
+What is there now becomes a generation itself, so that a second undo takes back the first. Of a file that was moved, it brings the old name back, whichever of the two is given. `proctor file history` shows all.
 
 Examples:
   proctor file undo src/main.rs

@@ -11,6 +11,7 @@ pub(super) const READ: Tool = Tool::new(
     )
     .usually(r#"{"max_bytes":24000,"pictures":true}"#)
     .hiding(&["path", "numbers", "pictures"])
+    .requiring(&["paths"])
     .speaking_within(&["text", "base64"]);
 
 pub(super) const SEARCH: Tool = Tool::new(
@@ -22,6 +23,7 @@ pub(super) const SEARCH: Tool = Tool::new(
     )
     .usually(r#"{"most":100,"max_bytes":30000}"#)
     .hiding(&["paths", "before", "after", "invert", "max_line", "max_bytes"])
+    .requiring(&["pattern"])
     .speaking(&["files"]);
 
 pub(super) const LIST: Tool = Tool::new(
@@ -44,6 +46,7 @@ pub(super) const FIND: Tool = Tool::new(
 )
 .usually(r#"{"max_bytes":30000}"#)
 .hiding(&["max_bytes"])
+.requiring(&["globs"])
 .speaking(&["found"]);
 
 /// Of a change; the text says as much.
@@ -59,6 +62,7 @@ pub(super) const WRITE: Tool = Tool::new(
 .destroys()
 .settles()
 .hiding(&["base64", "exact", "dry_run"])
+.requiring(&["content"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
@@ -71,6 +75,7 @@ pub(super) const EDIT: Tool = Tool::new(
 )
 .destroys()
 .hiding(&["old", "new", "all"])
+.requiring(&["edits"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
@@ -94,6 +99,7 @@ pub(super) const APPLY_DIFF: Tool = Tool::new(
 )
 .destroys()
 .hiding(&["diff_base64"])
+.requiring(&["diff"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
@@ -134,7 +140,7 @@ pub(super) const UNDO: Tool = Tool::new(
     "undo_edit",
     Toolset::Files,
     "Undo an edit",
-    "Bring back what a file held before the last change, or any 'generation' that an answer or file_history named.",
+    "Bring back what a file held before the last change, or any 'generation' that an answer named. A second undo takes back the first.",
 )
 .destroys()
 .hiding(&["if_hash"])
