@@ -7,7 +7,7 @@ use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use proctor_engine::files::{Case, FoundFile, FoundLine, SearchQuery, Want};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::time::Duration;
 
 /// Matches in one answer, where nobody says how many.
@@ -49,6 +49,10 @@ pub struct Input {
     #[arg(long, value_enum, value_name = "CASE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<CaseWord>,
+    /// Take upper and lower case for the same, as with `case` insensitive
+    #[arg(long, short = 'i', conflicts_with = "case")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_case: bool,
     /// Only whole words
     #[arg(long, short = 'w')]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -88,6 +92,26 @@ pub struct Input {
     #[arg(long, value_enum, value_name = "WHAT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tell: Option<Tell>,
+    /// The names of files with a match, as `--tell files`
+    #[arg(long = "files-with-matches", short = 'l', conflicts_with = "tell")]
+    #[serde(
+        rename(serialize = "tell"),
+        serialize_with = "Tell::files",
+        skip_deserializing,
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    #[schemars(skip)]
+    pub only_files: bool,
+    /// How many lines of each file match, as `--tell counts`
+    #[arg(long = "count", short = 'c', conflicts_with_all = ["tell", "only_files"])]
+    #[serde(
+        rename(serialize = "tell"),
+        serialize_with = "Tell::counts",
+        skip_deserializing,
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    #[schemars(skip)]
+    pub only_counts: bool,
     /// At most so many matches, or, without lines, files
     #[arg(
         long,
@@ -146,6 +170,16 @@ pub enum Tell {
     Counts,
     /// Only that there is one
     Files,
+}
+
+impl Tell {
+    fn files<S: Serializer>(_: &bool, to: S) -> Result<S::Ok, S::Error> {
+        Tell::Files.serialize(to)
+    }
+
+    fn counts<S: Serializer>(_: &bool, to: S) -> Result<S::Ok, S::Error> {
+        Tell::Counts.serialize(to)
+    }
 }
 
 impl From<Tell> for Want {
@@ -222,7 +256,8 @@ It is ripgrep that searches: its regular expressions, its names for types of fil
 Examples:
   proctor file search 'fn \\w+_test' src --type rust
   proctor file search -F 'connect(' --context 2
-  proctor file search deprecated --tell counts --case insensitive",
+  proctor file search -i deprecated --count
+  proctor file search todo src tests -l",
         timeout: LONGEST,
         ..Meta::of("file.search", Effect::Read).needing(Role::Operator).with_folder()
     };
@@ -235,7 +270,11 @@ Examples:
             after: near(input.after),
             pattern: wanted("pattern", input.pattern)?,
             literal: input.literal,
-            case: input.case.map_or(Case::Sensitive, Case::from),
+            case: match input.case {
+                Some(case) => case.into(),
+                None if input.ignore_case => Case::Insensitive,
+                None => Case::Sensitive,
+            },
             word: input.word,
             invert: input.invert,
             multiline: input.multiline,

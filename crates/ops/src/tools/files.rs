@@ -22,7 +22,7 @@ pub(super) const SEARCH: Tool = Tool::new(
         "Search contents with ripgrep: regular expression or 'literal', grouped by file. 'tell': counts or files for an overview first. .gitignore is honoured.",
     )
     .usually(r#"{"most":100,"max_bytes":30000}"#)
-    .hiding(&["paths", "before", "after", "invert", "max_line", "max_bytes"])
+    .hiding(&["paths", "ignore_case", "before", "after", "invert", "max_line", "max_bytes"])
     .requiring(&["pattern"])
     .speaking(&["files"]);
 
