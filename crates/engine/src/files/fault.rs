@@ -12,7 +12,7 @@ const MOST_KEPT: usize = 20;
 pub enum FileError {
     #[error("no folder is declared for file operations")]
     NoRoot,
-    #[error("which root? '{path}' does not say, and there are {}", .names.join(", "))]
+    #[error("which root? {}there are {}", unsaid(.path), .names.join(", "))]
     WhichRoot { path: String, names: Vec<String> },
     #[error("'{path}' is below none of the roots {}", .names.join(", "))]
     Elsewhere { path: String, names: Vec<String> },
@@ -143,6 +143,11 @@ fn told(misfit: &Misfit) -> String {
             format!("edit {}: the text was not found{}", edit + 1, nearby(near))
         }
     }
+}
+
+/// Of a path that does not say in which root it is.
+fn unsaid(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("'{path}' does not say, and ") }
 }
 
 fn nearby(near: &[Candidate]) -> String {

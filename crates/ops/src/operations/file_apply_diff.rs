@@ -41,6 +41,7 @@ pub struct Input {
     pub diff_base64: Option<String>,
     /// The folder that its names are below of; the root if not given
     #[arg(long, value_name = "PATH")]
+    #[arg(help = "The folder that its names are below of; the root that you are in if not given")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// So many lines around each change may be others (0 if not given)

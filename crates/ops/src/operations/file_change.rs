@@ -13,7 +13,7 @@ pub struct FileChange;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file below a root
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", help = "A file below a root, from where you are or as ROOT:path")]
     pub path: String,
     /// The text to find, or with 'regex' an expression
     #[arg(value_name = "FIND", allow_hyphen_values = true)]

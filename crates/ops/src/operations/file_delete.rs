@@ -12,7 +12,10 @@ pub struct FileDelete;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file or an empty folder below a root
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A file or an empty folder below a root, from where you are or as ROOT:path"
+    )]
     pub path: String,
     #[command(flatten)]
     #[serde(flatten)]

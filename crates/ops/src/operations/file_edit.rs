@@ -16,7 +16,7 @@ pub struct FileEdit;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file below a root
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", help = "A file below a root, from where you are or as ROOT:path")]
     pub path: String,
     /// Made one after the other, all or none
     #[arg(skip)]

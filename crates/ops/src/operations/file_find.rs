@@ -22,8 +22,12 @@ pub struct Input {
     #[arg(value_name = "GLOB", required = true)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub globs: Vec<String>,
-    /// Below this folder; every root if not given (in a shell, where you are)
-    #[arg(long = "in", value_name = "PATH")]
+    /// Below this folder; every root if not given
+    #[arg(
+        long = "in",
+        value_name = "PATH",
+        help = "Below this folder; where you are if not given, or in every root"
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Only this kind

@@ -14,7 +14,10 @@ pub struct FileHistory;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file below a root, also one that is gone
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A file below a root, from where you are or as ROOT:path, also one that is gone"
+    )]
     pub path: String,
     #[command(flatten)]
     #[serde(flatten)]

@@ -18,8 +18,8 @@ pub struct FileList;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// A folder below a root; the root itself if not given (in a shell, where you are)
-    #[arg(value_name = "PATH")]
+    /// A folder below a root; the root itself if not given
+    #[arg(value_name = "PATH", help = "A folder below a root; where you are if not given")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// How deep to look: 1 (if not given) is the folder itself, 2 also the folders in it, 0 everything

@@ -12,7 +12,10 @@ pub struct FileMakeFolder;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A folder below a root; those above it are made, too
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A folder below a root, from where you are or as ROOT:path; those above it are made, too"
+    )]
     pub path: String,
     /// Say whether it would be made, and make nothing
     #[arg(long)]

@@ -13,7 +13,10 @@ pub struct FileMove;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file or a folder below a root
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A file or a folder below a root, from where you are or as ROOT:path"
+    )]
     pub path: String,
     /// Where it will be; with a slash at the end, the folder that it will be in
     #[arg(value_name = "TO")]

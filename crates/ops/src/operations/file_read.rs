@@ -31,6 +31,7 @@ pub struct FileRead;
 pub struct Input {
     /// Files below a root: `path`, `ROOT:path` where there are several roots, or an absolute path
     #[arg(value_name = "PATH")]
+    #[arg(help = "Files below a root: from where you are, as ROOT:path, or absolute")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// One file, instead of a list

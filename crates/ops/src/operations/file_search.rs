@@ -33,8 +33,11 @@ pub struct Input {
     #[arg(value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// In these folders and files; in every root if not given (in a shell, where you are)
-    #[arg(value_name = "PATH")]
+    /// In these folders and files; in every root if not given
+    #[arg(
+        value_name = "PATH",
+        help = "In these folders and files; where you are if not given, or in every root"
+    )]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// In this folder or file, instead of a list

@@ -12,7 +12,10 @@ pub struct FileUndo;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file below a root, also one that is gone
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A file below a root, from where you are or as ROOT:path, also one that is gone"
+    )]
     pub path: String,
     /// Which generation; the newest if not given
     #[arg(value_name = "GENERATION")]

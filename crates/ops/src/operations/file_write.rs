@@ -16,7 +16,10 @@ pub struct FileWrite;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file below a root; its folders are made
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A file below a root, from where you are or as ROOT:path; its folders are made"
+    )]
     pub path: String,
     /// The text that it will hold
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
