@@ -17,6 +17,7 @@ pub mod lifecycle;
 pub mod logindex;
 pub mod name;
 pub mod record;
+pub mod rooted;
 pub mod spec;
 pub mod statefile;
 pub mod text;

@@ -1,6 +1,7 @@
 //! What operations that change files have in common: what they are asked and what they answer.
 
 use crate::error::OpError;
+use crate::git::show_diff;
 use crate::show::{Page, Show};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -65,6 +66,19 @@ pub(crate) fn given(
     }
 }
 
+/// The diff that is given, which is one at first sight: somebody may have given the name of a file.
+pub(crate) fn given_diff(
+    text: Option<String>,
+    base64: Option<String>,
+) -> Result<Option<Vec<u8>>, OpError> {
+    let diff = given(DIFF, text, base64)?;
+    match &diff {
+        Some(text) if !text.contains(&b'\n') => Err(OpError::bad_input("this is no diff")
+            .help("'diff' is the text of one; in a shell, `- < fix.diff` gives that of a file")),
+        Some(_) | None => Ok(diff),
+    }
+}
+
 /// What became of files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
@@ -79,6 +93,9 @@ pub struct FileChange {
     pub path: String,
     /// It is not what it was
     pub changed: bool,
+    /// There was no file before
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub created: bool,
     /// Of the content now; none if there is no file any more
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
@@ -141,6 +158,7 @@ impl FileChange {
         let differs = changed.differs() || changed.generation.is_some();
         FileChange {
             changed: differs,
+            created: changed.before.is_none() && changed.after.is_some(),
             size: changed.after.as_ref().map(|_| changed.size),
             sha256: changed.after,
             generation: changed.generation,
@@ -154,17 +172,21 @@ impl FileChange {
     }
 
     fn show(&self, page: &mut Page, dry_run: bool) {
-        let word = match (self.changed, dry_run, &self.sha256) {
-            (false, ..) => "stays as it is",
-            (true, true, _) => "would change",
-            (true, false, None) => "deleted",
-            (true, false, Some(_)) => "changed",
+        let gone = self.sha256.is_none();
+        let word = match (self.changed, dry_run) {
+            (false, _) => "stays as it is",
+            (true, true) if self.created => "would be created",
+            (true, true) if gone => "would be deleted",
+            (true, true) => "would change",
+            (true, false) if self.created => "created",
+            (true, false) if gone => "deleted",
+            (true, false) => "changed",
         };
         let line = page.line().name(&self.path).plain(format!(": {word}"));
         if self.changed {
             line.dim(format!(" (+{} -{})", self.added, self.removed));
         }
-        if let Some(generation) = self.generation {
+        if let Some(generation) = self.generation.filter(|_| !self.created) {
             line.dim(format!(", generation {generation} is what it was"));
         }
         let inexact = |place: &&HunkPlace| place.offset != 0 || place.fuzz != 0;
@@ -172,7 +194,7 @@ impl FileChange {
             page.line().dim(format!("  at line {line}: offset {offset}, fuzz {fuzz}"));
         }
         if let Some(diff) = &self.diff {
-            page.content(diff, |_| String::new());
+            show_diff(page, diff);
         }
     }
 }

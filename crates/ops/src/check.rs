@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 /// Of a name that is none of ours: to know it again.
 const LONGEST_QUOTED: usize = 100;
 
+/// What others call the parts of an edit.
+const OF_AN_EDIT: [&str; 3] = ["old_string", "new_string", "replace_all"];
+
 /// An object of known fields, of a size that is allowed, and whether it is to be done in the background. Nothing given
 /// stands for "nothing to say".
 pub(crate) fn checked(entry: &Entry, input: Value) -> Result<(Value, bool), OpError> {
@@ -32,7 +35,9 @@ fn check_fields(entry: &Entry, object: &Map<String, Value>) -> Result<(), OpErro
     let unknown = &*beginning(unknown, LONGEST_QUOTED);
     let error = OpError::bad_input(format!("{}: unknown field '{unknown}'", entry.meta.name));
     let nearest = nearest(unknown, known.iter().map(String::as_str));
+    let of_edits = OF_AN_EDIT.contains(&unknown) && known.iter().any(|name| name == "edits");
     Err(match nearest {
+        _ if of_edits => error.help("give 'edits', each with 'old' and 'new'"),
         Some(name) => error.help(format!("did you mean '{name}'?")),
         None => error.help(format!("known: {}", known.join(", "))),
     }
@@ -92,6 +97,8 @@ mod tests {
         let error = refusal("service.start", json!({ "xyz": 1 }));
         assert!(error.help.unwrap().contains("working_dir"), "flattened fields are known, too");
         assert_eq!(refusal("service.stop", json!([1])).code, Code::BadInput);
+        let error = refusal("file.edit", json!({ "path": "a", "old_string": "b" }));
+        assert_eq!(error.help.as_deref(), Some("give 'edits', each with 'old' and 'new'"));
         assert_eq!(refusal("service.wait", json!({ "background": true })).code, Code::BadInput);
     }
 

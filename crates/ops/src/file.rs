@@ -1,13 +1,17 @@
 //! What operations on files have in common: words, flags, and how they fail.
 
 use crate::error::{Code, OpError};
+use crate::operation::Context;
 use proctor_core::diff::Outcome;
 use proctor_core::edit::{Candidate, Misfit};
-use proctor_engine::files::{Conflict, Fault, FileError, Kind, LeaveOut, Unfit};
+use proctor_engine::files::{
+    Conflict, Fault, FileError, Files, Kind, LARGEST_PAGE, LeaveOut, Pattern, Unfit,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
+use std::path::Path;
 
 /// What something with a name is.
 #[derive(
@@ -72,6 +76,41 @@ impl From<Also> for LeaveOut {
     }
 }
 
+/// Where the caller stands.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Here {
+    /// Absolute folder of the caller
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_dir: Option<String>,
+    /// Paths begin there if it is in a root; otherwise at the top of the root
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_base: bool,
+}
+
+impl Here {
+    /// The files as they are seen from there.
+    pub(crate) fn files(&self, context: &Context) -> Result<Files, OpError> {
+        let files = context.engine.files();
+        match self.base_dir.as_deref().map(Path::new).filter(|_| self.from_base) {
+            Some(folder) if !folder.is_absolute() => {
+                Err(OpError::bad_input("'base_dir' is no absolute path"))
+            }
+            here => Ok(files.seen_from(here)),
+        }
+    }
+}
+
+/// A page is no smaller than this, whatever is asked for.
+const LEAST_PAGE: usize = 1 << 10;
+
+/// What names or matches take in one answer; the rest comes by cursor.
+pub(crate) fn page_bytes(asked: Option<usize>) -> usize {
+    asked.unwrap_or(LARGEST_PAGE).clamp(LEAST_PAGE, LARGEST_PAGE)
+}
+
 /// Why one of several files is not in the answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trouble {
@@ -86,6 +125,9 @@ impl From<FileError> for Trouble {
         Trouble { code: error.code.as_str().to_owned(), message: error.message }
     }
 }
+
+/// What to do with a diff that does not fit.
+pub(crate) const MAKE_ANEW: &str = "read the files and make the diff anew";
 
 /// One thing by the name of the input's field, or an error that asks for it.
 pub(crate) fn wanted<T>(field: &str, value: Option<T>) -> Result<T, OpError> {
@@ -107,11 +149,11 @@ impl From<FileError> for OpError {
             FileError::Missing { .. } => op(Code::NotFound).help("`proctor file find` finds names"),
             FileError::Guarded { .. } => op(Code::Forbidden),
             FileError::Moved { .. } => op(Code::Stale).help("begin again without the cursor"),
-            FileError::BadPattern(_) => op(Code::BadInput)
-                .help("with 'literal' a pattern is taken as it is; in a regular expression put \\ before ( [ * + ? ."),
+            FileError::BadPattern { what, .. } => op(Code::BadInput).help(bad_pattern(what)),
             FileError::BadCursor(_) => {
                 op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
             }
+            FileError::NoGroup { name } => op(Code::BadInput).help(no_group(&name)),
             FileError::BadInput(_) => op(Code::BadInput),
             FileError::Cancelled => op(Code::Cancelled),
             FileError::Refused { fault, .. } => refused(op, &fault),
@@ -127,21 +169,56 @@ impl From<FileError> for OpError {
             FileError::NotAlike { .. } => op(Code::Failed)
                 .help("the file belongs to somebody else; change it as that user"),
             FileError::Misfit { path, misfit } => misfits(op, &path, &misfit),
+            FileError::NotThere { path, near } => op(Code::Failed)
+                .help("nothing was changed; 'ignore_case' or 'regex' find more")
+                .details(json!({ "path": path, "count": 0, "nearest": nearest(&near) })),
             FileError::Counted { path, count, lines } => op(Code::Failed)
                 .help("nothing was changed; 'nth' names one place, 'expect' says how many there are")
                 .details(json!({ "path": path, "count": count, "lines": lines })),
             FileError::BadDiff(bad) => op(Code::BadInput).details(json!({ "line": bad.line })),
             FileError::Conflicts(conflicts) => op(Code::Failed)
-                .help("read the files and make the diff anew; 'fuzz' overlooks lines around a change")
+                .help(MAKE_ANEW)
                 .details(conflicts.iter().map(conflict).collect()),
+            FileError::NotAFolder { .. } => {
+                op(Code::BadInput).help("`proctor file read` shows what is in a file")
+            }
+            FileError::FolderThere { .. } => op(Code::AlreadyExists)
+                .help("a slash at the end of 'to' moves it into the folder"),
             FileError::NotEmpty { .. } => op(Code::Failed).help("delete what is in it first"),
             FileError::OtherDisk { .. } => op(Code::Failed).help("write it there, and delete it here"),
-            FileError::NoGeneration { .. } => {
-                op(Code::NotFound).help("`proctor file history` shows those that there are")
-            }
+            FileError::NoGeneration { .. } => op(Code::NotFound),
             FileError::Lost(_) | FileError::Unkept(_) | FileError::Unrecorded(_) => op(Code::Failed),
         }
     }
+}
+
+/// What may have been meant by a group that is not there.
+fn no_group(name: &str) -> String {
+    let letters = name.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
+    match name.split_at(letters) {
+        ("", _) => "$$ is a dollar sign, and nothing else".to_owned(),
+        (number, rest) => {
+            format!("${{{number}}}{rest} is group {number} and then '{rest}'; $$ is a dollar sign")
+        }
+    }
+}
+
+fn bad_pattern(what: Pattern) -> &'static str {
+    match what {
+        Pattern::Search => {
+            "with 'literal' it is taken as a text; in a regular expression put \\ before ( [ * + ? ."
+        }
+        Pattern::Find => {
+            "without 'regex' it is taken as a text; in a regular expression put \\ before ( [ * + ? ."
+        }
+        Pattern::Glob => "put \\ before [ { * ? to mean the letter itself",
+        Pattern::Type => "types are called as in ripgrep: rust, py, js, md, …; 'globs' takes *.rs",
+    }
+}
+
+fn nearest(near: &[Candidate]) -> Vec<Value> {
+    let shown = |near: &Candidate| json!({ "line": near.line, "text": near.text, "only_blanks_differ": near.blanks });
+    near.iter().map(shown).collect()
 }
 
 fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpError {
@@ -152,10 +229,7 @@ fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpE
         Misfit::Ambiguous { edit, count, lines } => {
             (edit, json!({ "count": count, "lines": lines }))
         }
-        Misfit::Missing { edit, near } => {
-            let shown = |near: &Candidate| json!({ "line": near.line, "text": near.text, "only_blanks_differ": near.blanks });
-            (edit, json!({ "nearest": near.iter().map(shown).collect::<Vec<_>>() }))
-        }
+        Misfit::Missing { edit, near } => (edit, json!({ "nearest": nearest(near) })),
     };
     let help = match misfit {
         Misfit::Empty { .. } | Misfit::Same { .. } | Misfit::TooLarge { .. } => {

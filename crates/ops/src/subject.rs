@@ -57,7 +57,14 @@ pub(crate) fn subjects(input: &Value) -> impl Iterator<Item = String> {
             Box::new(std::iter::empty())
         }
     });
-    found.filter(|text| !text.is_empty())
+    found.chain(standing(input)).filter(|text| !text.is_empty())
+}
+
+/// Where the caller stands, if names are as seen from there: without that it is not known what they name.
+fn standing(input: &Value) -> Option<String> {
+    let seen_from = input.get("from_base") == Some(&Value::Bool(true));
+    let folder = input.get("base_dir").filter(|_| seen_from)?.as_str()?;
+    Some(format!("in {}", beginning(folder, LONGEST_NAME)))
 }
 
 /// The files that a change is about, where they are not named in a field of their own: in edits of several, or in a diff.
@@ -142,6 +149,8 @@ mod tests {
             &["x API_KEY=***"],
         );
         check(json!({ "config": "/srv/proctor.yaml", "token": "abc" }), &["/srv/proctor.yaml"]);
+        check(json!({ "path": "a", "base_dir": "/srv/x", "from_base": true }), &["a", "in /srv/x"]);
+        check(json!({ "path": "a", "base_dir": "/srv/x" }), &["a"]);
         check(json!([1]), &[]);
         check(json!({ "name": { "a": "b" }, "names": "" }), &[]);
         let (long, many) = ("x=".repeat(1 << 20), vec!["x="; 1 << 20]);

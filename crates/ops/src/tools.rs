@@ -100,6 +100,8 @@ pub struct Tool {
     pub idempotent: bool,
     /// Fields of the input that an assistant has no use for.
     pub hides: &'static [&'static str],
+    /// Fields of the input without which a call cannot work, beside those that the operation asks of everybody.
+    pub requires: &'static [&'static str],
     /// Fields of the input, as JSON, where an assistant gives none: its replies have a price.
     pub usual: &'static str,
     /// Fields of the output that the readable text has already, and that are long.
@@ -148,6 +150,7 @@ impl Tool {
             destructive: false,
             idempotent: false,
             hides: &[],
+            requires: &[],
             usual: "{}",
             spoken: &[],
             spoken_within: &[],
@@ -166,6 +169,10 @@ impl Tool {
 
     const fn hiding(self, hides: &'static [&'static str]) -> Tool {
         Tool { hides, ..self }
+    }
+
+    const fn requiring(self, requires: &'static [&'static str]) -> Tool {
+        Tool { requires, ..self }
     }
 
     const fn usually(self, usual: &'static str) -> Tool {

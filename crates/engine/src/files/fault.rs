@@ -1,15 +1,18 @@
 //! What can go wrong with a file, as a person and as a program need to hear it.
 
 use proctor_core::diff::{BadDiff, Missed, Outcome};
-use proctor_core::edit::Misfit;
+use proctor_core::edit::{Candidate, Misfit};
 use proctor_sys::beneath::{Fault, Kind};
 use std::path::PathBuf;
+
+/// Generations that are named where one is not there: as many as are kept if nobody says otherwise.
+const MOST_KEPT: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("no folder is declared for file operations")]
     NoRoot,
-    #[error("which root? '{path}' does not say, and there are {}", .names.join(", "))]
+    #[error("which root? {}there are {}", unsaid(.path), .names.join(", "))]
     WhichRoot { path: String, names: Vec<String> },
     #[error("'{path}' is below none of the roots {}", .names.join(", "))]
     Elsewhere { path: String, names: Vec<String> },
@@ -23,8 +26,10 @@ pub enum FileError {
     Guarded { path: String, whose: &'static str },
     #[error("'{path}' has changed since that cursor was given")]
     Moved { path: String },
-    #[error("bad pattern: {0}")]
-    BadPattern(String),
+    #[error("{}: {why}", .what.as_str())]
+    BadPattern { what: Pattern, why: String },
+    #[error("'replace' names the group '{name}', which 'find' does not have")]
+    NoGroup { name: String },
     #[error("{0}")]
     BadInput(String),
     #[error("bad cursor '{0}'")]
@@ -49,22 +54,60 @@ pub enum FileError {
     Misfit { path: String, misfit: Misfit },
     #[error("'{path}': {count} places were found{}", on_lines(.lines))]
     Counted { path: String, count: usize, lines: Vec<usize> },
+    #[error("'{path}': the text is not there{}", nearby(.near))]
+    NotThere { path: String, near: Vec<Candidate> },
     #[error("{0}")]
     BadDiff(#[from] BadDiff),
     #[error("{}", conflicts(.0))]
     Conflicts(Vec<Conflict>),
+    #[error("'{path}' is no folder")]
+    NotAFolder { path: String },
+    #[error("'{path}' is a folder; '{inside}' would be in it")]
+    FolderThere { path: String, inside: String },
     #[error("the folder '{path}' is not empty")]
     NotEmpty { path: String },
     #[error("'{path}' and '{to}' are on different file systems")]
     OtherDisk { path: String, to: String },
-    #[error("'{path}' has no earlier generation{}", .number.map(|n| format!(" {n}")).unwrap_or_default())]
-    NoGeneration { path: String, number: Option<u64> },
+    #[error("'{path}' has no earlier generation{}{}", .number.map(|n| format!(" {n}")).unwrap_or_default(), of_those(.kept))]
+    NoGeneration {
+        path: String,
+        number: Option<u64>,
+        /// Those that there are, the newest first.
+        kept: Vec<u64>,
+    },
     #[error("the earlier generation cannot be read: {0}")]
     Lost(String),
     #[error("what is there cannot be kept, so nothing is changed: {0}")]
     Unkept(String),
     #[error("the change cannot be recorded, so nothing is changed: {0}")]
     Unrecorded(String),
+}
+
+/// What a pattern is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    /// Contents that are searched.
+    Search,
+    /// Contents that are replaced.
+    Find,
+    /// Names.
+    Glob,
+    /// Types of files, by their names.
+    Type,
+}
+
+impl Pattern {
+    fn as_str(self) -> &'static str {
+        match self {
+            Pattern::Search | Pattern::Find => "bad pattern",
+            Pattern::Glob => "bad glob",
+            Pattern::Type => "bad type",
+        }
+    }
+
+    pub(crate) fn bad(self, why: impl ToString) -> FileError {
+        FileError::BadPattern { what: self, why: why.to_string() }
+    }
 }
 
 /// A part of a diff that does not fit.
@@ -97,14 +140,28 @@ fn told(misfit: &Misfit) -> String {
             format!("edit {}: the text is there {count} times{}", edit + 1, on_lines(lines))
         }
         Misfit::Missing { edit, near } => {
-            let mut text = format!("edit {}: the text was not found", edit + 1);
-            for near in near {
-                let how = if near.blanks { "with other blanks" } else { "something like it" };
-                text += &format!("\nline {}, {how}:\n{}", near.line, near.text.trim_end());
-            }
-            text
+            format!("edit {}: the text was not found{}", edit + 1, nearby(near))
         }
     }
+}
+
+/// Of a path that does not say in which root it is.
+fn unsaid(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("'{path}' does not say, and ") }
+}
+
+fn nearby(near: &[Candidate]) -> String {
+    let mut text = String::new();
+    for near in near {
+        let how = if near.blanks { "with other blanks" } else { "something like it" };
+        text += &format!("\nline {}, {how}:\n{}", near.line, near.text.trim_end());
+    }
+    text
+}
+
+fn of_those(numbers: &[u64]) -> String {
+    let numbers: Vec<String> = numbers.iter().take(MOST_KEPT).map(u64::to_string).collect();
+    if numbers.is_empty() { String::new() } else { format!("; there is {}", numbers.join(", ")) }
 }
 
 fn on_lines(lines: &[usize]) -> String {

@@ -1,7 +1,7 @@
 //! What is in a folder, as deep as one likes; and names that fit a pattern.
 
-use super::fault::FileError;
-use super::roots::{Guarded, Roots, Spot};
+use super::fault::{FileError, Pattern};
+use super::roots::{Guarded, Spot};
 use super::rules::LeaveOut;
 use super::walk::{Visit, Walk, Walking};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -24,8 +24,13 @@ pub struct ListQuery {
     /// Only this.
     pub kind: Option<Kind>,
     pub most: usize,
+    /// What names take in an answer, with what stands around them.
+    pub max_bytes: Option<usize>,
     pub cursor: Option<String>,
 }
+
+/// What a name takes in an answer beside its path: kind, size and when it was changed.
+const AROUND_A_NAME: usize = 96;
 
 /// Something that has a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +52,20 @@ pub struct Listing {
     pub unreadable: usize,
 }
 
+impl Listed {
+    /// Of an answer, that it takes.
+    fn room(&self) -> usize {
+        self.path.len() + AROUND_A_NAME
+    }
+}
+
+impl Listing {
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.iter().map(Listed::room).sum()
+    }
+}
+
 pub(crate) fn list(
-    roots: &Roots,
     spot: &Spot,
     query: &ListQuery,
     guarded: &Guarded,
@@ -65,7 +82,7 @@ pub(crate) fn list(
         again: false,
     })?;
     let begin = if spot.rel.is_root() { 0 } else { spot.rel.as_bytes().len() + 1 };
-    let (mut listing, mut last) = (Listing::default(), None);
+    let (mut listing, mut last, mut bytes) = (Listing::default(), None, 0);
     while let Some(visit) = walk.next() {
         if stop() {
             return Err(FileError::Cancelled);
@@ -75,25 +92,29 @@ pub(crate) fn list(
         if !wanted {
             continue;
         }
-        if listing.entries.len() == query.most {
+        let listed = listed(spot, &visit)?;
+        bytes += listed.room();
+        let full =
+            listing.entries.len() == query.most || query.max_bytes.is_some_and(|most| bytes > most);
+        if full && last.is_some() {
             listing.cursor = last;
             break;
         }
         last = Some(cursor(&visit.path));
-        listing.entries.push(listed(roots, spot, &visit)?);
+        listing.entries.push(listed);
     }
     listing.unreadable = walk.unreadable;
     Ok(listing)
 }
 
-fn listed(roots: &Roots, spot: &Spot, visit: &Visit) -> Result<Listed, FileError> {
+fn listed(spot: &Spot, visit: &Visit) -> Result<Listed, FileError> {
     // What has gone meanwhile has neither.
     let look = visit.folder.look(&visit.name).ok().flatten();
     let wall = |(seconds, nanos): (i64, i64)| {
         Wall(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1000))
     };
     Ok(Listed {
-        path: roots.shown(&spot.root, &visit.rel()?),
+        path: spot.shown_at(&visit.rel()?),
         kind: visit.kind,
         depth: visit.depth,
         size: look.filter(|look| look.kind == Kind::File).map(|look| look.size),
@@ -121,7 +142,7 @@ struct Patterns {
 
 impl Patterns {
     fn new(patterns: &[String], any_case: bool) -> Result<Patterns, FileError> {
-        let bad = |error: globset::Error| FileError::BadPattern(error.to_string());
+        let bad = |error: globset::Error| Pattern::Glob.bad(error);
         let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for pattern in patterns {
             let text = pattern.strip_prefix("./").unwrap_or(pattern);

@@ -7,6 +7,7 @@
 mod change;
 mod fault;
 mod list;
+mod places;
 mod read;
 mod roots;
 mod rules;
@@ -19,22 +20,23 @@ mod workers;
 pub(crate) mod tests;
 
 pub use change::{Changed, DiffQuery, Generation, Moved, Replacement, WasFile, Wish, Written};
-pub use fault::{Conflict, FileError, Unfit};
+pub use fault::{Conflict, FileError, Pattern, Unfit};
 pub use list::{ListQuery, Listed, Listing};
 pub use proctor_sys::beneath::{Fault, Kind};
 pub use read::{Content, Part, ReadQuery};
-pub use roots::{Declared, Roots, Spot};
+pub use roots::{Declared, Roots, Spot, Standing};
 pub use rules::LeaveOut;
-pub use search::{Case, FoundFile, FoundLine, SearchPage, SearchQuery, Want};
+pub use search::{Case, FoundFile, FoundLine, LARGEST_PAGE, SearchPage, SearchQuery, Want};
 
 use crate::error::EngineError;
 use crate::registry::Registry;
 pub(crate) use change::recover;
 use change::{Backups, Locks};
+use places::Room;
 use proctor_core::home::Home;
 use proctor_sys::beneath::Folder;
 use roots::Guarded;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use survey::Surveys;
@@ -44,6 +46,8 @@ use workers::{Purpose, Workers};
 #[derive(Clone)]
 pub struct Files {
     shared: Arc<Shared>,
+    /// Where the caller stands, if paths begin there.
+    here: Option<Arc<Path>>,
 }
 
 struct Shared {
@@ -59,7 +63,13 @@ impl Files {
     pub(crate) fn new(home: Home, registry: Arc<Registry>) -> Files {
         let (surveys, locks, backups) = (Surveys::default(), Locks::default(), Backups::of(&home));
         let workers = Workers::new(home.clone());
-        Files { shared: Arc::new(Shared { home, registry, surveys, locks, backups, workers }) }
+        let shared = Shared { home, registry, surveys, locks, backups, workers };
+        Files { shared: Arc::new(shared), here: None }
+    }
+
+    /// The same for somebody who stands in this folder, and writes paths as seen from there.
+    pub fn seen_from(&self, folder: Option<&Path>) -> Files {
+        Files { shared: Arc::clone(&self.shared), here: folder.map(Arc::from) }
     }
 
     /// The folders that are declared.
@@ -74,9 +84,9 @@ impl Files {
         mut query: ReadQuery,
     ) -> Result<Vec<Result<Content, FileError>>, EngineError> {
         self.look(move |files, stop| {
-            let (roots, guarded) = (files.roots(), files.guarded());
+            let guarded = files.guarded();
             let read = |path: &String| {
-                let spot = roots.find(path)?;
+                let spot = files.find(path)?;
                 let content = read::read(&spot, &query, &guarded, &files.shared.surveys, stop)?;
                 if let Part::Picture { bytes } = &content.part {
                     query.largest_picture -= bytes.len() as u64;
@@ -88,26 +98,65 @@ impl Files {
         .await
     }
 
-    /// What is in a folder.
-    pub async fn list(&self, path: String, query: ListQuery) -> Result<Listing, EngineError> {
+    /// What is in these folders, or in those around.
+    pub async fn list(&self, paths: Vec<String>, query: ListQuery) -> Result<Listing, EngineError> {
         let listed = self.look(move |files, stop| {
-            let roots = files.roots();
-            list::list(&roots, &roots.find(&path)?, &query, &files.guarded(), stop)
+            let (spots, guarded) = (files.spots(&paths)?, files.guarded());
+            let room = Room { most: query.most, bytes: query.max_bytes.unwrap_or(usize::MAX) };
+            places::page(&spots, query.cursor.as_deref(), room, |spot, cursor, room| {
+                let (most, max_bytes) = (room.most, Some(room.bytes));
+                let query = ListQuery { most, max_bytes, cursor, ..query.clone() };
+                list::list(spot, &query, &guarded, stop)
+            })
         });
         Ok(listed.await??)
     }
 
-    /// Search contents.
+    /// Search contents, in these folders and files, or in the folders around.
     pub async fn search(
         &self,
-        path: String,
+        paths: Vec<String>,
         query: SearchQuery,
     ) -> Result<SearchPage, EngineError> {
         let searched = self.look(move |files, stop| {
-            let roots = files.roots();
-            search::search(&roots, &roots.find(&path)?, &query, &files.guarded(), stop)
+            let (spots, guarded) = (files.spots(&paths)?, files.guarded());
+            let room = Room { most: query.most, bytes: query.max_bytes };
+            places::page(&spots, query.cursor.as_deref(), room, |spot, cursor, room| {
+                let Room { most, bytes: max_bytes } = room;
+                let query = SearchQuery { most, max_bytes, cursor, ..query.clone() };
+                search::search(spot, &query, &guarded, stop)
+            })
         });
         Ok(searched.await??)
+    }
+
+    /// Where somebody stands.
+    pub async fn standing(&self) -> Result<Standing, EngineError> {
+        let Some(here) = self.here.clone() else { return Ok(Standing::Elsewhere) };
+        self.look(move |files, _| files.roots().standing(&here)).await
+    }
+
+    fn find(&self, path: &str) -> Result<Spot, FileError> {
+        self.roots().find_from(path, self.here.as_deref())
+    }
+
+    fn top(&self) -> Result<Spot, FileError> {
+        self.roots().top_from(self.here.as_deref())
+    }
+
+    /// Each once.
+    fn spots(&self, paths: &[String]) -> Result<Vec<Spot>, FileError> {
+        if paths.iter().all(String::is_empty) {
+            return self.roots().around(self.here.as_deref());
+        }
+        let mut spots: Vec<Spot> = Vec::new();
+        for path in paths {
+            let spot = self.find(path)?;
+            if !spots.iter().any(|known| known.shown == spot.shown) {
+                spots.push(spot);
+            }
+        }
+        Ok(spots)
     }
 
     /// A folder, held open. Waits for disks.

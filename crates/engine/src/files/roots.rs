@@ -3,10 +3,23 @@
 use super::fault::FileError;
 use proctor_core::config::roots::RootDef;
 use proctor_core::home::Home;
+use proctor_core::rooted::{self, Located, Lost};
 use proctor_sys::beneath::{Fault, Folder, Id, Links, Place, Rel, Root};
 use std::ffi::OsStr;
-use std::path::{Component, Path, PathBuf};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+
+/// Where somebody stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// In no root.
+    Elsewhere,
+    /// At the top of this one.
+    Top(String),
+    /// In a folder of one.
+    Below,
+}
 
 /// All of them, as one configuration declares them.
 #[derive(Debug, Default)]
@@ -59,11 +72,6 @@ impl Declared {
         Ok(root)
     }
 
-    /// What an absolute path says below this folder; a path with `..` in it says nothing.
-    fn rest<'a>(&self, path: &'a Path) -> Option<&'a Path> {
-        path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(self.real())).ok()
-    }
-
     /// Where it really is now.
     fn real(&self) -> PathBuf {
         self.held().ok();
@@ -78,11 +86,26 @@ pub struct Spot {
     pub(crate) rel: Rel,
     /// As answers call it.
     pub(crate) shown: String,
+    /// Answers call it by its root: without that, it would mean something else where the caller stands.
+    pub(super) by_root: bool,
 }
 
 impl Spot {
     pub(crate) fn at(&self) -> impl Fn(Fault) -> FileError {
         FileError::at(&self.shown)
+    }
+
+    /// Another path in the same root.
+    pub(crate) fn sibling(&self, rel: Rel) -> Spot {
+        let (root, by_root) = (Arc::clone(&self.root), self.by_root);
+        Spot { shown: self.shown_at(&rel), root, rel, by_root }
+    }
+
+    /// How answers call another path in the same root.
+    pub(crate) fn shown_at(&self, rel: &Rel) -> String {
+        let (path, name) = (rel.to_string(), &self.root.name);
+        let taken_for_one = path.split_once(':').is_some_and(|(first, _)| first == name);
+        if self.by_root || taken_for_one { format!("{name}:{path}") } else { path }
     }
 
     /// Where it really is, if no link is on the way.
@@ -101,7 +124,12 @@ impl Spot {
     /// The folder there, for listing.
     pub(crate) fn folder(&self, guarded: &Guarded) -> Result<Folder, FileError> {
         let place = self.place(guarded)?;
-        place.folder().child(place.name()).map_err(self.at())
+        place.folder().child(place.name()).map_err(|fault| {
+            match fault.is(io::ErrorKind::NotADirectory) {
+                true => FileError::NotAFolder { path: self.shown.clone() },
+                false => self.at()(fault),
+            }
+        })
     }
 }
 
@@ -122,62 +150,72 @@ impl Roots {
 
     /// The first of them.
     pub(crate) fn first(&self) -> Result<Spot, FileError> {
-        let first = self.0.first().ok_or(FileError::NoRoot)?;
-        Ok(self.made(first, Rel::root()))
+        self.0.first().ok_or(FileError::NoRoot)?;
+        Ok(self.top(0, self.0.len() > 1))
     }
 
     /// Where a path of a request is: `NAME:path`, `path` if there is one root, or an absolute path below one of them.
     pub fn find(&self, text: &str) -> Result<Spot, FileError> {
-        if self.0.is_empty() {
-            return Err(FileError::NoRoot);
-        }
-        if text.starts_with('/') {
-            return self.absolute(text);
-        }
-        if let Some((name, path)) = text.split_once(':')
-            && let Some(root) = self.0.iter().find(|root| root.name == name)
-        {
-            return self.spot(root, path, text);
-        }
-        match self.0.as_slice() {
-            [root] => self.spot(root, text, text),
-            _ => Err(FileError::WhichRoot { path: text.to_owned(), names: self.names() }),
-        }
+        self.find_from(text, None)
     }
 
-    /// The longest root that it is below of counts.
-    fn absolute(&self, text: &str) -> Result<Spot, FileError> {
-        let path = Path::new(text);
-        let climbs = path.components().any(|part| part == Component::ParentDir);
-        match self.innermost_of(path).filter(|_| !climbs) {
-            Some((root, rest)) => {
-                let rel = Rel::parse(rest).map_err(FileError::at(text))?;
-                Ok(self.made(root, rel))
+    /// Where a path of somebody is who stands in a folder and writes paths as seen from there ([`rooted`] has the rule).
+    pub(crate) fn find_from(&self, text: &str, here: Option<&Path>) -> Result<Spot, FileError> {
+        let roots = self.placed(here.is_some() || text.starts_with('/'));
+        let Located { root, path } = rooted::locate(text, here, &roots).map_err(|lost| {
+            let (path, names) = (text.to_owned(), self.names());
+            match lost {
+                Lost::NoRoot => FileError::NoRoot,
+                Lost::Which => FileError::WhichRoot { path, names },
+                Lost::Elsewhere => FileError::Elsewhere { path, names },
+                Lost::Outside => FileError::at(text)(Fault::Outside),
             }
-            None => Err(FileError::Elsewhere { path: text.to_owned(), names: self.names() }),
+        })?;
+        let rel = Rel::parse(path).map_err(FileError::at(text))?;
+        Ok(self.top(root, by_root(here, &roots)).sibling(rel))
+    }
+
+    /// The top of the root that somebody stands in, or of the only one.
+    pub(crate) fn top_from(&self, here: Option<&Path>) -> Result<Spot, FileError> {
+        let roots = self.placed(here.is_some());
+        match here.and_then(|here| rooted::innermost(here, &roots)) {
+            Some(Located { root, .. }) => Ok(self.top(root, by_root(here, &roots))),
+            None => self.find_from("", here),
         }
     }
 
-    fn innermost_of<'p>(&self, path: &'p Path) -> Option<(&Arc<Declared>, &'p Path)> {
-        let found = self.0.iter().filter_map(|root| Some((root, root.rest(path)?)));
-        found.min_by_key(|(_, rest)| rest.as_os_str().len())
+    /// Where to look if nobody says: where somebody stands, if that is in a root, and otherwise everywhere.
+    pub(crate) fn around(&self, here: Option<&Path>) -> Result<Vec<Spot>, FileError> {
+        match self.find_from("", here) {
+            Ok(spot) => Ok(vec![spot]),
+            Err(FileError::WhichRoot { .. }) => {
+                Ok((0..self.0.len()).map(|root| self.top(root, true)).collect())
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    fn spot(&self, root: &Arc<Declared>, path: &str, asked: &str) -> Result<Spot, FileError> {
-        let rel = Rel::parse(path).map_err(FileError::at(asked))?;
-        Ok(self.made(root, rel))
+    pub(crate) fn standing(&self, here: &Path) -> Standing {
+        match rooted::innermost(here, &self.placed(true)) {
+            Some(at) if at.path.as_os_str().is_empty() => {
+                Standing::Top(self.0[at.root].name.clone())
+            }
+            Some(_) => Standing::Below,
+            None => Standing::Elsewhere,
+        }
     }
 
-    pub(crate) fn made(&self, root: &Arc<Declared>, rel: Rel) -> Spot {
-        let shown = self.shown(root, &rel);
-        Spot { root: Arc::clone(root), rel, shown }
+    fn top(&self, root: usize, by_root: bool) -> Spot {
+        let (root, rel) = (Arc::clone(&self.0[root]), Rel::root());
+        let spot = Spot { root, rel, by_root, shown: String::new() };
+        Spot { shown: spot.shown_at(&spot.rel), ..spot }
     }
 
-    /// How answers call a path: with its root where there are several, or where it would be taken for one.
-    pub(crate) fn shown(&self, root: &Declared, rel: &Rel) -> String {
-        let path = rel.to_string();
-        let plain = self.0.len() == 1 && !self.names_one(&path);
-        if plain { path } else { format!("{}:{path}", root.name) }
+    /// With where they really are, if that is of interest: to know it, each is looked at.
+    fn placed(&self, real: bool) -> Vec<rooted::Root<'_>> {
+        let placed = |root: &Declared| if real { root.real() } else { root.path.clone() };
+        let each = self.0.iter().map(|root| (root, placed(root)));
+        each.map(|(root, real)| rooted::Root { name: &root.name, path: &root.path, real }).collect()
     }
 
     /// These, and the roots of what was found when others were declared.
@@ -197,6 +235,12 @@ impl Roots {
     fn names(&self) -> Vec<String> {
         self.0.iter().map(|root| root.name.clone()).collect()
     }
+}
+
+/// Have paths to be said with their root, so that they mean the same where somebody stands?
+fn by_root(here: Option<&Path>, roots: &[rooted::Root<'_>]) -> bool {
+    let standing = here.and_then(|here| rooted::innermost(here, roots));
+    roots.len() > 1 || standing.is_some_and(|at| !at.path.as_os_str().is_empty())
 }
 
 /// What is nobody's business: Proctor's own files, which hold tokens, the audit and environments.

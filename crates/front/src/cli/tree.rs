@@ -40,7 +40,7 @@ fn branch(words: &[OsString]) -> Option<Command> {
 
 /// Commands of two words, by the first.
 const NOUNS: &[(&str, &str, &str)] = &[
-    ("file", "Files below the declared folders: read, list, find, search", "proctor file list"),
+    ("file", "Files below the declared folders: read, search, change, undo", "proctor file list"),
     (
         "git",
         "The code behind the services: status, diff, log, commit, restore, branch and more",

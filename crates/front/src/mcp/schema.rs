@@ -75,6 +75,12 @@ fn input(tool: &Described) -> JsonObject {
             }
         }
     }
+    if !tool.requires.is_empty() {
+        let required = schema.entry("required").or_insert_with(|| json!([]));
+        if let Value::Array(required) = required {
+            required.extend(tool.requires.iter().map(|field| json!(field)));
+        }
+    }
     without_unused(schema)
 }
 
@@ -346,6 +352,20 @@ mod tests {
             for ours in OURS {
                 assert!(input["properties"].get(ours).is_none(), "{}: {ours}", tool.name);
             }
+        }
+    }
+
+    #[test]
+    fn what_a_call_cannot_do_without_is_required() {
+        for (name, fields) in [
+            ("read_file", json!(["paths"])),
+            ("search_files", json!(["pattern"])),
+            ("find_files", json!(["globs"])),
+            ("edit_file", json!(["path", "edits"])),
+            ("write_file", json!(["path", "content"])),
+            ("apply_diff", json!(["diff"])),
+        ] {
+            assert_eq!(tool(name).unwrap().input_schema["required"], fields, "{name}");
         }
     }
 

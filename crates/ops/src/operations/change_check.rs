@@ -2,8 +2,9 @@
 
 use super::file_edit::OneEdit;
 use super::stop::named;
-use crate::change::{Changes, DIFF, FileChange, WITH_CONTENT, given};
+use crate::change::{Changes, DIFF, FileChange, WITH_CONTENT, given_diff};
 use crate::error::{Code, OpError};
+use crate::file::Here;
 use crate::git::brief;
 use crate::input::seconds_of;
 use crate::operation::{About, Context, Effect, Meta, Operation, Role};
@@ -73,6 +74,9 @@ pub struct Input {
     #[arg(long, value_name = "MESSAGE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 /// Edits of one file.
@@ -118,7 +122,7 @@ Examples:
   proctor change web --diff - --commit 'Fix the header' < fix.diff",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("change.check", Effect::Exec).needing(Role::Admin).waiting("to be well").taken_back().with_stdin(DIFF[0], DIFF[1])
+        ..Meta::of("change.check", Effect::Exec).needing(Role::Admin).waiting("to be well").taken_back().with_stdin(DIFF[0], DIFF[1]).with_folder()
     };
 
     fn about(input: &Input) -> About<'_> {
@@ -180,8 +184,8 @@ fn check_conditions(context: &Context, input: &Input) -> Result<(), OpError> {
 /// Make the change, or say what it would be.
 async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Changed>, OpError> {
     let wish = Wish { by: ChangeCheck::META.name, hold: true, dry_run, ..Wish::default() };
-    let files = context.engine.files();
-    match (given(DIFF, input.diff, input.diff_base64)?, input.files.is_empty()) {
+    let files = input.here.files(&context)?;
+    match (given_diff(input.diff, input.diff_base64)?, input.files.is_empty()) {
         (Some(text), true) => {
             let query = DiffQuery { text, ..DiffQuery::default() };
             Ok(files.apply_diff(query, wish).await?)
@@ -195,7 +199,7 @@ async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Ch
         }
         (Some(_), false) => Err(OpError::bad_input("give 'files' or 'diff', not both")),
         (None, true) => Err(OpError::bad_input("what is to be changed? give 'files' or 'diff'")
-            .help("`--diff -` takes a diff from standard input")),
+            .help("in a shell, `--diff -` takes a diff from standard input")),
     }
 }
 

@@ -1,7 +1,8 @@
 //! `file.apply_diff`: a unified diff, on all its files or on none.
 
-use crate::change::{Changes, DIFF, Guarded, WITH_CONTENT, given};
+use crate::change::{Changes, DIFF, Guarded, WITH_CONTENT, given_diff};
 use crate::error::OpError;
+use crate::file::{Here, MAKE_ANEW};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use proctor_engine::files::DiffQuery;
 use schemars::JsonSchema;
@@ -40,6 +41,7 @@ pub struct Input {
     pub diff_base64: Option<String>,
     /// The folder that its names are below of; the root if not given
     #[arg(long, value_name = "PATH")]
+    #[arg(help = "The folder that its names are below of; the root that you are in if not given")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// So many lines around each change may be others (0 if not given)
@@ -53,6 +55,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 impl Operation for FileApplyDiff {
@@ -70,7 +75,7 @@ Examples:
   proctor file apply-diff - --fuzz 2 --dry-run < fix.diff",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.apply_diff", Effect::Write).needing(Role::Admin).with_stdin(DIFF[0], DIFF[1])
+        ..Meta::of("file.apply_diff", Effect::Write).needing(Role::Admin).with_stdin(DIFF[0], DIFF[1]).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
@@ -78,14 +83,27 @@ Examples:
         if input.strict && fuzz > 0 {
             return Err(OpError::bad_input("'strict' allows no 'fuzz'"));
         }
-        let text = given(DIFF, input.diff, input.diff_base64)?
-            .ok_or_else(|| OpError::bad_input("'diff' is missing").help("`-` is standard input"))?;
+        let text = given_diff(input.diff, input.diff_base64)?.ok_or_else(|| {
+            OpError::bad_input("'diff' is missing")
+                .help("give a unified diff; in a shell, `-` is standard input")
+        })?;
         let query = DiffQuery { text, folder: input.path, strict: input.strict, fuzz };
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = context.engine.files().apply_diff(query, wish).await?;
+        let changed = input.here.files(context)?.apply_diff(query, wish).await;
+        let changed = changed.map_err(|error| with_fuzz(error.into()))?;
         // Names that were only looked for are no files of the diff.
         let changed = changed.into_iter().filter(|it| it.before.is_some() || it.after.is_some());
         Ok(Changes::of(changed.collect(), dry_run))
+    }
+}
+
+/// What else there is to try here.
+fn with_fuzz(error: OpError) -> OpError {
+    match error.help.as_deref() {
+        Some(MAKE_ANEW) => {
+            error.help(format!("{MAKE_ANEW}; 'fuzz' overlooks lines around a change"))
+        }
+        Some(_) | None => error,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::change::{Changes, Guarded};
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use proctor_engine::files::Replacement;
 use schemars::JsonSchema;
@@ -12,7 +13,7 @@ pub struct FileChange;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file below a root
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", help = "A file below a root, from where you are or as ROOT:path")]
     pub path: String,
     /// The text to find, or with 'regex' an expression
     #[arg(value_name = "FIND", allow_hyphen_values = true)]
@@ -39,6 +40,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 impl Operation for FileChange {
@@ -52,7 +56,7 @@ Examples:
   proctor file change src/main.rs old_name new_name
   proctor file change package.json '\"version\": \"(\\d+)' '\"version\": \"$1' --regex --expect 1",
         launches: false,
-        ..Meta::of("file.change", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.change", Effect::Write).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
@@ -66,7 +70,7 @@ Examples:
             nth: input.nth,
             expect: input.expect,
         };
-        let changed = context.engine.files().replace(input.path, wanted, wish).await?;
+        let changed = input.here.files(context)?.replace(input.path, wanted, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
     }
 }

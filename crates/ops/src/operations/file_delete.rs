@@ -2,6 +2,7 @@
 
 use crate::change::{Changes, Guarded};
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,11 +12,17 @@ pub struct FileDelete;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file or an empty folder below a root
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A file or an empty folder below a root, from where you are or as ROOT:path"
+    )]
     pub path: String,
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 impl Operation for FileDelete {
@@ -30,13 +37,13 @@ What a file held is kept for `proctor file undo`.
 Examples:
   proctor file delete old.txt",
         launches: false,
-        ..Meta::of("file.delete", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.delete", Effect::Write).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = context.engine.files().delete(input.path, wish).await?;
+        let changed = input.here.files(context)?.delete(input.path, wish).await?;
         let mut changes = Changes::of(vec![changed], dry_run);
         changes.files.iter_mut().for_each(|file| file.changed = true);
         Ok(changes)

@@ -2,6 +2,7 @@
 
 use crate::change::{Changes, Guarded, WITH_CONTENT};
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use proctor_core::edit::Edit;
 use schemars::JsonSchema;
@@ -15,7 +16,7 @@ pub struct FileEdit;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file below a root
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", help = "A file below a root, from where you are or as ROOT:path")]
     pub path: String,
     /// Made one after the other, all or none
     #[arg(skip)]
@@ -36,6 +37,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -59,8 +63,9 @@ impl From<OneEdit> for Edit {
 fn edits(input: &mut Input) -> Result<Vec<Edit>, OpError> {
     let mut edits = std::mem::take(&mut input.edits);
     match (input.old.take(), input.new.take()) {
-        (Some(old), new) => {
-            edits.push(OneEdit { old, new: new.unwrap_or_default(), all: input.all });
+        (Some(old), Some(new)) => edits.push(OneEdit { old, new, all: input.all }),
+        (Some(_), None) => {
+            return Err(OpError::bad_input("'new' is missing").help("an empty 'new' deletes 'old'"));
         }
         (None, Some(_)) => return Err(OpError::bad_input("'old' is missing")),
         (None, None) => {}
@@ -86,14 +91,35 @@ Examples:
   proctor file edit src/main.rs --old foo --new bar --all --dry-run",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.edit", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.edit", Effect::Write).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, mut input: Input) -> Result<Changes, OpError> {
         let edits = edits(&mut input)?;
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = context.engine.files().edit(input.path, edits, wish).await?;
+        let changed = input.here.files(context)?.edit(input.path, edits, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_stand_there_has_to_be_said() {
+        let some = |text: &str| Some(text.to_owned());
+        for (old, new, expected) in [
+            (some("a"), some("b"), Ok(1)),
+            (some("a"), some(""), Ok(1)),
+            (some("a"), None, Err("'new' is missing")),
+            (None, some("b"), Err("'old' is missing")),
+            (None, None, Err("'edits' is missing")),
+        ] {
+            let found = edits(&mut Input { old, new, ..Input::default() });
+            let found = found.map(|edits| edits.len()).map_err(|error| error.message);
+            assert_eq!(found, expected.map_err(str::to_owned));
+        }
     }
 }

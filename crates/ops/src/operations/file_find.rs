@@ -2,7 +2,7 @@
 
 use super::file_list::{Item, rest};
 use crate::error::OpError;
-use crate::file::{Also, KindWord};
+use crate::file::{Also, Here, KindWord, page_bytes};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
 use proctor_engine::files::ListQuery;
@@ -22,8 +22,12 @@ pub struct Input {
     #[arg(value_name = "GLOB", required = true)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub globs: Vec<String>,
-    /// Below this folder; the root if not given
-    #[arg(long = "in", value_name = "PATH")]
+    /// Below this folder; every root if not given
+    #[arg(
+        long = "in",
+        value_name = "PATH",
+        help = "Below this folder; where you are if not given, or in every root"
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Only this kind
@@ -37,14 +41,21 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub also: Also,
-    /// At most so many names (200 if not given)
-    #[arg(long, value_name = "COUNT")]
+    /// At most so many names
+    #[arg(long, value_name = "COUNT", help = "At most so many names (200 if not given)")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
+    /// As much as this in one answer; the rest by cursor
+    #[arg(long, value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<usize>,
     /// Go on from where an earlier answer ended
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +79,7 @@ Examples:
   proctor file find '*.rs'
   proctor file find 'src/**/test_*.py' --most 20
   proctor file find Makefile --in tools --ignore-case",
-        ..Meta::of("file.find", Effect::Read).needing(Role::Operator).whole()
+        ..Meta::of("file.find", Effect::Read).needing(Role::Operator).with_folder().whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
@@ -82,9 +93,10 @@ Examples:
             any_case: input.ignore_case,
             kind: input.kind.map(Into::into),
             most: input.most.unwrap_or(USUAL).clamp(1, MOST),
+            max_bytes: Some(page_bytes(input.max_bytes)),
             cursor: input.cursor,
         };
-        let listing = context.engine.files().list(input.path.unwrap_or_default(), query).await?;
+        let listing = input.here.files(context)?.list(Vec::from_iter(input.path), query).await?;
         Ok(Output {
             found: listing.entries.into_iter().map(Item::from).collect(),
             more: listing.cursor.is_some(),

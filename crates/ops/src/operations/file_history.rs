@@ -1,6 +1,7 @@
 //! `file.history`: what a file was before it was changed.
 
 use crate::error::OpError;
+use crate::file::Here;
 use crate::moment::{bytes, rfc3339};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
@@ -13,8 +14,14 @@ pub struct FileHistory;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file below a root, also one that is gone
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A file below a root, from where you are or as ROOT:path, also one that is gone"
+    )]
     pub path: String,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,11 +78,11 @@ impl Operation for FileHistory {
         details: "\
 Examples:
   proctor file history src/main.rs",
-        ..Meta::of("file.history", Effect::Read).needing(Role::Operator)
+        ..Meta::of("file.history", Effect::Read).needing(Role::Operator).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let history = context.engine.files().history(input.path).await?;
+        let history = input.here.files(context)?.history(input.path).await?;
         Ok(Output { generations: history.into_iter().map(GenerationView::from).collect() })
     }
 }

@@ -1,11 +1,11 @@
 //! `file.list`: what is in a folder, and in the folders in it.
 
 use crate::error::OpError;
-use crate::file::{Also, KindWord};
+use crate::file::{Also, Here, KindWord, page_bytes};
 use crate::moment::{bytes, rfc3339};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
-use proctor_engine::files::{ListQuery, Listed};
+use proctor_engine::files::{ListQuery, Listed, Standing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct FileList;
 #[serde(default)]
 pub struct Input {
     /// A folder below a root; the root itself if not given
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", help = "A folder below a root; where you are if not given")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// How deep to look: 1 (if not given) is the folder itself, 2 also the folders in it, 0 everything
@@ -29,21 +29,28 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub also: Also,
-    /// At most so many names (1000 if not given)
-    #[arg(long, value_name = "COUNT")]
+    /// At most so many names
+    #[arg(long, value_name = "COUNT", help = "At most so many names (1000 if not given)")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
+    /// As much as this in one answer; the rest by cursor
+    #[arg(long, value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<usize>,
     /// Go on from where an earlier answer ended
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     /// In the order of names, what is in a folder right after it
     pub entries: Vec<Item>,
-    /// The folders for file operations, if no path was given
+    /// The folders for file operations, if no path was given; if the caller is in one of them, that one or none
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<RootView>,
     /// There is more: go on with the cursor
@@ -101,16 +108,23 @@ Examples:
   proctor file list
   proctor file list src --depth 3
   proctor file list --hidden --no-ignore",
-        ..Meta::of("file.list", Effect::Read).needing(Role::Operator).whole()
+        ..Meta::of("file.list", Effect::Read).needing(Role::Operator).with_folder().whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let files = context.engine.files();
-        let roots: Vec<RootView> = match input.path {
-            Some(_) => Vec::new(),
-            None => files.roots().all().iter().map(|root| RootView::of(root)).collect(),
-        };
-        if roots.len() > 1 {
+        let files = input.here.files(context)?;
+        let standing = files.standing().await?;
+        let mut roots = Vec::new();
+        if input.path.is_none() {
+            roots.extend(files.roots().all().iter().map(|root| RootView::of(root)));
+        }
+        // Names stand under the root that they are in.
+        roots.retain(|root: &RootView| match &standing {
+            Standing::Elsewhere => true,
+            Standing::Top(name) => root.name == *name,
+            Standing::Below => false,
+        });
+        if roots.len() > 1 && standing == Standing::Elsewhere {
             return Ok(Output {
                 entries: Vec::new(),
                 roots,
@@ -123,10 +137,11 @@ Examples:
             depth: Some(input.depth.unwrap_or(1)).filter(|depth| *depth > 0),
             leave_out: input.also.into(),
             most: input.most.unwrap_or(USUAL).clamp(1, MOST),
+            max_bytes: Some(page_bytes(input.max_bytes)),
             cursor: input.cursor,
             ..ListQuery::default()
         };
-        let listing = files.list(input.path.unwrap_or_default(), query).await?;
+        let listing = files.list(Vec::from_iter(input.path), query).await?;
         Ok(Output {
             entries: listing.entries.into_iter().map(Item::from).collect(),
             roots,

@@ -1,6 +1,7 @@
 //! `file.make_folder`: a folder, with those above it.
 
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
@@ -11,12 +12,18 @@ pub struct FileMakeFolder;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A folder below a root; those above it are made, too
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A folder below a root, from where you are or as ROOT:path; those above it are made, too"
+    )]
     pub path: String,
     /// Say whether it would be made, and make nothing
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,12 +47,12 @@ impl Operation for FileMakeFolder {
 Examples:
   proctor file make-folder src/parts",
         launches: false,
-        ..Meta::of("file.make_folder", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.make_folder", Effect::Write).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let Input { path, dry_run } = input;
-        let files = context.engine.files();
+        let Input { path, dry_run, here } = input;
+        let files = here.files(context)?;
         let (path, made) = match dry_run {
             true => files.look_for_folder(path).await?,
             false => files.make_folder(path).await?,

@@ -2,6 +2,7 @@
 
 use crate::change::Guarded;
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
@@ -12,9 +13,12 @@ pub struct FileMove;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file or a folder below a root
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A file or a folder below a root, from where you are or as ROOT:path"
+    )]
     pub path: String,
-    /// Where it will be; the folder has to be there
+    /// Where it will be; with a slash at the end, the folder that it will be in
     #[arg(value_name = "TO")]
     pub to: String,
     /// A file that is there is replaced, and kept for undo
@@ -24,6 +28,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,15 +53,16 @@ Folders above its new name are made.
 
 Examples:
   proctor file move src/a.rs src/b.rs
+  proctor file move src/a.rs src/old/
   proctor file move draft.txt final.txt --replace",
         launches: false,
-        ..Meta::of("file.move", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.move", Effect::Write).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let files = context.engine.files();
+        let files = input.here.files(context)?;
         let moved = files.rename(input.path, input.to, input.replace, wish).await?;
         Ok(Output { path: moved.path, dry_run })
     }

@@ -1,10 +1,10 @@
 //! `file.read`: files, or parts of them, with what is known of each.
 
-use crate::error::OpError;
-use crate::file::Trouble;
+use crate::error::{Code, OpError};
+use crate::file::{Here, Trouble};
 use crate::moment::rfc3339;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
-use crate::show::{Page, Show};
+use crate::show::{Page, Show, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proctor_engine::files::{Content, FileError, Part, ReadQuery};
@@ -31,6 +31,7 @@ pub struct FileRead;
 pub struct Input {
     /// Files below a root: `path`, `ROOT:path` where there are several roots, or an absolute path
     #[arg(value_name = "PATH")]
+    #[arg(help = "Files below a root: from where you are, as ROOT:path, or absolute")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// One file, instead of a list
@@ -69,6 +70,9 @@ pub struct Input {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub numbers: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -155,7 +159,7 @@ Examples:
   proctor file read src/main.rs --from 100 --lines 50
   proctor file read logs/app.log --tail 20
   proctor file read a.txt docs:b.txt --json",
-        ..Meta::of("file.read", Effect::Read).needing(Role::Operator).whole()
+        ..Meta::of("file.read", Effect::Read).needing(Role::Operator).with_folder().whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
@@ -176,16 +180,29 @@ Examples:
         let max_bytes = (all / paths.len()).max(LEAST_BYTES);
         let largest_picture = if pictures { LARGEST_PICTURES } else { 0 };
         let query = ReadQuery { from, lines, tail, bytes, cursor, max_bytes, largest_picture };
-        let read = context.engine.files().read(paths.clone(), query).await?;
+        let read = input.here.files(context)?.read(paths.clone(), query).await?;
         let mut files = Vec::with_capacity(paths.len());
         for (path, read) in paths.into_iter().zip(read) {
-            files.push(match read {
+            files.push(match read.and_then(|content| reached(content, from)) {
                 Ok(content) => FileView::of(content),
                 Err(error) if single => return Err(error.into()),
                 Err(error) => FileView::failed(path, error),
             });
         }
         Ok(Output { files, numbers })
+    }
+}
+
+/// What was read, unless that was to begin behind the last line.
+fn reached(content: Content, from: Option<u64>) -> Result<Content, FileError> {
+    let lines = content.nature.lines;
+    let counted = content.whole && content.nature.encoding.is_some();
+    match from {
+        Some(from) if counted && from > lines.max(1) => {
+            let ending = if lines == 1 { "" } else { "s" };
+            Err(FileError::BadInput(format!("'{}' has {lines} line{ending}", content.path)))
+        }
+        Some(_) | None => Ok(content),
     }
 }
 
@@ -252,7 +269,7 @@ impl FileView {
 
     fn show(&self, page: &mut Page, titled: bool, numbers: bool) {
         if let Some(trouble) = &self.error {
-            page.line().name(&self.path).plain(": ").plain(&trouble.message);
+            page.line().add(Style::Bad, "error: ").plain(&trouble.message);
             return;
         }
         let described = self.described();
@@ -294,5 +311,11 @@ impl Show for Output {
                 }
             }
         }
+    }
+
+    /// Of the first that could not be read.
+    fn verdict(&self) -> Option<Code> {
+        let trouble = self.files.iter().find_map(|file| file.error.as_ref())?;
+        Some(Code::from(trouble.code.clone()))
     }
 }

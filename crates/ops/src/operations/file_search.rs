@@ -2,12 +2,12 @@
 
 use super::file_list::rest;
 use crate::error::OpError;
-use crate::file::{Also, wanted};
+use crate::file::{Also, Here, page_bytes, wanted};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use proctor_engine::files::{Case, FoundFile, FoundLine, SearchQuery, Want};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::time::Duration;
 
 /// Matches in one answer, where nobody says how many.
@@ -33,8 +33,15 @@ pub struct Input {
     #[arg(value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// In this folder or file; the whole root if not given
-    #[arg(value_name = "PATH")]
+    /// In these folders and files; in every root if not given
+    #[arg(
+        value_name = "PATH",
+        help = "In these folders and files; where you are if not given, or in every root"
+    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// In this folder or file, instead of a list
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The pattern is a text, not a regular expression
@@ -45,6 +52,10 @@ pub struct Input {
     #[arg(long, value_enum, value_name = "CASE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<CaseWord>,
+    /// Take upper and lower case for the same, as with `case` insensitive
+    #[arg(long, short = 'i', conflicts_with = "case")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_case: bool,
     /// Only whole words
     #[arg(long, short = 'w')]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -84,18 +95,49 @@ pub struct Input {
     #[arg(long, value_enum, value_name = "WHAT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tell: Option<Tell>,
-    /// At most so many matches (200 if not given), or, without lines, files
-    #[arg(long, value_name = "COUNT")]
+    /// The names of files with a match, as `--tell files`
+    #[arg(long = "files-with-matches", short = 'l', conflicts_with = "tell")]
+    #[serde(
+        rename(serialize = "tell"),
+        serialize_with = "Tell::files",
+        skip_deserializing,
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    #[schemars(skip)]
+    pub only_files: bool,
+    /// How many lines of each file match, as `--tell counts`
+    #[arg(long = "count", short = 'c', conflicts_with_all = ["tell", "only_files"])]
+    #[serde(
+        rename(serialize = "tell"),
+        serialize_with = "Tell::counts",
+        skip_deserializing,
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    #[schemars(skip)]
+    pub only_counts: bool,
+    /// At most so many matches, or, without lines, files
+    #[arg(
+        long,
+        value_name = "COUNT",
+        help = "At most so many matches, or, without lines, files (200 if not given)"
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
     /// Show no more than this of a line (300 bytes if not given)
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_line: Option<usize>,
+    /// As much as this in one answer; the rest by cursor
+    #[arg(long, value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<usize>,
     /// Go on from where an earlier answer ended
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 /// Upper and lower case.
@@ -131,6 +173,16 @@ pub enum Tell {
     Counts,
     /// Only that there is one
     Files,
+}
+
+impl Tell {
+    fn files<S: Serializer>(_: &bool, to: S) -> Result<S::Ok, S::Error> {
+        Tell::Files.serialize(to)
+    }
+
+    fn counts<S: Serializer>(_: &bool, to: S) -> Result<S::Ok, S::Error> {
+        Tell::Counts.serialize(to)
+    }
 }
 
 impl From<Tell> for Want {
@@ -207,12 +259,13 @@ It is ripgrep that searches: its regular expressions, its names for types of fil
 Examples:
   proctor file search 'fn \\w+_test' src --type rust
   proctor file search -F 'connect(' --context 2
-  proctor file search deprecated --tell counts --case insensitive",
+  proctor file search -i deprecated --count
+  proctor file search todo src tests -l",
         timeout: LONGEST,
-        ..Meta::of("file.search", Effect::Read).needing(Role::Operator).whole()
+        ..Meta::of("file.search", Effect::Read).needing(Role::Operator).with_folder().whole()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
+    async fn run(context: &Context, mut input: Input) -> Result<Output, OpError> {
         let near = |own: Option<usize>| own.or(input.context).unwrap_or(0).min(MOST_CONTEXT);
         let want = input.tell.map_or(Want::Lines, Want::from);
         let query = SearchQuery {
@@ -220,7 +273,11 @@ Examples:
             after: near(input.after),
             pattern: wanted("pattern", input.pattern)?,
             literal: input.literal,
-            case: input.case.map_or(Case::Sensitive, Case::from),
+            case: match input.case {
+                Some(case) => case.into(),
+                None if input.ignore_case => Case::Insensitive,
+                None => Case::Sensitive,
+            },
             word: input.word,
             invert: input.invert,
             multiline: input.multiline,
@@ -229,10 +286,12 @@ Examples:
             leave_out: input.also.into(),
             want,
             most: input.most.unwrap_or(USUAL).clamp(1, MOST),
+            max_bytes: page_bytes(input.max_bytes),
             max_line: input.max_line.unwrap_or(USUAL_LINE).clamp(1, LONGEST_LINE),
             cursor: input.cursor,
         };
-        let page = context.engine.files().search(input.path.unwrap_or_default(), query).await?;
+        input.paths.extend(input.path);
+        let page = input.here.files(context)?.search(input.paths, query).await?;
         let matches = match want {
             Want::Lines | Want::Counts => page.files.iter().map(|file| file.matches).sum(),
             Want::Files => page.files.len() as u64,

@@ -2,6 +2,7 @@
 
 use crate::change::{Changes, Guarded};
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,10 @@ pub struct FileUndo;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file below a root, also one that is gone
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A file below a root, from where you are or as ROOT:path, also one that is gone"
+    )]
     pub path: String,
     /// Which generation; the newest if not given
     #[arg(value_name = "GENERATION")]
@@ -20,6 +24,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 impl Operation for FileUndo {
@@ -29,19 +36,19 @@ impl Operation for FileUndo {
         cli: &["file", "undo"],
         summary: "Bring an earlier generation of a file back",
         details: "\
-What is there now becomes a generation itself, so that undoing twice changes nothing. Of a file that was moved, it brings the old name back, whichever of the two is given. `proctor file history` shows all.
+What is there now becomes a generation itself, so that a second undo takes back the first. Of a file that was moved, it brings the old name back, whichever of the two is given. `proctor file history` shows all.
 
 Examples:
   proctor file undo src/main.rs
   proctor file undo src/main.rs 3 --dry-run",
         launches: false,
-        ..Meta::of("file.undo", Effect::Write).needing(Role::Admin)
+        ..Meta::of("file.undo", Effect::Write).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = context.engine.files().undo(input.path, input.generation, wish).await?;
+        let changed = input.here.files(context)?.undo(input.path, input.generation, wish).await?;
         Ok(Changes::of(changed, dry_run))
     }
 }

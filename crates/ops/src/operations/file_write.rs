@@ -2,6 +2,7 @@
 
 use crate::change::{Changes, Guarded, WITH_CONTENT, given};
 use crate::error::OpError;
+use crate::file::Here;
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use proctor_engine::files::Written;
 use schemars::JsonSchema;
@@ -15,7 +16,10 @@ pub struct FileWrite;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// A file below a root; its folders are made
-    #[arg(value_name = "PATH")]
+    #[arg(
+        value_name = "PATH",
+        help = "A file below a root, from where you are or as ROOT:path; its folders are made"
+    )]
     pub path: String,
     /// The text that it will hold
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -37,6 +41,9 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub guarded: Guarded,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub here: Here,
 }
 
 impl Operation for FileWrite {
@@ -54,7 +61,7 @@ Examples:
   date | proctor file write now.txt --content -",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.write", Effect::Write).needing(Role::Admin).with_stdin(GIVEN[0], GIVEN[1])
+        ..Meta::of("file.write", Effect::Write).needing(Role::Admin).with_stdin(GIVEN[0], GIVEN[1]).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
@@ -63,10 +70,10 @@ Examples:
         let exact = input.exact || input.base64.is_some();
         let content = given(GIVEN, input.content, input.base64)?.ok_or_else(|| {
             OpError::bad_input("'content' is missing")
-                .help("`--content TEXT`, or `--content -` for standard input")
+                .help("give a text; in a shell, `--content -` is standard input")
         })?;
         let written = Written { content, exact, only_new: input.only_new };
-        let changed = context.engine.files().write(input.path, written, wish).await?;
+        let changed = input.here.files(context)?.write(input.path, written, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
     }
 }

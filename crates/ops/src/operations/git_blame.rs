@@ -1,7 +1,7 @@
 //! `git.blame`: who wrote which lines last.
 
 use crate::error::OpError;
-use crate::git::{In, Purpose, Where, at, brief, count};
+use crate::git::{In, Purpose, Where, at, brief, count, text_size};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
 use crate::show::{Page, Show, Style};
 use proctor_engine::git::{BlameQuery, Blamed};
@@ -30,6 +30,10 @@ pub struct Input {
     #[arg(long, value_name = "COUNT")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
+    /// How large the text of one answer may be
+    #[arg(long, value_name = "BYTES")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<usize>,
     #[command(flatten)]
     #[serde(flatten)]
     pub place: Where,
@@ -79,13 +83,40 @@ Examples:
         if first == 0 || i32::try_from(first).is_err() {
             return Err(OpError::bad_input("line: they are counted from 1"));
         }
+        let room = input.max_bytes.map_or(usize::MAX, |asked| text_size(Some(asked)));
         let Input { path, rev: revision, place, .. } = input;
         let query = BlameQuery { path, revision, first, count };
         let (repository, told) = place.open(context, Purpose::Look).await?;
         let blame = repository.blame(&query).await?;
-        let runs = blame.runs.into_iter().map(Run::from).collect();
-        Ok(told.with(Output { runs, next_line: blame.next }))
+        let mut runs: Vec<Run> = blame.runs.into_iter().map(Run::from).collect();
+        let cut = shorten(&mut runs, room);
+        Ok(told.with(Output { runs, next_line: cut.or(blame.next) }))
     }
+}
+
+/// What a line takes beside its text.
+const AROUND_A_LINE: usize = 10;
+
+/// And a commit beside what is told of it.
+const AROUND_A_RUN: usize = 120;
+
+/// Only as many lines as there is room for, and one at least; the first that is left out.
+fn shorten(runs: &mut Vec<Run>, room: usize) -> Option<u64> {
+    let mut taken = 0;
+    for at in 0..runs.len() {
+        let run = &mut runs[at];
+        taken += run.author.len() + run.subject.len() + AROUND_A_RUN;
+        for line in 0..run.lines.len() {
+            taken += run.lines[line].len() + AROUND_A_LINE;
+            if taken > room && (at, line) != (0, 0) {
+                let next = run.line + line as u64;
+                run.lines.truncate(line);
+                runs.truncate(if line == 0 { at } else { at + 1 });
+                return Some(next);
+            }
+        }
+    }
+    None
 }
 
 impl From<Blamed> for Run {
@@ -121,6 +152,31 @@ impl Show for Output {
         }
         if let Some(next) = self.next_line {
             page.line().dim(format!("more from line {next} on"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: u64, lines: usize) -> Run {
+        let [author, at, subject] = ["a", "", "s"].map(str::to_owned);
+        Run { hash: None, author, at, subject, line, lines: vec!["x".repeat(90); lines] }
+    }
+
+    #[test]
+    fn lines_end_where_there_is_no_room_and_the_next_is_named() {
+        for (room, kept, next) in [
+            (100_000, vec![5, 3], None),
+            (1, vec![1], Some(2)),
+            (400, vec![2], Some(3)),
+            (650, vec![5], Some(6)),
+            (860, vec![5, 1], Some(7)),
+        ] {
+            let mut runs = vec![run(1, 5), run(6, 3)];
+            assert_eq!(shorten(&mut runs, room), next, "{room}");
+            assert_eq!(runs.iter().map(|run| run.lines.len()).collect::<Vec<_>>(), kept, "{room}");
         }
     }
 }

@@ -11,6 +11,7 @@ pub(super) const READ: Tool = Tool::new(
     )
     .usually(r#"{"max_bytes":24000,"pictures":true}"#)
     .hiding(&["path", "numbers", "pictures"])
+    .requiring(&["paths"])
     .speaking_within(&["text", "base64"]);
 
 pub(super) const SEARCH: Tool = Tool::new(
@@ -20,8 +21,9 @@ pub(super) const SEARCH: Tool = Tool::new(
         "Search files",
         "Search contents with ripgrep: regular expression or 'literal', grouped by file. 'tell': counts or files for an overview first. .gitignore is honoured.",
     )
-    .usually(r#"{"most":100}"#)
-    .hiding(&["before", "after", "invert", "max_line"])
+    .usually(r#"{"most":100,"max_bytes":30000}"#)
+    .hiding(&["paths", "ignore_case", "before", "after", "invert", "max_line", "max_bytes"])
+    .requiring(&["pattern"])
     .speaking(&["files"]);
 
 pub(super) const LIST: Tool = Tool::new(
@@ -31,7 +33,8 @@ pub(super) const LIST: Tool = Tool::new(
         "List a folder",
         "What is in a folder; 'depth' makes it a tree. Without 'path': the roots. .gitignore is honoured.",
     )
-    .usually(r#"{"most":500}"#)
+    .usually(r#"{"most":500,"max_bytes":30000}"#)
+    .hiding(&["max_bytes"])
     .speaking(&["entries"]);
 
 pub(super) const FIND: Tool = Tool::new(
@@ -41,6 +44,9 @@ pub(super) const FIND: Tool = Tool::new(
     "Find files",
     "Find files by name: globs such as *.rs or src/**/*.ts. .gitignore is honoured.",
 )
+.usually(r#"{"max_bytes":30000}"#)
+.hiding(&["max_bytes"])
+.requiring(&["globs"])
 .speaking(&["found"]);
 
 /// Of a change; the text says as much.
@@ -56,6 +62,7 @@ pub(super) const WRITE: Tool = Tool::new(
 .destroys()
 .settles()
 .hiding(&["base64", "exact", "dry_run"])
+.requiring(&["content"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
@@ -68,6 +75,7 @@ pub(super) const EDIT: Tool = Tool::new(
 )
 .destroys()
 .hiding(&["old", "new", "all"])
+.requiring(&["edits"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
@@ -91,6 +99,7 @@ pub(super) const APPLY_DIFF: Tool = Tool::new(
 )
 .destroys()
 .hiding(&["diff_base64"])
+.requiring(&["diff"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
@@ -131,7 +140,7 @@ pub(super) const UNDO: Tool = Tool::new(
     "undo_edit",
     Toolset::Files,
     "Undo an edit",
-    "Bring back what a file held before the last change, or any 'generation' that an answer or file_history named.",
+    "Bring back what a file held before the last change, or any 'generation' that an answer named. A second undo takes back the first.",
 )
 .destroys()
 .hiding(&["if_hash"])

@@ -49,6 +49,8 @@ pub(super) const BLAME: Tool = Tool::new(
     "Who wrote it",
     "Which commit each line of a file came with.",
 )
+.usually(r#"{"max_bytes":30000}"#)
+.hiding(&["max_bytes"])
 .speaking(&["runs"]);
 
 pub(super) const ADD: Tool = Tool::new(

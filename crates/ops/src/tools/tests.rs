@@ -36,9 +36,12 @@ fn what_a_tool_says_of_fields_is_true() {
         let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap();
         let named =
             usual.keys().map(String::as_str).chain(tool.hides.iter().chain(tool.texts).copied());
+        let named = named.chain(tool.requires.iter().copied());
         for field in named {
             assert!(input.contains_key(field), "{}: no field {field}", tool.name);
         }
+        let hidden = |field: &&&str| tool.hides.contains(field);
+        assert!(!tool.requires.iter().any(|field| hidden(&field)), "{}", tool.name);
         for field in tool.spoken {
             assert!(output.contains_key(*field), "{}: no field {field}", tool.name);
         }

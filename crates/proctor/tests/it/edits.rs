@@ -87,7 +87,7 @@ fn a_diff_and_a_content_come_on_standard_input() {
     given(&["file", "write", "b.bin", "--content", "-"], b"\xff\0\n");
     assert_eq!(content(&home, "b.bin"), b"\xff\0\n");
     let (_, said) = home.fail(["file", "write", "c.txt"]);
-    assert!(said.contains("`--content -` for standard input"), "{said}");
+    assert!(said.contains("`--content -` is standard input"), "{said}");
 }
 
 #[test]

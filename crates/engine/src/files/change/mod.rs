@@ -357,10 +357,12 @@ fn differs(before: Option<&Found>, after: &After) -> bool {
 /// What there is to say of a change, and the diff if somebody wants to see it.
 fn described(spot: &Spot, before: Option<&Found>, made: &Made, with_diff: bool) -> Changed {
     let (old, new) = (before.map(|found| found.content.as_slice()), made.bytes(before));
+    // As a diff that is applied at the top of the root has them.
+    let path = spot.rel.to_string();
     let names = match (old, new) {
-        (None, _) => Names::Made(&spot.shown),
-        (Some(_), None) => Names::Removed(&spot.shown),
-        (Some(_), Some(_)) => Names::Changed(&spot.shown),
+        (None, _) => Names::Made(&path),
+        (Some(_), None) => Names::Removed(&path),
+        (Some(_), Some(_)) => Names::Changed(&path),
     };
     let (old, content) = (old.unwrap_or_default(), new.unwrap_or_default());
     if matches!(made.after, After::Stays) || old == content {

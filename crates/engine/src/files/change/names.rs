@@ -11,6 +11,12 @@ use crate::files::{Files, Spot};
 use proctor_sys::beneath::{Fault, Kind, Look, Onto};
 use std::io;
 
+/// The same name in a folder.
+fn inside(folder: &Spot, from: &Spot) -> Result<Spot, FileError> {
+    let name = from.rel.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
+    Ok(folder.sibling(folder.rel.join(&name).map_err(folder.at())?))
+}
+
 impl Files {
     /// Give a file or a folder another path. What is there is replaced only if it is a file and that was asked for.
     pub async fn rename(
@@ -21,8 +27,11 @@ impl Files {
         wish: Wish,
     ) -> Result<Changed, EngineError> {
         let moved = self.work(move |files, stop| {
-            let roots = files.roots();
-            let (from, to) = (roots.find(&path)?, roots.find(&to)?);
+            let from = files.find(&path)?;
+            let to = match to.ends_with('/') {
+                true => inside(&files.find(&to)?, &from)?,
+                false => files.find(&to)?,
+            };
             files.rename_now(&from, &to, replace, &wish, stop)
         });
         let Renamed { path, found, generations, .. } = moved.await??;
@@ -78,6 +87,10 @@ impl Files {
         }
         let itself = from.key() == to.key();
         let (onto, there) = match to.place.look().map_err(to.spot.at())? {
+            Some(look) if look.kind == Kind::Folder && !itself => {
+                let inside = inside(&to.spot, &from.spot)?.shown;
+                return Err(FileError::FolderThere { path: to.spot.shown, inside });
+            }
             Some(_) if !replace => return Err(FileError::Occupied { path: to.spot.shown }),
             Some(_) if itself => (Onto::Anything, None),
             Some(_) => (Onto::Anything, to.find()?),
@@ -135,7 +148,7 @@ impl Files {
         wish: &Wish,
         stop: &dyn Fn() -> bool,
     ) -> Result<Changed, FileError> {
-        let target = Target::of(&self.roots().find(path)?, &self.guarded())?;
+        let target = Target::of(&self.find(path)?, &self.guarded())?;
         let _held = self.shared.locks.hold([target.key()], stop)?;
         let (look, at) = (self.there(&target)?, target.spot.at());
         let before = self.wanted(&target, wish)?;
@@ -173,7 +186,7 @@ impl Files {
     /// Make a folder and those above it; true if it was not there.
     pub async fn make_folder(&self, path: String) -> Result<(String, bool), EngineError> {
         let made = self.work(move |files, _| {
-            let spot = files.roots().find(&path)?;
+            let spot = files.find(&path)?;
             let mut made = Vec::new();
             target::make_folders(&spot, &spot.rel, &files.guarded(), &mut made)?;
             Ok::<_, FileError>((spot.shown, !made.is_empty()))
@@ -184,7 +197,7 @@ impl Files {
     /// Would making it make one? It is refused where making it would be.
     pub async fn look_for_folder(&self, path: String) -> Result<(String, bool), EngineError> {
         let looked = self.work(move |files, _| {
-            let spot = files.roots().find(&path)?;
+            let spot = files.find(&path)?;
             let missing = target::missing_folders(&*target::writable(&spot)?, &spot.rel);
             let missing = missing.map_err(spot.at())?;
             if spot.rel.is_root() {

@@ -4,7 +4,7 @@ use super::patched::Work;
 use super::{Changed, MOST_FILES, Wish};
 use crate::error::EngineError;
 use crate::files::fault::FileError;
-use crate::files::{Files, Roots, Spot};
+use crate::files::{Files, Spot};
 use proctor_core::diff::{self, How, Patch, Reading};
 use proctor_sys::beneath::Rel;
 use std::collections::HashSet;
@@ -36,7 +36,10 @@ impl Files {
             let reading = if query.strict { Reading::Strict } else { Reading::Lenient };
             let patches = diff::parse(&query.text, reading)?;
             if patches.is_empty() {
-                return Err(FileError::BadInput("there is no file in the diff".into()));
+                return Err(FileError::BadInput(
+                    "there is no file in the diff, which names each in lines with --- and +++"
+                        .into(),
+                ));
             }
             let many = || FileError::BadInput(format!("more than {MOST_FILES} files in one diff"));
             if patches.len() > MOST_FILES {
@@ -47,9 +50,12 @@ impl Files {
                     format!("'if_hash' is for a diff of one file, and this has {}", patches.len());
                 return Err(FileError::BadInput(why));
             }
-            let roots = files.roots();
-            let base = roots.find(query.folder.as_deref().unwrap_or_default())?;
-            let named = patches.into_iter().map(|patch| Named::of(&roots, &base, patch));
+            // Git writes names from the top, wherever one stands.
+            let base = match &query.folder {
+                Some(folder) => files.find(folder)?,
+                None => files.top()?,
+            };
+            let named = patches.into_iter().map(|patch| Named::of(&base, patch));
             let named = named.collect::<Result<Vec<_>, _>>()?;
             let spots = spots(&named);
             if spots.len() > MOST_FILES {
@@ -79,7 +85,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    fn of(roots: &Roots, base: &Spot, patch: Patch) -> Result<Named, FileError> {
+    fn of(base: &Spot, patch: Patch) -> Result<Named, FileError> {
         let spot = |name: &[u8]| -> Result<Spot, FileError> {
             let path = [base.rel.as_bytes(), b"/", name].concat();
             let path = path.strip_prefix(b"/").unwrap_or(&path);
@@ -87,7 +93,7 @@ impl Named {
             let path = if base.rel.is_root() { name } else { path };
             let shown = String::from_utf8_lossy(name).into_owned();
             let rel = Rel::parse(OsStr::from_bytes(path)).map_err(FileError::at(&shown))?;
-            Ok(roots.made(&base.root, rel))
+            Ok(base.sibling(rel))
         };
         let named = |name: &Option<Vec<u8>>| name.as_deref().map(spot).transpose();
         let (old, new) = (named(&patch.old)?, named(&patch.new)?);

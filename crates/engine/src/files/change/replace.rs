@@ -1,8 +1,8 @@
 //! Find and replace in a content: a text as it is or a regular expression, everywhere or in one place.
 
-use super::super::fault::FileError;
+use super::super::fault::{FileError, Pattern};
 use proctor_core::content::{Endings, Observer};
-use proctor_core::edit::{LARGEST, with_crlf};
+use proctor_core::edit::{Candidate, Edit, LARGEST, Misfit, edit, with_crlf};
 use regex::bytes::{Regex, RegexBuilder};
 
 /// A program of an expression beyond this is an attack, not a search.
@@ -32,6 +32,9 @@ pub(crate) fn replace(
     path: &str,
 ) -> Result<(Vec<u8>, usize), FileError> {
     let pattern = pattern(wanted)?;
+    if let Some(name) = wanted.regex.then(|| unknown_group(&wanted.put, &pattern)).flatten() {
+        return Err(FileError::NoGroup { name: name.to_owned() });
+    }
     let crlf = Observer::look(content).endings == Endings::CrLf;
     let put = if crlf { with_crlf(wanted.put.as_bytes()) } else { wanted.put.clone().into_bytes() };
     check(content, wanted, &pattern, path)?;
@@ -74,7 +77,37 @@ fn pattern(wanted: &Replacement) -> Result<Regex, FileError> {
         .crlf(true)
         .size_limit(LARGEST_PROGRAM)
         .build()
-        .map_err(|error| FileError::BadPattern(error.to_string()))
+        .map_err(|error| Pattern::Find.bad(error))
+}
+
+/// A group that a replacement names and the expression does not have: nothing would stand there.
+fn unknown_group<'p>(put: &'p str, pattern: &Regex) -> Option<&'p str> {
+    let known = |name: &str| match name.parse::<usize>() {
+        Ok(number) => number < pattern.captures_len(),
+        Err(_) => pattern.capture_names().flatten().any(|known| known == name),
+    };
+    let mut rest = put;
+    while let Some((_, after)) = rest.split_once('$') {
+        let (name, after) = group(after);
+        if name.is_some_and(|name| !known(name)) {
+            return name;
+        }
+        rest = after;
+    }
+    None
+}
+
+/// The group that is named behind a dollar sign, as the library for expressions reads it, and what follows.
+fn group(text: &str) -> (Option<&str>, &str) {
+    if let Some(after) = text.strip_prefix('$') {
+        return (None, after);
+    }
+    if let Some((name, after)) = text.strip_prefix('{').and_then(|text| text.split_once('}')) {
+        return (Some(name), after);
+    }
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (name, after) = text.split_at(text.find(|c| !of_a_name(c)).unwrap_or(text.len()));
+    (Some(name).filter(|name| !name.is_empty()), after)
 }
 
 fn check(
@@ -89,6 +122,9 @@ fn check(
     if expected && there && (found > 0 || wanted.expect == Some(0)) {
         return Ok(());
     }
+    if found == 0 {
+        return Err(FileError::NotThere { path: path.to_owned(), near: near(content, wanted) });
+    }
     let (mut at, mut line, mut lines) = (0, 1, Vec::new());
     for place in pattern.find_iter(content).take(MOST_TOLD) {
         line += memchr::memchr_iter(b'\n', &content[at..place.start()]).count();
@@ -96,4 +132,54 @@ fn check(
         lines.push(line);
     }
     Err(FileError::Counted { path: path.to_owned(), count: found, lines })
+}
+
+/// Where a text that is not there comes nearest.
+fn near(content: &[u8], wanted: &Replacement) -> Vec<Candidate> {
+    let looked_for = Edit { old: wanted.find.clone().into_bytes(), new: Vec::new(), all: true };
+    match edit(content, &[looked_for]) {
+        Err(Misfit::Missing { near, .. }) if !wanted.regex => near,
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_is_not_there_is_named() {
+        let pattern = Regex::new("it(e)(?<last>m)").unwrap();
+        for (put, expected) in [
+            ("th$1ng", Some("1ng")),
+            ("th${1}ng", None),
+            ("$0 $1 $2 $last ${last}s", None),
+            ("$3", Some("3")),
+            ("${other}", Some("other")),
+            ("$$1ng costs 5$", None),
+            ("$ {1ng} $-", None),
+            ("$1 and $$ and $lasting", Some("lasting")),
+        ] {
+            assert_eq!(unknown_group(put, &pattern), expected, "{put}");
+        }
+        let wanted = Replacement {
+            find: "it(e)m".into(),
+            put: "th$1ng".into(),
+            regex: true,
+            ..Replacement::default()
+        };
+        assert!(matches!(replace(b"item", &wanted, "f"), Err(FileError::NoGroup { .. })));
+        let wanted = Replacement { find: "item".into(), regex: false, ..wanted };
+        assert_eq!(replace(b"item", &wanted, "f").unwrap().0, b"th$1ng", "a text is a text");
+    }
+
+    #[test]
+    fn a_text_that_is_not_there_is_said_not_to_be_with_what_comes_nearest() {
+        let wanted = Replacement { find: "let  price = 1;".into(), ..Replacement::default() };
+        let said = replace(b"a\nlet price = 1;\n", &wanted, "f").unwrap_err().to_string();
+        assert_eq!(said, "'f': the text is not there\nline 2, with other blanks:\nlet price = 1;");
+        let wanted = Replacement { find: "zzz".into(), expect: Some(2), ..Replacement::default() };
+        let said = replace(b"a\n", &wanted, "f").unwrap_err().to_string();
+        assert_eq!(said, "'f': the text is not there");
+    }
 }

@@ -18,8 +18,7 @@ impl Files {
                 let why = format!("more than {MOST_FILES} files in one change");
                 return Err(FileError::BadInput(why));
             }
-            let roots = files.roots();
-            let spots = edits.iter().map(|(path, _)| roots.find(path));
+            let spots = edits.iter().map(|(path, _)| files.find(path));
             let spots = spots.collect::<Result<Vec<_>, _>>()?;
             files.change(&spots, &wish, stop, |before| {
                 let each = spots.iter().zip(&edits).zip(before);

@@ -38,7 +38,7 @@ impl Files {
         wish: Wish,
     ) -> Result<Vec<Changed>, EngineError> {
         let undone = self.work(move |files, stop| {
-            let spot = files.roots().find(&path)?;
+            let spot = files.find(&path)?;
             if let Some(back) = files.moved(&spot, number, &wish)? {
                 return files.move_back(back, wish, stop);
             }
@@ -55,7 +55,7 @@ impl Files {
     /// What a file was before, the newest first.
     pub async fn history(&self, path: String) -> Result<Vec<Generation>, EngineError> {
         let known = self.work(move |files, _| {
-            let spot = files.roots().find(&path)?;
+            let spot = files.find(&path)?;
             Ok::<_, FileError>(files.shared.backups.history(&spot.real()))
         });
         Ok(known.await??)
@@ -81,7 +81,11 @@ impl Files {
         let wanted =
             |it: &Generation| number.map_or_else(|| other(it), |number| number == it.number);
         let wanted = history.iter().find(|it| wanted(it)).cloned();
-        wanted.ok_or_else(|| FileError::NoGeneration { path: spot.shown.clone(), number })
+        wanted.ok_or_else(|| FileError::NoGeneration {
+            path: spot.shown.clone(),
+            number,
+            kept: history.iter().map(|it| it.number).collect(),
+        })
     }
 
     fn as_it_was(
@@ -114,7 +118,7 @@ impl Files {
     fn followed(&self, path: &str, sha256: &str) -> Option<Vec<u8>> {
         let mut path = path.to_owned();
         for _ in 0..MOST_MOVES {
-            let now = self.roots().find(&path).and_then(|spot| self.file_at(&spot));
+            let now = self.find(&path).and_then(|spot| self.file_at(&spot));
             if let Some(found) = now.ok().flatten().filter(|found| found.sha256 == sha256) {
                 return Some(found.content);
             }
@@ -141,7 +145,7 @@ impl Files {
     }
 
     fn is_nothing_at(&self, path: &str) -> bool {
-        let spot = self.roots().find(path);
+        let spot = self.find(path);
         spot.is_ok_and(|spot| matches!(self.file_at(&spot), Ok(None)))
     }
 
@@ -195,7 +199,7 @@ impl Files {
             return Ok(None);
         }
         let without = number.is_some() || generation.file.is_some();
-        match self.roots().find(path).and_then(|to| self.is_taken(&to, spot).map(|it| (to, it))) {
+        match self.find(path).and_then(|to| self.is_taken(&to, spot).map(|it| (to, it))) {
             Ok((to, onto)) => Ok(Some(Back {
                 from: spot.clone(),
                 to,
@@ -235,7 +239,7 @@ impl Files {
         now: Before<'_>,
         (path, generation): (&str, &Generation),
     ) -> Option<Back> {
-        let from = self.roots().find(path).ok()?;
+        let from = self.find(path).ok()?;
         let found = self.file_at(&from).ok()??;
         if generation.file.as_ref().is_none_or(|was| was.sha256 != found.sha256) {
             return None;

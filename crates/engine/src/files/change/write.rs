@@ -81,7 +81,7 @@ impl Files {
         make: impl Fn(&Spot, super::Before<'_>) -> Result<Made, FileError> + Send + 'static,
     ) -> Result<Changed, EngineError> {
         let changed = self.work(move |files, stop| {
-            let spots = [files.roots().find(&path)?];
+            let spots = [files.find(&path)?];
             let changed = files.change(&spots, &wish, stop, |before| {
                 Ok(vec![make(&spots[0], before.first().copied().flatten())?])
             })?;

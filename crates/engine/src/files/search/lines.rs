@@ -1,6 +1,6 @@
 //! The lines of one file that match, with those around them.
 
-use super::{LARGEST_PAGE, SearchQuery, Want};
+use super::{SearchQuery, Want};
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
@@ -42,6 +42,21 @@ impl FoundLine {
     }
 }
 
+/// How many matches are kept, even if they do not fit: the first of an answer, so that it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Least {
+    Nothing = 0,
+    One = 1,
+}
+
+/// How many of the matches of a file were kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    All,
+    Some,
+    Nothing,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) matches: u64,
@@ -64,21 +79,26 @@ impl Gathered {
         self.bytes = self.lines.iter().map(FoundLine::room).sum();
     }
 
-    /// Only the first so many matches, as far as they fit, and one at least; with up to `after` lines after the last. Is there less than before?
-    pub(super) fn keep(&mut self, most: u64, room: usize, after: usize) -> bool {
-        let (mut seen, mut bytes) = (0, 0);
-        let end = self.lines.iter().position(|line| {
-            let before = bytes;
+    /// Only the first so many matches, as far as they fit, with up to `after` lines after the last.
+    pub(super) fn keep(&mut self, most: u64, room: usize, after: usize, least: Least) -> Kept {
+        // Where each begins, and what all before it takes.
+        let (mut begins, mut bytes) = (Vec::new(), 0);
+        for (at, line) in self.lines.iter().enumerate() {
+            if line.begins {
+                begins.push((at, bytes));
+            }
             bytes += line.room();
-            seen += u64::from(line.begins);
-            line.begins && (seen > most || (seen > 1 && before > room))
-        });
-        let Some(end) = end else { return false };
-        self.lines.truncate(end);
+        }
+        let ends = begins.iter().skip(1).map(|(_, before)| *before).chain([bytes]);
+        let fits = ends.take_while(|end| *end <= room).count().max(least as usize);
+        let kept = fits.min(usize::try_from(most).unwrap_or(usize::MAX));
+        let Some((end, _)) = begins.get(kept) else { return Kept::All };
+        self.lines.truncate(*end);
         let last = self.last_match();
         self.lines.retain(|line| line.number <= last.saturating_add(after as u64));
-        self.matches = seen - 1;
-        true
+        self.matches = kept as u64;
+        self.bytes = self.lines.iter().map(FoundLine::room).sum();
+        if kept == 0 { Kept::Nothing } else { Kept::Some }
     }
 
     /// The last line of the last match, told or not.
@@ -156,7 +176,8 @@ impl<'a> Gather<'a> {
             }
             self.gathered.matches += u64::from(self.told.new);
             // This one shows that there is more. The first is told, whatever is near it.
-            self.gathered.full = self.gathered.matches > 1 && self.gathered.bytes > LARGEST_PAGE;
+            self.gathered.full =
+                self.gathered.matches > 1 && self.gathered.bytes > self.query.max_bytes;
         }
         if !self.told.new || self.query.want != Want::Lines {
             return self.query.want != Want::Files;

@@ -7,9 +7,9 @@ mod supply;
 
 pub use lines::FoundLine;
 
-use super::fault::FileError;
+use super::fault::{FileError, Pattern};
 use super::list::{cursor, parse_cursor};
-use super::roots::{Guarded, Roots, Spot};
+use super::roots::{Guarded, Spot};
 use super::rules::LeaveOut;
 use super::walk::{Walk, Walking};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -31,7 +31,7 @@ const LARGEST_PATTERN: usize = 10 << 20;
 const LARGEST_HEAP: usize = 128 << 20;
 
 /// Of an answer: what lines take in it, with what stands around them. A few times what somebody reads, and all that a pattern can make of a file.
-const LARGEST_PAGE: usize = 4 << 20;
+pub const LARGEST_PAGE: usize = 4 << 20;
 
 /// More threads than this wait for the same disk.
 const MOST_THREADS: usize = 8;
@@ -62,6 +62,8 @@ pub struct SearchQuery {
     pub want: Want,
     /// Matches, or with other wants files, in one answer.
     pub most: usize,
+    /// What all of them take in an answer, with what stands around them; [`LARGEST_PAGE`] at most.
+    pub max_bytes: usize,
     /// Longer lines are cut.
     pub max_line: usize,
     pub cursor: Option<String>,
@@ -101,6 +103,9 @@ pub struct SearchPage {
     pub cursor: Option<String>,
     /// Files and folders that could not be read.
     pub unreadable: u64,
+    /// Of what one answer has room for: matches or files, and bytes.
+    pub(super) taken: usize,
+    pub(super) bytes: usize,
 }
 
 /// Where an earlier answer ended: in this file, after this line.
@@ -122,7 +127,6 @@ impl Begin {
 }
 
 pub(crate) fn search(
-    roots: &Roots,
     spot: &Spot,
     query: &SearchQuery,
     guarded: &Guarded,
@@ -151,7 +155,7 @@ pub(crate) fn search(
     }
     let mut page = order.page(|path| {
         let rel = Rel::parse(OsStr::from_bytes(path)).map_err(spot.at())?;
-        Ok(roots.shown(&spot.root, &rel))
+        Ok(spot.shown_at(&rel))
     })?;
     page.unreadable += unreadable;
     Ok(page)
@@ -294,5 +298,5 @@ fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
     if !query.multiline {
         builder.line_terminator(Some(b'\n'));
     }
-    builder.build(&query.pattern).map_err(|error| FileError::BadPattern(error.to_string()))
+    builder.build(&query.pattern).map_err(|error| Pattern::Search.bad(error))
 }

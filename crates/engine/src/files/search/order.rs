@@ -1,12 +1,15 @@
 //! Files are searched by several threads and end in any order; what is told of them is in the order of names, and there is
 //! enough of it when everything before some file is known.
 
-use super::lines::Gathered;
-use super::{Begin, FoundFile, Job, LARGEST_PAGE, SearchPage, SearchQuery, Want};
+use super::lines::{Gathered, Kept, Least};
+use super::{Begin, FoundFile, Job, SearchPage, SearchQuery, Want};
 use crate::files::fault::FileError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a file takes in an answer beside its path and lines: its root, how many matches.
+const AROUND_A_FILE: usize = 40;
 
 pub(super) struct Order<'a> {
     query: &'a SearchQuery,
@@ -62,10 +65,10 @@ impl<'a> Order<'a> {
     /// The first file that shows that there is more than an answer has room for.
     fn fills(&self, found: &BTreeMap<u64, (Vec<u8>, Gathered)>) -> Option<u64> {
         let (mut matches, mut bytes) = (0, 0);
-        let fills = |(_, (_, gathered)): &(&u64, &(Vec<u8>, Gathered))| {
-            let full = bytes >= LARGEST_PAGE || gathered.full;
+        let fills = |(_, (path, gathered)): &(&u64, &(Vec<u8>, Gathered))| {
+            let full = bytes >= self.query.max_bytes || gathered.full;
             matches += self.weight(gathered);
-            bytes += gathered.bytes;
+            bytes += takes(path, gathered);
             full || matches > self.query.most as u64
         };
         found.iter().find(fills).map(|(number, _)| *number)
@@ -86,19 +89,28 @@ impl<'a> Order<'a> {
         let state = std::mem::take(&mut *self.state());
         let (searched, unreadable) = (state.searched, state.unreadable);
         let mut page = SearchPage { searched, unreadable, ..SearchPage::default() };
-        let (mut left, mut room, mut last) = (self.query.most as u64, LARGEST_PAGE, None);
+        let (mut left, mut room, mut last) = (self.query.most as u64, self.query.max_bytes, None);
         for (path, mut gathered) in state.found.into_values() {
             if left == 0 || room == 0 {
                 page.cursor = last;
                 break;
             }
-            let cut = gathered.keep(left, room, self.query.after);
-            debug_assert!(cut || !gathered.full, "what was not read to its end goes on");
-            if cut {
-                page.cursor = Some(Begin::text(&path, gathered.last_match()));
+            let least = if page.files.is_empty() { Least::One } else { Least::Nothing };
+            let for_lines = room.saturating_sub(path.len() + AROUND_A_FILE);
+            let kept = gathered.keep(left, for_lines, self.query.after, least);
+            debug_assert!(kept != Kept::All || !gathered.full, "what was not read goes on");
+            match kept {
+                Kept::All => {}
+                Kept::Some => page.cursor = Some(Begin::text(&path, gathered.last_match())),
+                Kept::Nothing => {
+                    page.cursor = last;
+                    break;
+                }
             }
-            left -= self.weight(&gathered).min(left);
-            room = room.saturating_sub(gathered.bytes);
+            let (weight, bytes) = (self.weight(&gathered), takes(&path, &gathered));
+            left -= weight.min(left);
+            room = room.saturating_sub(bytes);
+            (page.taken, page.bytes) = (page.taken + weight as usize, page.bytes + bytes);
             let line = match self.query.want {
                 Want::Lines => gathered.last_match(),
                 Want::Counts | Want::Files => u64::MAX,
@@ -116,4 +128,9 @@ impl<'a> Order<'a> {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Of an answer, that a file with its lines takes.
+fn takes(path: &[u8], gathered: &Gathered) -> usize {
+    path.len() + AROUND_A_FILE + gathered.bytes
 }

@@ -2,7 +2,7 @@
 
 use super::order::Order;
 use super::{Job, SearchQuery};
-use crate::files::fault::FileError;
+use crate::files::fault::{FileError, Pattern};
 use crate::files::roots::Spot;
 use crate::files::walk::{Visit, Walk};
 use ignore::overrides::{Override, OverrideBuilder};
@@ -105,7 +105,7 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn new(query: &SearchQuery, spot: &Spot) -> Result<Filter, FileError> {
-        let bad = |error: ignore::Error| FileError::BadPattern(error.to_string());
+        let bad = |error: ignore::Error| Pattern::Glob.bad(error);
         let mut globs = OverrideBuilder::new(".");
         for glob in &query.globs {
             globs.add(glob).map_err(bad)?;
@@ -118,8 +118,9 @@ impl Filter {
                 None => types.select(name),
             };
         }
+        let types = types.build().map_err(|error| Pattern::Type.bad(error))?;
         let begin = if spot.rel.is_root() { 0 } else { spot.rel.as_bytes().len() + 1 };
-        Ok(Filter { globs: globs.build().map_err(bad)?, types: types.build().map_err(bad)?, begin })
+        Ok(Filter { globs: globs.build().map_err(bad)?, types, begin })
     }
 
     fn wants(&self, path: &[u8]) -> bool {

@@ -39,7 +39,7 @@ fn names(listing: &Listing) -> Vec<&str> {
 fn look(place: &Place, path: &str, query: ListQuery) -> Result<Listing, FileError> {
     let most = if query.most == 0 { 1000 } else { query.most };
     let query = ListQuery { most, ..query };
-    list(&place.roots, &place.spot(path), &query, &place.guarded, &|| false)
+    list(&place.spot(path), &query, &place.guarded, &|| false)
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn names_are_found_by_patterns() {
     assert_eq!(find(&["**/deep/**"], false).unwrap(), "src/deep/lib.rs");
     assert_eq!(find(&["readme*"], false).unwrap(), "");
     assert_eq!(find(&["readme*", "*.{log,txt}"], true).unwrap(), "README.md keep.log src.txt");
-    assert!(find(&["[a"], false).unwrap_err().contains("bad pattern"));
+    assert!(find(&["[a"], false).unwrap_err().contains("bad glob"));
     let query = ListQuery { kind: Some(Kind::Folder), ..ListQuery::default() };
     assert_eq!(names(&look(&place, "", query).unwrap()), ["src", "src/deep"]);
 }
@@ -234,12 +234,31 @@ fn links_are_named_and_never_entered() {
 }
 
 #[test]
+fn a_page_of_names_has_room_for_so_many_bytes_and_for_one_name() {
+    let place = tree();
+    let all = look(&place, "", ListQuery::default()).unwrap();
+    for max_bytes in [1, 250, 1000] {
+        let (mut told, mut cursor) = (Vec::new(), None);
+        loop {
+            let query = ListQuery { max_bytes: Some(max_bytes), cursor, ..ListQuery::default() };
+            let page = look(&place, "", query).unwrap();
+            assert!(page.entries.len() == 1 || page.bytes() <= max_bytes);
+            told.extend(page.entries);
+            cursor = page.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(told, all.entries, "{max_bytes}");
+    }
+}
+
+#[test]
 fn a_file_is_no_folder_and_nothing_is_nothing() {
     let place = tree();
     assert!(look(&place, "README.md", ListQuery::default()).is_err());
     assert!(matches!(look(&place, "none", ListQuery::default()), Err(FileError::Missing { .. })));
     let cancelled = list(
-        &place.roots,
         &place.spot(""),
         &ListQuery { most: 10, ..ListQuery::default() },
         &place.guarded,

@@ -88,6 +88,39 @@ fn with_several_roots_one_is_named_and_the_deepest_counts() {
 }
 
 #[test]
+fn where_somebody_stands_paths_begin_there_and_are_said_so_that_they_mean_the_same() {
+    let place = Place::new();
+    let def = |name: &str| RootDef::of(place.path(name).to_str().unwrap());
+    let (one, two) = (Roots::open(&[def("app")]), Roots::open(&[def("app"), def("outside")]));
+    for (roots, here, text, shown) in [
+        (&one, "app/docs", "a", "app:docs/a"),
+        (&one, "app/docs", "../a", "app:a"),
+        (&one, "app/docs", "", "app:docs"),
+        (&one, "app", "a", "a"),
+        (&one, "outside", "a", "a"),
+        (&two, "app/docs", "a", "app:docs/a"),
+        (&two, "outside", "a", "outside:a"),
+        (&two, "app/docs", "outside:a", "outside:a"),
+    ] {
+        let here = place.path(here);
+        let found = roots.find_from(text, Some(&here)).unwrap();
+        assert_eq!(found.shown, shown, "{} {text}", here.display());
+        let again = roots.find_from(&found.shown, Some(&here)).unwrap();
+        assert_eq!((again.rel, again.shown), (found.rel, found.shown));
+    }
+    let tops = |roots: &Roots, here: Option<PathBuf>| -> Vec<String> {
+        let around = roots.around(here.as_deref()).unwrap();
+        around.into_iter().map(|spot| spot.shown).collect()
+    };
+    assert_eq!(tops(&two, None), ["app:.", "outside:."]);
+    assert_eq!(tops(&two, Some(place.path(""))), ["app:.", "outside:."]);
+    assert_eq!(tops(&two, Some(place.path("app/docs"))), ["app:docs"]);
+    assert_eq!(tops(&one, None), ["."]);
+    let top = two.top_from(Some(&place.path("outside/deep"))).unwrap();
+    assert_eq!(top.shown, "outside:.", "a diff begins at the top");
+}
+
+#[test]
 fn a_root_that_comes_later_is_found_then() {
     let place = Place::new();
     let roots = Roots::open(&[RootDef::of(place.path("later").to_str().unwrap())]);
@@ -133,7 +166,7 @@ fn in_the_folder_of_the_state_only_what_proctor_keeps_is_its_own() {
         roots.find(name).unwrap().place(&guarded).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
     let query = super::list::ListQuery { most: 100, ..super::list::ListQuery::default() };
-    let listing = super::list::list(&roots, &roots.find("").unwrap(), &query, &guarded, &|| false);
+    let listing = super::list::list(&roots.find("").unwrap(), &query, &guarded, &|| false);
     let names: Vec<_> = listing.unwrap().entries.into_iter().map(|entry| entry.path).collect();
     assert_eq!(names, ["proctor.yaml", "src", "src/logs", "src/logs/x", "src/token"]);
 }

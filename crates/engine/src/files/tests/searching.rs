@@ -1,9 +1,9 @@
 //! What is found, in which order, and where it goes on.
 
 use super::super::rules::LeaveOut;
-use super::super::search::{Case, SearchPage, SearchQuery, Want, search};
+use super::super::search::{Case, LARGEST_PAGE, SearchPage, SearchQuery, Want, search};
 use super::Place;
-use crate::files::FileError;
+use crate::files::{FileError, Pattern};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::BTreeSet;
@@ -24,13 +24,14 @@ fn usual(pattern: &str) -> SearchQuery {
         leave_out: LeaveOut::default(),
         want: Want::Lines,
         most: 1000,
+        max_bytes: LARGEST_PAGE,
         max_line: 200,
         cursor: None,
     }
 }
 
 fn run(place: &Place, path: &str, query: &SearchQuery) -> Result<SearchPage, FileError> {
-    search(&place.roots, &place.spot(path), query, &place.guarded, &|| false)
+    search(&place.spot(path), query, &place.guarded, &|| false)
 }
 
 /// Page by page until there is no more.
@@ -89,8 +90,18 @@ fn patterns_texts_cases_and_words() {
     check(&place, &usual(r"^\w+ \w+$"), &["b/d.txt:4", "b/d.txt:7"]);
     let inverted = SearchQuery { invert: true, globs: vec!["d.txt".into()], ..usual("e|C") };
     check(&place, &inverted, &["b/d.txt:2", "b/d.txt:6"]);
-    assert!(matches!(run(&place, "", &usual("(")), Err(FileError::BadPattern(_))));
-    assert!(matches!(run(&place, "", &usual("(x{1000}){1000}")), Err(FileError::BadPattern(_))));
+    let what = |query: SearchQuery| match run(&place, "", &query) {
+        Err(FileError::BadPattern { what, .. }) => what,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(what(usual("(")), Pattern::Search);
+    assert_eq!(what(SearchQuery { globs: vec!["[".into()], ..usual("x") }), Pattern::Glob);
+    assert_eq!(what(SearchQuery { types: vec!["nosuch".into()], ..usual("x") }), Pattern::Type);
+    assert!(matches!(run(&place, "", &usual("(")), Err(FileError::BadPattern { .. })));
+    assert!(matches!(
+        run(&place, "", &usual("(x{1000}){1000}")),
+        Err(FileError::BadPattern { .. })
+    ));
 }
 
 #[test]
@@ -227,6 +238,27 @@ fn a_page_has_room_for_so_much_and_no_more() {
 }
 
 #[test]
+fn whole_matches_fit_into_a_small_page_and_each_comes_once() {
+    let place = Place::new();
+    for file in 0..7 {
+        let lines: String = (0..60).map(|line| format!("hit or near {file} {line}\n")).collect();
+        place.write(&format!("f{file}"), lines);
+    }
+    for (max_bytes, before, after) in [(1000, 2, 2), (3000, 20, 20), (500, 0, 0), (1, 3, 3)] {
+        let query = SearchQuery { max_bytes, before, after, ..usual("hit.* [0-9]*[05]$") };
+        let pages = pages(&place, &query);
+        for page in &pages {
+            let matches: u64 = page.files.iter().map(|file| file.matches).sum();
+            assert!(matches == 1 || page.bytes <= max_bytes, "{} of {max_bytes}", page.bytes);
+        }
+        let found = pages.iter().flat_map(places).filter(|it| it.contains(':'));
+        let found: Vec<String> = found.collect();
+        let each: BTreeSet<&String> = found.iter().collect();
+        assert_eq!((found.len(), each.len()), (7 * 12, 7 * 12), "{max_bytes} {before}");
+    }
+}
+
+#[test]
 fn a_page_that_is_full_of_lines_near_one_match_goes_on_with_the_next() {
     let place = Place::new();
     // What is not UTF-8 is told as three times as much.
@@ -330,7 +362,7 @@ fn who_stops_waiting_stops_the_search() {
     let asked = AtomicUsize::new(0);
     let stop = || asked.fetch_add(1, Ordering::Relaxed) > 3;
     let spot = place.spot("");
-    let stopped = search(&place.roots, &spot, &usual("z"), &place.guarded, &stop);
+    let stopped = search(&spot, &usual("z"), &place.guarded, &stop);
     assert!(matches!(stopped, Err(FileError::Cancelled)), "{stopped:?}");
     assert!(asked.load(Ordering::Relaxed) < 20, "it read on");
 }

@@ -1,7 +1,9 @@
 //! Files below the declared folders, through every front.
 
+mod errors;
 mod looking;
 mod paging;
+mod standing;
 
 use proctor_testkit::Home;
 

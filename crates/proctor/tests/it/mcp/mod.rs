@@ -3,6 +3,7 @@
 mod crowds;
 mod everyday;
 mod page;
+mod paging;
 mod parity;
 mod pipes;
 mod web;
