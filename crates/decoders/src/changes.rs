@@ -52,21 +52,23 @@ fn exact(content: &[u8], hunks: &[Hunk], applied: &diff::Applied) {
     for (hunk, fitted) in hunks.iter().zip(&applied.hunks) {
         let begin = fitted.line - 1;
         assert!(begin >= at, "a hunk begins in the one before");
-        expected.extend(lines[at..begin].concat());
+        extend(&mut expected, &lines[at..begin]);
         let before: Vec<&[u8]> = hunk.before().collect();
         at = begin + before.len();
         assert_eq!(&lines[begin..at], before);
         let after = hunk.lines.iter().filter(|line| line.sign != Sign::Gone);
-        for line in after {
-            // What is added behind a last line without an end begins a line of its own.
-            if expected.last().is_some_and(|last| *last != b'\n') {
-                expected.push(b'\n');
-            }
-            expected.extend_from_slice(&line.text);
-        }
+        after.for_each(|line| extend(&mut expected, &[&line.text]));
     }
-    expected.extend(lines[at..].concat());
+    extend(&mut expected, &lines[at..]);
     assert_eq!(applied.content, expected);
+}
+
+/// What comes behind a line without an end begins a line of its own.
+fn extend(content: &mut Vec<u8>, lines: &[&[u8]]) {
+    if !lines.is_empty() && content.last().is_some_and(|last| *last != b'\n') {
+        content.push(b'\n');
+    }
+    content.extend(lines.concat());
 }
 
 /// A diff that we make makes the one of the other.

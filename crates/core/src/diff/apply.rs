@@ -300,29 +300,33 @@ fn without_end(line: &[u8]) -> &[u8] {
 }
 
 fn assembled(lines: &[&[u8]], hunks: &[Hunk], fitted: &[Fitted], crlf: bool) -> Vec<u8> {
+    let end: &[u8] = if crlf { b"\r\n" } else { b"\n" };
     let (mut content, mut at) = (Vec::new(), 0);
     for (hunk, fitted) in hunks.iter().zip(fitted) {
         let begin = fitted.line - 1;
-        content.extend(lines[at..begin].concat());
+        extend(&mut content, &lines[at..begin], end);
         at = begin;
         for line in &hunk.lines {
-            // Lines whose ends were not compared: one that had none is not the last any more.
-            if line.sign != Sign::Gone && content.last().is_some_and(|last| *last != b'\n') {
-                content.extend_from_slice(if crlf { b"\r\n" } else { b"\n" });
-            }
             match line.sign {
                 // As it is there, which may differ from what the hunk has.
-                Sign::Same => content.extend_from_slice(lines[at]),
+                Sign::Same => extend(&mut content, &lines[at..=at], end),
                 Sign::Gone => {}
                 Sign::New if crlf && line.text.ends_with(b"\n") => {
-                    content.extend_from_slice(without_end(&line.text));
-                    content.extend_from_slice(b"\r\n");
+                    extend(&mut content, &[without_end(&line.text), end], end);
                 }
-                Sign::New => content.extend_from_slice(&line.text),
+                Sign::New => extend(&mut content, &[&line.text], end),
             }
             at += usize::from(line.sign != Sign::New);
         }
     }
-    content.extend(lines[at..].concat());
+    extend(&mut content, &lines[at..], end);
     content
+}
+
+/// Further lines. One before them that has no end, because it was the last or is said to be, is not the last any more.
+fn extend(content: &mut Vec<u8>, lines: &[&[u8]], end: &[u8]) {
+    if !lines.is_empty() && content.last().is_some_and(|last| *last != b'\n') {
+        content.extend_from_slice(end);
+    }
+    lines.iter().for_each(|line| content.extend_from_slice(line));
 }

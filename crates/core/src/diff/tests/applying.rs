@@ -94,6 +94,21 @@ fn ends_of_lines_are_kept_where_they_may_differ() {
 }
 
 #[test]
+fn a_line_without_an_end_is_joined_with_none_that_follows() {
+    let how = How { fuzz: 0, any_ends: true };
+    let hunk = "@@ -1 +1 @@\n-x\n+y\n\\ No newline at end of file\n";
+    let check = |content: &str, hunks: &str, expected: &str| {
+        let found = applied(content, hunks, how).unwrap();
+        assert_eq!(String::from_utf8(found.content).unwrap(), expected, "{content:?} {hunks}");
+    };
+    check("x\nnext line\n", hunk, "y\nnext line\n");
+    check("x\r\nnext line\r\n", hunk, "y\r\nnext line\r\n");
+    check("x\n", hunk, "y");
+    let two = format!("{hunk}@@ -3 +3 @@\n-z\n+Z\n");
+    check("x\nnext line\nz\n", &two, "y\nnext line\nZ\n");
+}
+
+#[test]
 fn each_hunk_that_does_not_fit_says_where_it_comes_nearest() {
     let hunks = format!("@@ -1 +1 @@\n-1\n+one\n{CHANGE}@@ -9,2 +9,2 @@\n y\n-z\n+Z\n");
     let outcomes = applied(&text("1 2 c X e 6 7"), &hunks, How::default()).unwrap_err();
