@@ -109,6 +109,8 @@ impl From<FileError> for OpError {
             FileError::Moved { .. } => op(Code::Stale).help("begin again without the cursor"),
             FileError::BadPattern(_) => op(Code::BadInput)
                 .help("with 'literal' a pattern is taken as it is; in a regular expression put \\ before ( [ * + ? ."),
+            FileError::TooSlow { .. } => op(Code::Failed)
+                .help("let it match longer parts, say less with `.*` in it, or leave the file out"),
             FileError::BadCursor(_) => {
                 op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
             }

@@ -25,6 +25,8 @@ pub enum FileError {
     Moved { path: String },
     #[error("bad pattern: {0}")]
     BadPattern(String),
+    #[error("the pattern is too slow for '{path}': it reads far ahead at each of very many places")]
+    TooSlow { path: String },
     #[error("{0}")]
     BadInput(String),
     #[error("bad cursor '{0}'")]

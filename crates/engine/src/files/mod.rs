@@ -7,6 +7,7 @@
 mod change;
 mod fault;
 mod list;
+mod patience;
 mod read;
 mod roots;
 mod rules;

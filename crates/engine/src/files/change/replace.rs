@@ -1,6 +1,7 @@
 //! Find and replace in a content: a text as it is or a regular expression, everywhere or in one place.
 
 use super::super::fault::FileError;
+use super::super::patience::Patience;
 use proctor_core::content::{Endings, Observer};
 use proctor_core::edit::{LARGEST, with_crlf};
 use regex::bytes::{Regex, RegexBuilder};
@@ -30,14 +31,16 @@ pub(crate) fn replace(
     content: &[u8],
     wanted: &Replacement,
     path: &str,
+    patience: &Patience<'_>,
 ) -> Result<(Vec<u8>, usize), FileError> {
     let pattern = pattern(wanted)?;
     let crlf = Observer::look(content).endings == Endings::CrLf;
     let put = if crlf { with_crlf(wanted.put.as_bytes()) } else { wanted.put.clone().into_bytes() };
-    check(content, wanted, &pattern, path)?;
+    check(content, wanted, &pattern, path, patience)?;
     let (mut edited, mut at, mut count) = (Vec::with_capacity(content.len()), 0, 0);
     // One after the other: there may be as many as there are bytes.
     for (number, captures) in pattern.captures_iter(content).enumerate() {
+        patience.ask().map_err(|over| over.at(path))?;
         let Some(place) = captures.get(0) else { continue };
         if wanted.nth.is_some_and(|nth| nth != number + 1) {
             continue;
@@ -82,8 +85,10 @@ fn check(
     wanted: &Replacement,
     pattern: &Regex,
     path: &str,
+    patience: &Patience<'_>,
 ) -> Result<(), FileError> {
-    let found = pattern.find_iter(content).count();
+    let count = |found: usize, _| patience.ask().map(|()| found + 1);
+    let found = pattern.find_iter(content).try_fold(0, count).map_err(|over| over.at(path))?;
     let expected = wanted.expect.is_none_or(|count| count == found);
     let there = wanted.nth.is_none_or(|nth| (1..=found).contains(&nth));
     if expected && there && (found > 0 || wanted.expect == Some(0)) {

@@ -1,9 +1,10 @@
 //! Writing, editing and replacing in one file.
 
 use super::replace::{self, Replacement};
-use super::{Changed, Made, Wish};
+use super::{Before, Changed, Made, Wish};
 use crate::error::EngineError;
 use crate::files::fault::FileError;
+use crate::files::patience::{Patience, SLOWEST};
 use crate::files::{Files, Spot};
 use proctor_core::content::{Endings, Observer};
 use proctor_core::diff::Fitted;
@@ -27,7 +28,7 @@ impl Files {
         written: Written,
         wish: Wish,
     ) -> Result<Changed, EngineError> {
-        self.one(path, wish, move |spot, before| {
+        self.one(path, wish, move |spot, before, _| {
             if written.only_new && before.is_some() {
                 return Err(FileError::Occupied { path: spot.shown.clone() });
             }
@@ -44,7 +45,7 @@ impl Files {
         edits: Vec<Edit>,
         wish: Wish,
     ) -> Result<Changed, EngineError> {
-        self.one(path, wish, move |spot, before| {
+        self.one(path, wish, move |spot, before, _| {
             let missing = || FileError::Missing { path: spot.shown.clone() };
             let found = before.ok_or_else(missing)?;
             let misfit = |misfit| FileError::Misfit { path: spot.shown.clone(), misfit };
@@ -64,10 +65,15 @@ impl Files {
         wanted: Replacement,
         wish: Wish,
     ) -> Result<Changed, EngineError> {
-        self.one(path, wish, move |spot, before| {
+        self.one(path, wish, move |spot, before, stop| {
             let missing = || FileError::Missing { path: spot.shown.clone() };
             let found = before.ok_or_else(missing)?;
-            let (content, places) = replace::replace(&found.content, &wanted, &spot.shown)?;
+            let (content, places) = replace::replace(
+                &found.content,
+                &wanted,
+                &spot.shown,
+                &Patience::new(stop, Some(SLOWEST)),
+            )?;
             Ok(Made { places: Some(places), ..Made::content(content) })
         })
         .await
@@ -78,12 +84,12 @@ impl Files {
         &self,
         path: String,
         wish: Wish,
-        make: impl Fn(&Spot, super::Before<'_>) -> Result<Made, FileError> + Send + 'static,
+        make: impl Fn(&Spot, Before<'_>, &dyn Fn() -> bool) -> Result<Made, FileError> + Send + 'static,
     ) -> Result<Changed, EngineError> {
         let changed = self.work(move |files, stop| {
             let spots = [files.roots().find(&path)?];
             let changed = files.change(&spots, &wish, stop, |before| {
-                Ok(vec![make(&spots[0], before.first().copied().flatten())?])
+                Ok(vec![make(&spots[0], before.first().copied().flatten(), stop)?])
             })?;
             Ok::<_, FileError>(changed.into_iter().next().unwrap_or_default())
         });

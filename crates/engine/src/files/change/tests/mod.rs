@@ -11,6 +11,7 @@ mod moved;
 mod races;
 mod reference;
 mod safety;
+mod slow;
 mod taken_back;
 
 use super::*;
