@@ -1,6 +1,6 @@
 //! Unified diffs and exact-text edits, with the contents that they are made on.
 
-use proctor_core::diff::{self, Hunk, Names, Patch, Reading, Relation, Sign};
+use proctor_core::diff::{self, How, Hunk, Names, Patch, Reading, Relation, Sign};
 use proctor_core::edit::{self, Edit, Misfit};
 
 /// A content and, behind a zero byte, a diff for it.
@@ -32,15 +32,15 @@ fn understood(content: &[u8], patch: &Patch, reading: Reading) {
         let plain = Patch { begins: false, mode: None, relation: Relation::Same, ..patch.clone() };
         assert_eq!(again, [plain]);
     }
-    for fuzz in 0..4 {
-        for any_ends in [false, true] {
-            let how = diff::How { fuzz, any_ends };
-            match diff::apply(content, &patch.hunks, how) {
-                Ok(applied) if fuzz == 0 && !any_ends => exact(content, &patch.hunks, &applied),
-                Ok(applied) => assert_eq!(applied.hunks.len(), patch.hunks.len()),
-                // Of very many that do not fit, only some are told.
-                Err(outcomes) => assert!((1..=patch.hunks.len()).contains(&outcomes.len())),
-            }
+    let exactly = [How::AsGit, How::default()];
+    let other =
+        (0..4).flat_map(|fuzz| [false, true].map(|any_ends| How::AsPatch { fuzz, any_ends }));
+    for how in exactly.into_iter().chain(other) {
+        match diff::apply(content, &patch.hunks, how) {
+            Ok(applied) if exactly.contains(&how) => exact(content, &patch.hunks, &applied),
+            Ok(applied) => assert_eq!(applied.hunks.len(), patch.hunks.len()),
+            // Of very many that do not fit, only some are told.
+            Err(outcomes) => assert!((1..=patch.hunks.len()).contains(&outcomes.len())),
         }
     }
 }
@@ -78,7 +78,7 @@ fn made(old: &[u8], new: &[u8]) {
         let patches = diff::parse(&text, Reading::Strict).expect("what we write can be read");
         assert_eq!(patches.is_empty(), old == new);
         for patch in patches {
-            let applied = diff::apply(old, &patch.hunks, diff::How::default());
+            let applied = diff::apply(old, &patch.hunks, How::default());
             assert_eq!(applied.expect("our own diff fits").content, new);
         }
     }
