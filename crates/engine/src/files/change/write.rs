@@ -50,10 +50,9 @@ impl Files {
             let found = before.ok_or_else(missing)?;
             let misfit = |misfit| FileError::Misfit { path: spot.shown.clone(), misfit };
             let edited = edit::edit(&found.content, &edits).map_err(misfit)?;
-            let places = edited.lines.iter().map(Vec::len).sum();
             let at = |line: &usize| Fitted { line: *line, offset: 0, fuzz: 0 };
-            let hunks = edited.lines.iter().flatten().map(at).collect();
-            Ok(Made { hunks, places: Some(places), ..Made::content(edited.content) })
+            let hunks = edited.places.lines.iter().map(at).collect();
+            Ok(Made { hunks, places: Some(edited.places.count), ..Made::content(edited.content) })
         })
         .await
     }
