@@ -110,7 +110,7 @@ impl From<FileError> for OpError {
             FileError::BadPattern(_) => op(Code::BadInput)
                 .help("with 'literal' a pattern is taken as it is; in a regular expression put \\ before ( [ * + ? ."),
             FileError::TooSlow { .. } => op(Code::Failed)
-                .help("let it match longer parts, say less with `.*` in it, or leave the file out"),
+                .help("take what reads far ahead out of it, as `.*` in an alternative, or leave the file out"),
             FileError::BadCursor(_) => {
                 op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
             }
@@ -129,6 +129,9 @@ impl From<FileError> for OpError {
             FileError::NotAlike { .. } => op(Code::Failed)
                 .help("the file belongs to somebody else; change it as that user"),
             FileError::Misfit { path, misfit } => misfits(op, &path, &misfit),
+            FileError::NoText { .. } => {
+                op(Code::Failed).help("read it as bytes, and write it as 'base64'")
+            }
             FileError::Counted { path, count, lines } => op(Code::Failed)
                 .help("nothing was changed; 'nth' names one place, 'expect' says how many there are")
                 .details(json!({ "path": path, "count": count, "lines": lines })),

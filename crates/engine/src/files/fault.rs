@@ -49,6 +49,10 @@ pub enum FileError {
     NotAlike { path: String, fault: Fault },
     #[error("'{path}': {}", told(.misfit))]
     Misfit { path: String, misfit: Misfit },
+    #[error(
+        "'{path}' is {encoding} and {what} bytes that are no letters, so it is not changed as a text"
+    )]
+    NoText { path: String, encoding: &'static str, what: &'static str },
     #[error("'{path}': {count} places were found{}", on_lines(.lines))]
     Counted { path: String, count: usize, lines: Vec<usize> },
     #[error("{0}")]

@@ -1,6 +1,7 @@
 //! Changes of real files.
 
 mod copies;
+mod encoded;
 mod failed;
 mod hostile;
 mod kept;
