@@ -137,7 +137,7 @@ impl Root {
         mut visit: impl FnMut(&Folder) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut here = folder.again()?;
-        for _ in 0..=path::DEEPEST {
+        for _ in 0..=Rel::DEEPEST {
             visit(&here)?;
             if here.id == self.folder.id {
                 return Ok(());
