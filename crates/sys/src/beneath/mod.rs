@@ -233,8 +233,8 @@ impl Folder {
         Entry { name, kind }
     }
 
-    /// The folder that it is in.
-    fn above(&self) -> Result<Folder, Fault> {
+    /// The folder that it is in; that of the topmost is itself.
+    pub fn above(&self) -> Result<Folder, Fault> {
         Ok(Folder::of(rustix::fs::openat(&self.handle, c"..", PASS, Mode::empty())?)?)
     }
 
