@@ -1,5 +1,6 @@
 //! What the bytes of a file are: text, of which encoding, with which line ends; or no text at all.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// How far one looks for a zero byte, as git does: text has none, and what is no text has one soon.
@@ -26,6 +27,12 @@ impl Encoding {
             Encoding::Utf16Be => "utf-16be",
             Encoding::Unknown => "unknown-8bit",
         }
+    }
+
+    /// That of a text of two bytes a unit, which is known by its mark.
+    pub fn wide(bytes: &[u8]) -> Option<Encoding> {
+        let is = |encoding: &Encoding| bytes.starts_with(encoding.mark());
+        [Encoding::Utf16Le, Encoding::Utf16Be].into_iter().find(is)
     }
 
     /// The mark that such a text begins with.
@@ -184,6 +191,24 @@ pub fn decode_utf16(bytes: &[u8], encoding: Encoding) -> String {
     char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
+/// A content as people read it: of two bytes a unit, as UTF-8, and otherwise as it is.
+pub fn readable(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let decoded = |encoding| Cow::Owned(decode_utf16(bytes, encoding).into_bytes());
+    Encoding::wide(bytes).map_or(Cow::Borrowed(bytes), decoded)
+}
+
+/// A text in two bytes a unit, with the mark.
+pub fn encode_utf16(text: &str, encoding: Encoding) -> Vec<u8> {
+    let unit = |unit: u16| match encoding {
+        Encoding::Utf16Be => unit.to_be_bytes(),
+        Encoding::Utf16Le | Encoding::Utf8 | Encoding::Utf8Bom | Encoding::Unknown => {
+            unit.to_le_bytes()
+        }
+    };
+    let mark = encoding.mark().iter().copied();
+    mark.chain(text.encode_utf16().flat_map(unit)).collect()
+}
+
 /// What kind of picture it is, told by its first bytes.
 pub fn picture(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
@@ -247,6 +272,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_text_of_two_bytes_a_unit_is_written_as_it_was_read(text in any::<String>()) {
+            for encoding in [Encoding::Utf16Le, Encoding::Utf16Be] {
+                let bytes = encode_utf16(&text, encoding);
+                prop_assert_eq!(Encoding::wide(&bytes), Some(encoding));
+                prop_assert_eq!(&decode_utf16(&bytes, encoding), &text);
+            }
+        }
+
         #[test]
         fn pieces_tell_the_same_as_the_whole(
             bytes in prop::collection::vec(prop::sample::select(b"a\r\n\xc3\xa4\xef\xbb\xbf\xff\0".to_vec()), 0..40),

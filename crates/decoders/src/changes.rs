@@ -1,7 +1,7 @@
 //! Unified diffs and exact-text edits, with the contents that they are made on.
 
-use proctor_core::diff::{self, Hunk, Names, Patch, Reading, Relation, Sign};
-use proctor_core::edit::{self, Edit, Misfit};
+use proctor_core::diff::{self, How, Hunk, Names, Patch, Reading, Relation, Sign};
+use proctor_core::edit::{self, Edit, Misfit, Places};
 
 /// A content and, behind a zero byte, a diff for it.
 pub(crate) fn unified_diff(bytes: &[u8]) {
@@ -32,15 +32,15 @@ fn understood(content: &[u8], patch: &Patch, reading: Reading) {
         let plain = Patch { begins: false, mode: None, relation: Relation::Same, ..patch.clone() };
         assert_eq!(again, [plain]);
     }
-    for fuzz in 0..4 {
-        for any_ends in [false, true] {
-            let how = diff::How { fuzz, any_ends };
-            match diff::apply(content, &patch.hunks, how) {
-                Ok(applied) if fuzz == 0 && !any_ends => exact(content, &patch.hunks, &applied),
-                Ok(applied) => assert_eq!(applied.hunks.len(), patch.hunks.len()),
-                // Of very many that do not fit, only some are told.
-                Err(outcomes) => assert!((1..=patch.hunks.len()).contains(&outcomes.len())),
-            }
+    let exactly = [How::AsGit, How::default()];
+    let other =
+        (0..4).flat_map(|fuzz| [false, true].map(|any_ends| How::AsPatch { fuzz, any_ends }));
+    for how in exactly.into_iter().chain(other) {
+        match diff::apply(content, &patch.hunks, how) {
+            Ok(applied) if exactly.contains(&how) => exact(content, &patch.hunks, &applied),
+            Ok(applied) => assert_eq!(applied.hunks.len(), patch.hunks.len()),
+            // Of very many that do not fit, only some are told.
+            Err(outcomes) => assert!((1..=patch.hunks.len()).contains(&outcomes.len())),
         }
     }
 }
@@ -52,21 +52,23 @@ fn exact(content: &[u8], hunks: &[Hunk], applied: &diff::Applied) {
     for (hunk, fitted) in hunks.iter().zip(&applied.hunks) {
         let begin = fitted.line - 1;
         assert!(begin >= at, "a hunk begins in the one before");
-        expected.extend(lines[at..begin].concat());
+        extend(&mut expected, &lines[at..begin]);
         let before: Vec<&[u8]> = hunk.before().collect();
         at = begin + before.len();
         assert_eq!(&lines[begin..at], before);
         let after = hunk.lines.iter().filter(|line| line.sign != Sign::Gone);
-        for line in after {
-            // What is added behind a last line without an end begins a line of its own.
-            if expected.last().is_some_and(|last| *last != b'\n') {
-                expected.push(b'\n');
-            }
-            expected.extend_from_slice(&line.text);
-        }
+        after.for_each(|line| extend(&mut expected, &[&line.text]));
     }
-    expected.extend(lines[at..].concat());
+    extend(&mut expected, &lines[at..]);
     assert_eq!(applied.content, expected);
+}
+
+/// What comes behind a line without an end begins a line of its own.
+fn extend(content: &mut Vec<u8>, lines: &[&[u8]]) {
+    if !lines.is_empty() && content.last().is_some_and(|last| *last != b'\n') {
+        content.push(b'\n');
+    }
+    content.extend(lines.concat());
 }
 
 /// A diff that we make makes the one of the other.
@@ -76,7 +78,7 @@ fn made(old: &[u8], new: &[u8]) {
         let patches = diff::parse(&text, Reading::Strict).expect("what we write can be read");
         assert_eq!(patches.is_empty(), old == new);
         for patch in patches {
-            let applied = diff::apply(old, &patch.hunks, diff::How::default());
+            let applied = diff::apply(old, &patch.hunks, How::default());
             assert_eq!(applied.expect("our own diff fits").content, new);
         }
     }
@@ -95,11 +97,9 @@ pub(crate) fn exact_edits(bytes: &[u8]) {
         let edits: Vec<Edit> = texts.chunks(2).filter_map(pair).collect();
         match edit::edit(&content, &edits) {
             Ok(edited) => {
-                assert_eq!(edited.lines.len(), edits.len());
-                for (edit, lines) in edits.iter().zip(&edited.lines) {
-                    assert!(lines.is_sorted() && !lines.is_empty(), "{edit:?}");
-                    assert!(all || lines.len() == 1, "{edit:?}");
-                }
+                let Places { count, lines } = edited.places;
+                assert!(count >= edits.len() && (all || count == edits.len()), "{edits:?}");
+                assert_eq!(lines.len(), count.min(edit::MOST_PLACES), "{edits:?}");
             }
             Err(misfit) => misfits(&content, &edits, misfit),
         }

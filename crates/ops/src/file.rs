@@ -150,6 +150,8 @@ impl From<FileError> for OpError {
             FileError::Guarded { .. } => op(Code::Forbidden),
             FileError::Moved { .. } => op(Code::Stale).help("begin again without the cursor"),
             FileError::BadPattern { what, .. } => op(Code::BadInput).help(bad_pattern(what)),
+            FileError::TooSlow { .. } => op(Code::Failed)
+                .help("take what reads far ahead out of it, as `.*` in an alternative, or leave the file out"),
             FileError::BadCursor(_) => {
                 op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
             }
@@ -172,6 +174,9 @@ impl From<FileError> for OpError {
             FileError::NotThere { path, near } => op(Code::Failed)
                 .help("nothing was changed; 'ignore_case' or 'regex' find more")
                 .details(json!({ "path": path, "count": 0, "nearest": nearest(&near) })),
+            FileError::NoText { .. } => {
+                op(Code::Failed).help("read it as bytes, and write it as 'base64'")
+            }
             FileError::Counted { path, count, lines } => op(Code::Failed)
                 .help("nothing was changed; 'nth' names one place, 'expect' says how many there are")
                 .details(json!({ "path": path, "count": count, "lines": lines })),

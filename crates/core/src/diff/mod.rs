@@ -5,6 +5,7 @@
 
 mod apply;
 mod compare;
+mod index;
 mod make;
 mod parse;
 

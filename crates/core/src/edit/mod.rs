@@ -9,9 +9,13 @@ pub use nearest::Candidate;
 
 use crate::content::{Endings, Observer};
 use memchr::memmem;
+use std::borrow::Cow;
 
 /// Lines that are told of an ambiguous text: enough to see which one was meant.
 const MOST_TOLD: usize = 20;
+
+/// Places whose lines are known afterwards, of all edits together. There may be as many places as there are bytes.
+pub const MOST_PLACES: usize = 100;
 
 /// A content that grows beyond this is a mistake, or was meant to take all memory.
 pub const LARGEST: usize = 256 << 20;
@@ -29,8 +33,15 @@ pub struct Edit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
     pub content: Vec<u8>,
-    /// For each edit, the first lines of the places it was made at, from 1, counted when it was made.
-    pub lines: Vec<Vec<usize>>,
+    pub places: Places,
+}
+
+/// Where edits were made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    pub count: usize,
+    /// The lines that the first of them begin in, from 1, counted when each edit was made.
+    pub lines: Vec<usize>,
 }
 
 /// Why an edit cannot be made. Numbers of edits are from 0, those of lines from 1.
@@ -63,13 +74,11 @@ pub enum Misfit {
 /// Make all of them, one after the other.
 pub fn edit(content: &[u8], edits: &[Edit]) -> Result<Edited, Misfit> {
     let endings = Observer::look(content).endings;
-    let (mut content, mut lines) = (content.to_vec(), Vec::with_capacity(edits.len()));
+    let (mut content, mut places) = (Cow::Borrowed(content), Places::default());
     for (number, edit) in edits.iter().enumerate() {
-        let (edited, places) = one(&content, edit, endings, number)?;
-        content = edited;
-        lines.push(places);
+        content = Cow::Owned(one(&content, edit, endings, number, &mut places)?);
     }
-    Ok(Edited { content, lines })
+    Ok(Edited { content: content.into_owned(), places })
 }
 
 fn one(
@@ -77,37 +86,46 @@ fn one(
     edit: &Edit,
     endings: Endings,
     number: usize,
-) -> Result<(Vec<u8>, Vec<usize>), Misfit> {
+    places: &mut Places,
+) -> Result<Vec<u8>, Misfit> {
     if edit.old == edit.new {
         return Err(Misfit::Same { edit: number });
     }
     if edit.old.is_empty() {
         // Only in an empty content it is clear where that is.
-        return match content.is_empty() {
-            true => Ok((edit.new.clone(), vec![1])),
-            false => Err(Misfit::Empty { edit: number }),
-        };
+        if !content.is_empty() {
+            return Err(Misfit::Empty { edit: number });
+        }
+        places.add(1, vec![1]);
+        return Ok(edit.new.clone());
     }
-    let (ends, places) = find(content, &edit.old);
-    match places.as_slice() {
-        [] => {
+    let (ends, old, found) = find(content, &edit.old);
+    match found.count {
+        0 => {
             let near = nearest::candidates(content, &edit.old);
             Err(Misfit::Missing { edit: number, near })
         }
-        [_, _, ..] if !edit.all => {
-            let lines = lines_of(content, &places[..places.len().min(MOST_TOLD)]);
-            Err(Misfit::Ambiguous { edit: number, count: places.len(), lines })
+        count if count > 1 && !edit.all => {
+            let lines = lines_of(content, &found.first[..found.first.len().min(MOST_TOLD)]);
+            Err(Misfit::Ambiguous { edit: number, count, lines })
         }
-        places => {
-            let old = ends.of(&edit.old);
+        count => {
             let new = if endings == Endings::CrLf { Ends::CrLf } else { ends }.of(&edit.new);
-            let size =
-                places.len().checked_mul(new.len()).and_then(|it| it.checked_add(content.len()));
+            let size = count.checked_mul(new.len()).and_then(|it| it.checked_add(content.len()));
             if size.is_none_or(|size| size > LARGEST) {
                 return Err(Misfit::TooLarge { edit: number });
             }
-            Ok((replaced(content, old.len(), &new, places), lines_of(content, places)))
+            places.add(count, lines_of(content, &found.first));
+            Ok(replaced(content, &old, &new, &found))
         }
+    }
+}
+
+impl Places {
+    fn add(&mut self, count: usize, lines: Vec<usize>) {
+        self.count += count;
+        let room = MOST_PLACES - self.lines.len();
+        self.lines.extend(lines.into_iter().take(room));
     }
 }
 
@@ -129,13 +147,35 @@ impl Ends {
     }
 }
 
-/// With which ends a text stands in the content, and where.
-fn find(content: &[u8], text: &[u8]) -> (Ends, Vec<usize>) {
+/// Where a text stands: how often, and the first of the places.
+struct Found {
+    count: usize,
+    first: Vec<usize>,
+}
+
+impl Found {
+    fn of(content: &[u8], text: &[u8]) -> Found {
+        let mut found = Found { count: 0, first: Vec::new() };
+        for place in memmem::find_iter(content, text) {
+            found.count += 1;
+            if found.first.len() < MOST_PLACES {
+                found.first.push(place);
+            }
+        }
+        found
+    }
+}
+
+/// With which ends a text stands in the content, the text with these ends, and where.
+fn find(content: &[u8], text: &[u8]) -> (Ends, Vec<u8>, Found) {
     let others = [Ends::CrLf, Ends::Lf].into_iter().filter(|_| text.contains(&b'\n'));
-    let mut found = std::iter::once(Ends::AsGiven)
-        .chain(others)
-        .map(|ends| (ends, memmem::find_iter(content, &ends.of(text)).collect::<Vec<usize>>()));
-    found.find(|(_, places)| !places.is_empty()).unwrap_or((Ends::AsGiven, Vec::new()))
+    let mut found = std::iter::once(Ends::AsGiven).chain(others).map(|ends| {
+        let text = ends.of(text);
+        let found = Found::of(content, &text);
+        (ends, text, found)
+    });
+    let none = || (Ends::AsGiven, text.to_vec(), Found { count: 0, first: Vec::new() });
+    found.find(|(_, _, found)| found.count > 0).unwrap_or_else(none)
 }
 
 /// The same text with `\n` wherever a line ends with `\r\n`.
@@ -163,13 +203,19 @@ pub fn with_crlf(text: &[u8]) -> Vec<u8> {
     crlf
 }
 
-fn replaced(content: &[u8], length: usize, new: &[u8], places: &[usize]) -> Vec<u8> {
-    let mut edited = Vec::with_capacity(content.len() + places.len() * new.len());
+fn replaced(content: &[u8], old: &[u8], new: &[u8], found: &Found) -> Vec<u8> {
+    let gone = found.count * old.len();
+    let mut edited = Vec::with_capacity(content.len() - gone + found.count * new.len());
     let mut at = 0;
-    for place in places {
-        edited.extend_from_slice(&content[at..*place]);
+    let mut put = |place: usize| {
+        edited.extend_from_slice(&content[at..place]);
         edited.extend_from_slice(new);
-        at = place + length;
+        at = place + old.len();
+    };
+    // Of very many, the further ones are looked for once more.
+    match found.count == found.first.len() {
+        true => found.first.iter().copied().for_each(&mut put),
+        false => memmem::find_iter(content, old).for_each(&mut put),
     }
     edited.extend_from_slice(&content[at..]);
     edited

@@ -12,31 +12,41 @@ fn all(old: &str, new: &str) -> Edit {
 }
 
 #[track_caller]
-fn check(content: &str, edits: &[Edit], expected: &str, lines: &[&[usize]]) {
+fn check(content: &str, edits: &[Edit], expected: &str, lines: &[usize]) {
     let edited = edit(content.as_bytes(), edits).unwrap_or_else(|misfit| panic!("{misfit:?}"));
     assert_eq!(String::from_utf8(edited.content).unwrap(), expected);
-    assert_eq!(edited.lines, lines);
+    assert_eq!((edited.places.count, edited.places.lines.as_slice()), (lines.len(), lines));
 }
 
 #[test]
 fn edits_are_made_one_after_the_other() {
-    check("a\nb\nc\n", &[change("b", "B")], "a\nB\nc\n", &[&[2]]);
-    check("a\nb\n", &[change("b", "x\ny"), change("y", "z")], "a\nx\nz\n", &[&[2], &[3]]);
-    check("x x\nx\n", &[all("x", "yy")], "yy yy\nyy\n", &[&[1, 1, 2]]);
-    check("aaa", &[all("aa", "b")], "ba", &[&[1]]);
-    check("abc", &[change("b", "")], "ac", &[&[1]]);
-    check("", &[change("", "new")], "new", &[&[1]]);
-    check("no end", &[change("end", "End")], "no End", &[&[1]]);
+    check("a\nb\nc\n", &[change("b", "B")], "a\nB\nc\n", &[2]);
+    check("a\nb\n", &[change("b", "x\ny"), change("y", "z")], "a\nx\nz\n", &[2, 3]);
+    check("x x\nx\n", &[all("x", "yy")], "yy yy\nyy\n", &[1, 1, 2]);
+    check("aaa", &[all("aa", "b")], "ba", &[1]);
+    check("abc", &[change("b", "")], "ac", &[1]);
+    check("", &[change("", "new")], "new", &[1]);
+    check("no end", &[change("end", "End")], "no End", &[1]);
+}
+
+#[test]
+fn of_very_many_places_the_first_are_told_and_all_are_edited() {
+    let many = "a".repeat(3 * MOST_PLACES);
+    let edited = edit(many.as_bytes(), &[all("a", "bc\n"), all("c", "d")]).unwrap();
+    assert_eq!(edited.content, "bd\n".repeat(3 * MOST_PLACES).into_bytes());
+    assert_eq!(edited.content.len(), edited.content.capacity(), "room for nothing else");
+    assert_eq!((edited.places.count, edited.places.lines.len()), (6 * MOST_PLACES, MOST_PLACES));
+    assert!(edited.places.lines.iter().all(|line| *line == 1));
 }
 
 #[test]
 fn the_ends_of_lines_are_the_files() {
-    check("a\r\nb\r\nc\r\n", &[change("a\nb", "A\nB\nX")], "A\r\nB\r\nX\r\nc\r\n", &[&[1]]);
-    check("a\r\nb\r\n", &[change("b", "x\ny")], "a\r\nx\r\ny\r\n", &[&[2]]);
-    check("a\nb\n", &[change("a\r\nb", "x\r\ny")], "x\ny\n", &[&[1]]);
-    check("a\r\nb\nc\n", &[change("b\nc", "x\ny")], "a\r\nx\ny\n", &[&[2]]);
-    check("a\r\nb\nc\r\nd\n", &[change("a\nb", "A\nb")], "A\r\nb\nc\r\nd\n", &[&[1]]);
-    check("a\n", &[change("a", "a\r\nb")], "a\r\nb\n", &[&[1]]);
+    check("a\r\nb\r\nc\r\n", &[change("a\nb", "A\nB\nX")], "A\r\nB\r\nX\r\nc\r\n", &[1]);
+    check("a\r\nb\r\n", &[change("b", "x\ny")], "a\r\nx\r\ny\r\n", &[2]);
+    check("a\nb\n", &[change("a\r\nb", "x\r\ny")], "x\ny\n", &[1]);
+    check("a\r\nb\nc\n", &[change("b\nc", "x\ny")], "a\r\nx\ny\n", &[2]);
+    check("a\r\nb\nc\r\nd\n", &[change("a\nb", "A\nb")], "A\r\nb\nc\r\nd\n", &[1]);
+    check("a\n", &[change("a", "a\r\nb")], "a\r\nb\n", &[1]);
 }
 
 #[test]
@@ -91,7 +101,7 @@ proptest! {
         if count > 0 {
             let edited = edit(content.as_bytes(), &[all(&old, &new)]).unwrap();
             prop_assert_eq!(edited.content, content.replace(&old, &new).into_bytes());
-            prop_assert_eq!(edited.lines[0].len(), count);
+            prop_assert_eq!(edited.places.count, count);
         }
     }
 

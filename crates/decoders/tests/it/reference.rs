@@ -220,7 +220,7 @@ fn on_another_content_we_do_what_patch_does() {
         let (mut fitted, mut refused, mut stricter) = (0, 0, 0);
         for (number, (other, diff)) in scenes.iter().enumerate() {
             let Some(patch) = parse(diff, Reading::Strict).unwrap().pop() else { continue };
-            let ours = apply(other, &patch.hunks, How { fuzz, any_ends: false });
+            let ours = apply(other, &patch.hunks, How::AsPatch { fuzz, any_ends: false });
             let rejected = files.join(format!("f{number}.rej")).exists();
             let scene = || {
                 format!(
@@ -244,4 +244,52 @@ fn on_another_content_we_do_what_patch_does() {
         assert!(fitted > 20 && refused > 20, "{fitted} fit, {refused} do not");
         assert!(stricter <= if fuzz == 0 { 0 } else { cases() / 50 }, "stricter {stricter} times");
     }
+}
+
+#[test]
+fn on_another_content_we_take_nothing_that_git_does_not() {
+    let (folder, mut chance) = (folders(&["files"]), Chance::new(17));
+    let files = folder.path().join("files");
+    let (mut scenes, mut text) = (Vec::new(), Vec::new());
+    for number in 0..cases() {
+        let before = content(&mut chance);
+        let after = changed(&before, &mut chance, 3);
+        let name = format!("f{number}");
+        let diff = unified(Names::Changed(&name), &before, &after, chance.below(4));
+        // Some are as the diff has them, some have lines before them, some are others.
+        let other = match chance.below(3) {
+            0 => before,
+            1 => [LINES[..chance.below(LINES.len())].concat(), before].concat(),
+            _ => changed(&before, &mut chance, 3),
+        };
+        write(&files, number, &other);
+        text.extend_from_slice(&diff);
+        scenes.push((other, diff));
+    }
+    std::fs::write(folder.path().join("all.diff"), &text).unwrap();
+    let arguments = ["apply", "--reject", "--whitespace=nowarn", "../all.diff"];
+    let output = run(&files, "git", &arguments);
+    let (mut fitted, mut refused, mut stricter) = (0, 0, 0);
+    for (number, (other, diff)) in scenes.iter().enumerate() {
+        let Some(patch) = parse(diff, Reading::Strict).unwrap().pop() else { continue };
+        let ours = apply(other, &patch.hunks, How::AsGit);
+        let rejected = files.join(format!("f{number}.rej")).exists();
+        match (ours, rejected) {
+            (Ok(applied), false) => {
+                fitted += 1;
+                let (now, diff) = (read(&files, number), diff.escape_ascii());
+                assert_eq!(applied.content, now, "f{number}: {}\n{diff}", other.escape_ascii());
+            }
+            (Ok(_), true) => panic!(
+                "f{number}: {}\n{}\n{}",
+                other.escape_ascii(),
+                String::from_utf8_lossy(diff),
+                shown(&output)
+            ),
+            (Err(_), true) => refused += 1,
+            (Err(_), false) => stricter += 1,
+        }
+    }
+    assert!(fitted > cases() / 8 && refused > cases() / 8, "{fitted} fit, {refused} do not");
+    assert!(stricter <= cases() / 20, "stricter {stricter} times");
 }

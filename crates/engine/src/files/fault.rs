@@ -30,6 +30,8 @@ pub enum FileError {
     BadPattern { what: Pattern, why: String },
     #[error("'replace' names the group '{name}', which 'find' does not have")]
     NoGroup { name: String },
+    #[error("the pattern is too slow for '{path}': it reads far ahead at each of very many places")]
+    TooSlow { path: String },
     #[error("{0}")]
     BadInput(String),
     #[error("bad cursor '{0}'")]
@@ -52,6 +54,10 @@ pub enum FileError {
     NotAlike { path: String, fault: Fault },
     #[error("'{path}': {}", told(.misfit))]
     Misfit { path: String, misfit: Misfit },
+    #[error(
+        "'{path}' is {encoding} and {what} bytes that are no letters, so it is not changed as a text"
+    )]
+    NoText { path: String, encoding: &'static str, what: &'static str },
     #[error("'{path}': {count} places were found{}", on_lines(.lines))]
     Counted { path: String, count: usize, lines: Vec<usize> },
     #[error("'{path}': the text is not there{}", nearby(.near))]

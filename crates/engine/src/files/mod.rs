@@ -7,6 +7,7 @@
 mod change;
 mod fault;
 mod list;
+mod patience;
 mod places;
 mod read;
 mod roots;

@@ -35,6 +35,8 @@ pub struct Declared {
     /// Without links, as it was when it was opened.
     real: RwLock<PathBuf>,
     held: RwLock<Option<Arc<Root>>>,
+    /// Does this folder lie in what Proctor keeps? Looked up once for each folder that it was.
+    own: RwLock<Option<(Id, bool)>>,
 }
 
 impl Declared {
@@ -46,6 +48,7 @@ impl Declared {
             path,
             write: def.write,
             held: RwLock::new(None),
+            own: RwLock::new(None),
         };
         if let Err(error) = declared.held() {
             tracing::warn!(root = declared.name, %error, "a root cannot be opened");
@@ -70,6 +73,22 @@ impl Declared {
         }
         *self.held.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&root));
         Ok(root)
+    }
+
+    /// Its folder, if that is Proctor's own.
+    fn own(&self, guarded: &Guarded) -> Option<Id> {
+        let root = self.held().ok()?;
+        let id = root.folder().id();
+        let known = *self.own.read().unwrap_or_else(PoisonError::into_inner);
+        let own = match known.filter(|(folder, _)| *folder == id) {
+            Some((_, own)) => own,
+            // Where it cannot be known, nobody looks into it.
+            None => guarded.lies_in_own(root.folder()).map_or(true, |own| {
+                *self.own.write().unwrap_or_else(PoisonError::into_inner) = Some((id, own));
+                own
+            }),
+        };
+        own.then_some(id)
     }
 
     /// Where it really is now.
@@ -248,6 +267,8 @@ fn by_root(here: Option<&Path>, roots: &[rooted::Root<'_>]) -> bool {
 pub(crate) struct Guarded {
     state: Option<Id>,
     runtime: Option<Id>,
+    /// Roots that lie in what Proctor keeps.
+    own_roots: Vec<Id>,
     /// Roots that are read only, which may lie in others.
     read_only: Vec<Closed>,
 }
@@ -264,18 +285,36 @@ struct Closed {
 impl Guarded {
     pub(crate) fn of(home: &Home) -> Guarded {
         let id = |path: &Path| Some(Folder::open(path).ok()?.id());
-        Guarded { state: id(&home.state), runtime: id(&home.runtime), read_only: Vec::new() }
+        let (own_roots, read_only) = (Vec::new(), Vec::new());
+        Guarded { state: id(&home.state), runtime: id(&home.runtime), own_roots, read_only }
     }
 
-    /// With what these roots say about writing.
+    /// With where these roots lie, and what they say about writing.
     pub(crate) fn with(self, roots: &Roots) -> Guarded {
+        let own_roots = roots.all().iter().filter_map(|root| root.own(&self)).collect();
         let closed = roots.all().iter().filter(|root| !root.write);
         let closed = closed.map(|root| Closed {
             name: root.name.clone(),
             path: root.path.clone(),
             id: root.held().ok().map(|root| root.folder().id()),
         });
-        Guarded { read_only: closed.collect(), ..self }
+        Guarded { read_only: closed.collect(), own_roots, ..self }
+    }
+
+    /// Is this folder somewhere in what Proctor keeps?
+    fn lies_in_own(&self, folder: &Folder) -> Result<bool, Fault> {
+        let mut here = folder.again()?;
+        loop {
+            let above = here.above()?;
+            if above.id() == here.id() {
+                return Ok(false);
+            }
+            let kept = self.state == Some(above.id()) && self.kept(&above, here.id());
+            if kept || self.runtime == Some(above.id()) {
+                return Ok(true);
+            }
+            here = above;
+        }
     }
 
     /// Refuse to write what is not to be looked at, and what is in a root that is read only, wherever that lies.
@@ -323,7 +362,7 @@ impl Guarded {
     /// Refuse what is Proctor's own, or not below its root any more.
     pub(crate) fn check(&self, root: &Root, place: &Place, shown: &str) -> Result<(), FileError> {
         let top = root.folder().id();
-        let mut own = self.owns(place.folder().id(), place.name());
+        let mut own = self.own_roots.contains(&top) || self.owns(place.folder().id(), place.name());
         let mut below: Option<Folder> = None;
         root.ascend(place.folder(), |folder| -> Result<(), Fault> {
             own |= self.owns_all(top, folder.id());

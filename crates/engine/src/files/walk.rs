@@ -8,9 +8,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-/// As deep as a path may be.
-const DEEPEST: usize = 256;
-
 /// What is to be walked through.
 pub(crate) struct Walking<'a> {
     pub(crate) spot: &'a Spot,
@@ -48,12 +45,15 @@ pub(crate) struct Walk {
     guarded: Guarded,
     root: Id,
     leave_out: LeaveOut,
+    /// As deep as was asked for.
+    depth: usize,
+    /// As deep as a path may be.
     deepest: usize,
     /// Names on the way to where an earlier walk ended, the first one last.
     ahead: Vec<OsString>,
     /// Is the last of them said again?
     again: bool,
-    /// Folders that could not be looked into.
+    /// Folders that could not be looked into, and what no path could name.
     pub(crate) unreadable: usize,
 }
 
@@ -74,7 +74,8 @@ impl Walk {
             guarded: guarded.clone(),
             root: spot.root.held()?.folder().id(),
             leave_out,
-            deepest: depth.min(DEEPEST),
+            depth,
+            deepest: Rel::DEEPEST.saturating_sub(spot.rel.names().count()),
             ahead: after.map(|rel| ahead(&spot.rel, rel)).transpose()?.unwrap_or_default(),
             again,
             unreadable: 0,
@@ -155,6 +156,10 @@ impl Walk {
         if hidden || git || own || rules.is_some_and(|rules| rules.name(path, is_folder)) {
             return None;
         }
+        if path.len() > Rel::LONGEST {
+            self.unreadable += 1;
+            return None;
+        }
         if !is_folder {
             return Some(None);
         }
@@ -166,7 +171,11 @@ impl Walk {
         if self.guarded.owns_all(self.root, inner.id()) {
             return None;
         }
+        if depth >= self.depth {
+            return Some(None);
+        }
         if depth >= self.deepest {
+            self.unreadable += 1;
             return Some(None);
         }
         match inner.entries() {

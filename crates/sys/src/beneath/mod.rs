@@ -137,7 +137,7 @@ impl Root {
         mut visit: impl FnMut(&Folder) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut here = folder.again()?;
-        for _ in 0..=path::DEEPEST {
+        for _ in 0..=Rel::DEEPEST {
             visit(&here)?;
             if here.id == self.folder.id {
                 return Ok(());
@@ -233,8 +233,8 @@ impl Folder {
         Entry { name, kind }
     }
 
-    /// The folder that it is in.
-    fn above(&self) -> Result<Folder, Fault> {
+    /// The folder that it is in; that of the topmost is itself.
+    pub fn above(&self) -> Result<Folder, Fault> {
         Ok(Folder::of(rustix::fs::openat(&self.handle, c"..", PASS, Mode::empty())?)?)
     }
 

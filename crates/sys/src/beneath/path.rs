@@ -6,18 +6,20 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What the kernel takes as one path, with its zero.
-const LONGEST_PATH: usize = 4096;
 /// What file systems take as one name.
 const LONGEST_NAME: usize = 255;
-/// Deeper than anybody's folders, and few enough to hold all of them open.
-pub(super) const DEEPEST: usize = 256;
 
 /// Names with a slash between, without `.` and `..`; none at all is the root itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rel(Vec<u8>);
 
 impl Rel {
+    /// So many names. Deeper than anybody's folders, and few enough to hold all of them open.
+    pub const DEEPEST: usize = 256;
+
+    /// So many bytes: what the kernel takes as one path, without its zero.
+    pub const LONGEST: usize = 4095;
+
     /// The root itself.
     pub fn root() -> Rel {
         Rel::default()
@@ -49,10 +51,10 @@ impl Rel {
                 }
             }
         }
-        if depth > DEEPEST {
+        if depth > Rel::DEEPEST {
             return Err(Fault::Malformed("is more than 256 folders deep"));
         }
-        if names.len() >= LONGEST_PATH {
+        if names.len() > Rel::LONGEST {
             return Err(Fault::Malformed("is longer than 4095 bytes"));
         }
         Ok(Rel(names))

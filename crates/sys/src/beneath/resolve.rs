@@ -1,7 +1,6 @@
 //! From a path to a place, in one of two ways. Neither lets a link lead out: the kernel keeps `openat2` beneath the root, and
 //! going name by name no link is ever followed by the kernel, only read.
 
-use super::path::DEEPEST;
 use super::{Fault, Folder, Kind, Links, PASS, Place, Rel, Root, Way};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, openat, openat2, readlinkat, statat,
@@ -123,7 +122,7 @@ fn by_names(root: BorrowedFd<'_>, path: &[u8], links: Links) -> Result<OwnedFd, 
         }
         let here = passed.last().map_or(root, AsFd::as_fd);
         match step(here, &name)? {
-            Step::Into(_) if passed.len() > DEEPEST => return Err(TOO_LONG),
+            Step::Into(_) if passed.len() > Rel::DEEPEST => return Err(TOO_LONG),
             Step::Into(folder) => passed.push(folder),
             Step::Link(_) if links == Links::Refuse => return Err(Fault::Link),
             Step::Link(text) => {

@@ -8,15 +8,18 @@ fn text(words: &str) -> String {
 }
 
 fn applied(content: &str, hunks: &str, how: How) -> Result<Applied, Vec<Outcome>> {
-    let reading = if how.fuzz > 0 || how.any_ends { Reading::Lenient } else { Reading::Strict };
+    let exact = how == How::AsGit || how == How::default();
+    let reading = if exact { Reading::Strict } else { Reading::Lenient };
     let diff = format!("--- f\n+++ f\n{hunks}");
     let patches = parse(diff.as_bytes(), reading).unwrap();
     apply(content.as_bytes(), &patches[0].hunks, how)
 }
 
+const ANY_ENDS: How = How::AsPatch { fuzz: 0, any_ends: true };
+
 #[track_caller]
 fn check(content: &str, hunks: &str, fuzz: usize, expected: Option<&str>) -> Option<Applied> {
-    let found = applied(&text(content), hunks, How { fuzz, any_ends: false }).ok();
+    let found = applied(&text(content), hunks, How::AsPatch { fuzz, any_ends: false }).ok();
     let shown = found.as_ref().map(|found| String::from_utf8(found.content.clone()).unwrap());
     assert_eq!(shown, expected.map(text), "{content} {hunks}");
     found
@@ -78,7 +81,7 @@ fn without_lines_to_look_for_it_is_where_it_says() {
 
 #[test]
 fn ends_of_lines_are_kept_where_they_may_differ() {
-    let how = How { fuzz: 0, any_ends: true };
+    let how = ANY_ENDS;
     let found = applied("a\r\nb\r\nc\r\n", "@@ -1,3 +1,4 @@\n a\n-b\n+B\n+N\n c\n", how).unwrap();
     assert_eq!(found.content, b"a\r\nB\r\nN\r\nc\r\n");
     for (hunk, expected) in [
@@ -91,6 +94,86 @@ fn ends_of_lines_are_kept_where_they_may_differ() {
     let found = applied("a\nb", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", how).unwrap();
     assert_eq!(found.content, b"a\nb\nc\n");
     assert!(applied("a\r\nb\r\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", How::default()).is_err());
+}
+
+#[test]
+fn a_line_without_an_end_is_joined_with_none_that_follows() {
+    let hunk = "@@ -1 +1 @@\n-x\n+y\n\\ No newline at end of file\n";
+    let check = |content: &str, hunks: &str, expected: &str| {
+        let found = applied(content, hunks, ANY_ENDS).unwrap();
+        assert_eq!(String::from_utf8(found.content).unwrap(), expected, "{content:?} {hunks}");
+    };
+    check("x\nnext line\n", hunk, "y\nnext line\n");
+    check("x\r\nnext line\r\n", hunk, "y\r\nnext line\r\n");
+    check("x\n", hunk, "y");
+    let two = format!("{hunk}@@ -3 +3 @@\n-z\n+Z\n");
+    check("x\nnext line\nz\n", &two, "y\nnext line\nZ\n");
+}
+
+#[test]
+fn other_ends_are_looked_for_only_where_it_fits_nowhere_as_it_is() {
+    let check = |content: &str, hunks: &str, expected: Option<&str>| {
+        let found = applied(content, hunks, ANY_ENDS).ok();
+        let found = found.map(|found| String::from_utf8(found.content).unwrap());
+        assert_eq!(found.as_deref(), expected, "{content:?} {hunks}");
+    };
+    let last = "\\ No newline at end of file\n";
+    // A line without an end is the last one, wherever it is said to be.
+    let gone = format!("@@ -8 +7,0 @@\n-a\n{last}");
+    let words = "d\na\na\nnew1\na\nc\nb\na\n\n\n";
+    check(&format!("{words}a"), &gone, Some(words));
+    check(&format!("{words}a\n"), &gone, Some(words));
+    check(&format!("{words}b"), &gone, None);
+    check(&format!("{words}a\r"), &gone, None);
+    // As it is, far away; with other ends, nearby.
+    let change = "@@ -1 +1 @@\n-a\n+A\n";
+    check("a\r\nb\r\na\n", change, Some("a\r\nb\r\nA\n"));
+    check("a\r\nb\r\na\r\n", change, Some("A\r\nb\r\na\r\n"));
+    check("b\na", change, Some("b\nA\n"));
+}
+
+#[test]
+fn a_line_without_an_end_before_an_empty_one_keeps_it() {
+    let hunk = "@@ -1,2 +1,3 @@\n a\n b\n+\n";
+    let found = applied("a\r\nb", hunk, ANY_ENDS).unwrap();
+    assert_eq!(found.content, b"a\r\nb\r\n\r\n");
+}
+
+#[track_caller]
+fn check_as_git(content: &str, hunks: &str, expected: Option<&str>) {
+    let found = applied(content, hunks, How::AsGit).ok();
+    let found = found.map(|found| String::from_utf8(found.content).unwrap());
+    assert_eq!(found.as_deref(), expected, "{content:?} {hunks}");
+}
+
+#[test]
+fn as_git_has_it_hunks_of_the_beginning_and_of_the_end_are_there() {
+    // Without lines around it, a hunk is all of the file, or its end.
+    check_as_git("34\n33\n1\n6\n", "@@ -1 +0,0 @@\n-6\n", None);
+    check_as_git("6\n", "@@ -1 +0,0 @@\n-6\n", Some(""));
+    check_as_git("34\n6\n", "@@ -2 +1,0 @@\n-6\n", Some("34\n"));
+    check_as_git("6\n34\n", "@@ -2 +1,0 @@\n-6\n", None);
+    check_as_git("a\n", "@@ -0,0 +1 @@\n+x\n", None);
+    check_as_git("a\n", "@@ -1,0 +2 @@\n+x\n", None);
+    check_as_git("", "@@ -0,0 +1 @@\n+x\n", Some("x\n"));
+    check_as_git("", "@@ -0,0 +1 @@\n+x\n@@ -0,0 +1 @@\n+y\n", None);
+    // With lines around it, one of the first line stays there.
+    let first = "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n";
+    check_as_git("a\nb\nc\nd\n", first, Some("a\nB\nc\nd\n"));
+    check_as_git("x\na\nb\nc\nd\n", first, None);
+    let second = "@@ -2,3 +2,3 @@\n a\n-b\n+B\n c\n";
+    check_as_git("x\ny\na\nb\nc\nd\n", second, Some("x\ny\na\nB\nc\nd\n"));
+    check_as_git("a\nb\nc\nd\n", second, Some("a\nB\nc\nd\n"));
+}
+
+#[test]
+fn as_git_has_it_only_the_last_line_of_a_file_has_no_end() {
+    let last = "\\ No newline at end of file\n";
+    let hunk = format!("@@ -1 +1 @@\n-x\n+y\n{last}");
+    check_as_git("x\nnext line\n", &hunk, None);
+    check_as_git("x\n", &hunk, Some("y"));
+    check_as_git("x\nz", &format!("@@ -1,2 +1,2 @@\n-x\n+y\n z\n{last}"), Some("y\nz"));
+    check_as_git("x\nz\n", &format!("@@ -1,2 +1,2 @@\n-x\n+y\n z\n{last}"), None);
 }
 
 #[test]

@@ -30,6 +30,7 @@ use super::Files;
 use super::fault::FileError;
 use super::roots::{Guarded, Spot};
 use super::survey;
+use proctor_core::content;
 use proctor_core::diff::{self, Fitted, Names};
 use proctor_core::home::Home;
 use proctor_sys::beneath::{Likeness, Look, Rel};
@@ -368,6 +369,8 @@ fn described(spot: &Spot, before: Option<&Found>, made: &Made, with_diff: bool) 
     if matches!(made.after, After::Stays) || old == content {
         return plain(spot, before, made);
     }
+    let (old, content) = (content::readable(old), content::readable(content));
+    let (old, content) = (&*old, &*content);
     let lines = |text: &[u8]| memchr::memchr_iter(b'\n', text).count();
     if lines(old) + lines(content) > MOST_COMPARED {
         let (added, removed) = (lines(content), lines(old));

@@ -18,7 +18,7 @@ pub struct DiffQuery {
     pub text: Vec<u8>,
     /// The folder that its names are below of; the root if not given.
     pub folder: Option<String>,
-    /// As many lines as it says, and the ends of lines as in the file.
+    /// As `git apply` takes it: as many lines as it says, and all of them as in the file.
     pub strict: bool,
     /// So many lines around a change may be others.
     pub fuzz: usize,
@@ -61,7 +61,10 @@ impl Files {
             if spots.len() > MOST_FILES {
                 return Err(many());
             }
-            let how = How { fuzz: query.fuzz, any_ends: !query.strict };
+            let how = match query.strict {
+                true => How::AsGit,
+                false => How::AsPatch { fuzz: query.fuzz, any_ends: true },
+            };
             let changed = files.change(&spots, &wish, stop, |before| {
                 let work = Work::of(&spots, before, how);
                 if let Some(hash) = &if_hash {

@@ -168,7 +168,9 @@ impl<'a> Work<'a> {
         let applied = diff::apply_with(content, &named.patch.hunks, self.how, effort)
             .map_err(|outcomes| conflict(spot, Unfit::Hunks(outcomes)))?;
         let Some(to) = to else {
-            if !named.patch.hunks.is_empty() && !applied.content.is_empty() {
+            // Without hunks, people mean whatever is in it, and git an empty one.
+            let whatever = named.patch.hunks.is_empty() && self.how != How::AsGit;
+            if !whatever && !applied.content.is_empty() {
                 return Err(conflict(spot, Unfit::Remains));
             }
             self.take_away(spot);

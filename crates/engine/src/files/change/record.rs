@@ -108,7 +108,7 @@ impl Noted {
             place => place?,
         };
         let put_right = || -> Result<(), Fault> {
-            if !settled {
+            if !settled && self.may_have_turned(&place)? {
                 self.take_back(&place)?;
                 // The record forgets it.
                 place.folder().sync()?;
@@ -116,6 +116,13 @@ impl Noted {
             self.tidy(&place)
         };
         put_right().map_err(FileError::at(&shown(&self.root, &self.path)))
+    }
+
+    /// Not as long as the new content lies beside it, unless that is the same file, where a rename takes two steps.
+    fn may_have_turned(&self, place: &Place) -> Result<bool, Fault> {
+        let beside = place.folder().place(OsStr::new(&self.new))?.look()?;
+        let Some(beside) = beside else { return Ok(true) };
+        Ok(place.look()?.is_some_and(|there| there.id == beside.id))
     }
 
     /// Have what was there before again, if what is there now is what the change made.
@@ -233,7 +240,8 @@ pub(crate) fn carry_out(
     let mut record =
         Record { version: VERSION, settled: steps.len() == 1, files, folders: Vec::new() };
     fs::create_dir_all(home.changes()).and_then(|()| write(&path, &record)).map_err(unrecorded)?;
-    let done = turn(steps, &record.files, unsynced).and_then(|()| {
+    let mut turned = 0;
+    let done = turn(steps, &record.files, unsynced, &mut turned).and_then(|()| {
         if !record.settled {
             record.settled = true;
             write(&path, &record).map_err(unrecorded)?;
@@ -242,9 +250,10 @@ pub(crate) fn carry_out(
         Ok(())
     });
     let (back, mut tidy) = (done.is_err() && steps.len() > 1, true);
-    for (step, noted) in steps.iter().zip(&record.files) {
+    for (number, (step, noted)) in steps.iter().zip(&record.files).enumerate() {
         let place = &step.target.place;
-        let back = if back { noted.take_back(place) } else { Ok(()) };
+        // What looks like ours where it was not our turn is somebody else's.
+        let back = if back && number < turned { noted.take_back(place) } else { Ok(()) };
         if let Err(error) = back.and_then(|()| noted.tidy(place)) {
             tidy = false;
             tracing::warn!(path = step.target.spot.shown, %error, "a change left something behind");
@@ -258,8 +267,13 @@ pub(crate) fn carry_out(
     done
 }
 
-/// `unsynced` is what was kept of the files as they are.
-fn turn(steps: &[Step], noted: &[Noted], mut unsynced: Vec<fs::File>) -> Result<(), FileError> {
+/// `unsynced` is what was kept of the files as they are; `turned` becomes how many steps were made, also if one cannot be.
+fn turn(
+    steps: &[Step],
+    noted: &[Noted],
+    mut unsynced: Vec<fs::File>,
+    turned: &mut usize,
+) -> Result<(), FileError> {
     failpoint::step(Point::FileRecorded).map_err(unrecorded)?;
     for (step, noted) in steps.iter().zip(noted) {
         if let Some(new) = &step.after {
@@ -276,6 +290,7 @@ fn turn(steps: &[Step], noted: &[Noted], mut unsynced: Vec<fs::File>) -> Result<
     for (step, noted) in steps.iter().zip(noted) {
         failpoint::step(Point::FileTurn).map_err(failed(step))?;
         turn_one(step, noted)?;
+        *turned += 1;
         failpoint::moment(Point::FileTurned);
     }
     // Of one file, after a power cut, there is the old content or the new one; of several, those that the record says.

@@ -1,6 +1,7 @@
 //! Find and replace in a content: a text as it is or a regular expression, everywhere or in one place.
 
 use super::super::fault::{FileError, Pattern};
+use super::super::patience::Patience;
 use proctor_core::content::{Endings, Observer};
 use proctor_core::edit::{Candidate, Edit, LARGEST, Misfit, edit, with_crlf};
 use regex::bytes::{Regex, RegexBuilder};
@@ -30,6 +31,7 @@ pub(crate) fn replace(
     content: &[u8],
     wanted: &Replacement,
     path: &str,
+    patience: &Patience<'_>,
 ) -> Result<(Vec<u8>, usize), FileError> {
     let pattern = pattern(wanted)?;
     if let Some(name) = wanted.regex.then(|| unknown_group(&wanted.put, &pattern)).flatten() {
@@ -37,10 +39,11 @@ pub(crate) fn replace(
     }
     let crlf = Observer::look(content).endings == Endings::CrLf;
     let put = if crlf { with_crlf(wanted.put.as_bytes()) } else { wanted.put.clone().into_bytes() };
-    check(content, wanted, &pattern, path)?;
+    check(content, wanted, &pattern, path, patience)?;
     let (mut edited, mut at, mut count) = (Vec::with_capacity(content.len()), 0, 0);
     // One after the other: there may be as many as there are bytes.
     for (number, captures) in pattern.captures_iter(content).enumerate() {
+        patience.ask().map_err(|over| over.at(path))?;
         let Some(place) = captures.get(0) else { continue };
         if wanted.nth.is_some_and(|nth| nth != number + 1) {
             continue;
@@ -115,8 +118,10 @@ fn check(
     wanted: &Replacement,
     pattern: &Regex,
     path: &str,
+    patience: &Patience<'_>,
 ) -> Result<(), FileError> {
-    let found = pattern.find_iter(content).count();
+    let count = |found: usize, _| patience.ask().map(|()| found + 1);
+    let found = pattern.find_iter(content).try_fold(0, count).map_err(|over| over.at(path))?;
     let expected = wanted.expect.is_none_or(|count| count == found);
     let there = wanted.nth.is_none_or(|nth| (1..=found).contains(&nth));
     if expected && there && (found > 0 || wanted.expect == Some(0)) {
@@ -147,6 +152,10 @@ fn near(content: &[u8], wanted: &Replacement) -> Vec<Candidate> {
 mod tests {
     use super::*;
 
+    fn replaced(content: &[u8], wanted: &Replacement) -> Result<(Vec<u8>, usize), FileError> {
+        replace(content, wanted, "f", &Patience::new(&|| false, None))
+    }
+
     #[test]
     fn a_group_that_is_not_there_is_named() {
         let pattern = Regex::new("it(e)(?<last>m)").unwrap();
@@ -168,18 +177,18 @@ mod tests {
             regex: true,
             ..Replacement::default()
         };
-        assert!(matches!(replace(b"item", &wanted, "f"), Err(FileError::NoGroup { .. })));
+        assert!(matches!(replaced(b"item", &wanted), Err(FileError::NoGroup { .. })));
         let wanted = Replacement { find: "item".into(), regex: false, ..wanted };
-        assert_eq!(replace(b"item", &wanted, "f").unwrap().0, b"th$1ng", "a text is a text");
+        assert_eq!(replaced(b"item", &wanted).unwrap().0, b"th$1ng", "a text is a text");
     }
 
     #[test]
     fn a_text_that_is_not_there_is_said_not_to_be_with_what_comes_nearest() {
         let wanted = Replacement { find: "let  price = 1;".into(), ..Replacement::default() };
-        let said = replace(b"a\nlet price = 1;\n", &wanted, "f").unwrap_err().to_string();
+        let said = replaced(b"a\nlet price = 1;\n", &wanted).unwrap_err().to_string();
         assert_eq!(said, "'f': the text is not there\nline 2, with other blanks:\nlet price = 1;");
         let wanted = Replacement { find: "zzz".into(), expect: Some(2), ..Replacement::default() };
-        let said = replace(b"a\n", &wanted, "f").unwrap_err().to_string();
+        let said = replaced(b"a\n", &wanted).unwrap_err().to_string();
         assert_eq!(said, "'f': the text is not there");
     }
 }

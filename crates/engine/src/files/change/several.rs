@@ -1,5 +1,6 @@
 //! Edits of several files, all or none; and taking a change back as a whole.
 
+use super::write::as_text;
 use super::{Changed, MOST_FILES, Made, New, Target, Wish};
 use crate::error::EngineError;
 use crate::files::fault::FileError;
@@ -33,7 +34,10 @@ impl Files {
                         None => return Err(FileError::Missing { path: spot.shown.clone() }),
                     };
                     let misfit = |misfit| FileError::Misfit { path: spot.shown.clone(), misfit };
-                    Ok(Made::content(edit::edit(content, edits).map_err(misfit)?.content))
+                    let (content, ()) = as_text(content, &spot.shown, |text| {
+                        Ok((edit::edit(text, edits).map_err(misfit)?.content, ()))
+                    })?;
+                    Ok(Made::content(content))
                 })
                 .collect()
             })

@@ -1,11 +1,12 @@
 //! Writing, editing and replacing in one file.
 
 use super::replace::{self, Replacement};
-use super::{Changed, Made, Wish};
+use super::{Before, Changed, Made, Wish};
 use crate::error::EngineError;
 use crate::files::fault::FileError;
+use crate::files::patience::{Patience, SLOWEST};
 use crate::files::{Files, Spot};
-use proctor_core::content::{Endings, Observer};
+use proctor_core::content::{Encoding, Endings, Nature, Observer, decode_utf16, encode_utf16};
 use proctor_core::diff::Fitted;
 use proctor_core::edit::{self, Edit};
 
@@ -13,7 +14,7 @@ use proctor_core::edit::{self, Edit};
 #[derive(Debug, Clone, Default)]
 pub struct Written {
     pub content: Vec<u8>,
-    /// Take it as it is; otherwise it gets the ends of lines that the file has.
+    /// Take it as it is; otherwise it gets the encoding and the ends of lines that the file has.
     pub exact: bool,
     /// There must be no such file.
     pub only_new: bool,
@@ -27,7 +28,7 @@ impl Files {
         written: Written,
         wish: Wish,
     ) -> Result<Changed, EngineError> {
-        self.one(path, wish, move |spot, before| {
+        self.one(path, wish, move |spot, before, _| {
             if written.only_new && before.is_some() {
                 return Err(FileError::Occupied { path: spot.shown.clone() });
             }
@@ -44,15 +45,17 @@ impl Files {
         edits: Vec<Edit>,
         wish: Wish,
     ) -> Result<Changed, EngineError> {
-        self.one(path, wish, move |spot, before| {
+        self.one(path, wish, move |spot, before, _| {
             let missing = || FileError::Missing { path: spot.shown.clone() };
             let found = before.ok_or_else(missing)?;
             let misfit = |misfit| FileError::Misfit { path: spot.shown.clone(), misfit };
-            let edited = edit::edit(&found.content, &edits).map_err(misfit)?;
-            let places = edited.lines.iter().map(Vec::len).sum();
+            let (content, places) = as_text(&found.content, &spot.shown, |text| {
+                let edited = edit::edit(text, &edits).map_err(misfit)?;
+                Ok((edited.content, edited.places))
+            })?;
             let at = |line: &usize| Fitted { line: *line, offset: 0, fuzz: 0 };
-            let hunks = edited.lines.iter().flatten().map(at).collect();
-            Ok(Made { hunks, places: Some(places), ..Made::content(edited.content) })
+            let hunks = places.lines.iter().map(at).collect();
+            Ok(Made { hunks, places: Some(places.count), ..Made::content(content) })
         })
         .await
     }
@@ -64,10 +67,13 @@ impl Files {
         wanted: Replacement,
         wish: Wish,
     ) -> Result<Changed, EngineError> {
-        self.one(path, wish, move |spot, before| {
+        self.one(path, wish, move |spot, before, stop| {
             let missing = || FileError::Missing { path: spot.shown.clone() };
             let found = before.ok_or_else(missing)?;
-            let (content, places) = replace::replace(&found.content, &wanted, &spot.shown)?;
+            let patience = Patience::new(stop, Some(SLOWEST));
+            let (content, places) = as_text(&found.content, &spot.shown, |text| {
+                replace::replace(text, &wanted, &spot.shown, &patience)
+            })?;
             Ok(Made { places: Some(places), ..Made::content(content) })
         })
         .await
@@ -78,12 +84,12 @@ impl Files {
         &self,
         path: String,
         wish: Wish,
-        make: impl Fn(&Spot, super::Before<'_>) -> Result<Made, FileError> + Send + 'static,
+        make: impl Fn(&Spot, Before<'_>, &dyn Fn() -> bool) -> Result<Made, FileError> + Send + 'static,
     ) -> Result<Changed, EngineError> {
         let changed = self.work(move |files, stop| {
             let spots = [files.find(&path)?];
             let changed = files.change(&spots, &wish, stop, |before| {
-                Ok(vec![make(&spots[0], before.first().copied().flatten())?])
+                Ok(vec![make(&spots[0], before.first().copied().flatten(), stop)?])
             })?;
             Ok::<_, FileError>(changed.into_iter().next().unwrap_or_default())
         });
@@ -91,21 +97,60 @@ impl Files {
     }
 }
 
-/// With the ends of lines that the file has, if they are all the same. Its last line ends if the file's does; an end that
-/// somebody wrote is not taken away.
+/// Change a text, however it is written in the file; it is written so again, to the byte.
+pub(super) fn as_text<T>(
+    content: &[u8],
+    path: &str,
+    change: impl FnOnce(&[u8]) -> Result<(Vec<u8>, T), FileError>,
+) -> Result<(Vec<u8>, T), FileError> {
+    let Some(encoding) = Encoding::wide(content) else { return change(content) };
+    let text = decode_utf16(content, encoding);
+    let no_text = |what: &'static str| {
+        let (path, encoding) = (path.to_owned(), encoding.as_str());
+        FileError::NoText { path, encoding, what }
+    };
+    if encode_utf16(&text, encoding) != content {
+        return Err(no_text("has"));
+    }
+    let (changed, rest) = change(text.as_bytes())?;
+    let changed = std::str::from_utf8(&changed).map_err(|_| no_text("would have"))?;
+    let changed = encode_utf16(changed, encoding);
+    match changed.len() > edit::LARGEST {
+        true => Err(FileError::TooLarge { path: path.to_owned(), most: edit::LARGEST as u64 }),
+        false => Ok((changed, rest)),
+    }
+}
+
+/// A text that somebody wrote, written as the file is: with its mark and its encoding, and with its ends of lines.
 fn fitted(written: &Written, old: &[u8]) -> Vec<u8> {
-    let content = &written.content;
+    let content = written.content.as_slice();
     if written.exact || old.is_empty() || content.is_empty() {
-        return content.clone();
+        return content.to_vec();
     }
     let nature = Observer::look(old);
-    let (mut fitted, end) = match nature.endings {
+    let mark = Encoding::Utf8Bom.mark();
+    // They have no mark of their own in what is read of them, and may have one in what is written.
+    let text = || content.strip_prefix(mark).unwrap_or(content);
+    match nature.encoding {
+        Some(encoding @ (Encoding::Utf16Le | Encoding::Utf16Be)) => {
+            let old = Observer::look(decode_utf16(old, encoding).as_bytes());
+            encode_utf16(&String::from_utf8_lossy(&ended(text(), &old)), encoding)
+        }
+        Some(Encoding::Utf8Bom) => [mark, &ended(text(), &nature)].concat(),
+        Some(Encoding::Utf8 | Encoding::Unknown) | None => ended(content, &nature),
+    }
+}
+
+/// With the ends of lines that the file has, if they are all the same. Its last line ends if the file's does; an end that
+/// somebody wrote is not taken away.
+fn ended(content: &[u8], nature: &Nature) -> Vec<u8> {
+    let (mut ended, end) = match nature.endings {
         Endings::CrLf => (edit::with_crlf(content), &b"\r\n"[..]),
         Endings::Lf => (edit::with_lf(content), &b"\n"[..]),
-        Endings::None | Endings::Cr | Endings::Mixed => (content.clone(), &b"\n"[..]),
+        Endings::None | Endings::Cr | Endings::Mixed => (content.to_vec(), &b"\n"[..]),
     };
     if nature.final_newline && !matches!(content.last(), Some(b'\n' | b'\r')) {
-        fitted.extend_from_slice(end);
+        ended.extend_from_slice(end);
     }
-    fitted
+    ended
 }

@@ -1,8 +1,9 @@
 //! The lines of one file that match, with those around them.
 
+use super::super::patience::Patience;
+use super::watched::Watched;
 use super::{SearchQuery, Want};
 use grep_matcher::Matcher;
-use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use std::fs::File;
 use std::io::{self, Read};
@@ -114,12 +115,12 @@ impl Gathered {
 /// A file whose reading can be ended.
 pub(super) struct Stoppable<'a> {
     pub(super) file: File,
-    pub(super) stop: &'a dyn Fn() -> bool,
+    pub(super) patience: &'a Patience<'a>,
 }
 
 impl Read for Stoppable<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        if (self.stop)() {
+        if self.patience.is_stopped() {
             return Err(io::Error::from(io::ErrorKind::TimedOut));
         }
         self.file.read(room)
@@ -128,7 +129,7 @@ impl Read for Stoppable<'_> {
 
 pub(super) struct Gather<'a> {
     query: &'a SearchQuery,
-    matcher: &'a RegexMatcher,
+    matcher: &'a Watched<'a>,
     /// Matches up to this line were told before.
     skip: u64,
     gathered: Gathered,
@@ -146,7 +147,7 @@ struct Told {
 }
 
 impl<'a> Gather<'a> {
-    pub(super) fn new(query: &'a SearchQuery, matcher: &'a RegexMatcher, skip: u64) -> Gather<'a> {
+    pub(super) fn new(query: &'a SearchQuery, matcher: &'a Watched<'a>, skip: u64) -> Gather<'a> {
         Gather { query, matcher, skip, gathered: Gathered::default(), told: Told::default() }
     }
 
@@ -198,7 +199,7 @@ impl<'a> Gather<'a> {
 
 /// The matches in some lines.
 struct Matches<'a> {
-    matcher: &'a RegexMatcher,
+    matcher: &'a Watched<'a>,
     text: &'a [u8],
     /// Where the last one ends.
     end: usize,

@@ -1,14 +1,16 @@
 //! Searching the contents of files, with the crates that ripgrep is made of: several files at once, in the order of names,
-//! until there is enough. The engine for patterns takes time in proportion to what it reads, whatever the pattern.
+//! until there is enough. The engine for patterns takes time in proportion to what it reads for each match, whatever the pattern.
 
 mod lines;
 mod order;
 mod supply;
+mod watched;
 
 pub use lines::FoundLine;
 
 use super::fault::{FileError, Pattern};
 use super::list::{cursor, parse_cursor};
+use super::patience::{Over, Patience, SLOWEST};
 use super::roots::{Guarded, Spot};
 use super::rules::LeaveOut;
 use super::walk::{Walk, Walking};
@@ -22,7 +24,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::time::Duration;
 use supply::{Files, Filter};
+use watched::Watched;
 
 /// A pattern that needs more than this when it is made ready is no pattern but an attack.
 const LARGEST_PATTERN: usize = 10 << 20;
@@ -132,8 +136,19 @@ pub(crate) fn search(
     guarded: &Guarded,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<SearchPage, FileError> {
+    search_within(spot, query, guarded, stop, SLOWEST)
+}
+
+/// The same, if no file takes longer than this.
+pub(crate) fn search_within(
+    spot: &Spot,
+    query: &SearchQuery,
+    guarded: &Guarded,
+    stop: &(dyn Fn() -> bool + Sync),
+    slowest: Duration,
+) -> Result<SearchPage, FileError> {
     let begin = query.cursor.as_deref().map(Begin::parse).transpose()?;
-    let work = Work { query, matcher: matcher(query)?, begin, stop };
+    let work = Work { query, matcher: matcher(query)?, begin, stop, slowest };
     let order = Order::new(query);
     let place = spot.place(guarded)?;
     let look = place.look().map_err(spot.at())?;
@@ -176,6 +191,7 @@ struct Work<'a> {
     matcher: RegexMatcher,
     begin: Option<Begin>,
     stop: &'a (dyn Fn() -> bool + Sync),
+    slowest: Duration,
 }
 
 impl Work<'_> {
@@ -224,11 +240,19 @@ impl Work<'_> {
         if skip == u64::MAX {
             return order.end(job, Some(Gathered::default()));
         }
-        let mut gather = Gather::new(self.query, &self.matcher, skip);
+        let stop = || (self.stop)() || order.is_enough();
+        // Line by line, no pattern reads anything twice, however large the file is.
+        let slowest = Some(self.slowest).filter(|_| self.query.multiline);
+        let patience = Patience::new(&stop, slowest);
+        let watched = Watched { matcher: &tools.matcher, patience: &patience };
+        let mut gather = Gather::new(self.query, &watched, skip);
         let searched = job.folder.read(&job.name).is_ok_and(|(file, look)| {
-            let stop = || (self.stop)() || order.is_enough();
-            tools.search(file, &look, &stop, &mut gather).is_ok()
+            let (searcher, room) = (&mut tools.searcher, &mut tools.room);
+            look_through(file, &look, &watched, searcher, room, &mut gather).is_ok()
         });
+        if patience.over() == Some(Over::TooSlow) {
+            return order.end_slow(job);
+        }
         order.end(job, searched.then(|| gather.finish()));
     }
 
@@ -255,33 +279,32 @@ struct Tools {
     room: Vec<u8>,
 }
 
-impl Tools {
-    fn search(
-        &mut self,
-        mut file: File,
-        look: &Look,
-        stop: &dyn Fn() -> bool,
-        gather: &mut Gather<'_>,
-    ) -> io::Result<()> {
-        let matcher = &self.matcher;
-        if look.size >= SMALL as u64 {
-            return self.searcher.search_reader(matcher, Stoppable { file, stop }, gather);
-        }
-        let mut length = 0;
-        loop {
-            let more = file.read(&mut self.room[length..])?;
-            length += more;
-            if more == 0 || length as u64 >= look.size {
-                break;
-            }
-        }
-        if length < SMALL {
-            return self.searcher.search_slice(matcher, &self.room[..length], gather);
-        }
-        // It has grown meanwhile.
-        file.rewind()?;
-        self.searcher.search_reader(matcher, Stoppable { file, stop }, gather)
+fn look_through(
+    mut file: File,
+    look: &Look,
+    watched: &Watched<'_>,
+    searcher: &mut Searcher,
+    room: &mut [u8],
+    gather: &mut Gather<'_>,
+) -> io::Result<()> {
+    let patience = watched.patience;
+    if look.size >= SMALL as u64 {
+        return searcher.search_reader(watched, Stoppable { file, patience }, gather);
     }
+    let mut length = 0;
+    loop {
+        let more = file.read(&mut room[length..])?;
+        length += more;
+        if more == 0 || length as u64 >= look.size {
+            break;
+        }
+    }
+    if length < SMALL {
+        return searcher.search_slice(watched, &room[..length], gather);
+    }
+    // It has grown meanwhile.
+    file.rewind()?;
+    searcher.search_reader(watched, Stoppable { file, patience }, gather)
 }
 
 fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {

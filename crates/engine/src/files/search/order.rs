@@ -25,6 +25,8 @@ struct State {
     found: BTreeMap<u64, (Vec<u8>, Gathered)>,
     searched: u64,
     unreadable: u64,
+    /// One that the pattern takes too long for.
+    slow: Option<Vec<u8>>,
 }
 
 impl<'a> Order<'a> {
@@ -62,6 +64,16 @@ impl<'a> Order<'a> {
         }
     }
 
+    /// The pattern takes too long for it: then that is the answer, unless there is enough before it.
+    pub(super) fn end_slow(&self, job: &Job) {
+        let mut state = self.state();
+        state.open.remove(&job.number);
+        if self.fills(&state.found).is_none_or(|last| last > job.number) {
+            state.slow = Some(job.path.clone());
+            self.enough.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// The first file that shows that there is more than an answer has room for.
     fn fills(&self, found: &BTreeMap<u64, (Vec<u8>, Gathered)>) -> Option<u64> {
         let (mut matches, mut bytes) = (0, 0);
@@ -87,6 +99,9 @@ impl<'a> Order<'a> {
         shown: impl Fn(&[u8]) -> Result<String, FileError>,
     ) -> Result<SearchPage, FileError> {
         let state = std::mem::take(&mut *self.state());
+        if let Some(path) = state.slow {
+            return Err(FileError::TooSlow { path: shown(&path)? });
+        }
         let (searched, unreadable) = (state.searched, state.unreadable);
         let mut page = SearchPage { searched, unreadable, ..SearchPage::default() };
         let (mut left, mut room, mut last) = (self.query.most as u64, self.query.max_bytes, None);

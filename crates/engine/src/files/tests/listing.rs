@@ -266,3 +266,41 @@ fn a_file_is_no_folder_and_nothing_is_nothing() {
     );
     assert!(matches!(cancelled, Err(FileError::Cancelled)));
 }
+
+/// Folders in each other with a file in each, made from the top without a path that is too long for it.
+fn deep(place: &Place, name: &str, count: usize) {
+    let mut folders = vec![proctor_sys::beneath::Folder::open(&place.path("app")).unwrap()];
+    for _ in 0..count {
+        let above = folders.last().unwrap();
+        for (name, folder) in [("f", false), (name, true)] {
+            let there = above.place(std::ffi::OsStr::new(name)).unwrap();
+            match folder {
+                true => there.make_folder(0o755).unwrap(),
+                false => drop(there.create(0o644).unwrap()),
+            }
+        }
+        let below = above.child(std::ffi::OsStr::new(name)).unwrap();
+        folders.push(below);
+    }
+}
+
+#[test]
+fn what_is_deeper_than_any_path_is_counted_and_the_rest_is_there() {
+    let place = Place::new();
+    deep(&place, "d", 300);
+    let all = look(&place, "", ListQuery::default()).unwrap();
+    assert_eq!((all.entries.len(), all.unreadable), (512, 1), "256 of each");
+    let below = look(&place, "d/d", ListQuery::default()).unwrap();
+    assert_eq!((below.entries.len(), below.unreadable), (508, 1));
+    let asked = look(&place, "", ListQuery { depth: Some(256), ..ListQuery::default() }).unwrap();
+    assert_eq!((asked.entries.len(), asked.unreadable), (512, 0), "no more was asked for");
+}
+
+#[test]
+fn what_has_a_longer_path_than_there_can_be_is_counted_and_the_rest_is_there() {
+    let place = Place::new();
+    deep(&place, &"d".repeat(250), 20);
+    let all = look(&place, "", ListQuery::default()).unwrap();
+    // 16 names of 250 letters, and a file in each folder above and in the last.
+    assert_eq!((all.entries.len(), all.unreadable), (33, 1));
+}

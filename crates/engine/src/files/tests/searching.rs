@@ -1,7 +1,9 @@
 //! What is found, in which order, and where it goes on.
 
 use super::super::rules::LeaveOut;
-use super::super::search::{Case, LARGEST_PAGE, SearchPage, SearchQuery, Want, search};
+use super::super::search::{
+    Case, LARGEST_PAGE, SearchPage, SearchQuery, Want, search, search_within,
+};
 use super::Place;
 use crate::files::{FileError, Pattern};
 use proptest::prelude::*;
@@ -353,6 +355,37 @@ fn links_and_pipes_are_not_read() {
     for path in ["link", "folder", "pipe"] {
         assert!(run(&place, path, &usual("call")).is_err(), "{path}");
     }
+}
+
+/// A pattern that reads to the end of the line before it knows that each of its matches is a short one.
+fn slow() -> (Place, SearchQuery) {
+    let place = Place::new();
+    place.write("a", "A\n");
+    place.write("b", format!("{}\n", "A".repeat(300_000)));
+    (place, SearchQuery { multiline: true, ..usual(r"(?s).*[^A\n]|A") })
+}
+
+#[test]
+fn who_stops_waiting_stops_a_pattern_that_is_slow() {
+    let (place, query) = slow();
+    let asked = AtomicUsize::new(0);
+    let stop = || asked.fetch_add(1, Ordering::Relaxed) > 30;
+    let stopped = search(&place.spot("b"), &query, &place.guarded, &stop);
+    assert!(matches!(stopped, Err(FileError::Cancelled)), "{stopped:?}");
+}
+
+#[test]
+fn a_pattern_that_is_too_slow_is_told_with_the_file() {
+    let (place, query) = slow();
+    let within = |query: &SearchQuery| {
+        let slowest = std::time::Duration::from_millis(1);
+        search_within(&place.spot(""), query, &place.guarded, &|| false, slowest)
+    };
+    let error = within(&query).unwrap_err().to_string();
+    assert!(error.starts_with("the pattern is too slow for 'b'"), "{error}");
+    // Line by line it is not.
+    let lines = within(&SearchQuery { multiline: false, ..usual(r".*[^A\n]|A") }).unwrap();
+    assert_eq!(places(&lines), ["a:1", "b:1"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::Place;
 use crate::error::EngineError;
-use crate::files::roots::Roots;
+use crate::files::roots::{Guarded, Roots};
 use crate::files::workers::{Purpose, Workers};
 use proctor_core::config::roots::RootDef;
 use proctor_core::home::Home;
@@ -107,4 +107,33 @@ fn work_that_panics_is_an_error_and_the_next_goes_on() {
     let error = site.work(Purpose::Look, || panic!("as it is to")).map(|()| "done").unwrap_err();
     assert!(error.to_string().contains("ended early"), "{error}");
     site.thread(Purpose::Look);
+}
+
+#[test]
+fn a_root_in_what_proctor_keeps_is_proctors_own() {
+    let place = Place::new();
+    let home = Home { state: place.path("app/.state"), runtime: place.path("app/.state/run") };
+    for name in ["audit/x", "logs/web/x", "run/web/x", "mine/x"] {
+        place.write(&format!(".state/{name}"), "secret\n");
+    }
+    let owned = |folder: &str| {
+        let path = place.path("app/.state").join(folder);
+        let roots = Roots::open(&[RootDef::of(path.to_str().unwrap())]);
+        let guarded = Guarded::of(&home).with(&roots);
+        let looked = roots.find("x").unwrap().place(&guarded);
+        assert!(looked.as_ref().err().is_none_or(|it| it.to_string().contains("Proctor's own")));
+        looked.is_err()
+    };
+    assert_eq!(
+        ["audit", "logs/web", "run", "run/web", "mine", ""].map(owned),
+        [true, true, true, true, false, false]
+    );
+    // By whatever path.
+    std::os::unix::fs::symlink(place.path("app/.state/audit"), place.path("link")).unwrap();
+    let roots = Roots::open(&[RootDef::of(place.path("link").to_str().unwrap())]);
+    let guarded = Guarded::of(&home).with(&roots);
+    for _ in 0..2 {
+        assert!(roots.find("x").unwrap().place(&guarded).is_err());
+        assert!(roots.find("").unwrap().folder(&guarded).is_err());
+    }
 }

@@ -195,6 +195,59 @@ fn one_file_that_cannot_be_put_right_does_not_keep_the_others_from_it() {
 }
 
 #[test]
+fn what_somebody_else_made_or_removed_where_it_was_not_our_turn_stays() {
+    let scene = Scene::new();
+    for name in ["first", "theirs", "gone"] {
+        scene.place.write(name, "old\n");
+    }
+    let step = |name: &str, after: Option<&[u8]>| {
+        let target = scene.target(name);
+        let before = target.find().unwrap();
+        Step { target, before, after: after.map(|content| New::of(content.to_vec())) }
+    };
+    let ours = Some(&b"ours\n"[..]);
+    let steps = [step("first", ours), step("theirs", ours), step("made", ours), step("gone", None)];
+    // All of it before the turn of the second.
+    fs::write(scene.path("theirs"), "theirs\n").unwrap();
+    fs::write(scene.path("made"), "ours\n").unwrap();
+    fs::remove_file(scene.path("gone")).unwrap();
+    let refused = record::carry_out(&scene.files.shared.home, &steps, Vec::new()).unwrap_err();
+    assert!(refused.to_string().contains("'theirs' has changed meanwhile"), "{refused}");
+    let now = ["first", "theirs", "made", "gone"].map(|name| scene.read(name));
+    let now = now.each_ref().map(Option::as_deref);
+    assert_eq!(now, [Some("old\n"), Some("theirs\n"), Some("ours\n"), None]);
+    scene.is_tidy();
+}
+
+#[test]
+fn what_somebody_made_after_a_change_was_cut_off_stays() {
+    let scene = Scene::new();
+    let (state, runtime) = (scene.place.path("home"), scene.place.path("home/run"));
+    let home = Home { state, runtime };
+    let record = half_done(&scene, &home);
+    let text = fs::read_to_string(&record).unwrap();
+    let mut noted: serde_json::Value = serde_json::from_str(&text).unwrap();
+    noted["files"][1]["before"] = serde_json::Value::Null;
+    fs::write(&record, noted.to_string()).unwrap();
+    // It is what the change would have made, but that still lies beside it.
+    scene.place.write("sub/b", "new b\n");
+    recover(&home);
+    assert!(!record.exists());
+    assert_eq!(scene.read("sub/a").as_deref(), Some("old a\n"));
+    assert_eq!(scene.read("sub/b").as_deref(), Some("new b\n"));
+    scene.is_tidy();
+    // Where a rename takes two steps, what has both names is the change's own.
+    half_done(&scene, &home);
+    fs::write(&record, noted.to_string()).unwrap();
+    fs::remove_file(scene.path("sub/b")).unwrap();
+    let beside = scene.path(&format!("sub/.proctor-{GONE}-1.new"));
+    fs::hard_link(beside, scene.path("sub/b")).unwrap();
+    recover(&home);
+    assert_eq!(scene.read("sub/b"), None);
+    scene.is_tidy();
+}
+
+#[test]
 fn of_very_many_lines_that_stay_as_they_are_none_is_added() {
     let scene = Scene::new();
     let many = "\n".repeat(MOST_COMPARED / 2 + 1);

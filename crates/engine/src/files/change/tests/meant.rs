@@ -41,6 +41,21 @@ fn a_diff_that_says_so_copies() {
 }
 
 #[test]
+fn a_file_that_is_deleted_without_its_lines_is_an_empty_one_if_one_is_strict() {
+    let scene = Scene::new();
+    scene.place.write("a", "a\n");
+    let text = "diff --git a/a b/a\ndeleted file mode 100644\nindex e69de29..0000000\n";
+    let strict = DiffQuery { text: text.into(), strict: true, ..DiffQuery::default() };
+    let refused = scene.run(scene.files.apply_diff(strict.clone(), wish())).unwrap_err();
+    assert!(refused.contains("a: it is to be removed, and holds more"), "{refused}");
+    scene.diff(text).unwrap();
+    assert_eq!(scene.read("a"), None);
+    scene.place.write("a", "");
+    scene.run(scene.files.apply_diff(strict, wish())).unwrap();
+    assert_eq!(scene.read("a"), None);
+}
+
+#[test]
 fn where_roots_lie_in_each_other_a_file_has_one_history_whichever_is_named() {
     let scene = Scene::new();
     fs::create_dir(scene.place.path("app/api")).unwrap();

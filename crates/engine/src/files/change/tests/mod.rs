@@ -1,6 +1,7 @@
 //! Changes of real files.
 
 mod copies;
+mod encoded;
 mod failed;
 mod hostile;
 mod kept;
@@ -11,6 +12,7 @@ mod moved;
 mod races;
 mod reference;
 mod safety;
+mod slow;
 mod taken_back;
 
 use super::*;

@@ -1,5 +1,5 @@
 //! Diffs of git's for a few files that were changed, moved, copied, swapped and deleted at once: what `git apply` makes of them
-//! is what we make of them. `EDIT_CASES` (a number) makes it long.
+//! is what we make of them, and what it does not take we do not take if we are strict. `EDIT_CASES` (a number) makes it long.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -113,6 +113,19 @@ fn index(folder: &Path, tree: &Tree) -> String {
     String::from_utf8(git(folder, &["write-tree"]).stdout).unwrap().trim().to_owned()
 }
 
+/// The files that a diff is applied to: those it is of, or with more lines in front of some.
+fn there(old: &Tree, dice: &mut Dice) -> Tree {
+    let mut tree = old.clone();
+    if dice.below(3) == 0 {
+        for (content_now, _) in tree.values_mut() {
+            let more = if dice.below(2) == 0 { content(dice) } else { Vec::new() };
+            let ended = more.is_empty() || more.ends_with(b"\n");
+            content_now.splice(0..0, more.into_iter().chain((!ended).then_some(b'\n')));
+        }
+    }
+    tree
+}
+
 #[test]
 fn what_git_makes_of_its_diffs_we_make_of_them() {
     let scene = Scene::new();
@@ -130,6 +143,7 @@ fn what_git_makes_of_its_diffs_we_make_of_them() {
             .map(|name| (name.to_owned(), (content(&mut dice), dice.below(4) == 0)))
             .collect();
         let new = changed(old.clone(), &mut dice);
+        let (around, there) = ([3, 3, 1, 0][dice.below(4)], there(&old, &mut dice));
         let before = index(&repo, &old);
         index(&repo, &new);
         let found: &[&str] = [
@@ -141,34 +155,42 @@ fn what_git_makes_of_its_diffs_we_make_of_them() {
         ][case as usize % 5];
         let sides = ["diff.noprefix", "diff.mnemonicPrefix", "diff.renames"][case as usize % 3];
         let bare = sides == "diff.noprefix";
-        let words = ["-c", &format!("{sides}=true"), "diff", "--cached", "--text", &before];
+        let (sides_now, around_now) = (format!("{sides}=true"), format!("-U{around}"));
+        let words = ["-c", &sides_now, "diff", "--cached", "--text", &around_now, &before];
         let text = git(&repo, &[&words[..], found].concat()).stdout;
         if text.is_empty() {
             continue;
         }
         let theirs = scene.place.path(&format!("theirs{case}"));
-        write(&theirs, &old);
+        write(&theirs, &there);
         fs::create_dir_all(&theirs).unwrap();
         fs::write(scene.place.path("diff"), &text).unwrap();
         let strip = if bare { "-p0" } else { "-p1" };
         let applied = git(&theirs, &["apply", strip, "--whitespace=nowarn", "../diff"]);
         let folder = format!("t{case}");
-        write(&scene.place.path("app").join(&folder), &old);
+        write(&scene.place.path("app").join(&folder), &there);
+        let strict = case % 2 == 0;
         let query = DiffQuery {
             text: text.clone(),
             folder: Some(folder.clone()),
-            strict: case % 2 == 0,
+            strict,
             ..DiffQuery::default()
         };
         let ours = scene.run(scene.files.apply_diff(query, wish()));
         let scene_of =
             || format!("case {case} {sides} {found:?}\n{}", String::from_utf8_lossy(&text));
-        if applied.status.success() {
+        let (git_takes, usual) = (applied.status.success(), there == old && around == 3);
+        if usual && git_takes {
             assert_eq!(read(&theirs), new, "{}", scene_of());
-            ours.unwrap_or_else(|why| panic!("{why}: {}", scene_of()));
-            assert_eq!(read(&scene.place.path("app").join(&folder)), new, "{}", scene_of());
-        } else {
-            refused += 1;
+            ours.as_ref().unwrap_or_else(|why| panic!("{why}: {}", scene_of()));
+        }
+        refused += u64::from(usual && !git_takes);
+        if strict && ours.is_ok() {
+            assert!(git_takes, "{}: {}", String::from_utf8_lossy(&applied.stderr), scene_of());
+        }
+        if ours.is_ok() && (strict || usual && git_takes) {
+            let now = read(&scene.place.path("app").join(&folder));
+            assert_eq!(now, read(&theirs), "{}", scene_of());
         }
     }
     assert!(refused <= cases / 10, "git refuses {refused} of {cases}");

@@ -1,0 +1,106 @@
+//! How long a pattern may work on one content.
+//!
+//! The time for one match grows with what is read, whatever the pattern. But a pattern may read on to the end of a content before it knows that a match
+//! is a short one, and do so at each of them: then it takes minutes for kilobytes. So it is asked between matches whether to go on.
+
+use super::fault::FileError;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Far longer than patterns take that people write, on the largest files that are taken.
+pub(super) const SLOWEST: Duration = Duration::from_secs(10);
+
+/// Between looks at the clock, which costs as much as a quick match.
+const MATCHES: u32 = 16;
+
+pub(super) struct Patience<'a> {
+    stop: &'a dyn Fn() -> bool,
+    /// From the first matches on, if there is a limit.
+    most: Option<Duration>,
+    asked: Cell<u32>,
+    until: Cell<Option<Instant>>,
+    over: Cell<Option<Over>>,
+}
+
+/// Why it does not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    Stopped,
+    TooSlow,
+}
+
+impl Over {
+    pub(super) fn at(self, path: &str) -> FileError {
+        match self {
+            Over::Stopped => FileError::Cancelled,
+            Over::TooSlow => FileError::TooSlow { path: path.to_owned() },
+        }
+    }
+}
+
+impl std::fmt::Display for Over {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Over::Stopped => "nobody waits for it",
+            Over::TooSlow => "it takes too long",
+        })
+    }
+}
+
+impl<'a> Patience<'a> {
+    pub(super) fn new(stop: &'a dyn Fn() -> bool, most: Option<Duration>) -> Patience<'a> {
+        let (asked, until, over) = (Cell::new(0), Cell::new(None), Cell::new(None));
+        Patience { stop, most, asked, until, over }
+    }
+
+    /// Before each match: may it be looked for? Once it may not, none may.
+    pub(super) fn ask(&self) -> Result<(), Over> {
+        if self.over.get().is_none() {
+            if self.is_stopped() {
+                self.over.set(Some(Over::Stopped));
+            } else if self.is_late() {
+                self.over.set(Some(Over::TooSlow));
+            }
+        }
+        self.over.get().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn over(&self) -> Option<Over> {
+        self.over.get()
+    }
+
+    /// Does nobody wait any more?
+    pub(super) fn is_stopped(&self) -> bool {
+        (self.stop)()
+    }
+
+    fn is_late(&self) -> bool {
+        let asked = self.asked.get().wrapping_add(1);
+        self.asked.set(asked);
+        let Some(most) = self.most.filter(|_| asked.is_multiple_of(MATCHES)) else { return false };
+        let now = Instant::now();
+        let until = self.until.get().unwrap_or(now + most);
+        self.until.set(Some(until));
+        now >= until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_ends_when_nobody_waits_or_it_takes_too_long() {
+        let stopped = Cell::new(false);
+        let stop = || stopped.get();
+        let patience = Patience::new(&stop, None);
+        assert!((0..1000).all(|_| patience.ask().is_ok()));
+        stopped.set(true);
+        assert_eq!(patience.ask(), Err(Over::Stopped));
+        stopped.set(false);
+        assert_eq!(patience.ask(), Err(Over::Stopped), "it stays so");
+        let none = Patience::new(&|| false, Some(Duration::ZERO));
+        let few = (0..100).take_while(|_| none.ask().is_ok()).count();
+        assert_eq!((few as u32, none.over()), (MATCHES - 1, Some(Over::TooSlow)));
+    }
+}

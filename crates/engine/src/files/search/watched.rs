@@ -1,0 +1,47 @@
+//! A matcher that asks before each match whether to look for it. The searcher itself tells of matches only when it knows all
+//! that are in the same lines.
+
+use super::super::patience::{Over, Patience};
+use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
+use grep_regex::RegexMatcher;
+
+pub(super) struct Watched<'a> {
+    pub(super) matcher: &'a RegexMatcher,
+    pub(super) patience: &'a Patience<'a>,
+}
+
+/// Nobody asks what is in groups.
+impl Matcher for Watched<'_> {
+    type Captures = NoCaptures;
+    type Error = Over;
+
+    fn find_at(&self, text: &[u8], at: usize) -> Result<Option<Match>, Over> {
+        self.patience.ask()?;
+        Ok(known(self.matcher.find_at(text, at)))
+    }
+
+    fn new_captures(&self) -> Result<NoCaptures, Over> {
+        Ok(NoCaptures::new())
+    }
+
+    /// What searches line by line calls this and the last one: each line is read once, and whether to go on is asked where more is read.
+    fn shortest_match_at(&self, text: &[u8], at: usize) -> Result<Option<usize>, Over> {
+        Ok(known(self.matcher.shortest_match_at(text, at)))
+    }
+
+    fn non_matching_bytes(&self) -> Option<&ByteSet> {
+        self.matcher.non_matching_bytes()
+    }
+
+    fn line_terminator(&self) -> Option<LineTerminator> {
+        self.matcher.line_terminator()
+    }
+
+    fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, Over> {
+        Ok(known(self.matcher.find_candidate_line(text)))
+    }
+}
+
+fn known<T>(found: Result<Option<T>, grep_matcher::NoError>) -> Option<T> {
+    found.ok().flatten()
+}
