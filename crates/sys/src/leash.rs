@@ -2,8 +2,10 @@
 //!
 //! Only the child itself is held; what it starts is found by its session or its mark.
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -40,10 +42,18 @@ pub fn limit_memory(command: &mut Command, bytes: u64) {
     unsafe { command.pre_exec(prepare) };
 }
 
+/// Let the command, and each process that it starts, have this descriptor: a lock on it is theirs, too.
+pub fn keep_open(command: &mut Command, descriptor: OwnedFd) {
+    let prepare = move || Ok(fcntl_setfd(&descriptor, FdFlags::empty())?);
+    // SAFETY: between fork and exec it makes one system call and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::proc;
+    use std::fs::File;
     use std::process::Stdio;
 
     #[test]
@@ -62,6 +72,23 @@ mod tests {
             use std::os::unix::process::ExitStatusExt;
             assert_eq!(child.wait().unwrap().signal(), Some(signal));
         }
+    }
+
+    #[test]
+    fn a_lock_is_held_as_long_as_one_of_them_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let (lock, other) = (File::create(&path).unwrap(), File::create(&path).unwrap());
+        lock.lock().unwrap();
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped());
+        keep_open(&mut command, lock.into());
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        assert!(other.try_lock().is_err(), "the child has it");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        other.try_lock().unwrap();
     }
 
     #[test]

@@ -8,6 +8,7 @@ use proctor_sys::fence::Fence;
 use proctor_sys::{leash, signal};
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -38,6 +39,8 @@ pub(crate) struct Program {
     pub(crate) gentle: bool,
     /// Until the other end of this is dropped; then its time is over.
     pub(crate) wanted: Option<oneshot::Receiver<()>>,
+    /// Stays open in it, and in all that it starts.
+    pub(crate) kept: Option<OwnedFd>,
 }
 
 /// What came of it.
@@ -76,6 +79,9 @@ impl Commands {
         }
         if let Some(bytes) = program.memory {
             leash::limit_memory(&mut command, bytes);
+        }
+        if let Some(kept) = program.kept {
+            leash::keep_open(&mut command, kept);
         }
         let child = match Command::from(command).spawn() {
             Ok(child) => child,

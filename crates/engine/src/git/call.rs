@@ -8,6 +8,7 @@ use super::{Git, Repository};
 use crate::command::{End, Produced, Program};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub(super) struct Call {
     most: usize,
     reads: bool,
     wanted: Option<oneshot::Receiver<()>>,
+    kept: Option<OwnedFd>,
 }
 
 /// What a call said, however it ended.
@@ -65,6 +67,7 @@ impl Call {
             most: SOME,
             reads: true,
             wanted: None,
+            kept: None,
         }
     }
 
@@ -112,6 +115,11 @@ impl Call {
     /// Ended as soon as the other end of this is dropped.
     pub(super) fn wanted(self, wanted: oneshot::Receiver<()>) -> Call {
         Call { wanted: Some(wanted), ..self }
+    }
+
+    /// With a descriptor that stays open as long as it runs, whatever becomes of us.
+    pub(super) fn keeping(self, kept: OwnedFd) -> Call {
+        Call { kept: Some(kept), ..self }
     }
 }
 
@@ -195,6 +203,7 @@ impl Repository {
             // Its locks would stay, and be in the way of everything after it.
             gentle: !call.reads,
             wanted: call.wanted,
+            kept: call.kept,
         };
         let Produced { end, stdout, cut, stderr } =
             commands.produce(program).await.map_err(|error| failed(error.to_string()))?;

@@ -145,9 +145,18 @@ impl Repository {
         before: Option<String>,
         prepared: Option<Prepared>,
     ) -> Result<Made, GitError> {
-        let (_waiting, wanted) = oneshot::channel();
-        let making = tokio::spawn(async move {
-            let said = self.run(call.wanted(wanted)).await.and_then(Said::taken);
+        let (waiting, wanted) = oneshot::channel();
+        let git = Arc::clone(&self.git);
+        let going = git.makings.begin().await;
+        let mut making = tokio::spawn(async move {
+            let mut call = call.wanted(wanted);
+            if let Some(Prepared { index, .. }) = &prepared {
+                call = call.keeping(self.begin_commit(index).await?);
+            }
+            let said = self.run(call).await.and_then(Said::taken);
+            if let Some(Prepared { index, .. }) = &prepared {
+                index.ended();
+            }
             // One that failed or was ended behind it, in a hook, has been made. Where somebody else may commit meanwhile, one
             // that was refused was not: what is there by then is theirs.
             if let Err(error) = said {
@@ -159,9 +168,17 @@ impl Repository {
             if let Some(prepared) = prepared {
                 self.conclude(prepared).await?;
             }
+            drop(going);
             self.made().await
         });
-        making.await.unwrap_or_else(|error| Err(GitError::Conflict(error.to_string())))
+        let made = tokio::select! {
+            made = &mut making => made,
+            () = git.makings.ending() => {
+                drop(waiting);
+                making.await
+            }
+        };
+        made.unwrap_or_else(|error| Err(GitError::Conflict(error.to_string())))
     }
 
     async fn conclude(&self, Prepared { index, tree }: Prepared) -> Result<(), GitError> {

@@ -25,6 +25,7 @@ mod given;
 mod going_on;
 mod index;
 mod log;
+mod makings;
 mod named;
 mod names;
 mod only;
@@ -72,6 +73,7 @@ use crate::files::Files;
 use checkout::Checkout;
 use closed::Settings;
 use folder::Folder;
+use makings::Makings;
 use names::Names;
 use place::{Bounds, Place};
 use proctor_core::config::git::Git as Terms;
@@ -98,6 +100,7 @@ pub(crate) struct Git {
     room: Semaphore,
     names: Names,
     writers: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
+    makings: Makings,
     unfenced: AtomicBool,
 }
 
@@ -139,8 +142,14 @@ impl Git {
             room: Semaphore::new(MOST),
             names: Names::default(),
             writers: Mutex::default(),
+            makings: Makings::default(),
             unfenced: AtomicBool::new(false),
         }
+    }
+
+    /// The daemon ends: commits that are being made come to their end first.
+    pub(crate) async fn settle(&self) {
+        self.makings.settle().await;
     }
 
     /// For tests of the first wall: the second one is left out.

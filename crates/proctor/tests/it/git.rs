@@ -185,6 +185,37 @@ fn a_daemon_that_is_killed_leaves_neither_locks_nor_programs() {
     git(&home, &["commit", "-q", "-a", "--no-verify", "-m", "By hand"]);
 }
 
+/// Git has moved the branch and runs the hook behind that; the index is still the one before.
+#[test]
+fn a_commit_that_was_made_when_proctor_ends_has_its_index() {
+    type End = (&'static str, fn(&Home));
+    let ends: [End; 4] = [
+        ("killed", |home| kill9(home.daemon_pid())),
+        ("without its keeper", |home| kill9(home.keeper_pid())),
+        ("stopped", |home| drop(home.ok(["daemon", "stop"]))),
+        ("upgraded", |home| drop(home.ok(["daemon", "upgrade"]))),
+    ];
+    let all: [&[&str]; 2] =
+        [&["git", "commit", "-m", "Made", "--all"], &["git", "commit", "-m", "Made", "main.rs"]];
+    for ((how, end), words) in ends.into_iter().flat_map(|end| all.map(|words| (end, words))) {
+        let home = repository("  git: { trusted: [app] }\n");
+        let (began, lock) =
+            (home.path().join("app/.git/began"), home.path().join("app/.git/index.lock"));
+        hook(&home, "post-commit", "echo $$ > .git/began; exec sleep 1000");
+        put(&home, "main.rs", "changed\n");
+        let client = home.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let program = wait_for("its hook runs", LIMIT, || {
+            std::fs::read_to_string(&began).ok()?.trim().parse::<u32>().ok()
+        });
+        end(&home);
+        wait_until("nobody holds the index", LIMIT, || !lock.exists());
+        wait_until("its hook is gone", LIMIT, || !alive(program));
+        client.unwrap().wait().unwrap();
+        assert_eq!(git(&home, &["log", "-1", "--format=%s"]), "Made", "{how}: {words:?}");
+        assert_eq!(git(&home, &["status", "--short"]), "", "{how}: {words:?}");
+    }
+}
+
 #[test]
 fn paths_of_a_command_line_begin_where_it_is_called() {
     let home = repository("");

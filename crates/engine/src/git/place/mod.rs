@@ -173,7 +173,7 @@ fn git_dir(top: &Path) -> Result<PathBuf, String> {
     real(&top.join(path_of(path)))
 }
 
-fn common_dir(git_dir: &Path) -> Result<PathBuf, String> {
+pub(super) fn common_dir(git_dir: &Path) -> Result<PathBuf, String> {
     let file = git_dir.join("commondir");
     match file.symlink_metadata() {
         Ok(_) => real(&git_dir.join(path_of(&small(&file, LONGEST)?))),
