@@ -66,7 +66,7 @@ impl Repository {
         }
         self.check_filters(&paths).await?;
         self.refuse_ignored(&paths).await?;
-        self.write().await
+        self.write_files().await
     }
 
     /// What git does not know, and is told to leave alone, is not committed.
@@ -94,7 +94,7 @@ impl Repository {
         if !self.settings.has_identity && author.is_none() {
             return Err(GitError::Nobody);
         }
-        self.write().await?;
+        self.write_files().await?;
         let under_way = self.state().await?;
         match (request.paths.is_empty(), request.all, &under_way) {
             (false, true, _) => return Err(GitError::bad("paths", "give 'paths' or 'all'")),

@@ -90,6 +90,9 @@ use tool::{Found, Tool};
 /// Calls at once: each is a process that may use a core.
 const MOST: usize = 8;
 
+/// Of the work trees of a repository, so many are named to who has to choose one.
+const MOST_NAMED: usize = 5;
+
 /// Variables of the owner's that git needs to find the owner's own settings.
 const OWN: [&str; 2] = ["HOME", "XDG_CONFIG_HOME"];
 
@@ -222,6 +225,31 @@ impl Repository {
     /// May it run programs of its own?
     pub fn is_trusted(&self) -> bool {
         self.place.trusted
+    }
+
+    /// For whatever looks at files or changes them: git itself refuses that where there is no work tree, and told of one, it
+    /// would take every file for deleted.
+    async fn need_worktree(&self) -> Result<(), GitError> {
+        if !self.settings.is_bare || self.place.git_dir != self.place.common_dir {
+            return Ok(());
+        }
+        let (trees, _) = self.worktrees().await?;
+        // What git is told to be its work tree here, it lists as one.
+        let own = [&self.place.top, &self.place.git_dir];
+        let trees = trees.iter().filter(|tree| !tree.prunable && !own.contains(&&tree.path));
+        let named: Vec<String> =
+            trees.take(MOST_NAMED).map(|tree| tree.path.display().to_string()).collect();
+        let why = match named.is_empty() {
+            true => "it is bare, and has no work tree".to_owned(),
+            false => format!("it is bare; name one of its work trees ({})", named.join(", ")),
+        };
+        Err(GitError::bad("repo", format!("{}: {why}", self.place.top.display())))
+    }
+
+    /// From now on files are changed, or what of them is in the index.
+    async fn write_files(&mut self) -> Result<(), GitError> {
+        self.need_worktree().await?;
+        self.write().await
     }
 
     /// From now on something is changed.
