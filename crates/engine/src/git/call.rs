@@ -4,7 +4,7 @@ use super::configuration::{self, Base};
 use super::error::GitError;
 use super::fields::records;
 use super::names::Look;
-use super::{Git, Repository};
+use super::{Git, Repository, SYSTEM};
 use crate::command::{End, Produced, Program};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -241,6 +241,7 @@ impl Repository {
             self.check_named_files(&settings).await?;
             let own = self.own_variable("XDG_CONFIG_HOME");
             let (mut files, odd) = configuration::of_owner(&listed, self.paths_begin(), own);
+            files.extend(self.own_variable(SYSTEM).map(Path::to_owned));
             for name in odd {
                 files.extend(self.owners_files(&name).await?);
             }
@@ -249,11 +250,15 @@ impl Repository {
         Ok(())
     }
 
-    /// What git makes of a setting of the owner's that names a file.
+    /// What git makes of a setting of the owner's, or of the system's, that names a file.
     async fn owners_files(&self, name: &str) -> Result<Vec<PathBuf>, GitError> {
-        let call = Call::reading(&["config", "--global", "--includes", "--type=path", "-z"]);
-        let said = self.run(call.args(["--get-all", name])).await?;
-        Ok(records(&said.out).map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+        let mut files = Vec::new();
+        for whose in ["--system", "--global"] {
+            let call = Call::reading(&["config", whose, "--includes", "--type=path", "-z"]);
+            let said = self.run(call.args(["--get-all", name])).await?;
+            files.extend(records(&said.out).map(|path| PathBuf::from(OsStr::from_bytes(path))));
+        }
+        Ok(files)
     }
 
     /// All of it, listed by the only call that reads whatever it includes. What git has to say of that is kept to itself:
@@ -271,11 +276,10 @@ impl Repository {
     /// The files that it is read from, those that are not there too.
     fn configurations(&self) -> Vec<PathBuf> {
         let home = self.own_variable("HOME");
-        let mut files = vec![
-            self.place.common_dir.join("config"),
-            self.place.git_dir.join("config.worktree"),
-            PathBuf::from("/etc/gitconfig"),
-        ];
+        let mut files =
+            vec![self.place.common_dir.join("config"), self.place.git_dir.join("config.worktree")];
+        files.extend(self.tool.of_system.iter().cloned());
+        files.extend(self.own_variable(SYSTEM).map(Path::to_owned));
         files.extend(home.iter().map(|home| home.join(".gitconfig")));
         files.extend(home.iter().map(|home| home.join(".config/git/config")));
         files.extend(self.own_variable("XDG_CONFIG_HOME").map(|folder| folder.join("git/config")));

@@ -93,8 +93,11 @@ const MOST: usize = 8;
 /// Of the work trees of a repository, so many are named to who has to choose one.
 const MOST_NAMED: usize = 5;
 
-/// Variables of the owner's that git needs to find the owner's own settings.
-const OWN: [&str; 2] = ["HOME", "XDG_CONFIG_HOME"];
+/// Variables of the owner's that git needs to find the owner's own settings, and the system's.
+const OWN: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", SYSTEM];
+
+/// The one that names another file for the settings of the system.
+const SYSTEM: &str = "GIT_CONFIG_SYSTEM";
 
 /// Calls git for everybody.
 pub(crate) struct Git {
@@ -280,15 +283,13 @@ impl Repository {
     /// The environment that every call has.
     fn environment(&self, reads: bool) -> Vec<(OsString, OsString)> {
         let owner = self.env.iter().filter(|(name, _)| match self.place.trusted {
-            true => !name.starts_with("GIT_"),
+            true => name == SYSTEM || !name.starts_with("GIT_"),
             false => OWN.contains(&name.as_str()),
         });
         let mut env: Vec<(OsString, OsString)> =
             owner.map(|(name, value)| (name.into(), value.into())).collect();
         if !self.place.trusted {
             env.push(("PATH".into(), self.tool.search_path()));
-            let closed = ["GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM"];
-            env.extend(closed.map(|name| (name.into(), "1".into())));
             // Looked at before the setting of the same meaning.
             env.push(("GIT_SSH_COMMAND".into(), "ssh -o BatchMode=yes".into()));
             env.push(("GIT_PROXY_COMMAND".into(), "".into()));
