@@ -140,7 +140,7 @@ impl Repository {
     /// Make a commit, and what was prepared the index. Who stops waiting for it ends git, and not what belongs to a commit
     /// that has been made by then.
     pub(super) async fn make(
-        self,
+        mut self,
         call: Call,
         before: Option<String>,
         prepared: Option<Prepared>,
@@ -169,7 +169,11 @@ impl Repository {
                 self.conclude(prepared).await?;
             }
             drop(going);
-            self.made().await
+            let made = self.made().await?;
+            if let Some(told) = self.told.take() {
+                told(&made);
+            }
+            Ok(made)
         });
         let made = tokio::select! {
             made = &mut making => made,

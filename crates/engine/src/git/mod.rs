@@ -138,7 +138,11 @@ pub struct Repository {
     limit: Duration,
     /// Held by whoever changes something.
     writing: Option<OwnedMutexGuard<()>>,
+    /// Who wants to know of a commit that is made, although nobody waits for its answer any more.
+    told: Option<Told>,
 }
+
+type Told = Box<dyn FnOnce(&Made) + Send + Sync>;
 
 impl Git {
     pub(crate) fn new(commands: Arc<Commands>) -> Git {
@@ -196,6 +200,7 @@ impl Git {
             env,
             limit: Duration::from_millis(terms.timeout.0),
             writing: None,
+            told: None,
         };
         repository.close().await?;
         Ok(repository)
@@ -223,6 +228,11 @@ impl Repository {
         if let Ok(below) = folder.strip_prefix(&self.place.top) {
             self.below = below.to_owned();
         }
+    }
+
+    /// Tell of a commit when it is made. Dropped when it is known that none is.
+    pub fn tell(&mut self, told: impl FnOnce(&Made) + Send + Sync + 'static) {
+        self.told = Some(Box::new(told));
     }
 
     /// May it run programs of its own?

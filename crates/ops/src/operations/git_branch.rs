@@ -118,7 +118,7 @@ Examples:
   proctor git branch create topic --from main --switch
   proctor git branch switch main",
         role: Role::Operator,
-        ..Meta::of("git.branch", Effect::Write).followed().with_folder()
+        ..Meta::of("git.branch", Effect::Write).followed().attended().with_folder()
     };
 
     fn role(input: &Input) -> Role {

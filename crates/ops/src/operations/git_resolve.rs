@@ -104,7 +104,7 @@ Examples:
   proctor git resolve done src/main.rs
   proctor git resolve continue",
         role: Role::Operator,
-        ..Meta::of("git.resolve", Effect::Write).followed().with_folder()
+        ..Meta::of("git.resolve", Effect::Write).followed().attended().with_folder()
     };
 
     fn role(input: &Input) -> Role {

@@ -88,7 +88,7 @@ Examples:
   proctor git stash push --untracked -m 'half done'
   proctor git stash pop --number 1",
         role: Role::Operator,
-        ..Meta::of("git.stash", Effect::Write).followed().with_folder()
+        ..Meta::of("git.stash", Effect::Write).followed().attended().with_folder()
     };
 
     fn role(input: &Input) -> Role {

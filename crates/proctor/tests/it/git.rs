@@ -3,7 +3,8 @@
 use crate::control::admin;
 use crate::files::{app, put, token};
 use crate::support::LIMIT;
-use proctor_testkit::{Conversation, Home, Http, alive, kill9, wait_for, wait_until};
+use proctor_testkit::{Conversation, Home, Http, alive, kill9, signal, wait_for, wait_until};
+use rustix::process::Signal;
 use serde_json::json;
 use std::process::{Command, Stdio};
 
@@ -213,6 +214,33 @@ fn a_commit_that_was_made_when_proctor_ends_has_its_index() {
         client.unwrap().wait().unwrap();
         assert_eq!(git(&home, &["log", "-1", "--format=%s"]), "Made", "{how}: {words:?}");
         assert_eq!(git(&home, &["status", "--short"]), "", "{how}: {words:?}");
+    }
+}
+
+#[test]
+fn a_commit_that_is_interrupted_is_ended_and_says_what_became_of_it() {
+    for (name, expected) in [("pre-commit", false), ("post-commit", true)] {
+        let home = repository("  git: { trusted: [app] }\n");
+        let began = home.path().join("app/.git/began");
+        hook(&home, name, "echo $$ > .git/began; exec sleep 1000");
+        put(&home, "main.rs", "changed\n");
+        let words = ["git", "commit", "-m", "Made", "--all"];
+        let client = home.command(words).stderr(Stdio::piped()).spawn().unwrap();
+        let program = wait_for("its hook runs", LIMIT, || {
+            std::fs::read_to_string(&began).ok()?.trim().parse::<u32>().ok()
+        });
+        signal(client.id(), Signal::INT);
+        let ended = client.wait_with_output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains("cancelling; Ctrl-C again"), "{said}");
+        assert!(!alive(program), "its hook runs on");
+        assert_eq!(git(&home, &["log", "-1", "--format=%s"]) == "Made", expected, "{name}");
+        assert_eq!(git(&home, &["status", "--short"]).is_empty(), expected, "{name}");
+        let hash = git(&home, &["rev-parse", "--short=7", "HEAD"]);
+        let stays = format!("cancelled; the commit {hash}");
+        let says = if expected { &stays } else { "cancelled; what was done by then stays" };
+        assert!(said.contains(says), "{name}: {said}");
     }
 }
 
