@@ -9,10 +9,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Give the command a session and a process group of its own, and let the kernel send it this signal when the thread that starts
-/// it ends. Start it from a thread that lives as long as the process.
-pub fn hold(command: &mut Command, signal: i32) {
+/// Give the command a session and a process group of its own, and let the kernel send it this signal, if any, when the thread that
+/// starts it ends. Start it from a thread that lives as long as the process.
+pub fn hold(command: &mut Command, signal: Option<i32>) {
     let parent = rustix::process::getpid();
+    let signal = signal.unwrap_or(0);
     let prepare = move || {
         rustix::process::setsid()?;
         // SAFETY: two numbers; nothing is read or written.
@@ -62,7 +63,7 @@ mod tests {
             let child = std::thread::spawn(move || {
                 let mut command = Command::new("sleep");
                 command.arg("1000").stdin(Stdio::null());
-                hold(&mut command, signal);
+                hold(&mut command, Some(signal));
                 let child = command.spawn().unwrap();
                 let stat = proc::stat(child.id()).unwrap();
                 assert_eq!((stat.session, stat.group), (child.id(), child.id()));
@@ -72,6 +73,19 @@ mod tests {
             use std::os::unix::process::ExitStatusExt;
             assert_eq!(child.wait().unwrap().signal(), Some(signal));
         }
+    }
+
+    #[test]
+    fn without_a_signal_it_outlives_the_thread_that_started_it() {
+        let child = std::thread::spawn(|| {
+            let mut command = Command::new("cat");
+            command.stdin(Stdio::piped());
+            hold(&mut command, None);
+            command.spawn().unwrap()
+        });
+        let mut child = child.join().unwrap();
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success(), "it ended by itself");
     }
 
     #[test]
