@@ -60,3 +60,21 @@ fn what_needs_a_work_tree_is_refused_where_there_is_none() {
         });
     }
 }
+
+#[test]
+fn what_is_gone_or_was_never_made_is_in_nobodys_way() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n"), ("sub/g", "1\n")]);
+    put(&repo, ".git/objects/info/alternates", "/nonexistent/objects\n../../gone/objects\n");
+    fs::create_dir(repo.join("sub/.git")).unwrap();
+    let (plain, sub) = (scene.git(&repo.join("sub"), &["rev-parse", "HEAD"]), repo.join("sub"));
+    scene.daemon("", json!({}), async |caller| {
+        put(&repo, "sub/g", "2\n");
+        let status = caller.ok("git.status", &sub, json!({})).await;
+        assert_eq!(status["entries"][0]["path"], "sub/g", "{status}");
+        let log = caller.ok("git.log", &sub, json!({})).await;
+        assert_eq!(log["commits"][0]["hash"], json!(plain));
+        caller.ok("git.commit", &sub, json!({ "message": "m", "all": true })).await;
+        assert_eq!(scene.git(&repo, &["status", "--short"]), "");
+    });
+}
