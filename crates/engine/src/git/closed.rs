@@ -18,6 +18,8 @@ const ALWAYS: &[(&str, &str)] = &[
     ("color.ui", "false"),
     ("i18n.logOutputEncoding", "UTF-8"),
     ("log.follow", "false"),
+    ("log.showRoot", "true"),
+    ("core.abbrev", "auto"),
     ("diff.orderFile", "/dev/null"),
     ("blame.ignoreRevsFile", ""),
     ("user.useConfigOnly", "true"),
