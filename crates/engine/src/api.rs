@@ -257,6 +257,11 @@ impl Engine {
         Arc::clone(&self.inner.git).open(around, folder).await
     }
 
+    /// The daemon ends: what has to come to its end first.
+    pub(crate) async fn settle(&self) {
+        self.inner.git.settle().await;
+    }
+
     /// The repository that has the files of a change, which may not be there yet, and where they are.
     pub async fn repository_of(
         &self,

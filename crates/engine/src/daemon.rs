@@ -120,7 +120,9 @@ impl Daemon {
         let ending = ended(ending);
         match ending {
             Ending::KeeperGone => {}
-            Ending::ForGood | Ending::Replaced => drop(timeout(FAREWELL, serving).await),
+            Ending::ForGood | Ending::Replaced => {
+                let _ = tokio::join!(timeout(FAREWELL, serving), self.engine.settle());
+            }
         }
         ending
     }

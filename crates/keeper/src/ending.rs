@@ -19,8 +19,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// How long the daemon may take to leave before it is killed. Nothing depends on its goodbye.
-const DAEMON_GRACE: Millis = Millis(3000);
+/// How long the daemon may take to leave before it is killed: longer than it waits for a commit that is being made. Nothing
+/// depends on its goodbye.
+const DAEMON_GRACE: Millis = Millis(5000);
 
 #[derive(Debug, Default)]
 pub(crate) enum Ending {

@@ -99,10 +99,12 @@ pub struct Meta {
     pub resource: Option<Resource>,
     /// Takes a while: has an id, can be cancelled, and runs in the background if asked to.
     pub follows: bool,
-    /// What it did is taken back when it is cancelled: a command line that is interrupted cancels it.
+    /// What it did is taken back when it is cancelled.
     pub taken_back: bool,
     /// Its answer comes in pages for programs; a command line that is asked for no page in particular shows all of it.
     pub whole: bool,
+    /// A command line that is interrupted cancels it, and says what became of it.
+    pub attended: bool,
 }
 
 /// Where an operation is found over HTTP by what it is about.
@@ -187,6 +189,7 @@ impl Meta {
             follows: false,
             taken_back: false,
             whole: false,
+            attended: false,
         }
     }
 
@@ -212,7 +215,12 @@ impl Meta {
 
     /// An operation that undoes what it did when it is cancelled.
     pub const fn taken_back(self) -> Meta {
-        Meta { taken_back: true, ..self }
+        Meta { taken_back: true, ..self.attended() }
+    }
+
+    /// An operation that nobody wants to go on behind their back.
+    pub const fn attended(self) -> Meta {
+        Meta { attended: true, ..self }
     }
 
     /// May it be asked to go on by itself? A wait that nobody waits for is none, and would hold its place for a day.

@@ -2,15 +2,18 @@
 //!
 //! Only the child itself is held; what it starts is found by its session or its mark.
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Give the command a session and a process group of its own, and let the kernel send it this signal when the thread that starts
-/// it ends. Start it from a thread that lives as long as the process.
-pub fn hold(command: &mut Command, signal: i32) {
+/// Give the command a session and a process group of its own, and let the kernel send it this signal, if any, when the thread that
+/// starts it ends. Start it from a thread that lives as long as the process.
+pub fn hold(command: &mut Command, signal: Option<i32>) {
     let parent = rustix::process::getpid();
+    let signal = signal.unwrap_or(0);
     let prepare = move || {
         rustix::process::setsid()?;
         // SAFETY: two numbers; nothing is read or written.
@@ -40,10 +43,18 @@ pub fn limit_memory(command: &mut Command, bytes: u64) {
     unsafe { command.pre_exec(prepare) };
 }
 
+/// Let the command, and each process that it starts, have this descriptor: a lock on it is theirs, too.
+pub fn keep_open(command: &mut Command, descriptor: OwnedFd) {
+    let prepare = move || Ok(fcntl_setfd(&descriptor, FdFlags::empty())?);
+    // SAFETY: between fork and exec it makes one system call and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::proc;
+    use std::fs::File;
     use std::process::Stdio;
 
     #[test]
@@ -52,7 +63,7 @@ mod tests {
             let child = std::thread::spawn(move || {
                 let mut command = Command::new("sleep");
                 command.arg("1000").stdin(Stdio::null());
-                hold(&mut command, signal);
+                hold(&mut command, Some(signal));
                 let child = command.spawn().unwrap();
                 let stat = proc::stat(child.id()).unwrap();
                 assert_eq!((stat.session, stat.group), (child.id(), child.id()));
@@ -62,6 +73,36 @@ mod tests {
             use std::os::unix::process::ExitStatusExt;
             assert_eq!(child.wait().unwrap().signal(), Some(signal));
         }
+    }
+
+    #[test]
+    fn without_a_signal_it_outlives_the_thread_that_started_it() {
+        let child = std::thread::spawn(|| {
+            let mut command = Command::new("cat");
+            command.stdin(Stdio::piped());
+            hold(&mut command, None);
+            command.spawn().unwrap()
+        });
+        let mut child = child.join().unwrap();
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success(), "it ended by itself");
+    }
+
+    #[test]
+    fn a_lock_is_held_as_long_as_one_of_them_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let (lock, other) = (File::create(&path).unwrap(), File::create(&path).unwrap());
+        lock.lock().unwrap();
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped());
+        keep_open(&mut command, lock.into());
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        assert!(other.try_lock().is_err(), "the child has it");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        other.try_lock().unwrap();
     }
 
     #[test]

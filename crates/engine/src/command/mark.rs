@@ -2,7 +2,8 @@
 //!
 //! Each carries `PROCTOR_COMMAND=<mark>` in its environment, and a file named like the mark lies in the runtime folder from
 //! before the first process exists until none is left. A daemon that begins ends what such files speak of: the kernel has
-//! killed the command itself with its daemon, or asked it to end (`sys::leash`), but not what the command had started.
+//! killed the command itself with its daemon, or asked it to end (`sys::leash`), but not what the command had started, nor one that
+//! ends by itself.
 
 use proctor_core::home::Home;
 use proctor_sys::{clock, file, signal, tree::Tree};
@@ -69,10 +70,10 @@ impl Mark {
     }
 }
 
-/// Wait until nothing is left, so many looks at most.
-fn wait(tree: &Tree, looks: u32) {
+/// Wait until nothing is left of all of them, so many looks at most.
+fn wait(trees: &[&Tree], looks: u32) {
     for _ in 0..looks {
-        if tree.is_empty() {
+        if trees.iter().all(|tree| tree.is_empty()) {
             return;
         }
         std::thread::sleep(LOOK_AGAIN);
@@ -100,14 +101,15 @@ pub(crate) fn left_behind(home: &Home) -> Vec<Mark> {
     entries.flatten().filter_map(mark).collect()
 }
 
-/// End what they speak of: what is about to end is given a moment to tidy up. Blocks.
+/// End what they speak of: what is about to end is given a moment, and another one to tidy up. Blocks.
 pub(crate) fn sweep(marks: Vec<Mark>) {
-    for mark in marks {
-        let tree = mark.tree(0);
+    let trees: Vec<Tree> = marks.iter().map(|mark| mark.tree(0)).collect();
+    wait(&trees.iter().collect::<Vec<_>>(), LAST_LOOKS);
+    for (mark, tree) in marks.iter().zip(trees) {
         let found = tree.signal(signal::SIGTERM, None);
         if found > 0 {
             tracing::warn!(found, "ending what a command of the last daemon left");
-            wait(&tree, LAST_LOOKS);
+            wait(&[&tree], LAST_LOOKS);
         }
         if end(&tree) == 0 {
             mark.forget();

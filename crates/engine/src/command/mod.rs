@@ -142,7 +142,7 @@ fn start(plan: &CommandPlan, home: &Home, mark: &Mark) -> Result<Child, String> 
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    leash::hold(&mut command, signal::SIGKILL);
+    leash::hold(&mut command, Some(signal::SIGKILL));
     let spawned = Command::from(command).spawn();
     spawned.map_err(|error| unstartable(program, &plan.working_dir, &error.to_string()))
 }
@@ -245,11 +245,9 @@ impl Running {
         if self.gentle
             && *end == End::TimedOut
             && let Some(child) = &mut self.child
+            && end_gently(child, self.thorough).await
         {
-            ask_to_end(child);
-            if timeout(LAST_WORDS, child.wait()).await.is_ok() {
-                self.tree.reaped_at = Some(clock::ticks_since_boot());
-            }
+            self.tree.reaped_at = Some(clock::ticks_since_boot());
         }
         let tree = self.tree.clone();
         let itself = usize::from(*end == End::TimedOut);
@@ -276,9 +274,10 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(mark) = self.mark.take() else { return };
-        let gentle = self.gentle;
+        let (gentle, thorough) = (self.gentle, self.thorough);
         match &self.child {
-            Some(child) if gentle => ask_to_end(child),
+            Some(child) if gentle && thorough => ask_to_end(child),
+            Some(_) if gentle => {}
             Some(_) | None => self.tree.kill(),
         }
         // Reaped here; if the daemon is ending, by the keeper, and the file is left to the next daemon.
@@ -286,7 +285,7 @@ impl Drop for Running {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 if let Some(mut child) = child {
-                    if gentle && timeout(LAST_WORDS, child.wait()).await.is_err() {
+                    if gentle && !end_gently(&mut child, thorough).await {
                         tree.kill();
                     }
                     reap(child, &mut tree).await;
@@ -304,6 +303,15 @@ async fn time_over(deadline: tokio::time::Instant, wanted: Option<oneshot::Recei
         Some(wanted) => drop(timeout_at(deadline, wanted).await),
         None => tokio::time::sleep_until(deadline).await,
     }
+}
+
+/// Wait for it to end, and ask it to: at once if it may wait for programs of others, and else after a moment. Has it ended?
+async fn end_gently(child: &mut Child, thorough: bool) -> bool {
+    if !thorough && timeout(LAST_WORDS, child.wait()).await.is_ok() {
+        return true;
+    }
+    ask_to_end(child);
+    timeout(LAST_WORDS, child.wait()).await.is_ok()
 }
 
 /// The command alone: if what it has called were to end before it, it would take that for a failure, and go on without.

@@ -8,6 +8,7 @@ use proctor_sys::fence::Fence;
 use proctor_sys::{leash, signal};
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -34,10 +35,13 @@ pub(crate) struct Program {
     pub(crate) memory: Option<u64>,
     /// It may start programs that stay: they are looked for when it has ended.
     pub(crate) thorough: bool,
-    /// It tidies up when it is asked to end.
+    /// It tidies up when it is asked to end, as well as it can. One that starts no programs of others is about to end anyway:
+    /// it gets a moment before it is asked, and nobody asks when the daemon dies.
     pub(crate) gentle: bool,
     /// Until the other end of this is dropped; then its time is over.
     pub(crate) wanted: Option<oneshot::Receiver<()>>,
+    /// Stays open in it, and in all that it starts.
+    pub(crate) kept: Option<OwnedFd>,
 }
 
 /// What came of it.
@@ -70,12 +74,23 @@ impl Commands {
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        leash::hold(&mut command, if program.gentle { signal::SIGTERM } else { signal::SIGKILL });
+        leash::hold(
+            &mut command,
+            match (program.gentle, program.thorough) {
+                (false, _) => Some(signal::SIGKILL),
+                (true, true) => Some(signal::SIGTERM),
+                // What it has just made it does not know of yet, and would leave behind.
+                (true, false) => None,
+            },
+        );
         if let Some(fence) = &program.fence {
             fence.around(&mut command);
         }
         if let Some(bytes) = program.memory {
             leash::limit_memory(&mut command, bytes);
+        }
+        if let Some(kept) = program.kept {
+            leash::keep_open(&mut command, kept);
         }
         let child = match Command::from(command).spawn() {
             Ok(child) => child,

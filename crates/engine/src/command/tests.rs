@@ -218,3 +218,29 @@ async fn a_program_has_as_much_memory_as_it_is_given() {
     let produced = place.commands.produce(program).await.unwrap();
     assert_eq!(produced.stdout, b"65536\n65536\n", "{produced:?}");
 }
+
+/// It says when it was asked to end, and else ends when it is told to.
+const PATIENT: &str = "trap 'echo > asked; exit' TERM; mkfifo told; exec 3<>told; \
+                       echo $$ > main; read line <&3; echo > done";
+
+#[tokio::test]
+async fn what_is_about_to_end_is_not_asked_to_unless_it_waits_for_others() {
+    for (thorough, expected) in [(false, "done"), (true, "asked")] {
+        let place = place();
+        let limit = Duration::from_secs(1000);
+        let program = Program { limit, gentle: true, thorough, ..place.program(PATIENT) };
+        let mut running = Box::pin(place.commands.produce(program));
+        tokio::select! {
+            _ = &mut running => panic!("it ended"),
+            () = until("it runs", || place.file("main").is_some()) => {}
+        }
+        drop(running);
+        let there = |name: &str| place.folder.path().join(name).exists();
+        if !thorough {
+            std::fs::write(place.folder.path().join("told"), "go\n").unwrap();
+        }
+        until("it has ended", || there(expected)).await;
+        until("its mark is gone", || left_behind(&place.commands.home).is_empty()).await;
+        assert_eq!([there("asked"), there("done")], [thorough, !thorough]);
+    }
+}

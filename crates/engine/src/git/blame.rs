@@ -54,6 +54,7 @@ impl Repository {
             Some(revision) => call.arg(self.commit_of(revision).await?),
             // Git itself would follow a link on the way to the file.
             None => {
+                self.need_worktree().await?;
                 let path = path.clone();
                 let file = self.in_worktree(move |tree| tree.open(&path)).await?;
                 call.args(["--contents", "-"]).input_of(file)

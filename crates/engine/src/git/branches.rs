@@ -99,7 +99,7 @@ impl Repository {
 
     /// Check a branch out; the commit it is at.
     pub async fn switch(&mut self, name: &str) -> Result<String, GitError> {
-        self.write().await?;
+        self.write_files().await?;
         let full = self.reference("refs/heads/", name).await?;
         let hash = self
             .commit_of(&full)

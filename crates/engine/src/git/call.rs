@@ -4,10 +4,11 @@ use super::configuration::{self, Base};
 use super::error::GitError;
 use super::fields::records;
 use super::names::Look;
-use super::{Git, Repository};
+use super::{Git, Repository, SYSTEM};
 use crate::command::{End, Produced, Program};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub(super) struct Call {
     most: usize,
     reads: bool,
     wanted: Option<oneshot::Receiver<()>>,
+    kept: Option<OwnedFd>,
 }
 
 /// What a call said, however it ended.
@@ -65,6 +67,7 @@ impl Call {
             most: SOME,
             reads: true,
             wanted: None,
+            kept: None,
         }
     }
 
@@ -112,6 +115,11 @@ impl Call {
     /// Ended as soon as the other end of this is dropped.
     pub(super) fn wanted(self, wanted: oneshot::Receiver<()>) -> Call {
         Call { wanted: Some(wanted), ..self }
+    }
+
+    /// With a descriptor that stays open as long as it runs, whatever becomes of us.
+    pub(super) fn keeping(self, kept: OwnedFd) -> Call {
+        Call { kept: Some(kept), ..self }
     }
 }
 
@@ -208,6 +216,7 @@ impl Repository {
             // Its locks would stay, and be in the way of everything after it.
             gentle: !call.reads,
             wanted: call.wanted,
+            kept: call.kept,
         };
         let Produced { end, stdout, cut, stderr } =
             commands.produce(program).await.map_err(|error| failed(error.to_string()))?;
@@ -245,6 +254,7 @@ impl Repository {
             self.check_named_files(&settings).await?;
             let own = self.own_variable("XDG_CONFIG_HOME");
             let (mut files, odd) = configuration::of_owner(&listed, self.paths_begin(), own);
+            files.extend(self.own_variable(SYSTEM).map(Path::to_owned));
             for name in odd {
                 files.extend(self.owners_files(&name).await?);
             }
@@ -253,11 +263,15 @@ impl Repository {
         Ok(())
     }
 
-    /// What git makes of a setting of the owner's that names a file.
+    /// What git makes of a setting of the owner's, or of the system's, that names a file.
     async fn owners_files(&self, name: &str) -> Result<Vec<PathBuf>, GitError> {
-        let call = Call::reading(&["config", "--global", "--includes", "--type=path", "-z"]);
-        let said = self.run(call.args(["--get-all", name])).await?;
-        Ok(records(&said.out).map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+        let mut files = Vec::new();
+        for whose in ["--system", "--global"] {
+            let call = Call::reading(&["config", whose, "--includes", "--type=path", "-z"]);
+            let said = self.run(call.args(["--get-all", name])).await?;
+            files.extend(records(&said.out).map(|path| PathBuf::from(OsStr::from_bytes(path))));
+        }
+        Ok(files)
     }
 
     /// All of it, listed by the only call that reads whatever it includes. What git has to say of that is kept to itself:
@@ -275,11 +289,10 @@ impl Repository {
     /// The files that it is read from, those that are not there too.
     fn configurations(&self) -> Vec<PathBuf> {
         let home = self.own_variable("HOME");
-        let mut files = vec![
-            self.place.common_dir.join("config"),
-            self.place.git_dir.join("config.worktree"),
-            PathBuf::from("/etc/gitconfig"),
-        ];
+        let mut files =
+            vec![self.place.common_dir.join("config"), self.place.git_dir.join("config.worktree")];
+        files.extend(self.tool.of_system.iter().cloned());
+        files.extend(self.own_variable(SYSTEM).map(Path::to_owned));
         files.extend(home.iter().map(|home| home.join(".gitconfig")));
         files.extend(home.iter().map(|home| home.join(".config/git/config")));
         files.extend(self.own_variable("XDG_CONFIG_HOME").map(|folder| folder.join("git/config")));

@@ -44,7 +44,7 @@ impl Repository {
     /// Put changes into the index. The list is made first, by a look that enters no submodule; then exactly that list is
     /// put there.
     pub async fn add(&mut self, add: &Add) -> Result<Added, GitError> {
-        self.write().await?;
+        self.write_files().await?;
         let planned = self.plan(add).await?;
         self.stage(&planned, None).await?;
         Ok(planned.added)

@@ -18,6 +18,8 @@ const ALWAYS: &[(&str, &str)] = &[
     ("color.ui", "false"),
     ("i18n.logOutputEncoding", "UTF-8"),
     ("log.follow", "false"),
+    ("log.showRoot", "true"),
+    ("core.abbrev", "auto"),
     ("diff.orderFile", "/dev/null"),
     ("blame.ignoreRevsFile", ""),
     ("user.useConfigOnly", "true"),
@@ -71,6 +73,8 @@ pub(super) struct Settings {
     pub(super) has_strategy: bool,
     /// It says where its work tree is, or may say so as long as its configuration is not known.
     pub(super) has_worktree: bool,
+    /// It says that it has none.
+    pub(super) is_bare: bool,
 }
 
 impl Settings {
@@ -83,7 +87,8 @@ impl Settings {
         pairs.extend(protocols.iter().map(open));
         let filters = Vec::new();
         let (has_identity, has_strategy, has_worktree) = (false, false, true);
-        Settings { pairs, filters, has_identity, has_strategy, has_worktree }
+        let is_bare = false;
+        Settings { pairs, filters, has_identity, has_strategy, has_worktree, is_bare }
     }
 
     /// Close what a repository made up names for, among all that it and its owner configure.
@@ -108,6 +113,8 @@ impl Settings {
             }
         }
         self.has_identity = identity == (true, true);
+        let bare = settings.iter().rfind(|setting| setting.name == b"core.bare");
+        self.is_bare = bare.is_some_and(Setting::is_true);
         self.has_worktree = settings.iter().any(|setting| setting.name == b"core.worktree");
         Ok(())
     }

@@ -69,7 +69,7 @@ impl Repository {
         }
         self.check_filters(&paths).await?;
         self.refuse_ignored(&paths).await?;
-        self.write().await
+        self.write_files().await
     }
 
     /// What git does not know, and is told to leave alone, is not committed.
@@ -97,7 +97,7 @@ impl Repository {
         if !self.settings.has_identity && author.is_none() {
             return Err(GitError::Nobody);
         }
-        self.write().await?;
+        self.write_files().await?;
         let under_way = self.state().await?;
         match (request.paths.is_empty(), request.all, &under_way) {
             (false, true, _) => return Err(GitError::bad("paths", "give 'paths' or 'all'")),
@@ -158,14 +158,23 @@ impl Repository {
     /// Make a commit, and what was prepared the index. Who stops waiting for it ends git, and not what belongs to a commit
     /// that has been made by then.
     pub(super) async fn make(
-        self,
+        mut self,
         call: Call,
         before: Option<String>,
         prepared: Option<Prepared>,
     ) -> Result<Made, GitError> {
-        let (_waiting, wanted) = oneshot::channel();
-        let making = tokio::spawn(async move {
-            let said = self.run(call.wanted(wanted)).await.and_then(Said::taken);
+        let (waiting, wanted) = oneshot::channel();
+        let git = Arc::clone(&self.git);
+        let going = git.makings.begin().await;
+        let mut making = tokio::spawn(async move {
+            let mut call = call.wanted(wanted);
+            if let Some(Prepared { index, .. }) = &prepared {
+                call = call.keeping(self.begin_commit(index).await?);
+            }
+            let said = self.run(call).await.and_then(Said::taken);
+            if let Some(Prepared { index, .. }) = &prepared {
+                index.ended();
+            }
             // One that failed or was ended behind it, in a hook, has been made. Where somebody else may commit meanwhile, one
             // that was refused was not: what is there by then is theirs.
             if let Err(error) = said {
@@ -177,9 +186,21 @@ impl Repository {
             if let Some(prepared) = prepared {
                 self.conclude(prepared).await?;
             }
-            self.made().await
+            drop(going);
+            let made = self.made().await?;
+            if let Some(told) = self.told.take() {
+                told(&made);
+            }
+            Ok(made)
         });
-        making.await.unwrap_or_else(|error| Err(GitError::Conflict(error.to_string())))
+        let made = tokio::select! {
+            made = &mut making => made,
+            () = git.makings.ending() => {
+                drop(waiting);
+                making.await
+            }
+        };
+        made.unwrap_or_else(|error| Err(GitError::Conflict(error.to_string())))
     }
 
     async fn conclude(&self, Prepared { index, tree }: Prepared) -> Result<(), GitError> {

@@ -21,7 +21,8 @@ pub(super) struct Setting<'a> {
     file: Option<&'a Path>,
     /// In small letters, apart from what somebody made up.
     pub(super) name: &'a [u8],
-    value: &'a [u8],
+    /// `None`: it has none, which says yes.
+    value: Option<&'a [u8]>,
 }
 
 /// Where a name of a path begins.
@@ -38,10 +39,19 @@ pub(super) fn settings(listed: &[u8]) -> Vec<Setting<'_>> {
 impl<'a> Setting<'a> {
     fn new([scope, origin, line]: [&'a [u8]; 3]) -> Setting<'a> {
         let end = line.iter().position(|byte| *byte == b'\n');
-        let (name, value) = end.map_or((line, &[][..]), |at| (&line[..at], &line[at + 1..]));
+        let (name, value) = end.map_or((line, None), |at| (&line[..at], Some(&line[at + 1..])));
         let owners = matches!(scope, b"system" | b"global" | b"command");
         let file = origin.strip_prefix(b"file:").map(path);
         Setting { owners, file, name, value }
+    }
+
+    /// What git takes for a yes.
+    pub(super) fn is_true(&self) -> bool {
+        let Some(value) = self.value else { return true };
+        let words = [&b"true"[..], b"yes", b"on"];
+        let number = std::str::from_utf8(value).ok().and_then(|text| text.parse::<i64>().ok());
+        words.iter().any(|word| value.eq_ignore_ascii_case(word))
+            || number.is_some_and(|it| it != 0)
     }
 
     /// Does it name a file that git goes on to read as a configuration?
@@ -52,18 +62,18 @@ impl<'a> Setting<'a> {
 
     /// The file that git reads for it, if there is one; an error where we do not know what git makes of it.
     pub(super) fn reads(&self, base: Base<'_>) -> Result<Option<PathBuf>, String> {
-        let includes = self.includes();
-        if self.value.is_empty() || !(includes || READ.contains(&self.name)) {
+        let (includes, value) = (self.includes(), self.value.unwrap_or_default());
+        if value.is_empty() || !(includes || READ.contains(&self.name)) {
             return Ok(None);
         }
-        let odd = [&b"~"[..], b"%(", b":("].iter().any(|odd| self.value.starts_with(odd));
-        let in_home = self.value.strip_prefix(b"~/").zip(base.home);
+        let odd = [&b"~"[..], b"%(", b":("].iter().any(|odd| value.starts_with(odd));
+        let in_home = value.strip_prefix(b"~/").zip(base.home);
         let beside = self.file.filter(|_| includes).and_then(Path::parent);
         let begins = base.top.join(beside.unwrap_or(Path::new("")));
         match in_home {
             Some((rest, home)) => Ok(Some(home.join(path(rest)))),
-            None if odd => Err(format!("its {} is '{}'", text(self.name), text(self.value))),
-            None => Ok(Some(begins.join(path(self.value)))),
+            None if odd => Err(format!("its {} is '{}'", text(self.name), text(value))),
+            None => Ok(Some(begins.join(path(value)))),
         }
     }
 }
@@ -129,6 +139,22 @@ mod tests {
         check(own, "x.excludesfile\nmine", Ok(None));
         for odd in ["~root/x", "~", "%(prefix)/x", ":(optional)/x"] {
             check(own, &format!("include.path\n{odd}"), Err(()));
+        }
+    }
+
+    #[test]
+    fn a_setting_says_yes_as_git_reads_it() {
+        for (line, expected) in [
+            ("core.bare", true),
+            ("core.bare\n", false),
+            ("core.bare\nTrue", true),
+            ("core.bare\non", true),
+            ("core.bare\n1", true),
+            ("core.bare\n0", false),
+            ("core.bare\nfalse", false),
+        ] {
+            let listed = listed(&[("local", "file:x", line)]);
+            assert_eq!(settings(&listed)[0].is_true(), expected, "{line}");
         }
     }
 

@@ -46,6 +46,7 @@ pub enum Take {
 impl Repository {
     /// Files with conflicts, `most` of them and one if there are more; and what is under way.
     pub async fn conflicts(&self) -> Result<(Option<State>, Vec<Sides>), GitError> {
+        self.need_worktree().await?;
         let call = Call::reading(&["ls-files", "--unmerged", "-z"]).most(MOST);
         let found = sides(&self.ask(call).await?.out);
         Ok((self.state().await?, found))
@@ -54,7 +55,7 @@ impl Repository {
     /// Settle one file.
     pub async fn resolve(&mut self, path: &Path, take: &Take) -> Result<(), GitError> {
         let path = self.path("path", path)?;
-        self.write().await?;
+        self.write_files().await?;
         let call = Call::reading(&["ls-files", "--unmerged", "-z", "--"]).arg(literal(&path));
         let found = sides(&self.ask(call).await?.out);
         let Some(sides) = found.into_iter().find(|sides| sides.path == path) else {
@@ -183,7 +184,7 @@ impl Repository {
     }
 
     async fn under_way(&mut self) -> Result<Step, GitError> {
-        self.write().await?;
+        self.write_files().await?;
         let names = self.submodules().await?;
         self.settings.ignore_submodules(names.into_iter());
         let state = self.state().await?;

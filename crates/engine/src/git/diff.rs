@@ -71,6 +71,9 @@ type Lines = Option<(u64, u64)>;
 
 impl Repository {
     pub async fn diff(&self, query: &DiffQuery) -> Result<Diff, GitError> {
+        if !matches!(query.compared, Compared::Between(..)) {
+            self.need_worktree().await?;
+        }
         match &query.compared {
             Compared::Unstaged => self.compare_worktree(&[], query).await,
             Compared::Staged => self.compare(&["--cached".into()], query).await,

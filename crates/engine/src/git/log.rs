@@ -9,6 +9,9 @@ use super::given::{Range, literal, prose};
 /// One field a line, and the message, which has lines of its own, at the end.
 const FORMAT: &str = "--format=tformat:%H%n%P%n%an%n%ae%n%at%n%ct%n%D%n%B";
 
+/// What names a commit, as git has it where nobody configured anything else.
+const DECORATING: [&str; 5] = ["HEAD", "refs/heads/", "refs/remotes/", "refs/tags/", "refs/stash"];
+
 /// Of a message, this many bytes are told: several times what can be given to a commit here.
 const MESSAGE: usize = 256 << 10;
 
@@ -124,7 +127,8 @@ impl Repository {
 
 fn plain_log() -> Call {
     let words = ["log", "-z", "--no-patch", "--no-show-signature", "--no-color", "--no-notes"];
-    Call::reading(&words).args(["--decorate=short", "--no-ext-diff", "--no-textconv", FORMAT])
+    let call = Call::reading(&words).args(["--decorate=short", "--no-ext-diff", "--no-textconv"]);
+    call.args(DECORATING.map(|name| format!("--decorate-refs={name}"))).arg(FORMAT)
 }
 
 /// The commit that a page begins from, those that are left out with all before them, and how many were seen.

@@ -26,6 +26,7 @@ mod going_on;
 mod index;
 mod known;
 mod log;
+mod makings;
 mod named;
 mod names;
 mod only;
@@ -74,6 +75,7 @@ use crate::files::Files;
 use checkout::Checkout;
 use closed::Settings;
 use folder::Folder;
+use makings::Makings;
 use names::Names;
 use place::{Bounds, Place};
 use proctor_core::config::git::Git as Terms;
@@ -90,8 +92,14 @@ use tool::{Found, Tool};
 /// Calls at once: each is a process that may use a core.
 const MOST: usize = 8;
 
-/// Variables of the owner's that git needs to find the owner's own settings.
-const OWN: [&str; 2] = ["HOME", "XDG_CONFIG_HOME"];
+/// Of the work trees of a repository, so many are named to who has to choose one.
+const MOST_NAMED: usize = 5;
+
+/// Variables of the owner's that git needs to find the owner's own settings, and the system's.
+const OWN: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", SYSTEM];
+
+/// The one that names another file for the settings of the system.
+const SYSTEM: &str = "GIT_CONFIG_SYSTEM";
 
 /// Calls git for everybody.
 pub(crate) struct Git {
@@ -100,6 +108,7 @@ pub(crate) struct Git {
     room: Semaphore,
     names: Names,
     writers: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
+    makings: Makings,
     unfenced: AtomicBool,
 }
 
@@ -131,7 +140,11 @@ pub struct Repository {
     limit: Duration,
     /// Held by whoever changes something.
     writing: Option<OwnedMutexGuard<()>>,
+    /// Who wants to know of a commit that is made, although nobody waits for its answer any more.
+    told: Option<Told>,
 }
+
+type Told = Box<dyn FnOnce(&Made) + Send + Sync>;
 
 impl Git {
     pub(crate) fn new(commands: Arc<Commands>) -> Git {
@@ -141,8 +154,14 @@ impl Git {
             room: Semaphore::new(MOST),
             names: Names::default(),
             writers: Mutex::default(),
+            makings: Makings::default(),
             unfenced: AtomicBool::new(false),
         }
+    }
+
+    /// The daemon ends: commits that are being made come to their end first.
+    pub(crate) async fn settle(&self) {
+        self.makings.settle().await;
     }
 
     /// For tests of the first wall: the second one is left out.
@@ -183,6 +202,7 @@ impl Git {
             env,
             limit: Duration::from_millis(terms.timeout.0),
             writing: None,
+            told: None,
         };
         repository.close().await?;
         Ok(repository)
@@ -212,9 +232,39 @@ impl Repository {
         }
     }
 
+    /// Tell of a commit when it is made. Dropped when it is known that none is.
+    pub fn tell(&mut self, told: impl FnOnce(&Made) + Send + Sync + 'static) {
+        self.told = Some(Box::new(told));
+    }
+
     /// May it run programs of its own?
     pub fn is_trusted(&self) -> bool {
         self.place.trusted
+    }
+
+    /// For whatever looks at files or changes them: git itself refuses that where there is no work tree, and told of one, it
+    /// would take every file for deleted.
+    async fn need_worktree(&self) -> Result<(), GitError> {
+        if !self.settings.is_bare || self.place.git_dir != self.place.common_dir {
+            return Ok(());
+        }
+        let (trees, _) = self.worktrees().await?;
+        // What git is told to be its work tree here, it lists as one.
+        let own = [&self.place.top, &self.place.git_dir];
+        let trees = trees.iter().filter(|tree| !tree.prunable && !own.contains(&&tree.path));
+        let named: Vec<String> =
+            trees.take(MOST_NAMED).map(|tree| tree.path.display().to_string()).collect();
+        let why = match named.is_empty() {
+            true => "it is bare, and has no work tree".to_owned(),
+            false => format!("it is bare; name one of its work trees ({})", named.join(", ")),
+        };
+        Err(GitError::bad("repo", format!("{}: {why}", self.place.top.display())))
+    }
+
+    /// From now on files are changed, or what of them is in the index.
+    async fn write_files(&mut self) -> Result<(), GitError> {
+        self.need_worktree().await?;
+        self.write().await
     }
 
     /// From now on something is changed.
@@ -245,15 +295,13 @@ impl Repository {
     /// The environment that every call has.
     fn environment(&self, reads: bool) -> Vec<(OsString, OsString)> {
         let owner = self.env.iter().filter(|(name, _)| match self.place.trusted {
-            true => !name.starts_with("GIT_"),
+            true => name == SYSTEM || !name.starts_with("GIT_"),
             false => OWN.contains(&name.as_str()),
         });
         let mut env: Vec<(OsString, OsString)> =
             owner.map(|(name, value)| (name.into(), value.into())).collect();
         if !self.place.trusted {
             env.push(("PATH".into(), self.tool.search_path()));
-            let closed = ["GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM"];
-            env.extend(closed.map(|name| (name.into(), "1".into())));
             // Looked at before the setting of the same meaning.
             env.push(("GIT_SSH_COMMAND".into(), "ssh -o BatchMode=yes".into()));
             env.push(("GIT_PROXY_COMMAND".into(), "".into()));

@@ -3,16 +3,19 @@
 
 use super::Repository;
 use super::call::Call;
-use super::change::Add;
+use super::change::{Add, Planned};
 use super::commit::{CommitRequest, Committed, Prepared};
 use super::error::GitError;
-use super::fields::{self, Name};
-use super::given::literal;
+use super::fields::{self, Name, records};
+use super::given::{listed, literal};
 use super::index::Index;
 use std::path::Path;
 
 /// A list of what one commit changes.
 const MOST: usize = 16 << 20;
+
+/// Before the name of a file that git was told to take for unchanged.
+const ASSUMED: &[u8] = b"h ";
 
 impl Repository {
     /// Commit what is below the paths of a request, as it is in the work tree.
@@ -22,7 +25,8 @@ impl Repository {
         author: Option<(String, String)>,
     ) -> Result<Committed, GitError> {
         let paths = self.paths(&request.paths)?;
-        let planned = self.plan(&Add::Paths(request.paths.clone())).await?;
+        let mut planned = self.plan(&Add::Paths(request.paths.clone())).await?;
+        let unseen = self.plan_unseen(&paths, &mut planned).await?;
         let index = self.hold_index().await?;
         let (aside, next) = (index.aside(), index.next());
         let mut output = std::ffi::OsString::from("--index-output=");
@@ -36,6 +40,11 @@ impl Repository {
         };
         self.ask(begin).await?;
         self.enter(self.staged_below(&[], &paths, None).await?, &aside).await?;
+        if !unseen.is_empty() {
+            // Else git would take its word for it once more.
+            let call = Call::writing(&["update-index", "--no-assume-unchanged", "-z", "--stdin"]);
+            self.ask(call.in_index(Some(&aside)).input(listed(&unseen))).await?;
+        }
         self.stage(&planned, Some(&aside)).await?;
         let nested = planned.added.nested;
         if !request.amend && !self.has_staged(Some(&aside)).await? {
@@ -51,6 +60,25 @@ impl Repository {
         let call = self.commit_call(request, author).in_index(Some(&aside));
         let made = self.make(call, head, Some(Prepared { index, tree: Some(tree) })).await?;
         Ok(Committed { made: Some(made), nested, unstaged: 0 })
+    }
+
+    /// Files that are named, and of which git was told not to look whether they are different: who names one means it.
+    async fn plan_unseen(
+        &self,
+        paths: &[Name],
+        planned: &mut Planned,
+    ) -> Result<Vec<Name>, GitError> {
+        let call = Call::reading(&["ls-files", "-z", "-v", "--"]).args(paths.iter().map(literal));
+        let said = self.ask(call).await?;
+        let unseen =
+            records(&said.out).filter_map(|line| line.strip_prefix(ASSUMED)).map(Name::from);
+        let unseen: Vec<Name> = unseen.filter(|name| paths.contains(name)).collect();
+        self.check_filters(&unseen).await?;
+        let looked = unseen.clone();
+        let gone = self.in_worktree(move |tree| tree.absent(looked)).await?;
+        planned.gone.extend(gone);
+        planned.added.paths.extend(unseen.iter().cloned());
+        Ok(unseen)
     }
 
     /// What an index has that a commit or tree does not, the last one if none is named; with `-R` the other way round.

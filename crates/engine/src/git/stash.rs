@@ -55,7 +55,7 @@ impl Repository {
             prose("message", message)?;
         }
         self.require_identity()?;
-        self.write().await?;
+        self.write_files().await?;
         let names = self.submodules().await?;
         self.settings.ignore_submodules(names.into_iter());
         let Some(head) = self.head().await? else {
@@ -120,7 +120,7 @@ impl Repository {
 
     /// The name of one that is there.
     async fn stash(&mut self, number: u32) -> Result<String, GitError> {
-        self.write().await?;
+        self.write_files().await?;
         let names = self.submodules().await?;
         self.settings.ignore_submodules(names.into_iter());
         let name = format!("stash@{{{number}}}");

@@ -94,6 +94,7 @@ pub enum Clash {
 
 impl Repository {
     pub async fn status(&self, query: &StatusQuery) -> Result<Status, GitError> {
+        self.need_worktree().await?;
         let paths = self.in_sight(&query.paths).await?;
         let mut status = match (query.ignored, query.no_untracked) {
             (true, true) => self.look(&[IGNORED, KNOWN], &paths).await?,

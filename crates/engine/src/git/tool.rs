@@ -50,6 +50,8 @@ pub(super) struct Tool {
     pub(super) programs: Option<Vec<PathBuf>>,
     /// What it needs to read beside repositories and the owner's files, if that is known.
     pub(super) readable: Option<Vec<PathBuf>>,
+    /// Where it looks for the settings of the system, and for its attributes.
+    pub(super) of_system: Vec<PathBuf>,
 }
 
 /// Where it is kept. What was not found, or is gone, is looked for again: somebody may have installed it, or another one.
@@ -110,7 +112,7 @@ async fn find(commands: &Commands, path: Option<&str>) -> Result<Arc<Tool>, GitE
     let file = program::resolve("git", Path::new("/"), absolute.as_deref())
         .map_err(|missing| GitError::Missing { searched: missing.to_string() })?;
     let file = std::fs::canonicalize(&file).unwrap_or(file);
-    let said = ask(commands, &file, "version", None).await?;
+    let said = ask(commands, &file, &["version"], None).await?;
     let text = String::from_utf8_lossy(&said).trim().to_owned();
     let version = version(&text).ok_or_else(|| GitError::Failed {
         what: "version".into(),
@@ -120,11 +122,13 @@ async fn find(commands: &Commands, path: Option<&str>) -> Result<Arc<Tool>, GitE
         let found = text.trim_start_matches("git version ").to_owned();
         return Err(GitError::TooOld { file, found });
     }
-    let mut folder = ask(commands, &file, "--exec-path", None).await?;
+    let mut folder = ask(commands, &file, &["--exec-path"], None).await?;
     folder.truncate(folder.trim_ascii_end().len());
     let folder = PathBuf::from(OsString::from_vec(folder));
     let near = [file.parent().unwrap_or(&file).to_owned(), folder.clone()];
-    let readable: Vec<PathBuf> = SYSTEM.into_iter().map(PathBuf::from).chain(near).collect();
+    let of_system = of_system(commands, &file).await;
+    let mut readable: Vec<PathBuf> = SYSTEM.into_iter().map(PathBuf::from).chain(near).collect();
+    readable.extend(of_system.iter().cloned());
     let mut programs = vec![file.clone(), folder];
     programs.extend(program::loader(&file));
     let reads = does_with(commands, &file, None, Some(&readable)).await;
@@ -133,7 +137,26 @@ async fn find(commands: &Commands, path: Option<&str>) -> Result<Arc<Tool>, GitE
         tracing::info!(git = %file.display(), reads, executes, "git is not fenced in");
     }
     let (programs, readable) = (executes.then_some(programs), reads.then_some(readable));
-    Ok(Arc::new(Tool { file, version, programs, readable }))
+    Ok(Arc::new(Tool { file, version, programs, readable, of_system }))
+}
+
+/// Where it looks for what is the system's. Older ones do not tell; most are below `/etc`, or beside where they are.
+async fn of_system(commands: &Commands, file: &Path) -> Vec<PathBuf> {
+    let beside = file.parent().and_then(Path::parent).map(|prefix| prefix.join("etc"));
+    let mut files = Vec::new();
+    for (variable, name) in
+        [("GIT_CONFIG_SYSTEM", "gitconfig"), ("GIT_ATTR_SYSTEM", "gitattributes")]
+    {
+        let said = ask(commands, file, &["var", variable], None).await.unwrap_or_default();
+        match said.trim_ascii_end() {
+            [] => {
+                let folders = [Some(PathBuf::from("/etc")), beside.clone()].into_iter().flatten();
+                files.extend(folders.map(|folder| folder.join(name)));
+            }
+            path => files.push(PathBuf::from(OsString::from_vec(path.to_vec()))),
+        }
+    }
+    files
 }
 
 /// Can it do with that?
@@ -152,18 +175,18 @@ async fn does_with(
         network: false,
     };
     let Ok(Some(fence)) = Fence::new(&gates) else { return false };
-    ask(commands, file, "version", Some(fence)).await.is_ok()
+    ask(commands, file, &["version"], Some(fence)).await.is_ok()
 }
 
 async fn ask(
     commands: &Commands,
     file: &Path,
-    word: &str,
+    words: &[&str],
     fence: Option<Fence>,
 ) -> Result<Vec<u8>, GitError> {
     let program = Program {
         file: file.to_owned(),
-        args: vec![word.into()],
+        args: words.iter().map(Into::into).collect(),
         env: vec![("LC_ALL".into(), "C".into())],
         working_dir: "/".into(),
         limit: SOON,
@@ -171,7 +194,7 @@ async fn ask(
         fence,
         ..Program::default()
     };
-    let failed = |said: String| GitError::Failed { what: word.into(), said };
+    let failed = |said: String| GitError::Failed { what: words.join(" "), said };
     let produced = commands.produce(program).await.map_err(|error| failed(error.to_string()))?;
     match produced.end {
         End::Code(0) => Ok(produced.stdout),
@@ -189,6 +212,7 @@ fn version(text: &str) -> Option<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proctor_core::home::Home;
 
     #[test]
     fn an_open_protocol_opens_what_it_needs_and_no_more() {
@@ -197,6 +221,7 @@ mod tests {
             version: OLDEST,
             programs,
             readable: None,
+            of_system: Vec::new(),
         };
         let known = vec![PathBuf::from("/usr/bin/git"), PathBuf::from("/usr/lib/git-core")];
         let opened = |names: &[&str]| {
@@ -212,6 +237,39 @@ mod tests {
             assert_eq!(more, known.iter().filter(|file| file.is_dir()).count(), "{open:?}");
         }
         assert_eq!(tool(None).executable(&["ssh".into()]), None);
+    }
+
+    #[tokio::test]
+    async fn where_the_files_of_the_system_are_is_asked_of_git_itself() {
+        let check = async |tells: &str, expected: &dyn Fn(&Path) -> Vec<PathBuf>| {
+            let folder = tempfile::tempdir().unwrap();
+            let prefix = folder.path().canonicalize().unwrap();
+            let git = prefix.join("bin/git");
+            // By another process: nobody executes what we still have open.
+            let script = format!(
+                "mkdir '{0}/bin'; echo '#!/bin/sh\ncase $1 in version) echo git version 2.47.0;; \
+                 --exec-path) echo {0};; {tells} *) exit 129;; esac' > '{1}'; chmod 755 '{1}'",
+                prefix.display(),
+                git.display()
+            );
+            let made = std::process::Command::new("sh").args(["-c", &script]).status();
+            assert!(made.unwrap().success());
+            let home = Home { state: prefix.clone(), runtime: prefix.clone() };
+            let found = find(&Commands::new(home), prefix.join("bin").to_str()).await.unwrap();
+            assert_eq!(found.of_system, expected(&prefix), "{tells}");
+        };
+        let files = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        check("var) echo /opt/etc/$2;;", &|_| {
+            files(&["/opt/etc/GIT_CONFIG_SYSTEM", "/opt/etc/GIT_ATTR_SYSTEM"])
+        })
+        .await;
+        check("", &|prefix| {
+            let beside = |name: &str| prefix.join("etc").join(name);
+            let usual = files(&["/etc/gitconfig", "/etc/gitattributes"]);
+            let [config, attributes] = &usual[..] else { panic!("{usual:?}") };
+            vec![config.clone(), beside("gitconfig"), attributes.clone(), beside("gitattributes")]
+        })
+        .await;
     }
 
     #[test]

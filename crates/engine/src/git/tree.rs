@@ -94,7 +94,7 @@ impl Repository {
         if paths.is_empty() {
             return Err(GitError::bad("paths", "name what to restore; '.' is everything"));
         }
-        self.write().await?;
+        self.write_files().await?;
         let from = match &restore.from {
             Some(revision) => Some(self.commit_of(revision).await?),
             None => None,

@@ -1,4 +1,4 @@
-//! Waiting for an operation that is taken back when it is cancelled: Ctrl-C cancels it, and waits until all is as before.
+//! Waiting for an operation that Ctrl-C cancels: until all is as before where it is taken back, and else until it is known what stays.
 //!
 //! It runs in the background, because who wants to cancel it needs its id; its answer is shown as if it did not.
 
@@ -89,16 +89,23 @@ fn shown(session: &Session<'_>, entry: &Entry, status: OperationStatus) -> Ended
     }
 }
 
-/// Cancel it, and wait until what it did is taken back.
+/// Cancel it, and wait until what it did is taken back, or known.
 fn cancelled(session: &Session<'_>, entry: &Entry, interrupts: &Interrupts, id: &str) -> Ended {
     let terminal = session.terminal;
-    terminal.note_over("taking the change back; Ctrl-C again leaves that to Proctor");
+    let taken_back = entry.meta.taken_back;
+    terminal.note_over(match taken_back {
+        true => "taking the change back; Ctrl-C again leaves that to Proctor",
+        false => "cancelling; Ctrl-C again leaves that to Proctor",
+    });
     let mut client = session.another()?;
     let input = json!({ "operation": id });
     loop {
         let answer = ask(&mut client, entry, interrupts, "operation.cancel", &input)?;
         let Some(answer) = answer else {
-            terminal.note_over("left: Proctor goes on taking it back");
+            terminal.note_over(match taken_back {
+                true => "left: Proctor goes on taking it back",
+                false => "left: Proctor goes on ending it",
+            });
             return Ok(Code::Timeout.exit());
         };
         let ended: operation_cancel::Output = understood(answer)?;
@@ -110,7 +117,7 @@ fn cancelled(session: &Session<'_>, entry: &Entry, interrupts: &Interrupts, id: 
         }
         if !ended.restoring {
             let error = OpError::new(Code::Cancelled, ended.message);
-            return Err(match ended.left.is_empty() {
+            return Err(match ended.left.is_empty() || !taken_back {
                 true => error,
                 false => error.help(ended.left.join("\n")),
             }

@@ -27,7 +27,7 @@ fn answer(session: &mut Session<'_>, entry: &Entry, input: &Value) -> Ended {
         return session.terminal.answer(entry, &answer?);
     }
     match session.terminal.look(entry) {
-        None if entry.meta.taken_back && input.get("background").is_none() => {
+        None if entry.meta.attended && input.get("background").is_none() => {
             attend::attend(session, entry, input)
         }
         look => pages(session, entry, input, look),

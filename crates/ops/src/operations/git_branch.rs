@@ -128,7 +128,7 @@ Examples:
   proctor git branch switch main
   proctor git branch delete topic",
         role: Role::Operator,
-        ..Meta::of("git.branch", Effect::Write).followed().with_folder()
+        ..Meta::of("git.branch", Effect::Write).followed().attended().with_folder()
     };
 
     fn role(input: &Input) -> Role {

@@ -77,13 +77,23 @@ Examples:
   proctor git commit -m 'Fix the header' src/header.rs
   proctor git commit --all --amend",
         role: Role::Admin,
-        ..Meta::of("git.commit", Effect::Write).followed().with_folder()
+        ..Meta::of("git.commit", Effect::Write).followed().attended().with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let Input { message, paths, all, amend, author, place } = input;
         let request = CommitRequest { message, paths, all, amend, author };
-        let (repository, told) = place.open(context, Purpose::Change).await?;
+        let (mut repository, told) = place.open(context, Purpose::Change).await?;
+        if let Some(call) = context.call.clone() {
+            let unsettled = context.underway.unsettled(&call);
+            repository.tell(move |made| {
+                if call.is_cancelled() {
+                    let hash = brief(&made.commit.hash);
+                    call.leave(&[format!("the commit {hash} was made by then, and stays")]);
+                }
+                drop(unsettled);
+            });
+        }
         Ok(told.with(repository.commit_changes(&request).await?.into()))
     }
 }

@@ -120,6 +120,7 @@ Examples:
         max_input: WITH_CONTENT,
         ..Meta::of("git.resolve", Effect::Write)
             .followed()
+            .attended()
             .with_folder()
             .with_stdin(GIVEN[0], GIVEN[1])
     };

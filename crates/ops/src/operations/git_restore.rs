@@ -58,7 +58,7 @@ Examples:
   proctor git restore --staged .
   proctor git restore --from HEAD~1 src",
         role: Role::Admin,
-        ..Meta::of("git.restore", Effect::Write).followed().with_folder()
+        ..Meta::of("git.restore", Effect::Write).followed().attended().with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {

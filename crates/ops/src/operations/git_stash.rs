@@ -92,7 +92,7 @@ Examples:
   proctor git stash pop 1
   proctor git stash drop 2",
         role: Role::Operator,
-        ..Meta::of("git.stash", Effect::Write).followed().with_folder()
+        ..Meta::of("git.stash", Effect::Write).followed().attended().with_folder()
     };
 
     fn role(input: &Input) -> Role {

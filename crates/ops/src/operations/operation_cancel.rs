@@ -73,6 +73,13 @@ Examples:
         let (status, left) = (OperationStatus::brief(&call), call.progress().left);
         let cancelled = under_way && status.state == Outcome::Cancelled;
         let message = match cancelled {
+            _ if !call.meta.taken_back && restoring => {
+                "cancelled; it has not come to its end yet".to_owned()
+            }
+            true if call.meta.attended && !call.meta.taken_back => match left.is_empty() {
+                true => "cancelled; what was done by then stays".to_owned(),
+                false => format!("cancelled; {}", left.join("; ")),
+            },
             _ if restoring => "cancelled; what it had changed is being taken back".to_owned(),
             _ if unsettled && !left.is_empty() => {
                 "cancelled; not all of it could be taken back".to_owned()

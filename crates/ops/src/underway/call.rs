@@ -44,7 +44,7 @@ pub struct Progress {
     pub steps: VecDeque<Step>,
     /// `None` while it is under way.
     pub end: Option<Ended>,
-    /// What could not be taken back of it.
+    /// What is left of it although it was cancelled.
     pub left: Vec<String>,
 }
 
@@ -145,8 +145,12 @@ impl Call {
         self.cancel.notify_one();
     }
 
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelling.load(Ordering::Relaxed)
+    }
+
     pub(crate) async fn cancelled(&self) {
-        while !self.cancelling.load(Ordering::Relaxed) {
+        while !self.is_cancelled() {
             self.cancel.notified().await;
         }
     }

@@ -71,7 +71,7 @@ struct State {
     /// Oldest first.
     over: VecDeque<Arc<Call>>,
     answers: usize,
-    /// Those that are taken back unless they turn out well.
+    /// Those of which it is not known yet what stays.
     unsettled: Vec<Arc<Call>>,
     /// Work that nobody waits for; ends with the daemon.
     tasks: JoinSet<()>,
@@ -150,7 +150,7 @@ impl Underway {
         Ok(reply)
     }
 
-    /// What this call does is taken back if it is cancelled.
+    /// What this call does is taken back if it is cancelled, or known only then.
     pub(crate) fn unsettled(self: &Arc<Self>, call: &Arc<Call>) -> Unsettled {
         self.state().unsettled.push(Arc::clone(call));
         Unsettled { underway: Arc::clone(self), call: Arc::clone(call) }
@@ -164,7 +164,8 @@ impl Underway {
     /// Cancel what would be taken back then, and wait until it is. False if that takes longer.
     pub(crate) async fn settle(&self, within: Duration) -> bool {
         let settled = self.changed(|| {
-            let unsettled = self.state().unsettled.clone();
+            let mut unsettled = self.state().unsettled.clone();
+            unsettled.retain(|call| call.meta.taken_back);
             unsettled.iter().for_each(|call| call.cancel());
             unsettled.is_empty()
         });

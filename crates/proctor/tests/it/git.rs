@@ -3,7 +3,8 @@
 use crate::control::admin;
 use crate::files::{app, put, token};
 use crate::support::LIMIT;
-use proctor_testkit::{Conversation, Home, Http, alive, kill9, wait_for, wait_until};
+use proctor_testkit::{Conversation, Home, Http, alive, kill9, signal, wait_for, wait_until};
+use rustix::process::Signal;
 use serde_json::json;
 use std::process::{Command, Stdio};
 
@@ -208,6 +209,64 @@ fn a_daemon_that_is_killed_leaves_neither_locks_nor_programs() {
         std::fs::remove_file(&began).unwrap();
     }
     git(&home, &["commit", "-q", "-a", "--no-verify", "-m", "By hand"]);
+}
+
+/// Git has moved the branch and runs the hook behind that; the index is still the one before.
+#[test]
+fn a_commit_that_was_made_when_proctor_ends_has_its_index() {
+    type End = (&'static str, fn(&Home));
+    let ends: [End; 4] = [
+        ("killed", |home| kill9(home.daemon_pid())),
+        ("without its keeper", |home| kill9(home.keeper_pid())),
+        ("stopped", |home| drop(home.ok(["daemon", "stop"]))),
+        ("upgraded", |home| drop(home.ok(["daemon", "upgrade"]))),
+    ];
+    let all: [&[&str]; 2] =
+        [&["git", "commit", "-m", "Made", "--all"], &["git", "commit", "-m", "Made", "main.rs"]];
+    for ((how, end), words) in ends.into_iter().flat_map(|end| all.map(|words| (end, words))) {
+        let home = repository("  git: { trusted: [app] }\n");
+        let (began, lock) =
+            (home.path().join("app/.git/began"), home.path().join("app/.git/index.lock"));
+        hook(&home, "post-commit", "echo $$ > .git/began; exec sleep 1000");
+        put(&home, "main.rs", "changed\n");
+        let client = home.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let program = wait_for("its hook runs", LIMIT, || {
+            std::fs::read_to_string(&began).ok()?.trim().parse::<u32>().ok()
+        });
+        end(&home);
+        wait_until("nobody holds the index", LIMIT, || !lock.exists());
+        wait_until("its hook is gone", LIMIT, || !alive(program));
+        client.unwrap().wait().unwrap();
+        assert_eq!(git(&home, &["log", "-1", "--format=%s"]), "Made", "{how}: {words:?}");
+        assert_eq!(git(&home, &["status", "--short"]), "", "{how}: {words:?}");
+    }
+}
+
+#[test]
+fn a_commit_that_is_interrupted_is_ended_and_says_what_became_of_it() {
+    for (name, expected) in [("pre-commit", false), ("post-commit", true)] {
+        let home = repository("  git: { trusted: [app] }\n");
+        let began = home.path().join("app/.git/began");
+        hook(&home, name, "echo $$ > .git/began; exec sleep 1000");
+        put(&home, "main.rs", "changed\n");
+        let words = ["git", "commit", "-m", "Made", "--all"];
+        let client = home.command(words).stderr(Stdio::piped()).spawn().unwrap();
+        let program = wait_for("its hook runs", LIMIT, || {
+            std::fs::read_to_string(&began).ok()?.trim().parse::<u32>().ok()
+        });
+        signal(client.id(), Signal::INT);
+        let ended = client.wait_with_output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains("cancelling; Ctrl-C again"), "{said}");
+        assert!(!alive(program), "its hook runs on");
+        assert_eq!(git(&home, &["log", "-1", "--format=%s"]) == "Made", expected, "{name}");
+        assert_eq!(git(&home, &["status", "--short"]).is_empty(), expected, "{name}");
+        let hash = git(&home, &["rev-parse", "--short=7", "HEAD"]);
+        let stays = format!("cancelled; the commit {hash}");
+        let says = if expected { &stays } else { "cancelled; what was done by then stays" };
+        assert!(said.contains(says), "{name}: {said}");
+    }
 }
 
 #[test]

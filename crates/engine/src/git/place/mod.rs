@@ -32,6 +32,9 @@ const LEFT_OUT: [&str; 4] = ["hooks", "modules", "lfs", "annex"];
 /// There may be very many in them, and who only looks is not led astray: looked at before something is changed.
 const REFERENCES: [&str; 2] = ["refs", "logs"];
 
+/// What a folder of git has at least one of, however damaged it is.
+const SIGNS: [&str; 5] = ["HEAD", "objects", "refs", "config", "commondir"];
+
 /// A repository. All paths are absolute and without links.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
@@ -92,7 +95,7 @@ pub(super) fn find(given: &Folder, trusted: &[String], bounds: &Bounds) -> Resul
         trusted.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
     let counts = |above: &Path| above.starts_with(root) || trusted.iter().any(|top| top == above);
     let mut above = folder.ancestors().filter(|above| counts(above));
-    let top = above.find(|above| above.join(".git").symlink_metadata().is_ok());
+    let top = above.find(|above| is_repository(&above.join(".git")));
     let none = || GitError::NoRepository { folder: folder.clone(), root: root.clone() };
     let top = top.ok_or_else(none)?.to_owned();
     let trusted = trusted.contains(&top);
@@ -114,6 +117,16 @@ pub(super) fn find(given: &Folder, trusted: &[String], bounds: &Bounds) -> Resul
         place.held = Some(Arc::new(Held::open(&place, given).map_err(unsafe_)?));
     }
     Ok(place)
+}
+
+/// A folder with nothing of git's in it is none: git looks further up. One that was damaged is, so that nothing is changed around it.
+fn is_repository(dot: &Path) -> bool {
+    match dot.symlink_metadata() {
+        Ok(found) if found.is_dir() => {
+            SIGNS.iter().any(|name| dot.join(name).symlink_metadata().is_ok())
+        }
+        found => found.is_ok(),
+    }
 }
 
 impl Place {
@@ -173,7 +186,7 @@ fn git_dir(top: &Path) -> Result<PathBuf, String> {
     real(&top.join(path_of(path)))
 }
 
-fn common_dir(git_dir: &Path) -> Result<PathBuf, String> {
+pub(super) fn common_dir(git_dir: &Path) -> Result<PathBuf, String> {
     let file = git_dir.join("commondir");
     match file.symlink_metadata() {
         Ok(_) => real(&git_dir.join(path_of(&small(&file, LONGEST)?))),

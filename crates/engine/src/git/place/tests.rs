@@ -55,7 +55,7 @@ fn a_repository_is_found_upwards_and_never_above_its_root() {
     let place = scene.find("a/deep/er", &[]).unwrap();
     assert_eq!((place.top, place.git_dir), (scene.root.join("a"), scene.root.join("a/.git")));
     let above = scene.root.parent().unwrap();
-    fs::create_dir(above.join(".git")).unwrap();
+    fs::create_dir_all(above.join(".git/refs")).unwrap();
     assert!(matches!(scene.find("", &[]), Err(GitError::NoRepository { .. })));
     let trusted = [above.display().to_string()];
     let place = scene.find("", &trusted).unwrap();

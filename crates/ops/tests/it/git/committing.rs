@@ -45,6 +45,36 @@ fn nobody_else_has_the_index_until_a_commit_is_in_it() {
     });
 }
 
+/// As plain git does it: what is named is meant, unless it is not to be in the work tree at all.
+#[test]
+fn a_file_that_is_named_is_committed_although_git_was_told_not_to_look_at_it() {
+    let scene = Scene::new();
+    let files = ["f", "g", "gone", "sparse"].map(|name| (name, "1\n"));
+    let repo = scene.repository("app", &files);
+    for (flag, name) in
+        [("--assume-unchanged", "f"), ("--assume-unchanged", "gone"), ("--skip-worktree", "sparse")]
+    {
+        scene.git(&repo, &["update-index", flag, name]);
+    }
+    scene.daemon("", json!({}), async |caller| {
+        let commit = async |paths: &[&str]| {
+            let input = json!({ "message": "m", "paths": paths });
+            caller.ok("git.commit", &repo, input).await["files"].clone()
+        };
+        assert_eq!(commit(&["f"]).await, json!(null), "it is as it was");
+        for name in ["f", "g", "sparse"] {
+            put(&repo, name, "2\n");
+        }
+        fs::remove_file(repo.join("gone")).unwrap();
+        assert_eq!(commit(&["g", "f"]).await, json!(2));
+        assert_eq!(scene.git(&repo, &["show", "HEAD:f"]), "2");
+        assert_eq!(commit(&["gone"]).await, json!(1));
+        assert_eq!(commit(&["sparse"]).await, json!(null));
+        assert_eq!(scene.git(&repo, &["ls-files"]), "f\ng\nsparse");
+        check_clean(&scene, &repo, "all that was named");
+    });
+}
+
 #[test]
 fn a_commit_waits_for_somebody_at_work_and_is_made_or_refused() {
     let scene = Scene::new();

@@ -2,6 +2,7 @@
 //! without it is not done, wherever the attributes come from.
 
 use super::scene::{Asker, Scene, put};
+use super::vectors::program;
 use proctor_ops::error::Code;
 use serde_json::{Value, json};
 use std::fs;
@@ -154,4 +155,48 @@ fn what_is_under_way_goes_neither_on_nor_back_where_a_filter_is_needed() {
         asker.ok("git.resolve", &needed, on).await;
         assert_eq!(fs::read_to_string(needed.join("a.up")).unwrap(), "loud\n");
     });
+}
+
+#[test]
+fn a_filter_of_the_system_counts_like_one_of_the_owner_and_is_not_run_either() {
+    let scene = Scene::new();
+    let (evil, mark) = program(&scene, "system");
+    let system = scene.home.join("system");
+    let text = format!(
+        "[user]\n\tname = Everybody\n[filter \"large\"]\n\tclean = {evil}\n\tprocess = {evil}\n\trequired = true\n\
+         [core]\n\tfsmonitor = {evil}\n\texcludesFile = {}\n",
+        scene.home.join("ignored").display(),
+    );
+    fs::write(&system, text).unwrap();
+    fs::write(scene.home.join("ignored"), "*.tmp\n").unwrap();
+    fs::write(scene.home.join(".gitconfig"), "[user]\n\temail = owner@example.org\n").unwrap();
+    let owner = ["-c", "user.name=Owner", "commit", "-q", "-m", "first"];
+    let repo = scene.root.join("app");
+    fs::create_dir(&repo).unwrap();
+    put(&repo, ".gitattributes", "*.bin filter=large\n");
+    scene.git(&repo, &["init", "-q", "-b", "main", "--template="]);
+    scene.git(&repo, &["add", "-A"]);
+    scene.git(&repo, &owner);
+    put(&repo, "a.bin", "raw\n");
+    put(&repo, "a.tmp", "1\n");
+    put(&repo, "f", "1\n");
+    scene.daemon("", json!({ "GIT_CONFIG_SYSTEM": system }), async |asker| {
+        let status = asker.ok("git.status", &repo, json!({})).await;
+        let names: Vec<_> = status["entries"].as_array().unwrap().iter().collect();
+        assert_eq!(names.len(), 2, "what it ignores is ignored: {status}");
+        for (name, input) in [
+            ("git.add", json!({ "paths": ["a.bin"] })),
+            ("git.commit", json!({ "message": "m", "paths": ["a.bin"] })),
+        ] {
+            let (code, why) = asker.refused(name, &repo, input).await;
+            assert_eq!(
+                (code, why.contains("'large' of 'a.bin'")),
+                (Code::Forbidden, true),
+                "{why}"
+            );
+        }
+        asker.ok("git.commit", &repo, json!({ "message": "m", "paths": ["f"] })).await;
+    });
+    assert_eq!(scene.git(&repo, &["log", "-1", "--format=%an"]), "Everybody");
+    assert!(!mark.exists(), "a program of the system's configuration was run");
 }

@@ -6,6 +6,7 @@ mod filtered;
 mod going_on;
 mod hostile;
 mod injected;
+mod layouts;
 mod linked;
 mod meant;
 mod merging;

@@ -180,3 +180,31 @@ fn a_name_that_is_no_text_is_told_as_bytes() {
         }
     });
 }
+
+#[test]
+fn settings_of_a_repository_change_no_answer() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n")]);
+    put(&repo, "f", "2\n");
+    scene.git(&repo, &["commit", "-q", "-a", "-m", "second"]);
+    scene.git(&repo, &["tag", "v1"]);
+    scene.daemon("", json!({}), async |caller| {
+        let ask = async || {
+            let log = json!({ "paths": ["f"], "follow": true });
+            let log = caller.ok("git.log", &repo, log).await;
+            (log, caller.ok("git.show", &repo, json!({ "rev": "HEAD" })).await)
+        };
+        let before = ask().await;
+        let refs = &before.0["commits"][0]["refs"];
+        assert_eq!(refs, "HEAD -> main, tag: v1", "{before:?}");
+        for (name, value) in [
+            ("log.showRoot", "false"),
+            ("log.excludeDecoration", "*"),
+            ("log.initialDecorationSet", "all"),
+            ("core.abbrev", "4"),
+        ] {
+            scene.git(&repo, &["config", name, value]);
+            assert_eq!(ask().await, before, "{name}");
+        }
+    });
+}

@@ -2,22 +2,27 @@
 //! has succeeded cannot fail any more because somebody else is at work there.
 //!
 //! It is held as git holds it, by a file. That of somebody who was killed has nobody's lock of the kernel's on it: by that,
-//! and by what is in it, it is known to be ours and removed. Git's own are never touched.
+//! and by what is in it, it is known to be ours and removed. Git's own are never touched. From before git is called to make the
+//! commit until it has ended, git has the kernel's lock, too: nobody looks what became of it in between.
+
+mod before;
 
 use super::Repository;
 use super::error::GitError;
 use super::place::{Inside, regular};
+use before::Before;
 use proctor_core::home::Home;
 use proctor_sys::clock;
 use proctor_sys::file::private_dir;
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const OWN: &str = "index";
@@ -30,8 +35,11 @@ const ASIDE: &str = "proctor-index";
 /// A lock of ours before it is one: it has its word in it from the first moment on.
 const DRAFT: &str = "proctor-lock";
 
-/// In a lock of ours.
+/// In a lock of ours; behind it, what there was before the commit.
 const WORD: &[u8] = b"proctor\n";
+
+/// Of a lock, this much is looked at.
+const LONGEST: usize = 8 << 10;
 
 /// For somebody else who is at work: an editor that looks for changes takes milliseconds, and does it all the time.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -45,6 +53,8 @@ pub(super) struct Index {
     lock: File,
     /// By which the next daemon finds the lock.
     note: PathBuf,
+    /// Git makes a commit with it, or did so when it was last heard of.
+    unsure: AtomicBool,
 }
 
 impl Repository {
@@ -65,6 +75,12 @@ impl Repository {
                 }
             }
         }
+    }
+
+    /// From now on git makes a commit with it: what git is to have as long as it does.
+    pub(super) async fn begin_commit(&self, index: &Arc<Index>) -> Result<OwnedFd, GitError> {
+        let index = Arc::clone(index);
+        self.in_worktree(move |_| index.begin().map_err(failed("cannot be held"))).await
     }
 
     /// A commit was made with it: make what was prepared the index.
@@ -99,7 +115,7 @@ impl Index {
                 return other.map(|_| None);
             }
         };
-        let index = Index { git_dir, inside, lock, note };
+        let index = Index { git_dir, inside, lock, note, unsure: AtomicBool::new(false) };
         index.copy()?;
         Ok(Some(index))
     }
@@ -129,6 +145,23 @@ impl Index {
         self.git_dir.join(ASIDE)
     }
 
+    /// Write down what there is before the commit. Who has the descriptor has the lock.
+    fn begin(&self) -> io::Result<OwnedFd> {
+        if let Some(before) = Before::look(&self.inside, OWN) {
+            let end = WORD.len() as u64;
+            let written = self.lock.write_all_at(before.line().as_bytes(), end);
+            written.inspect_err(|_| drop(self.lock.set_len(end)))?;
+        }
+        let lock = self.lock.try_clone()?;
+        self.unsure.store(true, Ordering::Relaxed);
+        Ok(lock.into())
+    }
+
+    /// Git has ended.
+    pub(super) fn ended(&self) {
+        self.unsure.store(false, Ordering::Relaxed);
+    }
+
     fn install(&self) -> io::Result<()> {
         let path = self.inside.join(LOCK);
         if !is_at(&self.lock, &path) {
@@ -143,9 +176,13 @@ impl Index {
 
 impl Drop for Index {
     fn drop(&mut self) {
+        // The daemon ends before git does: the next who comes sees what it did.
+        if *self.unsure.get_mut() {
+            return;
+        }
         let path = self.inside.join(LOCK);
         if is_at(&self.lock, &path) {
-            remove_left(&self.inside);
+            conclude(&self.inside, written(&self.lock).flatten());
             let _ = fs::remove_file(path);
         }
         let _ = fs::remove_file(&self.note);
@@ -178,7 +215,7 @@ fn make_lock(git_dir: &Path) -> io::Result<Option<File>> {
 }
 
 fn write_lock(path: &Path) -> io::Result<File> {
-    let mut lock = File::create_new(path)?;
+    let mut lock = File::options().read(true).write(true).create_new(true).open(path)?;
     match lock.try_lock() {
         Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
         // Where the kernel has no locks, what is left is nobody's.
@@ -208,6 +245,20 @@ fn remove_left(git_dir: &Path) {
     }
 }
 
+/// Nobody makes a commit with what was prepared any more. It belongs to one that was made, although nobody saw it.
+fn conclude(git_dir: &Path, before: Option<Before>) {
+    let now = before.as_ref().and_then(|_| Before::look(git_dir, OWN));
+    if before.zip(now).is_some_and(|(before, now)| before.is_behind(&now)) {
+        match fs::rename(git_dir.join(NEXT), git_dir.join(OWN)) {
+            Ok(()) => tracing::info!(git = %git_dir.display(), "the index of a commit is in place"),
+            Err(error) => {
+                tracing::warn!(%error, git = %git_dir.display(), "the index is not that of the last commit");
+            }
+        }
+    }
+    remove_left(git_dir);
+}
+
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(file), Ok(there)) = (file.metadata(), path.symlink_metadata()) else { return false };
     (file.dev(), file.ino()) == (there.dev(), there.ino())
@@ -232,18 +283,22 @@ pub(super) fn release(git_dir: &Path) {
     // As long as nobody else has the kernel's lock, nobody else removes it.
     if let Ok(lock) = regular(&path)
         && lock.try_lock().is_ok()
-        && is_ours(&lock)
+        && let Some(before) = written(&lock)
         && is_at(&lock, &path)
     {
-        remove_left(git_dir);
+        conclude(git_dir, before);
         let _ = fs::remove_file(path);
     }
 }
 
-fn is_ours(lock: &File) -> bool {
-    let mut found = Vec::new();
-    let longer = WORD.len() as u64 + 1;
-    lock.take(longer).read_to_end(&mut found).is_ok() && found == WORD
+/// What is in a lock of ours; `None`: it is none.
+fn written(lock: &File) -> Option<Option<Before>> {
+    let mut bytes = vec![0; LONGEST];
+    let read = lock.read_at(&mut bytes, 0).ok()?;
+    match bytes[..read].strip_prefix(WORD)? {
+        [] => Some(None),
+        line => Before::parse(line).map(Some),
+    }
 }
 
 /// What an earlier daemon held when it ended: notes of it.
@@ -256,154 +311,16 @@ pub(crate) fn held_before(home: &Home) -> Vec<PathBuf> {
 pub(crate) fn release_all(notes: Vec<PathBuf>) {
     for note in notes {
         if let Ok(git_dir) = fs::read(&note) {
-            release(Path::new(OsStr::from_bytes(&git_dir)));
+            let git_dir = Path::new(OsStr::from_bytes(&git_dir));
+            release(git_dir);
+            // Of one that is still held, the next daemon is told, too.
+            if git_dir.join(LOCK).symlink_metadata().is_ok() {
+                continue;
+            }
         }
         let _ = fs::remove_file(note);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    struct Scene(tempfile::TempDir);
-
-    impl Scene {
-        fn git_dir(&self) -> PathBuf {
-            self.0.path().join("git")
-        }
-
-        fn home(&self) -> Home {
-            Home { state: self.0.path().into(), runtime: self.0.path().into() }
-        }
-
-        fn take(&self) -> Option<Index> {
-            let inside = Inside::named(self.git_dir());
-            Index::take(self.git_dir(), inside, &self.home().held_indexes()).unwrap()
-        }
-    }
-
-    fn scene() -> Scene {
-        let scene = Scene(tempfile::tempdir().unwrap());
-        fs::create_dir(scene.git_dir()).unwrap();
-        scene
-    }
-
-    #[test]
-    fn one_holds_it_and_what_was_prepared_takes_its_place() {
-        let scene = scene();
-        let git = scene.git_dir();
-        let index = scene.take().unwrap();
-        assert!(scene.take().is_none() && !index.next().exists());
-        fs::write(index.next(), "first").unwrap();
-        index.install().unwrap();
-        assert!(scene.take().is_none(), "it is still held");
-        drop(index);
-        assert_eq!(fs::read(git.join("index")).unwrap(), b"first");
-
-        let index = scene.take().unwrap();
-        assert_eq!(fs::read(index.next()).unwrap(), b"first");
-        fs::write(index.next(), "second").unwrap();
-        drop(index);
-        assert_eq!(fs::read(git.join("index")).unwrap(), b"first", "it was not installed");
-        assert_eq!(names(&git), ["index"]);
-        assert!(held_before(&scene.home()).is_empty());
-    }
-
-    #[test]
-    fn a_lock_of_somebody_else_is_waited_for_and_never_removed() {
-        let scene = scene();
-        let lock = scene.git_dir().join(LOCK);
-        for text in ["", "DIRC", "proctor\nand more"] {
-            fs::write(&lock, text).unwrap();
-            assert!(scene.take().is_none());
-            release(&scene.git_dir());
-            assert_eq!(fs::read_to_string(&lock).unwrap(), text);
-        }
-        fs::remove_file(&lock).unwrap();
-        let index = scene.take().unwrap();
-        // By hand, and then another git came.
-        fs::remove_file(&lock).unwrap();
-        fs::write(&lock, "").unwrap();
-        fs::write(index.next(), "mine").unwrap();
-        assert!(index.install().is_err());
-        drop(index);
-        assert!(lock.exists() && !scene.git_dir().join("index").exists());
-    }
-
-    #[test]
-    fn an_index_that_is_no_file_is_neither_followed_nor_waited_for() {
-        let scene = scene();
-        let (git, secret) = (scene.git_dir(), scene.0.path().join("secret"));
-        fs::write(&secret, "secret").unwrap();
-        let own = git.join(OWN);
-        let check = |what: &str| {
-            let inside = Inside::named(git.clone());
-            let taken = Index::take(git.clone(), inside, &scene.home().held_indexes());
-            let why = taken.err().map(|why| why.to_string());
-            assert_eq!(why.as_deref(), Some("it is no regular file"), "{what}");
-            assert_eq!(names(&git), ["index"], "{what}");
-            fs::remove_file(&own).unwrap();
-        };
-        std::os::unix::fs::symlink(&secret, &own).unwrap();
-        check("a link");
-        let made = std::process::Command::new("mkfifo").arg(&own).status().unwrap();
-        assert!(made.success());
-        check("a pipe");
-        let lock = git.join(LOCK);
-        fs::write(&secret, WORD).unwrap();
-        std::os::unix::fs::symlink(&secret, &lock).unwrap();
-        release(&git);
-        assert!(lock.symlink_metadata().is_ok() && scene.take().is_none());
-    }
-
-    #[test]
-    fn what_a_killed_daemon_held_is_released() {
-        let scene = scene();
-        let kill = |index: Index| {
-            let Index { git_dir, .. } = &index;
-            let left = (git_dir.clone(), index.lock.try_clone().unwrap());
-            fs::write(index.aside(), "half").unwrap();
-            std::mem::forget(index);
-            left
-        };
-        // A living one has the kernel's lock, whichever daemon asks.
-        let (git, lock) = kill(scene.take().unwrap());
-        release(&git);
-        release_all(held_before(&scene.home()));
-        assert!(git.join(LOCK).exists());
-        lock.unlock().unwrap();
-        assert!(scene.take().is_some(), "the next who wants it");
-        let (git, lock) = kill(scene.take().unwrap());
-        lock.unlock().unwrap();
-        release_all(held_before(&scene.home()));
-        assert!(names(&git).is_empty() && held_before(&scene.home()).is_empty());
-    }
-
-    #[test]
-    fn a_lock_that_was_never_finished_is_in_nobodys_way() {
-        let scene = scene();
-        let draft = scene.git_dir().join(DRAFT);
-        let other = write_lock(&draft).unwrap();
-        assert!(
-            scene.take().is_none() && !scene.git_dir().join(LOCK).exists(),
-            "it may yet be one"
-        );
-        other.unlock().unwrap();
-        assert!(scene.take().is_some());
-        fs::write(&draft, "").unwrap();
-        release(&scene.git_dir());
-        assert!(names(&scene.git_dir()).is_empty());
-        std::os::unix::fs::symlink("elsewhere", &draft).unwrap();
-        assert!(scene.take().is_none(), "nobody follows it");
-        assert_eq!(names(&scene.git_dir()), [DRAFT]);
-    }
-}
+mod tests;

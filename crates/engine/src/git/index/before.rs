@@ -1,0 +1,125 @@
+//! What was there before a commit was made, written into the lock of its index behind the word. Who is killed while git makes
+//! it leaves that, and by it the next who comes sees that it was made: what was prepared is the index then. Without that, the
+//! index would still be the one before, and the next commit take back what this one changed.
+//!
+//! It is read from files, because it is asked where git cannot be called. Where references are no files, no commit is seen.
+//! Everything here blocks.
+
+use crate::git::fields;
+use crate::git::place::{common_dir, small};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path};
+
+/// A name of a reference with its first word, or a hash.
+const LONGEST: u64 = 4096;
+
+/// In the place of a name, a commit or an index that is not there.
+const NONE: &str = "-";
+
+/// Three words of one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Before {
+    /// What `HEAD` names.
+    name: String,
+    commit: String,
+    /// Which file the index is, and which of its versions.
+    index: String,
+}
+
+impl Before {
+    /// What is there now; `None`: that cannot be known.
+    pub(super) fn look(git_dir: &Path, index: &str) -> Option<Before> {
+        let head = small(&git_dir.join("HEAD"), LONGEST).ok()?;
+        let (name, commit) = match head.strip_prefix(b"ref: ") {
+            None => (NONE.to_owned(), fields::hash(&head)?),
+            Some(name) => {
+                let name = std::str::from_utf8(name.trim_ascii()).ok()?;
+                (name.to_owned(), commit_at(git_dir, name)?)
+            }
+        };
+        Some(Before { name, commit, index: version(&git_dir.join(index)) })
+    }
+
+    pub(super) fn line(&self) -> String {
+        format!("{} {} {}\n", self.name, self.commit, self.index)
+    }
+
+    pub(super) fn parse(line: &[u8]) -> Option<Before> {
+        let words = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+        let mut words = words.split(' ').map(str::to_owned);
+        let before = Before { name: words.next()?, commit: words.next()?, index: words.next()? };
+        words.next().is_none().then_some(before)
+    }
+
+    /// Is there a commit by now, and the index that there was?
+    pub(super) fn is_behind(&self, now: &Before) -> bool {
+        let moved = now.commit != NONE && now.commit != self.commit;
+        moved && self.name == now.name && self.index == now.index
+    }
+}
+
+/// What a branch names, as it is written down when a commit is made on it: in a file of its own.
+fn commit_at(git_dir: &Path, name: &str) -> Option<String> {
+    let plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    if !plain || !name.starts_with("refs/") || name.contains(' ') {
+        return None;
+    }
+    let file = common_dir(git_dir).ok()?.join(name);
+    match file.symlink_metadata() {
+        Ok(_) => fields::hash(&small(&file, LONGEST).ok()?),
+        Err(_) => Some(NONE.to_owned()),
+    }
+}
+
+fn version(index: &Path) -> String {
+    fs::symlink_metadata(index).map_or_else(
+        |_| NONE.to_owned(),
+        |it| format!("{}.{}.{}.{}", it.ino(), it.size(), it.mtime(), it.mtime_nsec()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_is_seen_by_what_head_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let git = folder.path();
+        let put = |name: &str, text: &str| {
+            fs::create_dir_all(git.join(name).parent().unwrap()).unwrap();
+            fs::write(git.join(name), text).unwrap();
+        };
+        let look = || Before::look(git, "index").unwrap();
+        let (one, two) = (format!("{}\n", "1".repeat(40)), format!("{}\n", "2".repeat(40)));
+        assert_eq!(Before::look(git, "index"), None);
+        put("HEAD", "ref: refs/heads/main\n");
+        let unborn = look();
+        put("refs/heads/main", &one);
+        let first = look();
+        assert!(unborn.is_behind(&first) && !first.is_behind(&unborn) && !first.is_behind(&first));
+        put("refs/heads/main", &two);
+        assert!(first.is_behind(&look()));
+        put("index", "somebody's");
+        assert!(!first.is_behind(&look()), "the index is another by now");
+        let with_index = look();
+        put("refs/heads/other", &one);
+        put("HEAD", "ref: refs/heads/other\n");
+        assert!(!with_index.is_behind(&look()), "another branch is checked out");
+        put("HEAD", &one);
+        let detached = look();
+        put("HEAD", &two);
+        assert!(detached.is_behind(&look()) && !with_index.is_behind(&look()));
+        for odd in ["ref: refs/../../x\n", "ref: /etc/passwd\n", "ref: refs/a b\n", "nonsense\n"] {
+            put("HEAD", odd);
+            assert_eq!(Before::look(git, "index"), None, "{odd}");
+        }
+        for before in [unborn, first, with_index, detached] {
+            assert_eq!(Before::parse(before.line().as_bytes()), Some(before));
+        }
+        for odd in ["", "\n", "and more", "a b\n", "a b c", "a b c d\n"] {
+            assert_eq!(Before::parse(odd.as_bytes()), None, "{odd:?}");
+        }
+    }
+}
