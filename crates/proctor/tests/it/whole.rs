@@ -45,7 +45,7 @@ fn what_comes_in_pages_is_written_as_one() {
     let home = repository();
     put(&home, "small", long());
     let diff = git(&home, &["diff"]) + "\n";
-    assert!(diff.len() > 2 * 128 << 10);
+    assert!(diff.len() > 256 << 10);
     check(&home, &["git", "diff"], &diff, "");
     check(&home, &["file", "read", "small"], &long(), "");
     let found: String =
