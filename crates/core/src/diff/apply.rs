@@ -188,10 +188,8 @@ impl<'a> Wanted<'a> {
     /// How its lines may be compared with those of a content, the best first; ways in which none would be found are left out.
     fn ends(&self, nature: Option<Nature>) -> &'static [Ends] {
         let Some(Nature { endings, final_newline, .. }) = nature else { return &[Ends::Same] };
-        let has =
-            |end: fn(&[u8]) -> Endings, of: Endings| self.lines.iter().any(|line| end(line) == of);
-        let [lf, crlf, open] =
-            [Endings::Lf, Endings::CrLf, Endings::None].map(|of| has(end_of, of));
+        let has = |end: Endings| self.lines.iter().any(|line| end_of(line) == end);
+        let [lf, crlf, open] = [Endings::Lf, Endings::CrLf, Endings::None].map(has);
         match endings {
             Endings::Lf if crlf => &[Ends::Any],
             Endings::CrLf if lf => &[Ends::Any],
