@@ -2,7 +2,6 @@
 
 use super::progress::Progress;
 use super::session::Session;
-use super::terminal::Told;
 use super::{Ended, Failure};
 use super::{attend, caller};
 use crate::protocol::Look;
@@ -38,8 +37,10 @@ fn answer(session: &mut Session<'_>, entry: &Entry, input: &Value) -> Ended {
 fn pages(session: &mut Session<'_>, entry: &Entry, input: &Value, look: Option<Look>) -> Ended {
     let mut input = input.clone();
     let goes_on = entry.meta.whole && !PARTS.iter().any(|part| input.get(part).is_some());
+    // Said once, at the end.
+    let (mut remarks, mut is_first) = (Vec::new(), true);
     loop {
-        let Told { code, next } = match look {
+        let mut told = match look {
             Some(look) => {
                 let page = patiently(session, entry, &input, |session| {
                     session.page(entry.meta.name, &input, look)
@@ -51,11 +52,16 @@ fn pages(session: &mut Session<'_>, entry: &Entry, input: &Value, look: Option<L
                 session.terminal.tell(entry, &answer)?
             }
         };
-        match next {
-            Some(next) if goes_on && code == 0 => input["cursor"] = json!(next),
-            next => {
-                session.terminal.goes_on(next.as_deref());
-                return Ok(code);
+        if is_first || !told.empty {
+            remarks.extend(told.remarks.lines().map(ToOwned::to_owned));
+        }
+        is_first = false;
+        match told.next.take_if(|_| goes_on && told.code == 0) {
+            Some(next) => input["cursor"] = json!(next),
+            None => {
+                remarks.dedup();
+                session.terminal.remark(&remarks, told.next.as_deref());
+                return Ok(told.code);
             }
         }
     }

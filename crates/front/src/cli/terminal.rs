@@ -18,8 +18,13 @@ pub(crate) struct Terminal {
 }
 
 /// An answer was shown.
+#[derive(Default)]
 pub(crate) struct Told {
     pub(crate) code: u8,
+    /// What is still to be said about it.
+    pub(crate) remarks: String,
+    /// There was nothing to show.
+    pub(crate) empty: bool,
     /// The cursor with which it goes on.
     pub(crate) next: Option<String>,
 }
@@ -62,7 +67,8 @@ impl Terminal {
     /// Show an answer; returns the exit code it deserves.
     pub(crate) fn answer(&self, entry: &Entry, answer: &Value) -> Result<u8, Failure> {
         let told = self.tell(entry, answer)?;
-        self.goes_on(told.next.as_deref());
+        let remarks: Vec<String> = told.remarks.lines().map(ToOwned::to_owned).collect();
+        self.remark(&remarks, told.next.as_deref());
         Ok(told.code)
     }
 
@@ -74,7 +80,7 @@ impl Terminal {
         let reading = entry.meta.effect == Effect::Read;
         if self.json {
             self.document(answer)?;
-            return Ok(Told { code, next: None });
+            return Ok(Told { code, ..Told::default() });
         }
         if verdict.is_some() && !reading {
             // It did not go as asked: that is an error, and belongs where errors are.
@@ -82,9 +88,10 @@ impl Terminal {
         } else if reading || !self.quiet {
             let (text, remarks) = page.render_apart(self.width(), paint(self.colour.stdout));
             self.bytes(text.as_bytes())?;
-            self.remarks(&remarks);
+            let next = page.next().map(ToOwned::to_owned);
+            return Ok(Told { code, remarks, empty: text.is_empty(), next });
         }
-        Ok(Told { code, next: page.next().map(ToOwned::to_owned) })
+        Ok(Told { code, ..Told::default() })
     }
 
     /// How a page of this operation is to look that the daemon makes; `None` if it cannot make what is wanted. Its clock
@@ -102,23 +109,17 @@ impl Terminal {
     /// Show a page that the daemon made.
     pub(crate) fn page(&self, page: Shown) -> Result<Told, Failure> {
         self.bytes(page.text.as_bytes())?;
-        self.remarks(&page.remarks);
-        Ok(Told { code: page.verdict.map_or(0, Code::exit), next: page.next })
+        let Shown { text, remarks, next, verdict } = page;
+        Ok(Told { code: verdict.map_or(0, Code::exit), remarks, empty: text.is_empty(), next })
     }
 
-    /// What is said about an answer is not in the way of who reads only that.
-    fn remarks(&self, remarks: &str) {
-        for remark in remarks.lines() {
+    /// What is said about an answer, and that there is more of it, is not in the way of who reads only that.
+    pub(crate) fn remark(&self, remarks: &[String], next: Option<&str>) {
+        let more = next.map(|cursor| format!("more is there: go on with --cursor {cursor}"));
+        for remark in remarks.iter().chain(&more) {
             let mut text = String::new();
             paint(self.colour.stderr)(Style::Dim, remark, &mut text);
             self.note(&text);
-        }
-    }
-
-    /// Say that there is more than was shown.
-    pub(crate) fn goes_on(&self, next: Option<&str>) {
-        if let Some(cursor) = next {
-            self.remarks(&format!("more is there: go on with --cursor {cursor}"));
         }
     }
 

@@ -135,7 +135,7 @@ fn the_same_words_mean_the_same_everywhere() {
             if !COMPOSED.contains(&op) && entry.without_daemon(&home, &meant).is_none() {
                 // Who may want to cancel it asks for its id.
                 let mut meant = meant;
-                if entry.meta.taken_back {
+                if entry.meta.attended {
                     meant["background"] = json!(true);
                 }
                 let begin = daemon.calls().len();

@@ -137,7 +137,7 @@ impl Told {
 impl<T: Show> Show for In<T> {
     fn show(&self, page: &mut Page) {
         if let Some(top) = &self.repository {
-            page.line().dim(format!("in {top}"));
+            page.remark(format!("in {top}"));
         }
         self.answer.show(page);
     }

@@ -55,10 +55,12 @@ fn hook(home: &Home, name: &str, text: &str) {
 fn a_person_sees_a_change_commits_it_and_takes_another_back() {
     let home = repository("");
     put(&home, "main.rs", "fn main() {\n\trun();\n}\n");
-    let inside = format!("in {}\n", home.path().join("app").display());
+    let seen = home.run(["git", "status"]);
+    let text = [seen.stdout, seen.stderr].map(|it| String::from_utf8(it).unwrap());
+    let top = format!("in {}\n", home.path().join("app").display());
     assert_eq!(
-        home.ok(["git", "status"]),
-        format!("{inside}on main\n{:15}  {:12}  main.rs\n", "", "modified"),
+        text,
+        [format!("on main\n{:15}  {:12}  main.rs\n", "", "modified"), top],
         "seen from above"
     );
     assert!(home.ok(["git", "diff"]).contains("\n-fn main() {}\n+fn main() {\n+\trun();\n+}\n"));

@@ -119,9 +119,11 @@ fn the_audit_says_which_files_a_diff_and_a_checked_change_were_about() {
         let found = entries.filter(|line| line["operation"] == operation);
         found.map(|line| line["targets"].clone()).collect()
     };
-    for (operation, expected) in
-        [("change.check", json!(["web", "web.sh"])), ("file.apply_diff", json!(["b.txt"]))]
-    {
+    let seen_from = format!("in {}", home.path().display());
+    for (operation, expected) in [
+        ("change.check", json!(["web", seen_from, "web.sh"])),
+        ("file.apply_diff", json!([seen_from, "b.txt"])),
+    ] {
         let found = targets(operation);
         assert!(!found.is_empty() && found.iter().all(|it| *it == expected), "{audit:#}");
     }

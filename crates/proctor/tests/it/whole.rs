@@ -24,7 +24,7 @@ fn repository() -> Home {
 /// What is in the answer, and what is said about it.
 #[track_caller]
 fn apart(home: &Home, words: &[&str]) -> (String, String) {
-    let output = home.run(words);
+    let output = home.command(words).current_dir(home.path().join("app")).output().unwrap();
     let [text, remarks] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
     assert!(output.status.success(), "{words:?}: {remarks}");
     (text, remarks)
@@ -35,7 +35,8 @@ fn check(home: &Home, words: &[&str], text: &str, remarks: &str) {
     assert!(apart(home, words) == (text.to_owned(), remarks.to_owned()), "{words:?}");
     // Once more as it is shown here, not at the daemon.
     let mut command = home.command(words);
-    let output = command.env("TZ", "Europe/Berlin").output().unwrap();
+    let command = command.current_dir(home.path().join("app")).env("TZ", "Europe/Berlin");
+    let output = command.output().unwrap();
     assert!(output.stdout == text.as_bytes(), "{words:?}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), remarks, "{words:?}");
 }
