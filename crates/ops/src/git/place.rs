@@ -87,9 +87,11 @@ impl Where {
                     None => Ok((of_root().await?, true)),
                 }
             }
-            Err(error @ EngineError::File(FileError::Elsewhere { .. })) => {
-                Err(OpError::from(error).help(folders(&roots)))
-            }
+            // Who does not see paths from a folder of theirs names it from the root.
+            Err(error @ EngineError::File(FileError::Elsewhere { .. })) => match of_root().await {
+                Ok(found) if !self.from_base => Ok((found, false)),
+                _ => Err(OpError::from(error).help(folders(&roots))),
+            },
             // What is not here may be a name from the root.
             Err(missing @ EngineError::File(FileError::Missing { .. })) if repo.is_some() => {
                 match of_root().await {

@@ -133,6 +133,7 @@ fn paths_begin_at_the_top_unless_they_are_said_to_begin_elsewhere() {
             (json!({ "base_dir": sub, "from_base": true, "repo": repo }), "sub/f"),
             (json!({ "base_dir": elsewhere, "from_base": true, "repo": "app" }), "f"),
             (json!({ "base_dir": sub, "repo": "app" }), "f"),
+            (json!({ "base_dir": scene.outside, "repo": "app" }), "f"),
         ] {
             assert_eq!(restored(&caller, input.clone()).await, json!([expected]), "{input}");
         }
