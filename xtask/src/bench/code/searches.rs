@@ -51,7 +51,8 @@ fn ours(search: Search) -> Vec<&'static str> {
         Search::AnyCase => &["MARK_OF|Handle_Ledger", "--case", "insensitive"],
         Search::Nothing => &[r"[0-9]{7}\); // [a-z]+$"],
     };
-    [&["file", "search", "--most", "10000"], words].concat()
+    // That nothing is found is not worth a remark here.
+    [&["--quiet", "file", "search", "--most", "10000"], words].concat()
 }
 
 impl Code<'_> {
