@@ -29,8 +29,8 @@ pub struct ListQuery {
     pub cursor: Option<String>,
 }
 
-/// What a name takes in an answer beside its path: kind, size and when it was changed.
-const AROUND_A_NAME: usize = 96;
+/// What a name takes in a text beside its path: how deep it is, its size, the end of the line.
+const AROUND_A_NAME: usize = 24;
 
 /// Something that has a name.
 #[derive(Debug, Clone, PartialEq, Eq)]

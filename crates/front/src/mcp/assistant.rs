@@ -194,7 +194,7 @@ pub(super) fn refusal(error: OpError) -> ErrorData {
     ErrorData::new(number, message, None)
 }
 
-fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
+fn input(tool: &Tool, given: Option<Map<String, Value>>, telling: Telling) -> Map<String, Value> {
     let mut input = given.unwrap_or_default();
     let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
     // Who says where to begin does not mean the end.
@@ -203,10 +203,16 @@ fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
         input.entry(field).or_insert(value);
     }
     // What an answer has of which its text shows less would be passed over by its own cursor.
+    let names = matches!(tool.operation, "file.list" | "file.find");
+    let largest = match telling {
+        // Around each name stands what is known of it.
+        Telling::InFacts if names => LARGEST_PAGE / 4,
+        Telling::InFacts | Telling::InText => LARGEST_PAGE,
+    };
     if let Some(bytes) = input.get_mut("max_bytes")
-        && bytes.as_u64().is_some_and(|bytes| bytes > LARGEST_PAGE)
+        && bytes.as_u64().is_some_and(|bytes| bytes > largest)
     {
-        *bytes = json!(LARGEST_PAGE);
+        *bytes = json!(largest);
     }
     input
 }
@@ -271,7 +277,7 @@ impl ServerHandler for Assistant {
             house: Arc::clone(&self.house),
             tool,
             speaker: speaker.clone(),
-            input: input(tool, request.arguments),
+            input: input(tool, request.arguments, telling),
             progress: progress.map(|token| Progress { peer: context.peer.clone(), token, said: 0 }),
             patience: (!task).then_some(self.house.patience),
             told_to_stop: Box::pin(async move { ct.cancelled_owned().await }),
