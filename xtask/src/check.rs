@@ -1,7 +1,7 @@
 //! `cargo xtask check`: everything that must hold before a change lands, each step named and timed.
 
 use crate::step::{cargo, succeed};
-use crate::{generate, tidy};
+use crate::tidy;
 use anyhow::{Result, bail};
 use std::time::Instant;
 
@@ -17,13 +17,7 @@ pub(crate) enum Tests {
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: &[Step] = &[
-    ("format", format),
-    ("tidy", tidy::run),
-    ("generated files", generate::check_all),
-    ("lints", lints),
-    ("docs", docs),
-];
+const STEPS: &[Step] = &[("format", format), ("tidy", tidy::run), ("lints", lints), ("docs", docs)];
 
 /// All steps, also after one has failed: a person wants to know everything that is wrong.
 pub(crate) fn run(tests: Tests) -> Result<()> {
@@ -67,4 +61,13 @@ fn docs() -> Result<()> {
 
 pub(crate) fn test() -> Result<()> {
     succeed(cargo(TEST_COMMAND)?)
+}
+
+/// Writes the files that are made from the code. The test behind it belongs to the crate that knows all of them, so that xtask
+/// links nothing of the product.
+pub(crate) fn generate() -> Result<()> {
+    let mut command =
+        cargo(&["test", "--quiet", "--package", "proctor-front", "--test", "it", "generated::"])?;
+    command.env("UPDATE_GENERATED", "1");
+    succeed(command)
 }

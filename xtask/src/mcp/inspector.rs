@@ -187,15 +187,11 @@ impl Inspector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proctor_ops::tools::TOOLS;
 
+    /// `run` compares the names with the list that the server gives.
     #[test]
-    fn every_tool_is_called() {
-        for tool in TOOLS {
-            assert!(CALLS.iter().any(|(name, _)| *name == tool.name), "{} is not", tool.name);
-        }
+    fn every_input_is_an_object() {
         for (name, input) in CALLS {
-            assert!(TOOLS.iter().any(|tool| tool.name == *name), "there is no {name}");
             assert!(serde_json::from_str::<Value>(input).unwrap().is_object(), "{name}: {input}");
         }
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod reference;
+mod seeds;
 
 use proctor_decoders::mutation::{Chance, mutated};
 use proctor_decoders::{DECODERS, Decoder};
