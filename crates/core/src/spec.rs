@@ -144,12 +144,12 @@ pub struct LogSpec {
     pub on_full: OnFull,
 }
 
-/// What happens to output when the disk is full and nothing of this service can be deleted any more.
+/// The choice for a disk that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFull {
-    /// Count and drop it, with a mark in the log.
+    /// Delete the service's oldest closed segments; when there are none, count and drop output, with a mark in the log.
     Drop,
-    /// Leave it in the pipe; the service blocks when the pipe is full.
+    /// Delete nothing and leave output in the pipe; the service blocks when the pipe is full.
     Block,
 }

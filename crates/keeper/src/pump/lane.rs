@@ -1,11 +1,12 @@
 //! The output of one service: its pipes and its logs. What is not needed is not there, because there may be thousands.
 
 use super::MOVE;
+use super::segments::Segments;
 use super::writer::{Stored, Writer};
 use crate::named::NamedFolder;
 use proctor_core::logindex::{ExitMark, Mark, Stream};
 use proctor_core::name::RunId;
-use proctor_core::spec::LogSpec;
+use proctor_core::spec::{LogSpec, OnFull};
 use proctor_core::time::Wall;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::fifo;
@@ -37,12 +38,15 @@ pub(super) struct Lane {
     spec: Arc<LogSpec>,
     pub(super) pipes: [Option<Pipe>; 2],
     writers: [Option<Box<Writer>>; 2],
+    /// Bytes on disk of the streams that have no writer, once they were counted.
+    unwritten_bytes: Option<u64>,
     pub(super) unmarked: Option<Unmarked>,
 }
 
 impl Lane {
     pub(super) fn new(folder: NamedFolder, spec: Arc<LogSpec>) -> Lane {
-        Lane { folder, spec, pipes: [None, None], writers: [None, None], unmarked: None }
+        let (pipes, writers) = ([None, None], [None, None]);
+        Lane { folder, spec, pipes, writers, unwritten_bytes: None, unmarked: None }
     }
 
     pub(super) fn configure(&mut self, spec: &Arc<LogSpec>) {
@@ -53,9 +57,11 @@ impl Lane {
     }
 
     fn writer(&mut self, stream: Stream) -> &mut Writer {
-        let (folder, spec) = (&self.folder, &self.spec);
-        self.writers[stream as usize]
-            .get_or_insert_with(|| Box::new(Writer::new(folder.path(), stream, Arc::clone(spec))))
+        let (folder, spec, unwritten) = (&self.folder, &self.spec, &mut self.unwritten_bytes);
+        self.writers[stream as usize].get_or_insert_with(|| {
+            *unwritten = None;
+            Box::new(Writer::new(folder.path(), stream, Arc::clone(spec)))
+        })
     }
 
     /// Mark the start of a run, which comes before anything else of it.
@@ -73,6 +79,7 @@ impl Lane {
         self.mark_start();
         if !was_open {
             self.writers[Stream::Stdout as usize] = None;
+            self.unwritten_bytes = None;
         }
     }
 
@@ -93,15 +100,45 @@ impl Lane {
             return Stored::Empty;
         }
         self.mark_start();
+        self.retain(fifo::waiting(&pipe.fd).min(MOVE as u64));
         match self.writer(stream).store(&pipe.fd, pipe.run, MOVE) {
             Stored::Full => self.make_room(stream, pipe, null),
             stored @ (Stored::Moved(_) | Stored::Empty | Stored::Stalled) => stored,
         }
     }
 
-    /// A full disk: the oldest segments of this service go first, then the configured choice.
-    fn make_room(&mut self, stream: Stream, pipe: &Pipe, null: &File) -> Stored {
-        let made = Stream::BOTH.into_iter().any(|stream| self.writer(stream).give_up_oldest());
+    /// Keep both streams together within the configured size, with `more` bytes to come. A stream gets what the other does
+    /// not need: the one that has more gives up its oldest, so a flood on one never deletes the other's half.
+    fn retain(&mut self, more: u64) {
+        while self.bytes().saturating_add(more) > self.spec.max_total_bytes && self.delete_oldest() {
+        }
+    }
+
+    /// Bytes of both streams on disk.
+    fn bytes(&mut self) -> u64 {
+        let (folder, writers) = (&self.folder, &self.writers);
+        let unwritten = *self.unwritten_bytes.get_or_insert_with(|| {
+            let unwritten = Stream::BOTH.into_iter().filter(|s| writers[*s as usize].is_none());
+            unwritten.map(|stream| Segments::look(folder.path(), stream).bytes()).sum()
+        });
+        unwritten + self.writers.iter().flatten().map(|writer| writer.bytes()).sum::<u64>()
+    }
+
+    /// Delete the oldest closed segment of the stream that has more bytes, or else of the other; false if there is none.
+    fn delete_oldest(&mut self) -> bool {
+        let [out, err] = Stream::BOTH.map(|stream| self.writer(stream).bytes());
+        let [first, second] = Stream::BOTH;
+        let order = if err > out { [second, first] } else { [first, second] };
+        order.into_iter().any(|stream| self.writer(stream).delete_oldest())
+    }
+
+    /// A full disk: do as configured. Where output may be dropped, this service's oldest segments go first, one at a time.
+    /// Where the service is to wait, nothing that is stored is deleted.
+    pub(super) fn make_room(&mut self, stream: Stream, pipe: &Pipe, null: &File) -> Stored {
+        let made = match self.spec.on_full {
+            OnFull::Block => false,
+            OnFull::Drop => self.delete_oldest(),
+        };
         match made {
             true => self.writer(stream).try_again(),
             false => self.writer(stream).overflow(&pipe.fd, null),

@@ -71,6 +71,8 @@ pub(super) struct Segments {
     folder: PathBuf,
     stream: Stream,
     closed: VecDeque<(u64, u64)>,
+    /// Sizes of the closed segments, added up: asked before each move.
+    closed_bytes: u64,
 }
 
 impl Segments {
@@ -89,20 +91,20 @@ impl Segments {
             })
             .collect();
         closed.sort_unstable();
-        Segments { folder, stream, closed: closed.into() }
+        let closed_bytes = closed.iter().map(|(_, size)| size).sum();
+        Segments { folder, stream, closed: closed.into(), closed_bytes }
     }
 
     /// Open the newest segment to go on writing it, or make the first.
     pub(super) fn open_newest(&mut self, now: Wall) -> io::Result<Open> {
-        match self.closed.pop_back() {
-            None => {
-                self.make_folder()?;
-                self.create(1, now)
-            }
-            Some((number, size)) => {
-                self.open(number, now).inspect_err(|_| self.closed.push_back((number, size)))
-            }
-        }
+        let Some((number, size)) = self.closed.back().copied() else {
+            self.make_folder()?;
+            return self.create(1, now);
+        };
+        let open = self.open(number, now)?;
+        self.closed.pop_back();
+        self.closed_bytes = self.closed_bytes.saturating_sub(size);
+        Ok(open)
     }
 
     /// Close `open` and begin the segment after it.
@@ -110,6 +112,7 @@ impl Segments {
         match self.create(open.number + 1, now) {
             Ok(next) => {
                 self.closed.push_back((open.number, open.size()));
+                self.closed_bytes = self.closed_bytes.saturating_add(open.size());
                 Ok(next)
             }
             Err(error) => Err((open, error)),
@@ -147,7 +150,7 @@ impl Segments {
 
     /// Bytes of the closed segments.
     pub(super) fn bytes(&self) -> u64 {
-        self.closed.iter().map(|(_, size)| size).sum()
+        self.closed_bytes
     }
 
     pub(super) fn count(&self) -> usize {
@@ -156,7 +159,8 @@ impl Segments {
 
     /// Delete the oldest closed segment; false if there is none.
     pub(super) fn delete_oldest(&mut self) -> bool {
-        let Some((number, _)) = self.closed.pop_front() else { return false };
+        let Some((number, size)) = self.closed.pop_front() else { return false };
+        self.closed_bytes = self.closed_bytes.saturating_sub(size);
         failpoint::moment(Point::RetainBegin);
         // The log first: an index without a log is nothing, a log without an index has lost its times.
         let _ = std::fs::remove_file(self.path(&logindex::log_file(self.stream, number)));

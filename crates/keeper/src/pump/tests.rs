@@ -1,5 +1,7 @@
 //! The pump against real pipes and files.
 
+mod retention;
+
 use super::thread::Shared;
 use super::worker::Worker;
 use super::{Command, Drained, Pipes, Pump};

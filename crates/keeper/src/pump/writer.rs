@@ -71,7 +71,7 @@ impl Writer {
         }
     }
 
-    /// The disk is full and nothing of this service can be deleted any more: do as configured.
+    /// The disk is full and nothing of this service may be deleted: do as configured.
     pub(super) fn overflow(&mut self, pipe: &OwnedFd, null: &File) -> Stored {
         match self.spec.on_full {
             OnFull::Block => Stored::Stalled,
@@ -157,9 +157,16 @@ impl Writer {
         self.note_dropped(run, proctor_sys::clock::now().wall);
     }
 
-    /// Delete the oldest closed segment, to make room; false if there is none.
-    pub(super) fn give_up_oldest(&mut self) -> bool {
-        self.segments.delete_oldest()
+    /// Delete the oldest segment that is closed; false if there is none. The newest segment is never deleted: a writer that
+    /// has not opened it yet, as after a change of keeper, goes on in it.
+    pub(super) fn delete_oldest(&mut self) -> bool {
+        let newest = usize::from(self.open.is_none());
+        self.segments.count() > newest && self.segments.delete_oldest()
+    }
+
+    /// Bytes of the stream on disk, indexes included.
+    pub(super) fn bytes(&self) -> u64 {
+        self.segments.bytes() + self.open.as_ref().map_or(0, Open::size)
     }
 
     /// There is room again, perhaps.
@@ -241,14 +248,12 @@ impl Writer {
         }
     }
 
-    /// Delete what is beyond the configured count and size. Each stream answers for half of the total.
+    /// Delete what is beyond the configured count. The lane looks after the size, which both streams share.
     fn retain(&mut self) {
         let closed_allowed = self.spec.max_segments.max(2) as usize - 1;
         while self.segments.count() > closed_allowed {
             self.segments.delete_oldest();
         }
-        let bytes_allowed = (self.spec.max_total_bytes / 2).saturating_sub(self.spec.segment_bytes);
-        while self.segments.bytes() > bytes_allowed && self.segments.delete_oldest() {}
     }
 
     /// Say it once; the caller tries again.

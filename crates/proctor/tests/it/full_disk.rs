@@ -1,9 +1,10 @@
 //! A disk without room: nothing of ours dies of it, nothing is started twice, and what was lost is said.
 
-use crate::support::{LIMIT, lines, pid, service, status};
+use crate::support::{LIMIT, lines, pid, replace_keeper, service, services, shell, status};
 use crate::survival::kill_proctor;
 use proctor_testkit::{Home, alive, kill9, wait_until};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -80,6 +81,60 @@ fn on_a_full_disk_services_run_on_and_keepers_take_over() {
     let dropped = marks(&home, "spammer", 3);
     assert!((1..50).contains(&dropped), "{dropped} marks of dropped output");
     assert_eq!(status(&home, "talker")["restarts"], 0);
+}
+
+/// Sizes of the files of a service's stream, by name.
+fn stored_files(home: &Home, name: &str, stream: &str) -> BTreeMap<String, u64> {
+    let files = std::fs::read_dir(home.path().join("logs").join(name)).unwrap().flatten();
+    let named = files.map(|entry| (entry.file_name().into_string().unwrap(), entry));
+    named
+        .filter(|(file, _)| file.starts_with(stream) && file.ends_with(".log"))
+        .map(|(file, entry)| (file, entry.metadata().unwrap().len()))
+        .collect()
+}
+
+/// Each service writes some lines on standard error and some files of standard output, and floods the full disk after that.
+#[test]
+fn on_a_full_disk_a_change_of_keeper_deletes_no_newest_file_and_nothing_of_one_that_waits() {
+    let home = Home::new();
+    let Some(disk) = Disk::on(&home) else { return };
+    let full = home.path().join("fill");
+    let flood = format!(
+        "seq -f 'error %g' 50 >&2; for n in $(seq 12); do yes 'a line' | head -c 70000; sleep 0.05; done; \
+         until [ -e '{}' ]; do sleep 0.05; done; exec yes 'a line'",
+        full.display()
+    );
+    let logs = |on_full: &str| {
+        format!("logs: {{ max_size: 65536, max_files: 1000, on_full: {on_full} }}")
+    };
+    let waits = shell("waits", &flood, &logs("block"));
+    home.write("proctor.yaml", &services(&[waits, shell("drops", &flood, &logs("drop"))]));
+    home.ok(["up", "-d"]);
+    wait_until("closed files", LIMIT, || {
+        let written = |name| stored_files(&home, name, "stdout").values().sum::<u64>() >= 840_000;
+        written("waits") && written("drops")
+    });
+    assert!(stored_files(&home, "waits", "stdout").len() > 1);
+    disk.fill();
+    let errors = || ["waits", "drops"].map(|name| lines(&home, name, &["--stream", "stderr"]).len());
+    assert_eq!(errors(), [50, 50]);
+    let before = stored_files(&home, "waits", "stdout");
+    for change in 1..=6 {
+        if change % 2 == 0 {
+            kill_proctor(&home);
+            home.ok(["daemon", "start"]);
+        } else {
+            replace_keeper(&home);
+        }
+        // The new keeper has looked at both when the one that may drop output goes on.
+        let reads = || std::fs::read_to_string(format!("/proc/{}/io", pid(&home, "drops"))).unwrap();
+        let written = reads();
+        wait_until("the flood goes on", LIMIT, || reads() != written);
+        assert_eq!(errors(), [50, 50], "after change {change}");
+        let now = stored_files(&home, "waits", "stdout");
+        let kept = |(file, size): (&String, &u64)| now.get(file).is_some_and(|now| now >= size);
+        assert!(before.iter().all(kept), "after change {change}: {before:?} {now:?}");
+    }
 }
 
 /// A disk that is full to the last byte, with two services on it that talk and one that is stopped.

@@ -144,7 +144,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         Scope::Both,
         Kind::Size { min: 8192 },
         Absent::Value("128MiB"),
-        "Bytes kept of a service's output; at least twice `max_size`.",
+        "Bytes kept of a service's output, both streams and their indexes together; at least twice `max_size`. A stream gets what the other does not need. Beyond this size the stream that has more loses its oldest closed file.",
         "1G",
     ),
     key(
@@ -160,7 +160,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         Scope::Both,
         Kind::Choice(ON_FULL),
         Absent::Value("drop"),
-        "On a full disk: drop output and say how much, or let the service wait.",
+        "On a full disk: `drop` deletes the oldest closed files of this service, then drops output and says how much; `block` deletes nothing and lets the service wait.",
         "block",
     ),
 ];
