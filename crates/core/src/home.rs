@@ -26,6 +26,7 @@ const KEPT: &[&str] = &[
     "backups",
     "changes",
     "run",
+    "trusted",
 ];
 
 impl Home {
@@ -128,6 +129,11 @@ impl Home {
     /// The tokens that exist, without their secrets.
     pub fn tokens_json(&self) -> PathBuf {
         self.state.join("tokens.json")
+    }
+
+    /// The folders whose configurations the owner trusts, whoever wrote them.
+    pub fn trusted(&self) -> PathBuf {
+        self.state.join("trusted")
     }
 
     /// The secret of the token that was made at the first start.

@@ -1,5 +1,6 @@
 //! Configuration text of anybody: definitions that a keeper can run, or problems that have a place.
 
+use proctor_core::config::own_secrets::OwnSecrets;
 use proctor_core::config::{Config, Problem, ServiceDef, Surroundings, parse, parse_service};
 use std::collections::BTreeSet;
 
@@ -34,7 +35,7 @@ pub(crate) fn file(bytes: &[u8]) {
         Ok(config) => right(&config),
         Err(problems) => placed(&problems, &text),
     }
-    match parse_service("proctor.yaml", "web", &text, &around()) {
+    match parse_service("proctor.yaml", "web", &text, &around(), &OwnSecrets::default()) {
         Ok(services) => services.iter().for_each(runnable),
         Err(problems) => placed(&problems, &text),
     }
@@ -100,7 +101,7 @@ pub(crate) fn text(bytes: &[u8]) {
 
 fn argument(text: &str) -> Result<String, Vec<Problem>> {
     let block = serde_json::json!({ "command": "serve", "args": [text] }).to_string();
-    let services = parse_service("proctor.yaml", "web", &block, &around());
+    let services = parse_service("proctor.yaml", "web", &block, &around(), &OwnSecrets::default());
     services.map(|mut services| services.remove(0).argv.remove(1))
 }
 

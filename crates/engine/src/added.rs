@@ -12,6 +12,7 @@ use crate::store::{Added, Stored, StoredWish};
 use crate::tenure::Tenure;
 use proctor_core::access::ClientName;
 use proctor_core::config::Problem;
+use proctor_core::config::own_secrets::OwnSecrets;
 use proctor_core::lease::Lease;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
@@ -178,10 +179,33 @@ impl Owner {
         added: Added,
         tenure: &Arc<Tenure>,
     ) -> Result<Vec<Arc<Definition>>, EngineError> {
-        let environment = self.environments.share(added.environment.as_ref())?;
+        let secrets = self.registry.own_secrets();
+        let environment = self.environments.share(added.environment.as_ref(), &secrets)?;
         let (name, tenure) = (name.clone(), Arc::clone(tenure));
         let none = BTreeMap::new();
         crate::blocking(move || prepare(&name, &added, &tenure, &environment, &none)).await?
+    }
+
+    /// New definitions of added services that inherited what a configuration has made a secret of Proctor.
+    pub(crate) async fn hide_from_added(&mut self, secrets: &OwnSecrets) -> Vec<Arc<Definition>> {
+        if *self.registry.own_secrets() == *secrets {
+            return Vec::new();
+        }
+        let mut changed = Vec::new();
+        for (name, added) in self.stored.added.clone() {
+            let tenure = self.tenures.get(&name).cloned().unwrap_or_default();
+            let args = self.stored.args.clone();
+            let shared = self.environments.share(added.environment.as_ref(), secrets);
+            let key = name.clone();
+            let work = move || prepare(&key, &added, &tenure, &shared?, &args);
+            match crate::blocking(work).await.and_then(|made| made) {
+                Ok(definitions) => changed.extend(definitions),
+                Err(error) => tracing::warn!(service = %name, %error, "keeps its environment"),
+            }
+        }
+        let old = |name: &ServiceName| self.registry.definition(name);
+        changed.retain(|new| old(new.name()).is_some_and(|old| !old.same_as(new)));
+        changed
     }
 
     async fn refuse_unstartable_added(

@@ -12,6 +12,7 @@ use crate::source::{self, Current, Files, Source, Texts};
 use crate::startable;
 use crate::store::{Stored, StoredWish};
 use proctor_core::config::listen::Listeners;
+use proctor_core::config::own_secrets::OwnSecrets;
 use proctor_core::config::security::Security;
 use proctor_core::config::{Problem, Setting};
 use proctor_core::hands::Hands;
@@ -27,6 +28,8 @@ pub(crate) struct Prepared {
     pub(crate) settings: Vec<Setting>,
     pub(crate) listeners: Listeners,
     pub(crate) security: Security,
+    /// The variables that nothing inherits.
+    pub(crate) own_secrets: OwnSecrets,
     /// The folders for file operations, held open.
     pub(crate) roots: Arc<Roots>,
     /// What it was read from.
@@ -41,15 +44,23 @@ pub(crate) fn prepare(
     files: Files,
 ) -> Result<Prepared, EngineError> {
     let config = source::load(source, environment, &files)?;
+    let environment = environment.hiding(&config.own_secrets);
     let define = |def: proctor_core::config::ServiceDef| {
         let args = args.get(&def.name).filter(|_| Definition::takes_arguments(&def));
         let args = args.map(Vec::as_slice);
-        Definition::new(def, Origin::File, environment, args).map(Arc::new)
+        Definition::new(def, Origin::File, &environment, args).map(Arc::new)
     };
     let definitions = config.services.into_iter().map(define).collect::<Result<_, _>>()?;
     let roots = Arc::new(Roots::open(&source.roots(config.roots)));
-    let (settings, listeners, security) = (config.settings, config.listeners, config.security);
-    Ok(Prepared { definitions, settings, listeners, security, roots, texts: files.texts() })
+    Ok(Prepared {
+        definitions,
+        settings: config.settings,
+        listeners: config.listeners,
+        security: config.security,
+        own_secrets: config.own_secrets,
+        roots,
+        texts: files.texts(),
+    })
 }
 
 /// What a configuration would mean, or all its problems. Blocks, changes nothing.
@@ -58,7 +69,8 @@ pub(crate) fn check(
     current: Option<&Current>,
 ) -> Result<Vec<Setting>, EngineError> {
     let asked = source::choose(request, current)?;
-    let environment = Environments::default().share(asked.given.as_ref())?;
+    let environment =
+        Environments::default().share(asked.given.as_ref(), &OwnSecrets::default())?;
     Ok(prepare(&asked.source, &environment, &BTreeMap::new(), source::Files::default())?.settings)
 }
 
@@ -118,6 +130,7 @@ impl Owner {
         stored.set_source(&asked.source);
         stored.texts.clone_from(&prepared.texts);
         stored.environment.clone_from(&asked.given);
+        stored.secret_variables.clone_from(prepared.own_secrets.names());
         for name in &difference.removes {
             stored.forget(name);
         }
@@ -129,10 +142,13 @@ impl Owner {
         let wanted = difference.applied.starting.iter();
         stored.wishes.extend(wanted.map(|name| (name.clone(), StoredWish::Up)));
         self.note_execs(&mut stored, &prepared.definitions);
+        let hidden = self.hide_from_added(&prepared.own_secrets).await;
+        self.note_execs(&mut stored, &hidden);
         self.save(stored).await?;
 
         let source = asked.source.to_string();
-        let Difference { defines, removes, mut applied } = difference;
+        let Difference { mut defines, removes, mut applied } = difference;
+        defines.extend(hidden);
         if removes.is_empty() {
             applied.begun = self.registry.unknown(&applied.starting);
         }
@@ -143,6 +159,7 @@ impl Owner {
         self.registry.set_current(Some(Arc::new(asked)), &prepared.settings);
         // Before anybody can come in by a new address.
         self.registry.set_security(prepared.security);
+        self.registry.set_own_secrets(prepared.own_secrets);
         self.registry.set_roots(prepared.roots);
         self.registry.set_listeners(prepared.listeners);
         self.troubles.config = None;
@@ -233,7 +250,7 @@ impl Owner {
     }
 
     async fn prepare(&mut self, asked: &Current) -> Result<Prepared, EngineError> {
-        let environment = self.environments.share(asked.given.as_ref())?;
+        let environment = self.environments.share(asked.given.as_ref(), &OwnSecrets::default())?;
         let (source, args) = (asked.source.clone(), self.stored.args.clone());
         crate::blocking(move || prepare(&source, &environment, &args, Files::default())).await?
     }

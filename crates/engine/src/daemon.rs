@@ -15,6 +15,7 @@ use crate::registry::Registry;
 use crate::startup::Startup;
 use crate::store::{Found, Store};
 use crate::tokens::Tokens;
+use crate::trust;
 use crate::witness::Witnesses;
 use proctor_core::home::Home;
 use proctor_core::wire::{PROTOCOL, ToKeeper};
@@ -152,6 +153,7 @@ async fn plan(home: &Home, registry: &Registry) -> Result<(Store, Startup, Arc<T
     let home = home.clone();
     let planned = crate::blocking(move || {
         files::recover(&home);
+        trust::begin(&home);
         let (store, found): (Store, Found) = Store::open(home.services_json());
         (store, Startup::plan(found, &states), Arc::new(Tokens::open(&home)))
     });

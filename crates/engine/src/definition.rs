@@ -176,6 +176,7 @@ fn credentials(def: &ServiceDef) -> Result<Option<Credentials>, EngineError> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use proctor_core::config::own_secrets::OwnSecrets;
     use proctor_core::hands::Assistants;
     use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopSpec};
     use proctor_core::time::Millis;
@@ -230,7 +231,7 @@ pub(crate) mod tests {
     pub(crate) fn environment(pairs: &[(&str, &str)]) -> Arc<Environment> {
         let all: BTreeMap<String, String> =
             pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        Arc::new(Environment::new(all).unwrap())
+        Arc::new(Environment::new(all, &OwnSecrets::default()).unwrap())
     }
 
     pub(crate) fn definition(def: ServiceDef, origin: Origin) -> Arc<Definition> {

@@ -5,6 +5,7 @@
 
 use crate::error::EngineError;
 use crate::secrets;
+use proctor_core::config::own_secrets::OwnSecrets;
 use proctor_core::spec::EnvId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -31,14 +32,19 @@ const MAX_BYTES: usize = 6 << 20;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Environment {
     /// All of it, for `${VAR}` in configurations.
-    all: BTreeMap<String, String>,
+    all: Arc<BTreeMap<String, String>>,
+    /// Secrets of Proctor, which services do not inherit.
+    secrets: OwnSecrets,
     /// What services inherit, sorted.
     shared: Vec<(String, String)>,
     id: EnvId,
 }
 
 impl Environment {
-    pub(crate) fn new(all: BTreeMap<String, String>) -> Result<Environment, EngineError> {
+    pub(crate) fn new(
+        all: BTreeMap<String, String>,
+        secrets: &OwnSecrets,
+    ) -> Result<Environment, EngineError> {
         let size: usize = all.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
         if size > MAX_BYTES {
             let message = format!(
@@ -46,18 +52,37 @@ impl Environment {
             );
             return Err(EngineError::Failed(message));
         }
+        Ok(Environment::of(Arc::new(all), secrets))
+    }
+
+    fn of(all: Arc<BTreeMap<String, String>>, secrets: &OwnSecrets) -> Environment {
         let inherited = |name: &str| {
             let legal = !name.is_empty() && !name.contains(['=', '\0']);
             legal && !NOT_INHERITED.contains(&name)
         };
-        let shared: Vec<(String, String)> = all
-            .iter()
+        let pairs = || all.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let found = secrets.clone().with_tokens_of(pairs());
+        let shared: Vec<(String, String)> = pairs()
             .filter(|(name, value)| inherited(name) && !value.contains('\0'))
-            .map(|(name, value)| (name.clone(), value.clone()))
+            .filter(|(name, value)| !found.holds(name, value))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         let id =
             EnvId(hash(shared.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()])));
-        Ok(Environment { all, shared, id })
+        Environment { all, secrets: secrets.clone(), shared, id }
+    }
+
+    /// This environment, of which services do not inherit `secrets`.
+    pub(crate) fn hiding(self: &Arc<Self>, secrets: &OwnSecrets) -> Arc<Environment> {
+        match self.secrets == *secrets {
+            true => Arc::clone(self),
+            false => Arc::new(Environment::of(Arc::clone(&self.all), secrets)),
+        }
+    }
+
+    /// Secrets of Proctor, which services do not inherit.
+    pub(crate) fn secrets(&self) -> &OwnSecrets {
+        &self.secrets
     }
 
     /// The daemon's own. What is not UTF-8 cannot travel in our messages and is left out.
@@ -97,19 +122,21 @@ pub(crate) struct Environments {
 }
 
 impl Environments {
-    /// The shared copy of this environment; `None` is the daemon's own.
+    /// The shared copy of this environment; `None` is the daemon's own. Services do not inherit `secrets`.
     pub(crate) fn share(
         &mut self,
         given: Option<&BTreeMap<String, String>>,
+        secrets: &OwnSecrets,
     ) -> Result<Arc<Environment>, EngineError> {
         let all = given.cloned().unwrap_or_else(Environment::own);
-        let key = hash(all.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
-        let known = self.known.get(&key).and_then(Weak::upgrade).filter(|known| known.all == all);
-        if let Some(known) = known {
+        let pairs = all.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+        let key = hash(pairs.chain(secrets.names().iter().map(String::as_str)));
+        let same = |known: &Arc<Environment>| *known.all == all && known.secrets == *secrets;
+        if let Some(known) = self.known.get(&key).and_then(Weak::upgrade).filter(same) {
             return Ok(known);
         }
         secrets::learn_variables(all.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-        let fresh = Arc::new(Environment::new(all)?);
+        let fresh = Arc::new(Environment::new(all, secrets)?);
         self.known.retain(|_, environment| environment.strong_count() > 0);
         self.known.insert(key, Arc::downgrade(&fresh));
         Ok(fresh)
@@ -138,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_session_of_the_caller_is_not_inherited_but_can_be_looked_up() {
+    fn the_callers_session_and_our_own_secrets_are_not_inherited_but_can_be_looked_up() {
         let all = map(&[
             ("PATH", "/bin"),
             ("PWD", "/here"),
@@ -146,19 +173,32 @@ mod tests {
             ("SHLVL", "3"),
             ("PROCTOR_RUN", "9"),
             ("PROCTOR_COMMAND", "1-2-3"),
-            ("PROCTOR_TOKEN", "kept"),
+            ("PROCTOR_TOKEN", "an-admin's"),
+            ("SUPERVISOR_TOKEN", "another-one"),
+            ("COPY", "it is another-one"),
+            ("SUPERVISOR_PORT", "3000"),
+            ("DEPLOY", "of the security block"),
             ("", "nameless"),
             ("NUL", "a\0b"),
         ]);
-        let environment = Environment::new(all).unwrap();
-        let names: Vec<&str> = environment.shared().iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["PATH", "PROCTOR_TOKEN"]);
+        let environment = Arc::new(Environment::new(all, &OwnSecrets::default()).unwrap());
+        let names = |environment: &Environment| {
+            let shared = environment.shared().iter();
+            shared.map(|(name, _)| name.clone()).collect::<Vec<String>>()
+        };
+        assert_eq!(names(&environment), ["DEPLOY", "PATH", "SUPERVISOR_PORT"]);
         assert_eq!(environment.get("PWD"), Some("/here"));
+        assert_eq!(environment.get("SUPERVISOR_TOKEN"), Some("another-one"));
+        let hiding = environment.hiding(&OwnSecrets::named(["DEPLOY".to_owned()].into()));
+        assert_eq!(names(&hiding), ["PATH", "SUPERVISOR_PORT"]);
+        assert_eq!(hiding.get("DEPLOY"), Some("of the security block"));
     }
 
     #[test]
     fn the_id_depends_on_what_is_inherited_and_on_nothing_else() {
-        let id = |pairs: &[(&str, &str)]| Environment::new(map(pairs)).unwrap().id();
+        let id = |pairs: &[(&str, &str)]| {
+            Environment::new(map(pairs), &OwnSecrets::default()).unwrap().id()
+        };
         assert_eq!(id(&[("A", "1"), ("PWD", "/x")]), id(&[("PWD", "/y"), ("A", "1")]));
         assert_ne!(id(&[("A", "1")]), id(&[("A", "2")]));
         assert_ne!(id(&[("A", "1B")]), id(&[("A1", "B")]));
@@ -168,11 +208,14 @@ mod tests {
 
     #[test]
     fn equal_environments_are_one_and_huge_ones_are_refused() {
-        let mut environments = Environments::default();
-        let first = environments.share(Some(&map(&[("A", "1")]))).unwrap();
-        let second = environments.share(Some(&map(&[("A", "1")]))).unwrap();
+        let (mut environments, none) = (Environments::default(), OwnSecrets::default());
+        let first = environments.share(Some(&map(&[("A", "1")])), &none).unwrap();
+        let second = environments.share(Some(&map(&[("A", "1")])), &none).unwrap();
         assert!(Arc::ptr_eq(&first, &second));
+        let hiding = OwnSecrets::named(["A".to_owned()].into());
+        let third = environments.share(Some(&map(&[("A", "1")])), &hiding).unwrap();
+        assert!(third.shared().is_empty() && first.shared().len() == 1);
         let huge = map(&[("A", &"x".repeat(MAX_BYTES))]);
-        assert!(environments.share(Some(&huge)).is_err());
+        assert!(environments.share(Some(&huge), &none).is_err());
     }
 }

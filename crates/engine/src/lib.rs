@@ -35,6 +35,7 @@ mod store;
 mod tenure;
 pub mod tokens;
 #[doc(hidden)]
+mod trust;
 pub mod untrusted;
 mod upgrade;
 mod usage;

@@ -18,6 +18,7 @@ use crate::tokens::secret::Digest;
 use proctor_core::access::ClientName;
 use proctor_core::config::backups::Backups;
 use proctor_core::config::listen::Listeners;
+use proctor_core::config::own_secrets::OwnSecrets;
 use proctor_core::config::security::Security;
 use proctor_core::config::{HealthCheck, Setting};
 use proctor_core::lifecycle::Wish;
@@ -25,7 +26,7 @@ use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::RunView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{Notify, watch};
 
 pub(crate) struct Registry {
@@ -34,6 +35,7 @@ pub(crate) struct Registry {
     listeners: watch::Sender<Arc<Listeners>>,
     guard: watch::Sender<Arc<Guard>>,
     roots: RwLock<Arc<Roots>>,
+    own_secrets: RwLock<Arc<OwnSecrets>>,
     probing: Notify,
     vanishing: Notify,
     renewing: Notify,
@@ -70,6 +72,7 @@ impl Registry {
             listeners: watch::Sender::new(Arc::new(Listeners::OFF)),
             guard: watch::Sender::new(Arc::new(Guard::new(Security::CLOSED))),
             roots: RwLock::default(),
+            own_secrets: RwLock::default(),
             probing: Notify::new(),
             vanishing: Notify::new(),
             renewing: Notify::new(),
@@ -149,6 +152,15 @@ impl Registry {
             board.current = current;
             board.events.push(None, Happening::Configured);
         });
+    }
+
+    /// The variables that nothing inherits from now on.
+    pub(crate) fn set_own_secrets(&self, secrets: OwnSecrets) {
+        *self.own_secrets.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(secrets);
+    }
+
+    pub(crate) fn own_secrets(&self) -> Arc<OwnSecrets> {
+        Arc::clone(&self.own_secrets.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Who may do what from now on.

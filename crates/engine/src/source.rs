@@ -7,6 +7,7 @@ use crate::api::ConfigRequest;
 use crate::environment::Environment;
 use crate::error::EngineError;
 use crate::secrets;
+use crate::trust;
 use proctor_core::config::envfile;
 use proctor_core::config::roots::RootDef;
 use proctor_core::config::{self, Config, Problem, Surroundings};
@@ -182,6 +183,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
         return Err("it is not a regular file".into());
     }
     let file = std::fs::File::open(path).map_err(|error| plain(&error))?;
+    trust::check(path, &file)?;
     let mut bytes = Vec::new();
     file.take(MAX_TEXT).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
     if bytes.len() as u64 == MAX_TEXT {
@@ -250,7 +252,8 @@ pub(crate) fn parse_service(
 ) -> Result<Vec<config::ServiceDef>, EngineError> {
     let var = |name: &str| variable(environment, name);
     let around = Surroundings { base_dir, var: &var, read: &|path| read_text(Path::new(path)) };
-    config::parse_service(file, name, text, &around).map_err(EngineError::BadConfig)
+    config::parse_service(file, name, text, &around, environment.secrets())
+        .map_err(EngineError::BadConfig)
 }
 
 fn parse(

@@ -21,6 +21,7 @@ use crate::store::{Added, Execs, Found, Stored, StoredRun, StoredWish};
 use crate::tenure::Tenure;
 use proctor_core::config::Setting;
 use proctor_core::config::listen::Listeners;
+use proctor_core::config::own_secrets::OwnSecrets;
 use proctor_core::config::security::Security;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
@@ -65,6 +66,8 @@ pub(crate) struct Startup {
     /// As the configuration says.
     listeners: Option<Listeners>,
     security: Option<Security>,
+    /// The variables that nothing inherits.
+    own_secrets: OwnSecrets,
     /// None where the configuration cannot be read: what it closed is not known.
     roots: Arc<Roots>,
     pub(crate) troubles: Troubles,
@@ -107,6 +110,7 @@ impl Startup {
         }
         registry.set_current(self.current.clone(), &self.settings);
         registry.set_security(self.security.clone().unwrap_or(Security::CLOSED));
+        registry.set_own_secrets(self.own_secrets.clone());
         registry.set_roots(Arc::clone(&self.roots));
         registry.set_listeners(self.listeners.clone().unwrap_or(Listeners::OFF));
         registry.set_problems(self.troubles.texts());
@@ -144,11 +148,13 @@ impl Startup {
             false => Files::default(),
         };
         let given = self.stored.environment.clone();
-        let prepared = self.environments.share(given.as_ref()).and_then(|environment| {
-            let prepared = apply::prepare(&source, &environment, &self.stored.args, files())?;
-            refuse_clashes(&source, &prepared.definitions, &self.stored)?;
-            Ok(prepared)
-        });
+        self.own_secrets = OwnSecrets::named(self.stored.secret_variables.clone());
+        let prepared =
+            self.environments.share(given.as_ref(), &self.own_secrets).and_then(|environment| {
+                let prepared = apply::prepare(&source, &environment, &self.stored.args, files())?;
+                refuse_clashes(&source, &prepared.definitions, &self.stored)?;
+                Ok(prepared)
+            });
         match prepared {
             Ok(prepared) => {
                 for definition in &prepared.definitions {
@@ -158,6 +164,7 @@ impl Startup {
                 self.settings = prepared.settings;
                 self.listeners = Some(prepared.listeners);
                 self.security = Some(prepared.security);
+                self.own_secrets = prepared.own_secrets;
                 self.roots = prepared.roots;
                 self.stored.texts = prepared.texts;
             }
@@ -199,7 +206,7 @@ impl Startup {
             let tenure = self.tenures.entry(name.clone()).or_default();
             let prepared = self
                 .environments
-                .share(added.environment.as_ref())
+                .share(added.environment.as_ref(), &self.own_secrets)
                 .and_then(|env| added::prepare(&name, &added, tenure, &env, &self.stored.args));
             match prepared {
                 Ok(definitions) => self.definitions.extend(definitions),

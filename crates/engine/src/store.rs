@@ -44,6 +44,9 @@ pub(crate) struct Stored {
     /// The environment it was applied with; `None`: the daemon's own.
     #[serde(default)]
     pub(crate) environment: Option<BTreeMap<String, String>>,
+    /// Variables that its `security` block uses: no service inherits them, also while the file cannot be read.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) secret_variables: BTreeSet<String>,
     #[serde(default)]
     pub(crate) wishes: BTreeMap<ServiceName, StoredWish>,
     /// Arguments given with a restart; they hold until others are given.
@@ -113,6 +116,7 @@ impl Default for Stored {
             lost: false,
             texts: Texts::new(),
             environment: None,
+            secret_variables: BTreeSet::new(),
             wishes: BTreeMap::new(),
             args: BTreeMap::new(),
             added: BTreeMap::new(),

@@ -12,8 +12,13 @@ const WITHIN: Duration = Duration::from_secs(10);
 /// The version that a binary says of itself with `--version`.
 pub(crate) async fn version(binary: &Path) -> Result<String, EngineError> {
     let refused = |why: String| EngineError::NoProctor { path: binary.to_owned(), why };
-    let asked =
-        Command::new(binary).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output();
+    let asked = Command::new(binary)
+        .arg("--version")
+        .env_clear()
+        .envs(proctor_sys::plain_environment::variables())
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
     let said = match tokio::time::timeout(WITHIN, asked).await {
         Ok(said) => said.map_err(|error| refused(error.to_string()))?,
         Err(_) => return Err(refused(format!("it said nothing within {} s", WITHIN.as_secs()))),

@@ -5,12 +5,13 @@ use anyhow::{Context, Result, bail};
 use proctor_core::home::Home;
 use proctor_front::cli::{Launch, Launching};
 use proctor_sys::file::Lock;
+use proctor_sys::ownership::Owners;
 use proctor_sys::{file, inherit};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The own log is set aside when a start finds it larger than this; one older generation is kept.
@@ -22,12 +23,33 @@ impl Launch for Launcher {
     fn launch(&self, home: &Home, how: &Launching) -> Result<u32, String> {
         let (foreground, log_level) = (how.foreground, how.log_level.clone());
         let manner = Manner { foreground, log_level, port: how.port };
+        refuse_foreign(home)?;
         let launched = match how.foreground {
             true => in_foreground(home, manner, how.config.as_deref()),
             false => in_background(home, &manner),
         };
         launched.map_err(|error| format!("{error:#}"))
     }
+}
+
+/// A home that somebody else can change says which services run: theirs would run as us.
+fn refuse_foreign(home: &Home) -> Result<(), String> {
+    let named = std::env::var_os("PROCTOR_TRUST").unwrap_or_default();
+    let trusted: Vec<PathBuf> =
+        std::env::split_paths(&named).filter_map(|folder| folder.canonicalize().ok()).collect();
+    for folder in [&home.state, &home.runtime] {
+        let checked = Owners::ours().check_folder(folder, &trusted);
+        let checked =
+            checked.map_err(|error| format!("cannot look at {}: {error}", folder.display()))?;
+        if let Err(foreign) = checked {
+            return Err(format!(
+                "{foreign}, and Proctor would keep its files in {}; name another folder with --home, or set PROCTOR_TRUST={}",
+                folder.display(),
+                foreign.path.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Become the keeper; returns when it has ended.

@@ -16,6 +16,8 @@ const ANSWER: usize = 1 << 20;
 pub(crate) fn ask(program: &str, arguments: &[&str]) -> Option<String> {
     let mut child = Command::new(program)
         .args(arguments)
+        .env_clear()
+        .envs(crate::plain_environment::variables())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -64,6 +66,9 @@ mod tests {
         assert_eq!(ask("sh", &["-c", "echo yes"]), Some("yes\n".into()));
         assert_eq!(ask("sh", &["-c", "echo yes; exit 2"]), None);
         assert_eq!(ask("sh", &["-c", "exit 0"]), None);
+        // The harness has CARGO_… and more in its environment.
+        let inherited = ask("sh", &["-c", "env | grep -c ^CARGO; echo ."]);
+        assert_eq!(inherited.as_deref(), Some("0\n.\n"));
         assert_eq!(ask("surely-not-a-program", &[]), None);
         let mut child =
             Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

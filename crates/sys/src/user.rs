@@ -30,6 +30,29 @@ pub fn effective() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
+/// `user ann (uid 1000)`, as far as the files know the name.
+pub fn shown_user(uid: u32) -> String {
+    match Database::of_this_machine().local_user(uid) {
+        Some(user) => format!("user {} (uid {uid})", user.name),
+        None => format!("user {uid}"),
+    }
+}
+
+/// `group staff (gid 50)`, as far as the files know the name.
+pub fn shown_group(gid: u32) -> String {
+    let database = Database::of_this_machine();
+    match database.local_group(gid) {
+        Some(group) => format!("group {} (gid {gid})", group.name),
+        None => format!("group {gid}"),
+    }
+}
+
+/// Returns true if nobody but the user is in the group: the group that most systems make for each user. Of users that the
+/// files do not know, the group of the same number counts.
+pub fn is_private_group(gid: u32, uid: u32) -> bool {
+    Database::of_this_machine().is_private_group(gid, uid)
+}
+
 /// Where names are looked up; tests bring their own.
 struct Database<'a> {
     passwd: String,
@@ -87,6 +110,25 @@ impl Database<'_> {
             let answer = (self.ask)("getent", &["passwd", "--", name])?;
             answer.lines().find_map(user_entry)
         })
+    }
+
+    fn local_user(&self, uid: u32) -> Option<User> {
+        self.passwd.lines().filter_map(user_entry).find(|user| user.uid == uid)
+    }
+
+    fn local_group(&self, gid: u32) -> Option<Group<'_>> {
+        self.group.lines().filter_map(group_entry).find(|group| group.gid == gid)
+    }
+
+    fn is_private_group(&self, gid: u32, uid: u32) -> bool {
+        let Some(user) = self.local_user(uid) else { return gid == uid };
+        let others = |entry: &User| entry.gid == gid && entry.uid != uid;
+        let of_others = self.passwd.lines().filter_map(user_entry).any(|entry| others(&entry));
+        let listed = self.local_group(gid).is_some_and(|group| {
+            let mut members = group.members.split(',').filter(|member| !member.is_empty());
+            members.any(|member| member != user.name)
+        });
+        user.gid == gid && !listed && !of_others
     }
 
     /// A group's number; a number need not have a name.
@@ -191,5 +233,24 @@ mod tests {
         check("ann", None, &["no"], Err(Unknown::Group("no".into())));
         check("12345", None, &[], Err(Unknown::NoGroup(12345)));
         check("-1", None, &[], Err(Unknown::User("-1".into())));
+    }
+
+    #[test]
+    fn a_private_group_has_one_member() {
+        let passwd = "root:x:0:0::/:\nann:x:1000:1000::/:\nbob:x:1001:100::/:\neve:x:1002:100::/:\n\
+                      dan:x:1003:1003::/:\n";
+        let group = "root:x:0:\nann:x:1000:\nusers:x:100:\ndan:x:1003:dan,eve\n";
+        let database = Database { passwd: passwd.into(), group: group.into(), ask: &fake };
+        for (gid, uid, expected) in [
+            (0, 0, true),
+            (1000, 1000, true),
+            (1000, 1001, false),
+            (100, 1001, false),
+            (1003, 1003, false),
+            (5000, 5000, true),
+            (5001, 5000, false),
+        ] {
+            assert_eq!(database.is_private_group(gid, uid), expected, "{gid} of {uid}");
+        }
     }
 }

@@ -241,7 +241,9 @@ impl Reader<'_> {
                 Ok(read) => {
                     let size = read.iter().map(|it| it.name.len() + it.value.len()).sum();
                     if self.charge(read.len(), size, place) {
-                        variables.extend(read.iter().map(|it| from_file(&file, it)));
+                        let given =
+                            |it: &&envfile::Variable| !self.own_secrets.holds(&it.name, &it.value);
+                        variables.extend(read.iter().filter(given).map(|it| from_file(&file, it)));
                     }
                 }
                 Err(_) if optional => {}

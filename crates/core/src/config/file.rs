@@ -3,6 +3,7 @@
 use super::keys::{self, Scope, suggest};
 use super::listen::{self, Listeners};
 use super::own;
+use super::own_secrets::OwnSecrets;
 use super::problem::{Place, quoted};
 use super::read::{Layer, Reader, is_extension};
 use super::security::{self, Security};
@@ -31,6 +32,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
         settings: Vec::new(),
         listeners: Listeners::OFF,
         security: Security::CLOSED,
+        own_secrets: OwnSecrets::default(),
         roots: None,
     };
     let Some(node) = supervisor(reader, root) else { return config };
@@ -42,6 +44,10 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
     let own_settings = config.settings.len();
     config.listeners = listen::read(reader, &own, node.place);
     config.security = security::read(reader, &own, &config.listeners, node.place);
+    if let Some(token) = &config.security.token {
+        reader.own_secrets.add_value(&token.0);
+    }
+    config.own_secrets.clone_from(&reader.own_secrets);
     config.roots = match own.get("roots").map(|found| &found.value) {
         Some(Value::Roots(roots)) => Some(roots.clone()),
         _ => None,

@@ -20,6 +20,7 @@ mod keys;
 pub mod listen;
 pub mod mcp;
 mod own;
+pub mod own_secrets;
 mod problem;
 mod read;
 pub mod redact;
@@ -62,6 +63,8 @@ pub struct Config {
     pub listeners: listen::Listeners,
     /// Who may do what.
     pub security: security::Security,
+    /// The variables that nothing inherits.
+    pub own_secrets: own_secrets::OwnSecrets,
     /// The folders for file operations; `None` where nothing is said of them.
     pub roots: Option<Vec<roots::RootDef>>,
 }
@@ -143,15 +146,17 @@ pub fn parse(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Config
 }
 
 /// Read one service's block (YAML or JSON text of a mapping with the keys of `services.NAME`), as `proctor add` and
-/// `proctor start --name` give it. `file` names the source in problems.
+/// `proctor start --name` give it. `file` names the source in problems. Env files do not set variables that hold one of `secrets`.
 pub fn parse_service(
     file: &str,
     name: &str,
     text: &str,
     around: &Surroundings<'_>,
+    secrets: &own_secrets::OwnSecrets,
 ) -> Result<Vec<ServiceDef>, Vec<Problem>> {
     let (root, problems) = tree::parse(file, text);
     let mut reader = Reader::new(file, around);
+    reader.own_secrets.clone_from(secrets);
     let services = root.map(|root| {
         let layers = (&Layer::new(), &reader.defaults());
         file::one(&mut reader, (name, Place::START), &root, layers, |_, _, _| {})

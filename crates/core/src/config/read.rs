@@ -6,6 +6,7 @@ use super::Surroundings;
 use super::envfile;
 use super::interpolate::{self, Expanded};
 use super::keys::{self, Absent, Key, Kind, Scope, planned, suggest};
+use super::own_secrets::OwnSecrets;
 use super::problem::{MAX_PROBLEMS, Place, Problem, quoted};
 use super::scalar;
 use super::secret::shown_value;
@@ -47,6 +48,8 @@ pub(super) struct Reader<'a> {
     made: usize,
     /// Variables that the value being read has used.
     pub variables: Vec<String>,
+    /// The variables that env files do not set.
+    pub own_secrets: OwnSecrets,
     stopped: bool,
 }
 
@@ -61,6 +64,7 @@ impl<'a> Reader<'a> {
             expanded: 0,
             made: 0,
             variables: Vec::new(),
+            own_secrets: OwnSecrets::default(),
             stopped: false,
         }
     }
@@ -157,6 +161,9 @@ impl<'a> Reader<'a> {
         let Some(value) = self.value(&key.kind, &entry.value, path) else { return };
         let place = entry.value.place;
         let origin = self.origin(place);
+        if full.starts_with("security.") {
+            self.own_secrets.add_names(&self.variables, matches!(key.kind, Kind::Secret));
+        }
         layer.insert(full, Found { value, place: Some(place), origin });
     }
 

@@ -27,6 +27,19 @@ pub fn shown_value(name: &str, value: &str) -> String {
     if looks_secret(name) { HIDDEN.into() } else { shown_text(value) }
 }
 
+/// A token of Proctor: this prefix and as many characters of base64 for URLs.
+const TOKEN_PREFIX: &str = "proctor_";
+const TOKEN_LENGTH: usize = 43;
+
+/// Returns true if the text has a token that Proctor made in it.
+pub fn has_proctor_token(text: &str) -> bool {
+    text.match_indices(TOKEN_PREFIX).any(|(at, prefix)| {
+        let rest = &text.as_bytes()[at + prefix.len()..];
+        let of_token = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        rest.iter().take(TOKEN_LENGTH).filter(of_token).count() == TOKEN_LENGTH
+    })
+}
+
 /// Words of a command line as they may be shown: each as a text, and the word after `--token` not at all.
 pub fn shown_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut named = false;

@@ -29,7 +29,8 @@ pub(crate) fn of(
     let current = registry.current();
     let of_config = || current.as_ref().and_then(|current| current.given.clone());
     let environment = given.0.map(|pairs| pairs.into_iter().collect()).or_else(of_config);
-    let environment = Environment::new(environment.unwrap_or_else(Environment::own))?;
+    let environment = environment.unwrap_or_else(Environment::own);
+    let environment = Environment::new(environment, &registry.own_secrets())?;
     let folder = || Some(current.as_ref()?.source.file()?.parent()?.to_owned());
     let working_dir = given.1.or_else(folder).unwrap_or_else(|| "/".into());
     Ok(Surroundings { env: environment.shared().to_vec(), working_dir })

@@ -1,6 +1,7 @@
 //! `tokens.json`: what is known of each token, without its secret. Written whole; what cannot be read is left as it is.
 
 use super::secret::Digest;
+use crate::trust;
 use proctor_core::access::{Role, TokenId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -45,7 +46,10 @@ struct Version {
 /// `None`: there is no such file. `Err` says what is wrong with it, as the rest of a sentence.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<Record>>, String> {
     match proctor_sys::file::read_small(path, MAX_BYTES) {
-        Ok(bytes) => parse(&bytes).map(Some),
+        Ok(bytes) => {
+            trust::check_own(path).map_err(|why| format!("is not trusted: {why}"))?;
+            parse(&bytes).map(Some)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("cannot be read: {error}")),
     }

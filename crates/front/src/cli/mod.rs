@@ -21,6 +21,7 @@ mod run;
 mod session;
 mod terminal;
 mod tree;
+mod trust;
 mod up;
 
 use crate::client::Client;
@@ -115,6 +116,9 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -
         ("mcp", Some(("install", inner))) => {
             mcp::alone(arguments)?;
             return install::install(matches, inner, terminal);
+        }
+        ("trust", _) => {
+            return trust::trust(&home::home(matches.get_one("home"))?, arguments, terminal);
         }
         ("mcp", _) => return mcp::mcp(home::home(matches.get_one("home"))?, launch, arguments),
         _ => {}

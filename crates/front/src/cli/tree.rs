@@ -1,7 +1,7 @@
 //! The tree of commands: the table's operations, and what only a command line has.
 
 use super::terminal::Terminal;
-use super::{Ended, logs, mcp, run};
+use super::{Ended, logs, mcp, run, trust};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, ValueHint, value_parser};
 use clap_complete::Shell;
 use proctor_core::config::listen::Port;
@@ -65,6 +65,7 @@ pub(crate) fn command() -> Command {
     root.subcommands(nouns)
         .subcommand(run::command())
         .subcommand(mcp::command())
+        .subcommand(trust::command())
         .subcommand(shells())
 }
 

@@ -1,6 +1,7 @@
 //! Mistakes of every other kind than a bad value: what is said, and where.
 
 use super::{around, lines, problems};
+use crate::config::own_secrets::OwnSecrets;
 use crate::config::parse_service;
 
 #[test]
@@ -63,8 +64,14 @@ fn commands_that_cannot_be_run() {
         ),
     ];
     for (block, want) in table {
-        let found =
-            parse_service("f", "web", &format!("# a service\n{block}"), &around()).unwrap_err();
+        let found = parse_service(
+            "f",
+            "web",
+            &format!("# a service\n{block}"),
+            &around(),
+            &OwnSecrets::default(),
+        )
+        .unwrap_err();
         assert_eq!(lines(&found), [format!("f:{want}")], "{block}");
     }
 }
@@ -106,9 +113,12 @@ fn names_that_cannot_be() {
         ]
     );
     assert_eq!(
-        lines(&parse_service("f", "../x", "command: x", &around()).unwrap_err())[0]
-            .split(':')
-            .next(),
+        lines(
+            &parse_service("f", "../x", "command: x", &around(), &OwnSecrets::default())
+                .unwrap_err()
+        )[0]
+        .split(':')
+        .next(),
         Some("f")
     );
 }
@@ -175,7 +185,7 @@ fn files_that_are_no_configuration() {
         assert_eq!(found[0], format!("proctor.yaml:{want}"), "{text}");
     }
     assert_eq!(problems("supervisor: {}").len(), 1);
-    assert!(parse_service("f", "web", "", &around()).is_err());
+    assert!(parse_service("f", "web", "", &around(), &OwnSecrets::default()).is_err());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Environment: variables, files, their order, and `${VAR}` everywhere.
 
 use super::{config, problems, service, with_key};
+use crate::config::{Surroundings, parse};
 
 fn check(block: &str, want: &[&str]) {
     let definition = service(&format!("command: serve\n{block}"));
@@ -182,4 +183,25 @@ fn a_secret_variable_is_not_shown_in_a_problem() {
             "proctor.yaml:5:13: services.web.port: found '***', expected a whole number from 1 to 65535"
         ]
     );
+}
+
+#[test]
+fn env_files_set_no_secret_of_proctor_and_env_does() {
+    let read = |path: &str| match path {
+        "/srv/app/a.env" => Ok("SUPERVISOR_TOKEN=x\nPLAIN=1\nDEPLOY=2\nCOPY=is-the-token\n".into()),
+        _ => Err("no such file".to_owned()),
+    };
+    let var = |name: &str| match name {
+        "DEPLOY" | "HOME" => Some("is-the-token".to_owned()),
+        _ => None,
+    };
+    let around = Surroundings { base_dir: "/srv/app", var: &var, read: &read };
+    let text = "supervisor:
+  security: { authentication: { token: \"${DEPLOY}\" }, execute: { allowed: [\"${HOME}/x\"] } }
+  services: { a: { command: x, env_file: a.env, env: { PROCTOR_TOKEN: mine } } }";
+    let config = parse("proctor.yaml", text, &around).unwrap();
+    let plain = ("PLAIN".to_owned(), "1".to_owned());
+    assert_eq!(config.services[0].env, [plain, ("PROCTOR_TOKEN".into(), "mine".into())]);
+    assert_eq!(config.own_secrets.names().iter().collect::<Vec<_>>(), ["DEPLOY"]);
+    assert!(config.own_secrets.holds("OTHER", "is-the-token"));
 }

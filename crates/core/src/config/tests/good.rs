@@ -1,6 +1,7 @@
 //! Every key with good values: what is written is what is meant.
 
 use super::{around, service, services};
+use crate::config::own_secrets::OwnSecrets;
 use crate::config::{HealthCheck, ServiceDef, UserRef, parse_service};
 use crate::spec::{Limit, LogSpec, OnFull, OnShutdown, Policy, Resource, RestartSpec, StopSpec};
 use crate::time::Millis;
@@ -323,5 +324,8 @@ fn a_service_may_be_given_as_json() {
     assert!(!one.autostart);
     let pretty = "{\n\t\"command\": \"serve\",\n\t\"args\": [\n\t\t\"\\u00e9\\/\"\n\t]\n}\n";
     assert_eq!(service(pretty).argv, ["serve", "é/"]);
-    assert!(parse_service("given", "web", "{\"command\": \"serve\"", &around()).is_err());
+    assert!(
+        parse_service("given", "web", "{\"command\": \"serve\"", &around(), &OwnSecrets::default())
+            .is_err()
+    );
 }

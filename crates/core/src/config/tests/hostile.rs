@@ -1,6 +1,7 @@
 //! Text from anywhere: nothing panics, nothing grows without bound, every problem has a place in the text.
 
 use super::{around, problems};
+use crate::config::own_secrets::OwnSecrets;
 use crate::config::{Problem, parse, parse_service};
 use proptest::prelude::*;
 
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 fn check(text: &str) {
     let results = [
         parse("proctor.yaml", text, &around()).map(|_| ()),
-        parse_service("proctor.yaml", "web", text, &around()).map(|_| ()),
+        parse_service("proctor.yaml", "web", text, &around(), &OwnSecrets::default()).map(|_| ()),
     ];
     for problems in results.into_iter().filter_map(Result::err) {
         assert!(!problems.is_empty());
@@ -83,7 +84,7 @@ proptest! {
         let written: Vec<String> = words.iter().map(|word| word.replace('$', "$$")).collect();
         let service = serde_json::json!({ "command": "serve", "args": written });
         for text in [service.to_string(), format!("{service:#}")] {
-            let read = parse_service("given", "web", &text, &around()).unwrap();
+            let read = parse_service("given", "web", &text, &around(), &OwnSecrets::default()).unwrap();
             prop_assert_eq!(&read[0].argv[1..], &words[..]);
         }
     }

@@ -11,6 +11,7 @@ mod security;
 mod shape;
 mod shown;
 
+use super::own_secrets::OwnSecrets;
 use super::{Config, Problem, ServiceDef, Surroundings, parse, parse_service};
 
 /// Variables and files that exist in these tests.
@@ -67,7 +68,7 @@ fn service(block: &str) -> ServiceDef {
 }
 
 fn services(block: &str) -> Vec<ServiceDef> {
-    parse_service("given", "web", block, &around())
+    parse_service("given", "web", block, &around(), &OwnSecrets::default())
         .unwrap_or_else(|problems| panic!("{block}\n{}", lines(&problems).join("\n")))
 }
 

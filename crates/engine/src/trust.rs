@@ -1,0 +1,79 @@
+//! Folders of other users whose configurations the owner of this Proctor trusts, and the check of every file that a
+//! configuration is read from.
+//!
+//! The list is `trusted` in the folder of the state, a path a line; `PROCTOR_TRUST` adds to it in the environment that
+//! Proctor was started with. No request can add to either: who asks is not always the owner.
+
+use proctor_core::config::redact::command_line;
+use proctor_core::home::Home;
+use proctor_sys::file::read_small;
+use proctor_sys::ownership::Owners;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Folders of a list, each as long as a path can be.
+const MAX_LIST: u64 = 1 << 20;
+
+const VARIABLE: &str = "PROCTOR_TRUST";
+
+/// The list of this process. Without one nothing is checked: a process that only shows what a file says runs nothing.
+static LIST: OnceLock<PathBuf> = OnceLock::new();
+
+/// Check files from now on, by the list of this home.
+pub(crate) fn begin(home: &Home) {
+    LIST.get_or_init(|| home.trusted());
+}
+
+/// Fails with the reason if somebody else decides what is in the file.
+pub(crate) fn check(path: &Path, file: &File) -> Result<(), String> {
+    let Some(foreign) = foreign(path, file) else { return Ok(()) };
+    let folder = path.parent().unwrap_or(path);
+    let remedy = command_line(&["proctor", "trust", &folder.to_string_lossy()].map(str::to_owned));
+    Err(format!(
+        "{foreign}, so somebody else decides what it says; if you trust them, run `{remedy}`"
+    ))
+}
+
+/// Fails with the reason if somebody else can change a file of our own.
+pub(crate) fn check_own(path: &Path) -> Result<(), String> {
+    let opened = File::open(path).map_err(|error| error.to_string())?;
+    foreign(path, &opened).map_or(Ok(()), Err)
+}
+
+fn foreign(path: &Path, file: &File) -> Option<String> {
+    let named = std::env::var_os(VARIABLE).unwrap_or_default();
+    let trusted = folders(LIST.get()?, std::env::split_paths(&named));
+    match Owners::ours().check_file(path, file, &trusted) {
+        Ok(Ok(())) => None,
+        Ok(Err(foreign)) => Some(foreign.to_string()),
+        Err(error) => Some(format!("its owner cannot be found out: {error}")),
+    }
+}
+
+/// Without links, because that is what paths are compared with. Those that do not exist now count for nothing.
+fn folders(list: &Path, named: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let listed = read_small(list, MAX_LIST).unwrap_or_default();
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let listed = listed.lines().map(PathBuf::from);
+    let absolute = listed.chain(named).filter(|folder| folder.is_absolute());
+    absolute.filter_map(|folder| folder.canonicalize().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_come_from_the_list_and_the_variable() {
+        let scene = tempfile::tempdir().unwrap();
+        let real = scene.path().canonicalize().unwrap();
+        std::fs::create_dir(real.join("a")).unwrap();
+        std::os::unix::fs::symlink("a", real.join("b")).unwrap();
+        let list = real.join("trusted");
+        let text = format!("{}\nrelative\n\n/surely/not/here\n", real.join("b").display());
+        assert_eq!(folders(&list, std::iter::empty()), Vec::<PathBuf>::new());
+        std::fs::write(&list, text).unwrap();
+        assert_eq!(folders(&list, [real.clone()].into_iter()), [real.join("a"), real]);
+    }
+}

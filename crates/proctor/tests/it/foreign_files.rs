@@ -1,0 +1,154 @@
+//! Configurations, env files, homes and tokens that somebody else can change are refused, with the reason and the remedy.
+
+use crate::support::LIMIT;
+use proctor_testkit::{Home, finish, proctor};
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Nobody has this number.
+const STRANGER: u32 = 54_321;
+
+const CONFIG: &str =
+    "supervisor:\n  services:\n    web: { shell: true, command: 'touch ran; exec sleep 1000' }\n";
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A folder that anybody may write, as /tmp, below which root works.
+fn public(home: &Home) -> std::path::PathBuf {
+    let public = home.path().join("public");
+    std::fs::create_dir_all(public.join("deep/er")).unwrap();
+    mode(home.path(), 0o755);
+    mode(&public, 0o1777);
+    public
+}
+
+fn up_in(home: &Home, folder: &Path, environment: &[(&str, &str)]) -> Output {
+    let mut command = home.command(["up", "-d"]);
+    finish(command.current_dir(folder).envs(environment.iter().copied()), LIMIT)
+}
+
+#[track_caller]
+fn refused(output: &Output, reasons: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it was run: {output:?}");
+    for reason in reasons {
+        assert!(text.contains(reason), "no '{reason}' in: {text}");
+    }
+}
+
+#[test]
+fn a_strangers_configuration_above_is_refused_until_its_folder_is_trusted() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::new();
+    let public = public(&home);
+    let file = public.join("proctor.yaml");
+    std::fs::write(&file, CONFIG).unwrap();
+    chown(&file, Some(STRANGER), Some(STRANGER)).unwrap();
+    let deep = public.join("deep/er");
+    let shown = public.canonicalize().unwrap().display().to_string();
+    let remedy = format!("proctor trust {shown}");
+    refused(&up_in(&home, &deep, &[]), &["proctor.yaml belongs to user 54321", &remedy]);
+    assert!(!public.join("ran").exists());
+
+    // A link to a file of ours says where relative paths begin: its owner counts.
+    let ours = home.write("ours/proctor.yaml", CONFIG);
+    std::fs::remove_file(&file).unwrap();
+    symlink(&ours, &file).unwrap();
+    lchown(&file, Some(STRANGER), Some(STRANGER)).unwrap();
+    refused(&up_in(&home, &deep, &[]), &["proctor.yaml belongs to user 54321"]);
+
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, CONFIG).unwrap();
+    chown(&file, Some(STRANGER), Some(STRANGER)).unwrap();
+    assert_eq!(home.ok(["trust", &shown]), format!("{shown}\n"));
+    let output = up_in(&home, &deep, &[]);
+    assert!(output.status.success(), "{output:?}");
+    home.ok(["trust", "--remove", &shown]);
+    assert_eq!(home.ok(["trust"]), "");
+    refused(&up_in(&home, &deep, &[]), &["belongs to user 54321"]);
+    assert_eq!(home.fail(["trust", "--remove", &shown]).0, 3);
+}
+
+#[test]
+fn files_that_others_can_write_are_refused_and_those_of_sudos_caller_are_not() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::new();
+    let public = public(&home);
+    let folder = public.join("deep");
+    let file = home.write("public/deep/proctor.yaml", CONFIG);
+    let dotenv = home.write("public/deep/.env", "A=1\n");
+    let check = |reason: &str| refused(&up_in(&home, &folder, &[]), &[reason, "proctor trust"]);
+    mode(&file, 0o666);
+    check("proctor.yaml can be written by everybody (mode 0666)");
+    mode(&file, 0o644);
+    mode(&folder, 0o777);
+    check("deep can be written by everybody (mode 0777)");
+    mode(&folder, 0o775);
+    chown(&folder, None, Some(STRANGER)).unwrap();
+    check("deep can be written by group 54321 (mode 0775)");
+    mode(&folder, 0o755);
+    mode(&dotenv, 0o602);
+    check(".env can be written by everybody");
+    mode(&dotenv, 0o600);
+    let env_file = home.write("public/deep/more.env", "B=1\n");
+    std::fs::write(&file, CONFIG.replace("shell:", "env_file: more.env, shell:")).unwrap();
+    chown(&env_file, Some(STRANGER), None).unwrap();
+    check("more.env belongs to user 54321");
+    chown(&env_file, Some(0), None).unwrap();
+    // Root's own group has no other members: a umask of 002 is no reason.
+    mode(&file, 0o664);
+    let output = up_in(&home, &folder, &[]);
+    assert!(output.status.success(), "{output:?}");
+    home.ok(["down"]);
+
+    let other = Home::new();
+    let file = other.write("project/proctor.yaml", CONFIG);
+    mode(other.path(), 0o755);
+    let project = file.parent().unwrap();
+    chown(&file, Some(STRANGER), Some(STRANGER)).unwrap();
+    chown(project, Some(STRANGER), Some(STRANGER)).unwrap();
+    mode(&file, 0o664);
+    let output = up_in(&other, project, &[("SUDO_UID", "54321")]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_home_of_somebody_else_is_not_used() {
+    if !is_root() {
+        return;
+    }
+    let scene = Home::new();
+    let planted = scene.path().join("home");
+    std::fs::create_dir(&planted).unwrap();
+    chown(&planted, Some(STRANGER), None).unwrap();
+    let mut command = Command::new(proctor());
+    command.arg("--home").arg(&planted).args(["daemon", "start"]).current_dir("/");
+    refused(
+        &finish(&mut command, LIMIT),
+        &["home belongs to user 54321", "--home", "PROCTOR_TRUST="],
+    );
+    assert_eq!(std::fs::read_dir(&planted).unwrap().count(), 0);
+}
+
+#[test]
+fn tokens_that_others_can_write_let_nobody_in() {
+    let home = Home::new();
+    home.write("proctor.yaml", CONFIG);
+    home.ok(["up", "-d"]);
+    home.ok(["daemon", "stop"]);
+    mode(&home.path().join("tokens.json"), 0o666);
+    home.ok(["daemon", "start"]);
+    let status = home.json(["daemon", "status"]).to_string();
+    assert!(status.contains("can be written by everybody (mode 0666)"), "{status}");
+}
