@@ -79,7 +79,8 @@ impl From<GitError> for OpError {
         match error {
             GitError::Missing { searched } => op(Code::ProgramMissing)
                 .help(format!("install git 2.32 or newer on the machine of Proctor; {searched}")),
-            GitError::TooOld { .. } => op(Code::ProgramMissing).help("install git 2.32 or newer"),
+            GitError::TooOld { .. } => op(Code::ProgramMissing)
+                .help("install a newer git, or put the folder of one first in PATH of Proctor"),
             GitError::NoRepository { .. } => op(Code::NotFound).help(
                 "'repo' names another folder; a repository around a root is used if `supervisor.git.trusted` lists it, or as a root",
             ),

@@ -110,7 +110,12 @@ impl Repository {
         let call = Call::writing(&["switch", "--quiet", "--no-guess", "--no-progress"]);
         let call = call.args(["--no-recurse-submodules", "--no-overwrite-ignore", name]);
         let said = self.run(call).await?;
-        let lost = ["would be overwritten", "is already used by", "cannot switch branch while"];
+        let lost = [
+            "would be overwritten",
+            "is already used by",
+            "is already checked out at",
+            "cannot switch branch while",
+        ];
         if said.code != 0 && lost.iter().any(|text| said.err.contains(text)) {
             return Err(said.failed().in_the_way());
         }

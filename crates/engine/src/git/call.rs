@@ -186,7 +186,7 @@ impl Repository {
     /// Call git; what it said, however it ended.
     pub(super) async fn run(&self, call: Call) -> Result<Said, GitError> {
         debug_assert!(call.reads || self.writing.is_some(), "{:?} without the lock", call.args);
-        let Git { commands, room, .. } = &*self.git;
+        let Git { room, .. } = &*self.git;
         let what = call.args.first().map(|word| word.to_string_lossy().into_owned());
         let what = what.unwrap_or_default();
         let failed = |why: String| GitError::Failed { what: what.clone(), said: why };
@@ -215,11 +215,10 @@ impl Repository {
             thorough: self.place.trusted,
             // Its locks would stay, and be in the way of everything after it.
             gentle: !call.reads,
-            wanted: call.wanted,
+            wanted: None,
             kept: call.kept,
         };
-        let Produced { end, stdout, cut, stderr } =
-            commands.produce(program).await.map_err(|error| failed(error.to_string()))?;
+        let Produced { end, stdout, cut, stderr } = self.produce(program, call.wanted).await?;
         let code = match end {
             End::Code(CALLED_UNREAD) | End::Signal(UNREAD) if cut => 0,
             End::Code(code) => code,

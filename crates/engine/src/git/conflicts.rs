@@ -10,6 +10,7 @@ use super::filters::Way;
 use super::given::{listed, literal};
 use super::place::Place;
 use super::state::{State, Step};
+use super::tool::Version;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -17,6 +18,13 @@ use std::path::Path;
 
 /// Entries of the index that have conflicts: with the longest names there are, more files than one answer has.
 const MOST: usize = 16 << 20;
+
+/// The first version whose `bisect` is a part of git itself. Before that it is a script around a helper, and a shell is not
+/// executed for a repository that is not trusted.
+const HAS_BISECT: Version = (2, 40);
+
+/// The first version whose helper takes `reset` as a word, and no longer as an option.
+const HAS_BISECT_WORDS: Version = (2, 39);
 
 /// A file with conflicts, as the three sides have it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -177,7 +185,7 @@ impl Repository {
             Step::Revert => "revert",
             Step::Apply => "am",
             Step::Bisect => {
-                return self.ask(Call::writing(&["bisect", "reset"])).await.map(drop);
+                return self.ask(bisect_reset(self.tool.version)).await.map(drop);
             }
         };
         self.ask(Call::writing(&[word, "--abort"])).await.map(drop)
@@ -197,6 +205,17 @@ impl Repository {
         let inside = self.place.inside().display().to_string();
         let why = why.replace(&inside, &git_dir.display().to_string());
         GitError::Unsafe { top: top.clone(), why }
+    }
+}
+
+/// The call that ends a bisect.
+fn bisect_reset(version: Version) -> Call {
+    if version >= HAS_BISECT {
+        Call::writing(&["bisect", "reset"])
+    } else if version >= HAS_BISECT_WORDS {
+        Call::writing(&["bisect--helper", "reset"])
+    } else {
+        Call::writing(&["bisect--helper", "--bisect-reset"])
     }
 }
 

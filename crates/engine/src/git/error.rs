@@ -7,8 +7,8 @@ use std::time::Duration;
 pub enum GitError {
     #[error("git is not installed")]
     Missing { searched: String },
-    #[error("{file} is version {found}, which is too old")]
-    TooOld { file: PathBuf, found: String },
+    #[error("{file} is version {found}; Proctor needs git {}.{} or newer", .oldest.0, .oldest.1)]
+    TooOld { file: PathBuf, found: String, oldest: (u32, u32) },
     #[error("{folder} is in no git repository below {root}")]
     NoRepository { folder: PathBuf, root: PathBuf },
     #[error("the repository {top} is not safe: {why}")]

@@ -19,6 +19,7 @@ mod conflicts;
 mod diff;
 mod error;
 mod fields;
+mod fifo_wait;
 mod filters;
 mod folder;
 mod given;

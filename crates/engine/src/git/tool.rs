@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// The first that takes settings and the owner's file from the environment.
-const OLDEST: Version = (2, 32);
+/// The first version that takes settings, and the name of the system's file, from the environment.
+pub(super) const OLDEST: Version = (2, 32);
 
 /// To say its version.
 const SOON: Duration = Duration::from_secs(10);
@@ -120,7 +120,7 @@ async fn find(commands: &Commands, path: Option<&str>) -> Result<Arc<Tool>, GitE
     })?;
     if version < OLDEST {
         let found = text.trim_start_matches("git version ").to_owned();
-        return Err(GitError::TooOld { file, found });
+        return Err(GitError::TooOld { file, found, oldest: OLDEST });
     }
     let mut folder = ask(commands, &file, &["--exec-path"], None).await?;
     folder.truncate(folder.trim_ascii_end().len());

@@ -6,6 +6,7 @@ use super::diff::{Diff, DiffQuery, Page, empty_tree};
 use super::error::GitError;
 use super::fields::{self, Name, number};
 use super::given::{listed, literal, literals};
+use super::index::AttributesIndex;
 use super::log::Commit;
 use std::collections::BTreeSet;
 
@@ -192,15 +193,26 @@ impl Repository {
     ) -> Result<(), GitError> {
         self.check_filters_of(files, None).await?;
         self.check_filters_of(files, Some(CACHED)).await?;
-        let tells = self.tool.version >= TELLS_OTHER_ATTRIBUTES;
-        if !tells && files.iter().any(|name| name.0.ends_with(b".gitattributes")) {
-            let message = "'.gitattributes' differ, and this git cannot tell which filters are asked for there";
-            return Err(GitError::Conflict(message.into()));
-        }
-        for commit in commits.iter().filter(|_| tells) {
-            self.check_filters_of(files, Some(&format!("--source={commit}"))).await?;
+        for commit in commits {
+            match self.tool.version >= TELLS_OTHER_ATTRIBUTES {
+                true => self.check_filters_of(files, Some(&format!("--source={commit}"))).await?,
+                false => self.check_filters_by_index(files, commit).await?,
+            }
         }
         Ok(())
+    }
+
+    /// The attributes of a commit for a git that tells those of an index only: the commit is read into one of its own.
+    async fn check_filters_by_index(&self, files: &[Name], commit: &str) -> Result<(), GitError> {
+        if self.is_unfiltered() || files.is_empty() {
+            return Ok(());
+        }
+        let aside = AttributesIndex::new(&self.place);
+        let read = Call::writing(&["read-tree"]).in_index(Some(&aside.path)).arg(commit);
+        self.ask(read).await?;
+        let call = attributes_call(listed(files), Some(CACHED)).in_index(Some(&aside.path));
+        let said = self.ask(call).await?.whole()?;
+        self.refuse_unrun(&said)
     }
 
     /// The same for files that git names, if any could be filtered.
@@ -234,8 +246,12 @@ impl Repository {
         if self.is_unfiltered() || files.is_empty() {
             return Ok(());
         }
-        let said = self.attributes(listed(files), place).await?.whole()?;
-        match self.unrun(&said).next() {
+        let said = self.ask(attributes_call(listed(files), place)).await?.whole()?;
+        self.refuse_unrun(&said)
+    }
+
+    fn refuse_unrun(&self, said: &Said) -> Result<(), GitError> {
+        match self.unrun(said).next() {
             Some((path, driver)) => Err(GitError::Filtered { path: fields::text(path), driver }),
             None => Ok(()),
         }
@@ -250,13 +266,8 @@ impl Repository {
         if files.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let said = self.attributes(files, None).await?;
+        let said = self.ask(attributes_call(files, None)).await?;
         Ok(self.unrun(&said).map(|(path, _)| path.into()).collect())
-    }
-
-    async fn attributes(&self, files: Vec<u8>, place: Option<&str>) -> Result<Said, GitError> {
-        let call = Call::reading(&["check-attr", "-z", "--stdin"]).args(place);
-        self.ask(call.arg("filter").input(files)).await
     }
 
     /// Files, and the filter of each, which is not run.
@@ -265,6 +276,12 @@ impl Repository {
         let named = groups.map(|[path, _, driver]| (path, fields::text(driver)));
         named.filter(|(_, driver)| self.settings.filters.contains(driver))
     }
+}
+
+/// The call that tells the filter of each file.
+fn attributes_call(files: Vec<u8>, place: Option<&str>) -> Call {
+    let call = Call::reading(&["check-attr", "-z", "--stdin"]).args(place);
+    call.arg("filter").input(files)
 }
 
 impl Said {

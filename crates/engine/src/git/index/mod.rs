@@ -9,7 +9,7 @@ mod before;
 
 use super::Repository;
 use super::error::GitError;
-use super::place::{Inside, regular};
+use super::place::{Inside, Place, regular};
 use before::Before;
 use proctor_core::home::Home;
 use proctor_sys::clock;
@@ -31,6 +31,9 @@ const LOCK: &str = "index.lock";
 /// What is going to be the index; and one for a commit of something else than that.
 const NEXT: &str = "proctor-next";
 const ASIDE: &str = "proctor-index";
+
+/// An index that holds the attributes of a commit for a moment.
+const ATTRIBUTES: &str = "proctor-attributes";
 
 /// A lock of ours before it is one: it has its word in it from the first moment on.
 const DRAFT: &str = "proctor-lock";
@@ -239,9 +242,34 @@ fn remove_draft(draft: &Path) {
 }
 
 fn remove_left(git_dir: &Path) {
-    for name in [NEXT, ASIDE] {
-        let _ = fs::remove_file(git_dir.join(name));
-        let _ = fs::remove_file(git_dir.join(format!("{name}.lock")));
+    for name in [NEXT, ASIDE, ATTRIBUTES] {
+        remove_index(git_dir, name);
+    }
+}
+
+fn remove_index(git_dir: &Path, name: &str) {
+    let _ = fs::remove_file(git_dir.join(name));
+    let _ = fs::remove_file(git_dir.join(format!("{name}.lock")));
+}
+
+/// The name of an index that an older git reads a commit into. Removed before and after.
+pub(super) struct AttributesIndex {
+    /// As git calls it.
+    pub(super) path: PathBuf,
+    inside: Inside,
+}
+
+impl AttributesIndex {
+    pub(super) fn new(place: &Place) -> AttributesIndex {
+        let inside = place.inside();
+        remove_index(&inside, ATTRIBUTES);
+        AttributesIndex { path: place.git_dir.join(ATTRIBUTES), inside }
+    }
+}
+
+impl Drop for AttributesIndex {
+    fn drop(&mut self) {
+        remove_index(&self.inside, ATTRIBUTES);
     }
 }
 

@@ -2,11 +2,12 @@
 //! without it is not done, wherever the attributes come from.
 
 use super::scene::{Asker, Scene, put};
-use super::vectors::program;
+use super::vectors::{program, script};
 use proctor_ops::error::Code;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn commit(scene: &Scene, repo: &Path, branch: &str, files: &[(&str, &str)]) {
     files.iter().for_each(|(name, text)| put(repo, name, text));
@@ -65,6 +66,26 @@ fn attributes_that_come_with_the_files_count() {
         refused(&asker, "git.branch", &repo, switch("topic")).await;
         asker.ok("git.branch", &repo, switch("main")).await;
         quiet();
+    });
+}
+
+/// Every installed git can play an older one, which tells the attributes of an index only.
+#[test]
+fn an_older_git_tells_the_attributes_that_come_with_the_files_too() {
+    let scene = Scene::new();
+    let repo = repository(&scene);
+    let own = scene.outside.with_file_name("bin").join("git");
+    let found = Command::new("sh").args(["-c", "command -v git"]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    let older = "case \"$1\" in version) echo git version 2.34.1; exit;; esac";
+    script(&own, &format!("{older}\nexec {} \"$@\"", found.trim()));
+    scene.daemon("", json!({ "PATH": own.parent() }), async |asker| {
+        let switch = |name: &str| json!({ "action": "switch", "name": name });
+        refused(&asker, "git.branch", &repo, switch("topic")).await;
+        assert_eq!(fs::read_to_string(repo.join("a.up")).unwrap(), "QUIET\n");
+        scene.git(&repo, &["branch", "plain"]);
+        asker.ok("git.branch", &repo, switch("plain")).await;
+        assert!(!repo.join(".git/proctor-attributes").exists(), "an index is left behind");
     });
 }
 

@@ -7,6 +7,7 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_path_is_told_as_it_was_given() {
@@ -77,5 +78,51 @@ fn a_git_that_is_gone_is_looked_for_again() {
             caller.ok("git.status", &repo, json!({})).await;
             fs::remove_file(&own).unwrap();
         }
+    });
+}
+
+#[test]
+fn a_pipe_that_git_would_read_is_named_and_not_waited_for() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n"), ("deep/er/g", "1\n")]);
+    put(&repo, "f", "2\n");
+    let read = [
+        (".gitattributes", "git.diff", json!({})),
+        ("deep/er/.gitignore", "git.status", json!({})),
+        ("deep/.gitignore", "git.add", json!({ "all": true })),
+        (".mailmap", "git.log", json!({})),
+    ];
+    scene.daemon("", json!({}), async |caller| {
+        for (pipe, operation, input) in read {
+            let path = repo.join(pipe);
+            assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+            let begun = Instant::now();
+            let (code, why) = caller.refused(operation, &repo, input.clone()).await;
+            let said = why.contains(&format!("{pipe} is a FIFO"));
+            assert_eq!((code, said), (Code::Conflict, true), "{operation} {pipe}: {why}");
+            assert!(
+                begun.elapsed() < Duration::from_secs(15),
+                "{operation}: {:?}",
+                begun.elapsed()
+            );
+            fs::remove_file(&path).unwrap();
+            caller.ok(operation, &repo, input).await;
+        }
+        // A pipe of any other name is none of git's business.
+        assert!(Command::new("mkfifo").arg(repo.join("control")).status().unwrap().success());
+        caller.ok("git.status", &repo, json!({})).await;
+    });
+}
+
+#[test]
+fn a_git_that_is_too_old_is_refused_with_the_oldest_that_is_not() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n")]);
+    let own = scene.outside.with_file_name("bin").join("git");
+    script(&own, "echo git version 2.31.8");
+    scene.daemon("", json!({ "PATH": own.parent() }), async |caller| {
+        let (code, why) = caller.refused("git.status", &repo, json!({})).await;
+        let said = why.ends_with("is version 2.31.8; Proctor needs git 2.32 or newer");
+        assert_eq!((code, said), (Code::ProgramMissing, true), "{why}");
     });
 }
