@@ -11,10 +11,11 @@ use crate::select::select;
 use crate::source::{self, Current, Files, Source, Texts};
 use crate::startable;
 use crate::store::{Stored, StoredWish};
+use proctor_core::config::grants::Grants;
 use proctor_core::config::listen::Listeners;
 use proctor_core::config::own_secrets::OwnSecrets;
 use proctor_core::config::security::Security;
-use proctor_core::config::{Problem, Setting};
+use proctor_core::config::{Config, Problem, Setting};
 use proctor_core::hands::Hands;
 use proctor_core::name::ServiceName;
 use proctor_core::wire::{PhaseView, ServiceState};
@@ -43,24 +44,19 @@ pub(crate) fn prepare(
     args: &BTreeMap<ServiceName, Vec<String>>,
     files: Files,
 ) -> Result<Prepared, EngineError> {
-    let config = source::load(source, environment, &files)?;
-    let environment = environment.hiding(&config.own_secrets);
+    // Named one by one: what a new field grants has to be compared where an assistant brings a configuration.
+    let Config { services, groups: _, settings, listeners, security, own_secrets, roots } =
+        source::load(source, environment, &files)?;
+    let environment = environment.hiding(&own_secrets);
     let define = |def: proctor_core::config::ServiceDef| {
         let args = args.get(&def.name).filter(|_| Definition::takes_arguments(&def));
         let args = args.map(Vec::as_slice);
         Definition::new(def, Origin::File, &environment, args).map(Arc::new)
     };
-    let definitions = config.services.into_iter().map(define).collect::<Result<_, _>>()?;
-    let roots = Arc::new(Roots::open(&source.roots(config.roots)));
-    Ok(Prepared {
-        definitions,
-        settings: config.settings,
-        listeners: config.listeners,
-        security: config.security,
-        own_secrets: config.own_secrets,
-        roots,
-        texts: files.texts(),
-    })
+    let definitions = services.into_iter().map(define).collect::<Result<_, _>>()?;
+    let roots = Arc::new(Roots::open(&source.roots(roots)));
+    let texts = files.texts();
+    Ok(Prepared { definitions, settings, listeners, security, own_secrets, roots, texts })
 }
 
 /// What a configuration would mean, or all its problems. Blocks, changes nothing.
@@ -123,7 +119,8 @@ impl Owner {
             difference.applied.starting = starting;
         }
         if let Some(hands) = hands {
-            self.refuse_hands(&hands, &difference.applied, &prepared.security)?;
+            self.refuse_wider(&prepared, current.as_deref())?;
+            self.refuse_hands(&hands, &difference.applied)?;
         }
 
         let mut stored = self.stored.clone();
@@ -221,16 +218,31 @@ impl Owner {
         crate::blocking(move || startable::check(&registry, anew, &freed)).await?
     }
 
-    /// An assistant may bring new services, but must not change by a file what it may not change otherwise, nor the rule itself.
-    fn refuse_hands(
+    /// An assistant must not lift its limits, or anybody's, by a file. The first configuration brings the first roots.
+    fn refuse_wider(
         &self,
-        hands: &Hands,
-        applied: &Applied,
-        security: &Security,
+        prepared: &Prepared,
+        current: Option<&Current>,
     ) -> Result<(), EngineError> {
-        if !hands.may_bring(security.mcp.reach) {
-            return Err(EngineError::FreesHands);
-        }
+        let (guard, roots) = (self.registry.guard(), self.registry.roots().declared());
+        let listeners = Arc::clone(&self.registry.listeners().borrow());
+        let own_secrets = self.registry.own_secrets();
+        let is_first = current.is_none_or(|current| current.source == Source::Example);
+        let old = Grants {
+            security: &guard.security,
+            listeners: &listeners,
+            own_secrets: &own_secrets,
+            roots: (!is_first).then_some(&roots),
+        };
+        let roots = prepared.roots.declared();
+        let Prepared { security, listeners, own_secrets, .. } = prepared;
+        let new = Grants { security, listeners, own_secrets, roots: Some(&roots) };
+        let keys = new.wider_than(&old);
+        if keys.is_empty() { Ok(()) } else { Err(EngineError::Widens { keys }) }
+    }
+
+    /// An assistant may bring new services, but must not change by a file what it may not change otherwise.
+    fn refuse_hands(&self, hands: &Hands, applied: &Applied) -> Result<(), EngineError> {
         let services: BTreeSet<_> = self.registry.read(|view| {
             let known = |names: &[ServiceName]| {
                 let known = names.iter().filter_map(|name| view.services.get(name));

@@ -25,10 +25,8 @@ pub enum EngineError {
     },
     #[error("{}", hands_off(.services))]
     HandsOff { services: Vec<(ServiceName, HandsOff)> },
-    #[error(
-        "this configuration would let assistants do more than the one in force (`supervisor.mcp`)"
-    )]
-    FreesHands,
+    #[error("this configuration allows more than the one in force: {}", .keys.join(", "))]
+    Widens { keys: Vec<&'static str> },
     #[error("service '{0}' has no lease")]
     NoLease(ServiceName),
     #[error("service '{0}' is defined in {1}")]

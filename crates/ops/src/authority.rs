@@ -2,6 +2,7 @@
 
 use crate::error::{Code, OpError};
 use crate::operation::{About, Caller, Context, Effect, Front, Meta, Role};
+use crate::underway::Call;
 use proctor_core::access::{self, Refused};
 use proctor_core::config::security::Security;
 use proctor_core::hands::Hands;
@@ -47,7 +48,28 @@ pub(crate) fn may_change(context: &Context, meta: &Meta, about: About<'_>) -> Re
         return Ok(());
     }
     let Some(hands) = hands(context) else { return Ok(()) };
-    let names = changed(context, about);
+    refuse_services(context, &hands, &changed(context, about))
+}
+
+/// Services that an operation leaves different, for whoever wants to cancel it later.
+pub(crate) fn targets(context: &Context, meta: &Meta, about: About<'_>) -> Vec<ServiceName> {
+    if meta.effect == Effect::Read { Vec::new() } else { changed(context, about) }
+}
+
+/// May an assistant end this operation? Ending it changes the services it is about, and undoes the work of whoever began it.
+pub(crate) fn may_cancel(context: &Context, call: &Call) -> Result<(), OpError> {
+    let Some(hands) = hands(context) else { return Ok(()) };
+    refuse_services(context, &hands, &call.changes)?;
+    if hands.may_end(call.client.as_ref()) {
+        return Ok(());
+    }
+    let message = format!("operation {} was begun by {}", call.id, call.by);
+    Err(OpError::new(Code::Forbidden, message).help(
+        "assistants cancel only what they began themselves (`supervisor.mcp.control`); ask the person you work for",
+    ))
+}
+
+fn refuse_services(context: &Context, hands: &Hands, names: &[ServiceName]) -> Result<(), OpError> {
     let services: Vec<_> = context.engine.read(|view| {
         let services = names.iter().filter_map(|name| view.services.get(name));
         let off = services.filter_map(|service| {

@@ -31,9 +31,9 @@ impl From<EngineError> for OpError {
                     .help("nothing was changed; ask the person you work for, or look only")
                     .details(json!({ "services": names }))
             }
-            EngineError::FreesHands => {
-                op(Code::Forbidden).help("nothing was changed; a person has to apply it: `proctor up`")
-            }
+            EngineError::Widens { keys } => op(Code::Forbidden)
+                .help("nothing was changed; an assistant may only narrow these settings, so a person has to apply it: `proctor up`")
+                .details(json!({ "settings": keys })),
             EngineError::NoLease(_) => {
                 op(Code::BadInput).help("it stays until it is removed; give a time for a lease: 2h")
             }

@@ -1,11 +1,12 @@
 //! What a configuration says about who may do what: authentication, allowed commands, assistants, the audit.
 
 use super::backups::{self, Backups};
+use super::execute::{self, Execute};
 use super::git::{self, Git};
 use super::listen::Listeners;
 use super::mcp::{self, Mcp};
 use super::own;
-use super::problem::{Place, quoted};
+use super::problem::Place;
 use super::read::{Layer, Reader};
 use super::secret::HIDDEN;
 use super::value::Value;
@@ -24,8 +25,8 @@ pub struct Security {
     pub token: Option<ConfiguredToken>,
     /// The operations that network fronts offer; `None`: all.
     pub allowed: Option<BTreeSet<&'static str>>,
-    /// The first words of commands that may be run for callers over the network.
-    pub execute: Vec<Vec<String>>,
+    /// Commands that may be run for callers over the network, and variables they may set.
+    pub execute: Execute,
     /// What assistants may do and are offered.
     pub mcp: Mcp,
     pub audit: Audit,
@@ -65,7 +66,7 @@ impl Security {
         strangers: Strangers::Nothing,
         token: None,
         allowed: Some(BTreeSet::new()),
-        execute: Vec::new(),
+        execute: Execute::NOTHING,
         mcp: Mcp::CLOSED,
         audit: Audit::USUAL,
         git: Git::USUAL,
@@ -116,30 +117,10 @@ pub(super) fn read(
         }
         _ => None,
     };
-    let execute = execute(reader, own, spot(EXECUTE));
+    let execute = execute::read(reader, own, start);
     let git = git::read(reader, own, start);
     let (mcp, audit, backups) = (mcp::read(own), audit(own), backups::read(own));
     Security { strangers, token, allowed, execute, mcp, audit, git, backups }
-}
-
-const EXECUTE: &str = "security.execute.allowed";
-
-fn execute(reader: &mut Reader<'_>, own: &Layer, place: Place) -> Vec<Vec<String>> {
-    let Some(Value::Words(texts)) = own.get(EXECUTE).map(|found| &found.value) else {
-        return Vec::new();
-    };
-    let mut commands = Vec::new();
-    for text in texts {
-        match shlex::split(&text.text).filter(|words| !words.is_empty()) {
-            Some(words) => commands.push(words),
-            None => {
-                let found = quoted(&text.shown);
-                let message = format!("supervisor.{EXECUTE}: found {found}, expected a command");
-                reader.problem(place, message, None);
-            }
-        }
-    }
-    commands
 }
 
 const ANONYMOUS_READ: &str = "security.authentication.anonymous_read";

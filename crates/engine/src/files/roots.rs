@@ -157,6 +157,16 @@ impl Roots {
         Roots(defs.iter().map(|def| Arc::new(Declared::new(def))).collect())
     }
 
+    /// As the configuration declares them.
+    pub(crate) fn declared(&self) -> Vec<RootDef> {
+        let def = |root: &Arc<Declared>| RootDef {
+            name: root.name.clone(),
+            path: root.path.to_string_lossy().into_owned(),
+            write: root.write,
+        };
+        self.0.iter().map(def).collect()
+    }
+
     pub fn all(&self) -> &[Arc<Declared>] {
         &self.0
     }

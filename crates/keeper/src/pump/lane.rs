@@ -110,7 +110,8 @@ impl Lane {
     /// Keep both streams together within the configured size, with `more` bytes to come. A stream gets what the other does
     /// not need: the one that has more gives up its oldest, so a flood on one never deletes the other's half.
     fn retain(&mut self, more: u64) {
-        while self.bytes().saturating_add(more) > self.spec.max_total_bytes && self.delete_oldest() {
+        while self.bytes().saturating_add(more) > self.spec.max_total_bytes && self.delete_oldest()
+        {
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::execute::variables;
 use super::stop::{USUAL_WAIT, named};
-use crate::command::{Command, CommandResult, Planned, plan};
+use crate::command::{Command, CommandResult, Planned, check_variables, plan};
 use crate::error::{Code, OpError};
 use crate::input::{Words, seconds_of, variable};
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
@@ -114,6 +114,7 @@ Examples:
         let names = named(context, input.service.as_slice())?;
         let mut env = variables(&input.env)?;
         env.extend(input.env_vars.clone().unwrap_or_default());
+        check_variables(context, env.keys().map(String::as_str))?;
         let pre = planned(context, &input, &input.pre_commands, &names, &env)?;
         let post = planned(context, &input, &input.post_commands, &names, &env)?;
         let mut output = Output::none();

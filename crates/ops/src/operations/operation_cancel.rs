@@ -1,7 +1,7 @@
 //! `operation.cancel`: end an operation where it is.
 
 use super::operation_status::OperationStatus;
-use crate::authority::authorise;
+use crate::authority::{authorise, may_cancel};
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
@@ -59,8 +59,9 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let call = context.underway.find(&input.operation)?;
-        // To end something takes what it takes to begin it.
+        // To end something takes what it takes to begin it, and changes what it is about.
         authorise(context, call.meta, call.role)?;
+        may_cancel(context, &call)?;
         let under_way = !call.is_over();
         let unsettled = context.underway.is_unsettled(&call);
         call.cancel();

@@ -3,6 +3,8 @@
 use crate::error::{Code, OpError};
 use crate::operation::{Caller, Meta, Role};
 use crate::reply::Reply;
+use proctor_core::access::ClientName;
+use proctor_core::name::ServiceName;
 use proctor_core::text::beginning;
 use proctor_core::time::Wall;
 use schemars::JsonSchema;
@@ -32,6 +34,10 @@ pub struct Call {
     /// Who may see what it answered.
     pub(crate) role: Role,
     pub(crate) by: String,
+    /// The assistant that began it, if one did and has a name.
+    pub(crate) client: Option<ClientName>,
+    /// Services that are different when it is done.
+    pub(crate) changes: Vec<ServiceName>,
     pub(crate) begun: Wall,
     progress: Mutex<Progress>,
     cancelling: AtomicBool,
@@ -95,11 +101,17 @@ impl Call {
                 Some(client) => format!("{}, {client}", caller.principal),
                 None => format!("{}, {}", caller.principal, caller.front.as_str()),
             },
+            client: caller.client.clone(),
+            changes: Vec::new(),
             begun: proctor_sys::clock::now().wall,
             progress: Mutex::default(),
             cancelling: AtomicBool::new(false),
             cancel: Notify::new(),
         }
+    }
+
+    pub(crate) fn changing(self, changes: Vec<ServiceName>) -> Call {
+        Call { changes, ..self }
     }
 
     /// How far it has got now.

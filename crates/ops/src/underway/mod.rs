@@ -9,6 +9,7 @@ mod call;
 
 pub use call::{Call, Outcome, Progress, Step};
 
+use crate::authority::targets;
 use crate::error::{Code, OpError};
 use crate::limits::Permit;
 use crate::noted::Noted;
@@ -130,7 +131,9 @@ impl Underway {
         meta: &'static Meta,
         work: Work,
     ) -> Result<Reply, OpError> {
-        let call = Arc::new(Call::new(meta, work.request.role, &context.caller));
+        let changes = targets(context, meta, work.request.about());
+        let call = Call::new(meta, work.request.role, &context.caller).changing(changes);
+        let call = Arc::new(call);
         let context = Context { call: Some(Arc::clone(&call)), ..context.clone() };
         let seen = Seen::begin(self, &context, call, work.background);
         if !work.background {

@@ -318,7 +318,25 @@ fn a_file_changes_for_an_assistant_only_what_the_assistant_may_change() {
         let open = file.replace(", assistants: view", "");
         says(apply(place, &context, &open).await, ["viewed"; 2]);
         let free = file.replace("control: own", "control: all");
-        says(apply(place, &context, &free).await, ["`supervisor.mcp`"; 2]);
+        says(apply(place, &context, &free).await, ["mcp.control"; 2]);
+        for (keys, named) in [
+            ("roots: [/]", "roots"),
+            ("security: { authentication: { enabled: false } }", "security.authentication"),
+            ("security: { authentication: { token: abcdefgh } }", "security.authentication.token"),
+            ("security: { execute: { allowed: [/bin/sh ...] } }", "security.execute.allowed"),
+            ("security: { execute: { env: [PATH] } }", "security.execute.env"),
+            ("security: { audit: { max_files: 2 } }", "security.audit.max_files"),
+            ("git: { trusted: [.] }", "git.trusted"),
+            ("git: { protocols: [file] }", "git.protocols"),
+            ("backups: { generations: 0 }", "backups"),
+            ("http: { allowed_origins: ['https://a.example'] }", "http.allowed_origins"),
+        ] {
+            let wide = file.replacen("supervisor:\n", &format!("supervisor:\n  {keys}\n"), 1);
+            says(apply(place, &context, &wide).await, [named; 2]);
+        }
+        let narrow = "security: { allowed_commands: [status] }\n  roots: []";
+        let narrow = file.replacen("supervisor:\n", &format!("supervisor:\n  {narrow}\n"), 1);
+        says(apply(place, &context, &narrow).await, ["ok", "ok"]);
     });
     // The same by a person is what it says.
     with_services("own", async |place, context| {
@@ -327,4 +345,41 @@ fn a_file_changes_for_an_assistant_only_what_the_assistant_may_change() {
         let stop = json!({ "names": ["theirs"], "no_wait": true });
         ask(&context, &assistant("a"), "service.stop", stop).await.unwrap();
     });
+}
+
+/// An operation that runs until it is cancelled, begun by this caller; its id.
+async fn begin(context: &Context, caller: &Caller, service: &str) -> Value {
+    let input = json!({
+        "service": service, "pre_commands": ["/bin/sleep 60"], "wait": 0, "background": true,
+    });
+    let context = context.called_by(caller.clone());
+    let begun = dispatch(&context, "service.custom_restart", input, Form::Json).await.unwrap();
+    let begun: Value = serde_json::from_str(&begun.text).unwrap();
+    json!({ "operation": begun["operation"] })
+}
+
+#[test]
+fn to_cancel_an_operation_is_to_change_what_it_is_about() {
+    for control in ["all", "own"] {
+        with_services(control, async |_, context| {
+            let (person, mine, other) = (Caller::local(0), assistant("a"), assistant("b"));
+            for (service, owner, began) in [
+                ("viewed", None, &person),
+                ("added", None, &person),
+                ("mine", Some("a"), &person),
+                ("mine", Some("a"), &mine),
+            ] {
+                let id = begin(&context, began, service).await;
+                for caller in [&other, &mine] {
+                    let answer = ask(&context, caller, "operation.cancel", id.clone()).await;
+                    let own = caller.client == began.client;
+                    let forbidden =
+                        is_forbidden(control, caller, service, owner) || (control == "own" && !own);
+                    let refused = answer.as_ref().is_err_and(|error| error.code == Code::Forbidden);
+                    assert_eq!(refused, forbidden, "{control} {service} {caller:?}: {answer:?}");
+                }
+                ask(&context, &person, "operation.cancel", id).await.unwrap();
+            }
+        });
+    }
 }

@@ -104,9 +104,8 @@ fn on_a_full_disk_a_change_of_keeper_deletes_no_newest_file_and_nothing_of_one_t
          until [ -e '{}' ]; do sleep 0.05; done; exec yes 'a line'",
         full.display()
     );
-    let logs = |on_full: &str| {
-        format!("logs: {{ max_size: 65536, max_files: 1000, on_full: {on_full} }}")
-    };
+    let logs =
+        |on_full: &str| format!("logs: {{ max_size: 65536, max_files: 1000, on_full: {on_full} }}");
     let waits = shell("waits", &flood, &logs("block"));
     home.write("proctor.yaml", &services(&[waits, shell("drops", &flood, &logs("drop"))]));
     home.ok(["up", "-d"]);
@@ -116,7 +115,8 @@ fn on_a_full_disk_a_change_of_keeper_deletes_no_newest_file_and_nothing_of_one_t
     });
     assert!(stored_files(&home, "waits", "stdout").len() > 1);
     disk.fill();
-    let errors = || ["waits", "drops"].map(|name| lines(&home, name, &["--stream", "stderr"]).len());
+    let errors =
+        || ["waits", "drops"].map(|name| lines(&home, name, &["--stream", "stderr"]).len());
     assert_eq!(errors(), [50, 50]);
     let before = stored_files(&home, "waits", "stdout");
     for change in 1..=6 {
@@ -127,7 +127,8 @@ fn on_a_full_disk_a_change_of_keeper_deletes_no_newest_file_and_nothing_of_one_t
             replace_keeper(&home);
         }
         // The new keeper has looked at both when the one that may drop output goes on.
-        let reads = || std::fs::read_to_string(format!("/proc/{}/io", pid(&home, "drops"))).unwrap();
+        let reads =
+            || std::fs::read_to_string(format!("/proc/{}/io", pid(&home, "drops"))).unwrap();
         let written = reads();
         wait_until("the flood goes on", LIMIT, || reads() != written);
         assert_eq!(errors(), [50, 50], "after change {change}");

@@ -120,7 +120,7 @@ fn an_assistant_touches_only_what_it_may_and_the_audit_names_it() {
     refused(B, "service.signal", json!({ "name": "mine", "signal": "KILL" }), "mine");
     refused(B, "service.remove", json!({ "names": ["mine"] }), "mine");
     let config = home.write("proctor.yaml", &services(&[service("web", &[], "")]));
-    refused(A, "service.up", json!({ "config": config }), "`supervisor.mcp`");
+    refused(A, "service.up", json!({ "config": config }), "mcp.control");
     assert_eq!(pids(), before);
     ask_as(&home, A, "service.restart", json!({ "names": ["mine"] })).unwrap();
     ask_as(&home, A, "service.status", json!({ "names": ["db"] })).unwrap();

@@ -366,15 +366,28 @@ pub(in super::super) const AUTHENTICATION: &[Key] = &[
     ),
 ];
 
-pub(in super::super) const EXECUTE: &[Key] = &[key(
-    "allowed",
-    Scope::Both,
-    Kind::List,
-    Absent::Value("[]"),
-    "The first words of commands that an admin may have run over the network, by `execute` and around a `custom-restart`; \
-     each text is split as a shell does. What begins otherwise is refused there. On this machine the owner runs anything.",
-    "[make test, ./bin/migrate]",
-)];
+pub(in super::super) const EXECUTE: &[Key] = &[
+    key(
+        "allowed",
+        Scope::Both,
+        Kind::List,
+        Absent::Value("[]"),
+        "Commands that an admin may have run over the network, by `execute` and around a `custom-restart`; each text is split \
+         as a shell does and allows exactly its words. `*` in a word stands for any characters but `=`, and never for the \
+         `-` of an option or a `..`; the last word `**` for any number of such words, and `...` for anything at all. On this machine the owner runs \
+         anything.",
+        "[make test, ./bin/migrate *]",
+    ),
+    key(
+        "env",
+        Scope::Both,
+        Kind::List,
+        Absent::Value("[]"),
+        "Names of variables that an admin may set over the network for such a command and for the run that a `custom-restart` \
+         makes; `*` in a name stands for any characters.",
+        "[MODE, APP_*]",
+    ),
+];
 
 pub(in super::super) const AUDIT: &[Key] = &[
     key(

@@ -3,6 +3,7 @@
 use super::{around, config, lines};
 use crate::access::{Role, Strangers};
 use crate::config::backups::Backups;
+use crate::config::execute::Execute;
 use crate::config::git::Git;
 use crate::config::mcp::Mcp;
 use crate::config::security::{Audit, ConfiguredToken, Security};
@@ -25,7 +26,7 @@ fn a_file_that_says_nothing_lets_the_owner_read_without_a_token() {
         strangers: Strangers::Read,
         token: None,
         allowed: None,
-        execute: Vec::new(),
+        execute: Execute::NOTHING,
         mcp: Mcp {
             reach: Reach::USUAL,
             toolsets: ["processes", "logs", "files", "git"][..].into(),
@@ -63,7 +64,12 @@ fn strangers_tokens_and_commands_are_as_the_file_says() {
     assert_eq!(security.token, Some(ConfiguredToken("12345678".into())));
     assert_eq!((security.audit.reads, security.audit.max_size), (true, 1 << 20));
     let keys = "security: { execute: { allowed: [make 'a b', ./tool] } }";
-    assert_eq!(config(&file(keys)).security.execute, [vec!["make", "a b"], vec!["./tool"]]);
+    let execute = config(&file(keys)).security.execute;
+    let allows =
+        |words: &[&str]| execute.allows(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>());
+    assert!(allows(&["make", "a b"]) && allows(&["./tool"]) && !allows(&["make", "a"]));
+    let why = "supervisor.security.execute.env: found 'A=b', expected the name of a variable";
+    assert!(refused("security: { execute: { env: [A=b] } }")[0].contains(why));
     let open = "security: { execute: { allowed: [\"it's\"] } }";
     let why = "supervisor.security.execute.allowed: found 'it's', expected a command";
     assert_eq!(refused(open), [format!("proctor.yaml:2:35: {why}")]);

@@ -80,7 +80,7 @@ fn status_shows_proctor_and_its_services() {
 
 /// A home that runs commands of the shell for its clients.
 fn obliging() -> Home {
-    let allowed = "supervisor:\n  security: { execute: { allowed: [/bin/sh] } }\n";
+    let allowed = "supervisor:\n  security: { execute: { allowed: [/bin/sh ...] } }\n";
     listening(&services(&[service("web", &[], "")]).replace("supervisor:\n", allowed))
 }
 
