@@ -77,8 +77,13 @@ impl Home {
     }
 
     /// Held by the living keeper as well: somebody who tidies the runtime folder away does not let a second keeper in.
-    pub fn guard(&self) -> PathBuf {
+    pub fn state_lock(&self) -> PathBuf {
         self.state.join("keeper.lock")
+    }
+
+    /// Where a keeper finds the guard of the one before it.
+    pub fn guard_socket(&self) -> PathBuf {
+        self.runtime.join("guard.sock")
     }
 
     /// Run records, specs and FIFOs, one folder for each service.
@@ -223,7 +228,7 @@ mod tests {
             home.first_token(),
             home.audit(),
             home.audit_head(),
-            home.guard(),
+            home.state_lock(),
             home.logs(),
             home.own_log(),
             home.backups(),

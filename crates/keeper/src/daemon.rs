@@ -10,10 +10,10 @@ use proctor_core::time::{Millis, Mono};
 use proctor_core::wire::{self, FromKeeper, PROTOCOL, ToKeeper};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::{Interest, Ready};
-use proctor_sys::spawn::{self, Environment, Plan, Strings};
+use proctor_sys::spawn::{self, Environment, Plan, Spawned, Strings};
 use proctor_sys::{clock, process, signal, socket};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Waits before a daemon that died is started again: the first at once, then doubling up to the last.
 const FIRST_WAIT: Millis = Millis(50);
@@ -115,32 +115,8 @@ impl Keeper {
     fn try_start_daemon(&mut self) -> Result<(), String> {
         failpoint::step(Point::DaemonSpawn).map_err(|error| error.to_string())?;
         let (ours, theirs) = socket::pair().map_err(|error| error.to_string())?;
-        let own_environment: Vec<String> = std::env::vars_os()
-            .filter_map(|(name, value)| Some(format!("{}={}", name.to_str()?, value.to_str()?)))
-            .collect();
-        let spawned = spawn::spawn(&Plan {
-            argv: &self.daemon.command,
-            environment: Environment {
-                shared: &Strings::default(),
-                hidden: &[],
-                own: &own_environment,
-            },
-            working_dir: "/",
-            credentials: None,
-            umask: None,
-            // It may become the keeper, whose services get the limits that it has.
-            limits: &self.limits_for(&[]),
-            nice: None,
-            oom_score_adj: None,
-            stdio: [self.null.as_raw_fd(), 2, 2],
-            passed: &[theirs.as_fd(), self.listener.as_fd()],
-            record: None,
-            cgroup: None,
-            boot: self.boot,
-        })
-        .map_err(|failure| {
-            format!("cannot {} {}: errno {}", failure.step, failure.subject, failure.errno)
-        })?;
+        let passed = [theirs.as_fd(), self.listener.as_fd()];
+        let spawned = self.spawn_own(&self.daemon.command, &passed)?;
         self.poller
             .add(ours.as_fd(), Token::Daemon.encode(), Interest::Read)
             .map_err(|error| error.to_string())?;
@@ -154,6 +130,41 @@ impl Keeper {
             wants_room: false,
         });
         Ok(())
+    }
+
+    /// Start a process of our own program, with our own environment; these descriptors are at 3 and above in it.
+    pub(crate) fn spawn_own(
+        &self,
+        argv: &[String],
+        passed: &[BorrowedFd<'_>],
+    ) -> Result<Spawned, String> {
+        let own_environment: Vec<String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some(format!("{}={}", name.to_str()?, value.to_str()?)))
+            .collect();
+        let spawned = spawn::spawn(&Plan {
+            program: Some(&self.program),
+            argv,
+            environment: Environment {
+                shared: &Strings::default(),
+                hidden: &[],
+                own: &own_environment,
+            },
+            working_dir: "/",
+            credentials: None,
+            umask: None,
+            // It may become or start a keeper, whose services get the limits that it has.
+            limits: &self.limits_for(&[]),
+            nice: None,
+            oom_score_adj: None,
+            stdio: [self.null.as_raw_fd(), 2, 2],
+            passed,
+            record: None,
+            cgroup: None,
+            boot: self.boot,
+        });
+        spawned.map_err(|failure| {
+            format!("cannot {} {}: errno {}", failure.step, failure.subject, failure.errno)
+        })
     }
 
     pub(crate) fn daemon_ended(&mut self, exit: &Exit) {

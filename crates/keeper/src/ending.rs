@@ -63,6 +63,7 @@ impl Keeper {
             return;
         }
         self.ending = Ending::Stopping;
+        self.retire_guard();
         failpoint::moment(Point::EndStopping);
         for slot in self
             .services
@@ -151,6 +152,8 @@ impl Keeper {
             hierarchy.remove();
         }
         let _ = file::remove(&self.home.socket());
+        self.end_guard();
+        let _ = file::remove(&self.home.guard_socket());
     }
 
     /// Execute the new program; if that fails, go on as if nothing had been asked.
@@ -173,7 +176,8 @@ impl Keeper {
         let error = match passed.and_then(|()| failpoint::step(Point::UpgradeExec)) {
             Err(error) => error,
             Ok(()) => Command::new(binary)
-                .args(&self.keeper_command)
+                .arg0(self.keeper_command.first().map_or(binary, String::as_str))
+                .args(self.keeper_command.iter().skip(1))
                 .args(["--lock-fd", &lock, "--listener-fd", &listener])
                 .exec(),
         };

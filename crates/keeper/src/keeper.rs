@@ -4,6 +4,7 @@ use crate::again::Again;
 use crate::daemon::Daemon;
 use crate::ending::Ending;
 use crate::environment::Environments;
+use crate::guard::link::GuardLink;
 use crate::log;
 use crate::lost::{Marked, Place};
 use crate::pump::Pump;
@@ -43,12 +44,16 @@ pub struct Options {
     /// The lock, already held by this process.
     pub lock: Lock,
     /// The lock in the state folder, held for as long as this process lives; `None` where it cannot be had.
-    pub guard: Option<Lock>,
+    pub state_lock: Option<Lock>,
     /// The socket clients connect to, if the program we replaced had it open.
     pub listener: Option<UnixListener>,
-    /// Program and arguments of the daemon; it gets the keeper's socket at 3 and the listener at 4.
+    /// The program that daemon and guard run.
+    pub program: String,
+    /// Title and arguments of the daemon; it gets the keeper's socket at 3 and the listener at 4.
     pub daemon: Vec<String>,
-    /// Arguments that make a new program, after an upgrade, a keeper of this home.
+    /// Title and arguments of the guard; it gets the keeper's socket at 3.
+    pub guard: Vec<String>,
+    /// Title and arguments that make a new program, after an upgrade, a keeper of this home.
     pub keeper: Vec<String>,
     /// Gets a line when the first daemon has said hello: whoever waits for us can go on.
     pub ready: Option<OwnedFd>,
@@ -69,8 +74,10 @@ pub enum KeeperError {
 /// Run as the keeper until told to end; then everything that was to be stopped is stopped.
 pub fn run(options: Options) -> Result<(), KeeperError> {
     let mut keeper = Keeper::new(options)?;
+    keeper.find_guard();
     keeper.take_over();
     keeper.start_daemon();
+    keeper.settle_guard();
     let mut ready = Vec::new();
     loop {
         ready.clear();
@@ -84,6 +91,7 @@ pub fn run(options: Options) -> Result<(), KeeperError> {
         keeper.handle_pending();
         keeper.on_time();
         keeper.publish();
+        keeper.catch_up_with_guard();
         keeper.tidy_memory();
         if keeper.has_ended() {
             return Ok(());
@@ -94,7 +102,7 @@ pub fn run(options: Options) -> Result<(), KeeperError> {
 pub(crate) struct Keeper {
     pub(crate) home: Home,
     pub(crate) lock: Lock,
-    _guard: Option<Lock>,
+    _state_lock: Option<Lock>,
     pub(crate) place: Place,
     pub(crate) listener: UnixListener,
     pub(crate) boot: BootId,
@@ -117,7 +125,9 @@ pub(crate) struct Keeper {
     pub(crate) pending: VecDeque<(u32, Event)>,
     /// Runs that were asked to stop, and when they are woken if they are still there; the next one first.
     pub(crate) sleepers: VecDeque<(Mono, u32, RunId)>,
+    pub(crate) program: String,
     pub(crate) daemon: Daemon,
+    pub(crate) guard: GuardLink,
     pub(crate) ending: Ending,
     pub(crate) again: Again,
     pub(crate) null: File,
@@ -148,6 +158,7 @@ pub(crate) enum Token {
     Exit(u32),
     /// Something in the runtime folder vanished.
     Folder,
+    Guard,
 }
 
 impl Token {
@@ -159,6 +170,7 @@ impl Token {
             Token::Report(slot) => 3 << 32 | u64::from(slot),
             Token::Exit(slot) => 4 << 32 | u64::from(slot),
             Token::Folder => 5 << 32,
+            Token::Guard => 6 << 32,
         }
     }
 
@@ -170,7 +182,8 @@ impl Token {
             2 => Token::Daemon,
             3 => Token::Report(slot),
             4 => Token::Exit(slot),
-            _ => Token::Folder,
+            5 => Token::Folder,
+            _ => Token::Guard,
         }
     }
 }
@@ -213,7 +226,9 @@ impl Keeper {
             children: HashMap::new(),
             pending: VecDeque::new(),
             sleepers: VecDeque::new(),
+            program: options.program,
             daemon: Daemon::new(options.daemon, options.ready),
+            guard: GuardLink::new(options.guard),
             ending: Ending::default(),
             again: Again::default(),
             null: File::open("/dev/null").map_err(kernel("cannot open /dev/null"))?,
@@ -224,7 +239,7 @@ impl Keeper {
             rest: Rest::after_beginning(),
             marked: None,
             lock: options.lock,
-            _guard: options.guard,
+            _state_lock: options.state_lock,
             home,
         };
         let add = |fd, token: Token| keeper.poller.add(fd, token.encode(), Interest::Read);
@@ -242,6 +257,7 @@ impl Keeper {
             Token::Report(slot) => self.read_report(slot),
             Token::Exit(slot) => self.on_adopted_exit(slot),
             Token::Folder => self.mend_folder(),
+            Token::Guard => self.on_guard(event),
         }
     }
 
@@ -297,12 +313,14 @@ impl Keeper {
         while let Some(drained) = self.pump.drained() {
             let Some(service) = self.services.get_mut(drained.slot) else { continue };
             failpoint::moment(Point::RunDrained);
-            Folder::of(&self.home, &service.name).remove_run(drained.run);
+            let name = service.name.clone();
+            Folder::of(&self.home, &name).remove_run(drained.run);
             // The news that waits may be of a later run, whose last lines are not stored yet.
             if service.machine.last_exit().is_none_or(|last| last.run == drained.run) {
                 service.quiet_until = None;
             }
             service.changed = true;
+            self.release_from_guard(&name, drained.run);
             self.finish_removal(drained.slot);
         }
     }
@@ -321,6 +339,7 @@ impl Keeper {
         self.check_leftovers();
         self.try_again(now);
         self.daemon_due(now);
+        self.guard_due(now);
         self.go_on_ending(now);
         self.rest(now);
     }
@@ -331,7 +350,12 @@ impl Keeper {
         }
         let now = clock::now().mono;
         let look_again = (!self.services.leftovers().is_empty()).then(|| now.plus(LOOK_AGAIN));
-        let own = [self.daemon.deadline(), self.ending.deadline(), self.again.deadline()];
+        let own = [
+            self.daemon.deadline(),
+            self.guard.deadline().filter(|_| !self.ending.is_under_way()),
+            self.ending.deadline(),
+            self.again.deadline(),
+        ];
         let sleepers = self.sleepers.front().map(|(at, ..)| *at);
         let of_services = [self.services.deadline(), sleepers, look_again, self.rest.deadline()];
         let next: Option<Mono> = own.into_iter().chain(of_services).flatten().min();
@@ -378,9 +402,12 @@ fn find_hierarchy(label: &str) -> Option<Hierarchy> {
 /// A short name for a home: FNV-1a of its path.
 fn label(home: &Home) -> String {
     use std::os::unix::ffi::OsStrExt;
-    let bytes = home.state.as_os_str().as_bytes();
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+    format!("{:016x}", fnv(home.state.as_os_str().as_bytes()))
+}
+
+/// The FNV-1a hash of some bytes.
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("{hash:016x}")
+    })
 }

@@ -9,6 +9,7 @@ mod again;
 mod daemon;
 mod ending;
 mod environment;
+mod guard;
 mod keeper;
 mod lost;
 mod named;
@@ -22,17 +23,18 @@ mod runs;
 mod service;
 mod takeover;
 
+pub use guard::process::{GuardOptions, run_guard};
 pub use keeper::{KeeperError, Options, run};
 
 /// Write a line to the keeper's own log: standard error, which is a file when we run in the background.
 macro_rules! log {
-    ($($words:tt)*) => { crate::write_log(format_args!($($words)*)) };
+    ($($words:tt)*) => { crate::write_log("keeper", format_args!($($words)*)) };
 }
 pub(crate) use log;
 
-fn write_log(words: std::fmt::Arguments<'_>) {
+fn write_log(role: &str, words: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let at = proctor_sys::clock::now().wall.rfc3339();
     // Nowhere to say that the log cannot be written.
-    let _ = writeln!(std::io::stderr(), "{at}  WARN keeper[{}]: {words}", std::process::id());
+    let _ = writeln!(std::io::stderr(), "{at}  WARN {role}[{}]: {words}", std::process::id());
 }

@@ -97,6 +97,8 @@ impl Keeper {
         if socket.is_none() || socket != place_of(&home.socket()) {
             self.listener = socket::listen(&home.socket())?;
             self.place.socket = place_of(&home.socket());
+            // So would the next keeper look for our guard in vain.
+            self.replace_guard();
             // The next one gets the new socket.
             self.daemon.signal(signal::SIGKILL);
         }

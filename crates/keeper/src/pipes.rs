@@ -10,7 +10,7 @@ use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::{fifo, inherit};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 impl Keeper {
@@ -67,6 +67,11 @@ impl Keeper {
     }
 
     pub(crate) fn begin_logs(&mut self, slot: u32, run: RunId, pipes: [Option<OwnedFd>; 2]) {
+        let Some(service) = self.services.get(slot) else { return };
+        let name = service.name.clone();
+        let open: Vec<BorrowedFd<'_>> = pipes.iter().flatten().map(AsFd::as_fd).collect();
+        self.guard_pipes(slot, &name, run, &open);
+        self.guard_process(slot, run);
         let Some(service) = self.services.get(slot) else { return };
         self.pump.send(Command::Begin {
             slot,

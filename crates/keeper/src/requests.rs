@@ -157,6 +157,7 @@ impl Keeper {
         let Some(service) = self.services.remove(slot) else { return };
         failpoint::moment(Point::RemoveBegin);
         self.pump.send(Command::Forget { slot });
+        self.release_from_guard(&service.name, service.machine.last_run());
         if let Some(hierarchy) = &self.hierarchy {
             cgroup::remove(&hierarchy.group(service.name.as_str()));
         }

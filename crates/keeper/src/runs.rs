@@ -112,9 +112,10 @@ impl Keeper {
         let record = self
             .record_run(slot, &folder, &header)
             .map_err(|error| failure("record", name.as_str(), &error))?;
-        let made = self.make_process(&spec, &folder, &header, record, group);
+        let made = self.make_process(slot, &spec, &folder, &header, record, group);
         if made.is_err() {
             folder.remove_run(run);
+            self.release_from_guard(&name, run);
         }
         let (made, pipes) = made?;
         self.forget_once(slot);
@@ -140,6 +141,7 @@ impl Keeper {
         if let Some(service) = self.services.get_mut(slot) {
             service.run = Some(made);
         }
+        self.guard_process(slot, run);
         Ok(())
     }
 
@@ -168,7 +170,8 @@ impl Keeper {
     }
 
     fn make_process(
-        &self,
+        &mut self,
+        slot: u32,
         spec: &ServiceSpec,
         folder: &Folder,
         header: &RunHeader,
@@ -183,6 +186,7 @@ impl Keeper {
         let out = fifo::create(&out, owner).map_err(|e| failure("make the output of", name, &e))?;
         let err = fifo::create(&err, owner).map_err(|e| failure("make the output of", name, &e))?;
         failpoint::step(Point::RunPipes).map_err(|e| failure("make the output of", name, &e))?;
+        self.guard_pipes(slot, &spec.name, header.run, &[out.ours.as_fd(), err.ours.as_fd()]);
         let walks_in = self.hierarchy.as_ref().is_some_and(Hierarchy::walk_in);
         let id = self.mark_value(name, header.run);
         let home = self.home.explicit().map(|path| path.display().to_string());
@@ -193,6 +197,7 @@ impl Keeper {
         let missing = || failure("find the environment of", name, &rustix::io::Errno::AGAIN.into());
         let environment = self.environments.of(exec, &marks).ok_or_else(missing)?;
         let spawned = spawn::spawn(&Plan {
+            program: None,
             argv: &exec.argv,
             environment: environment.view(),
             working_dir: &exec.working_dir,
@@ -371,7 +376,7 @@ impl Keeper {
     }
 
     /// Unique on this machine: homes differ, services of a home differ, runs of a service differ.
-    fn mark_value(&self, service: &str, run: RunId) -> String {
+    pub(crate) fn mark_value(&self, service: &str, run: RunId) -> String {
         format!("{}-{service}-{run}", self.label)
     }
 }

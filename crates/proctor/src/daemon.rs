@@ -19,6 +19,9 @@ use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) const ROLE: &str = "__daemon";
 
+/// The first argument of its command line, for those who look at processes.
+pub(crate) const TITLE: &str = "proctor: daemon";
+
 /// How long whoever started a keeper in the foreground may take to start another; systemd waits 100 ms.
 const RESTART_ABOVE_US: Duration = Duration::from_secs(3);
 
@@ -87,9 +90,9 @@ fn another_keeper_comes(home: &Home) -> bool {
 fn become_keeper(home: &Home, manner: &Manner) -> Result<()> {
     tracing::warn!("the keeper is gone: taking over");
     failpoint::moment(Point::RoleGone);
-    let words = keeper::command(SELF, keeper::ROLE, home, manner);
+    let words = keeper::command(keeper::TITLE, keeper::ROLE, home, manner);
     let error = match failpoint::step(Point::RoleExec) {
-        Ok(()) => Command::new(&words[0]).args(&words[1..]).exec(),
+        Ok(()) => Command::new(SELF).arg0(&words[0]).args(&words[1..]).exec(),
         Err(error) => error,
     };
     Err(anyhow!(error).context("cannot become the keeper"))

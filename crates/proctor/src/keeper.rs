@@ -1,5 +1,6 @@
 //! The keeper's role: arguments in, descriptors in, then the loop.
 
+use crate::{daemon, guard};
 use anyhow::{Context, Result, anyhow, bail};
 use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
@@ -11,11 +12,15 @@ use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) const ROLE: &str = "__keeper";
+
+/// The first argument of its command line, for those who look at processes.
+pub(crate) const TITLE: &str = "proctor: keeper";
 
 /// A program that is the same as this one even after the file was replaced.
 pub(crate) const SELF: &str = "/proc/self/exe";
@@ -76,25 +81,27 @@ fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
         proctor_sys::file::private_dir(folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let (mut lock, mut guard) = match lock {
-        Some(fd) => (Lock::from_inherited(File::from(fd)), wait_for_guard(&home)),
+    let (mut lock, mut state_lock) = match lock {
+        Some(fd) => (Lock::from_inherited(File::from(fd)), wait_for_state_lock(&home)),
         None => take_locks(&home)?,
     };
     failpoint::moment(Point::KeeperLocked);
     note(lock.file(), &std::process::id().to_string());
-    if let Some(guard) = &mut guard {
+    if let Some(state_lock) = &mut state_lock {
         // For commands that would look elsewhere, because their environment is another.
-        note(guard.file(), &home.runtime.to_string_lossy());
+        note(state_lock.file(), &home.runtime.to_string_lossy());
     }
     if let Some(config) = config {
         bring_up(&home, config)?;
     }
     proctor_keeper::run(proctor_keeper::Options {
         lock,
-        guard,
+        state_lock,
         listener: listener.map(UnixListener::from),
-        daemon: command(SELF, super::daemon::ROLE, &home, &manner),
-        keeper: command(SELF, ROLE, &home, &manner).split_off(1),
+        program: SELF.into(),
+        daemon: command(daemon::TITLE, daemon::ROLE, &home, &manner),
+        guard: command(guard::TITLE, guard::ROLE, &home, &manner),
+        keeper: command(TITLE, ROLE, &home, &manner),
         ready,
         witnesses,
         home,
@@ -113,6 +120,7 @@ fn note(file: &File, text: &str) {
 /// like any other.
 fn bring_up(home: &Home, config: &Path) -> Result<()> {
     let mut command = Command::new(SELF);
+    command.arg0("proctor");
     if let Some(folder) = home.explicit() {
         command.arg("--home").arg(folder);
     }
@@ -132,16 +140,16 @@ fn take_locks(home: &Home) -> Result<(Lock, Option<Lock>)> {
     let give_up = Instant::now() + LOCK_WAIT;
     loop {
         failpoint::step(Point::KeeperLock)?;
-        let guard = Guard::take(home);
-        if !matches!(guard, Guard::Taken)
+        let state_lock = StateLock::take(home);
+        if !matches!(state_lock, StateLock::Taken)
             && let Some(lock) =
                 Lock::take(&path).with_context(|| format!("cannot lock {}", path.display()))?
         {
-            return Ok((lock, guard.into_lock()));
+            return Ok((lock, state_lock.into_lock()));
         }
-        drop(guard);
+        drop(state_lock);
         if Instant::now() >= give_up {
-            let holder = Lock::holder(&path).or_else(|| Lock::holder(&home.guard()));
+            let holder = Lock::holder(&path).or_else(|| Lock::holder(&home.state_lock()));
             let holder = holder.map_or_else(String::new, |pid| format!(" (pid {pid})"));
             bail!("another keeper{holder} runs in {}", home.runtime.display());
         }
@@ -150,20 +158,20 @@ fn take_locks(home: &Home) -> Result<(Lock, Option<Lock>)> {
 }
 
 /// After an upgrade: somebody who tries in vain to become the keeper may hold it for a moment.
-fn wait_for_guard(home: &Home) -> Option<Lock> {
+fn wait_for_state_lock(home: &Home) -> Option<Lock> {
     let give_up = Instant::now() + LOCK_WAIT;
     loop {
-        match Guard::take(home) {
-            Guard::Taken if Instant::now() < give_up => std::thread::sleep(LOCK_AGAIN),
-            guard @ (Guard::Ours(_) | Guard::Taken | Guard::Unavailable) => {
-                return guard.into_lock();
+        match StateLock::take(home) {
+            StateLock::Taken if Instant::now() < give_up => std::thread::sleep(LOCK_AGAIN),
+            lock @ (StateLock::Ours(_) | StateLock::Taken | StateLock::Unavailable) => {
+                return lock.into_lock();
             }
         }
     }
 }
 
 /// The lock in the state folder.
-enum Guard {
+enum StateLock {
     Ours(Lock),
     /// Another process has it.
     Taken,
@@ -171,28 +179,28 @@ enum Guard {
     Unavailable,
 }
 
-impl Guard {
-    fn take(home: &Home) -> Guard {
-        match Lock::take(&home.guard()) {
-            Ok(Some(lock)) => Guard::Ours(lock),
-            Ok(None) => Guard::Taken,
-            Err(_) => Guard::Unavailable,
+impl StateLock {
+    fn take(home: &Home) -> StateLock {
+        match Lock::take(&home.state_lock()) {
+            Ok(Some(lock)) => StateLock::Ours(lock),
+            Ok(None) => StateLock::Taken,
+            Err(_) => StateLock::Unavailable,
         }
     }
 
     fn into_lock(self) -> Option<Lock> {
         match self {
-            Guard::Ours(lock) => Some(lock),
-            Guard::Taken | Guard::Unavailable => None,
+            StateLock::Ours(lock) => Some(lock),
+            StateLock::Taken | StateLock::Unavailable => None,
         }
     }
 }
 
-/// Program and arguments that make a process take a role in this home.
-pub(crate) fn command(program: &str, role: &str, home: &Home, manner: &Manner) -> Vec<String> {
+/// Title and arguments that make a process take a role in this home.
+pub(crate) fn command(title: &str, role: &str, home: &Home, manner: &Manner) -> Vec<String> {
     let text = |path: &PathBuf| path.to_string_lossy().into_owned();
     let mut words = vec![
-        program.into(),
+        title.into(),
         role.into(),
         "--state".into(),
         text(&home.state),

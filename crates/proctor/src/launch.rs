@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -73,8 +74,9 @@ fn in_background(home: &Home, manner: &Manner) -> Result<u32> {
         .with_context(|| format!("cannot write {}", home.own_log().display()))?;
     let (mut ready, theirs) = std::io::pipe().context("cannot make a pipe")?;
     inherit::set_inherited(&theirs, true).context("cannot pass a descriptor on")?;
-    let words = keeper::command(SELF, keeper::ROLE, home, manner);
-    let mut child = Command::new(&words[0])
+    let words = keeper::command(keeper::TITLE, keeper::ROLE, home, manner);
+    let mut child = Command::new(SELF)
+        .arg0(&words[0])
         .args(&words[1..])
         .args(["--ready-fd", &theirs.as_raw_fd().to_string()])
         .current_dir("/")

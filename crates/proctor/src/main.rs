@@ -1,11 +1,12 @@
-//! The one binary. It picks its role: command line, keeper or daemon; everything else is in the crates.
+//! The one binary. It picks its role: command line, keeper, daemon or guard; everything else is in the crates.
 //!
-//! `__keeper` and `__daemon` are how Proctor starts itself; people never type them.
+//! `__keeper`, `__daemon` and `__guard` are how Proctor starts itself; people never type them.
 
 #![no_main]
 
 mod daemon;
 mod fronts;
+mod guard;
 mod keeper;
 mod launch;
 
@@ -23,6 +24,7 @@ fn run() -> u8 {
     let ended = match role.as_deref().and_then(OsStr::to_str) {
         Some(keeper::ROLE) => keeper::main(),
         Some(daemon::ROLE) => daemon::main(),
+        Some(guard::ROLE) => guard::main(),
         Some(FAILPOINTS) if let Some(table) = failpoint::table() => {
             std::io::stdout().write_all(table.as_bytes()).map_err(Into::into)
         }

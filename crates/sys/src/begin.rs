@@ -31,6 +31,8 @@ pub fn prepare() {
     }
     // SAFETY: nothing else runs yet, and to ignore a signal takes no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    // A process that executed itself through /proc would be called "exe" otherwise.
+    let _ = rustix::thread::set_name(c"proctor");
 }
 
 /// The lowest number that is free becomes `/dev/null`; what is opened later would be taken for standard output otherwise.

@@ -64,6 +64,11 @@ impl Process {
         })
     }
 
+    /// A second descriptor of this process.
+    pub fn try_clone(&self) -> io::Result<Process> {
+        Ok(Process { pidfd: self.pidfd.try_clone()?, pid: self.pid })
+    }
+
     /// The descriptor alone, for keeping it open.
     pub fn into_fd(self) -> OwnedFd {
         self.pidfd
@@ -188,6 +193,19 @@ fn signal_raw(target: i64, signal: i32) -> io::Result<()> {
     let target = i32::try_from(target).map_err(io::Error::other)?;
     // SAFETY: no memory is involved.
     match unsafe { libc::kill(target, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Let the kernel reap our children. Programs that this process executes do not inherit this.
+pub fn reap_none() -> io::Result<()> {
+    // SAFETY: plain memory, given its meaning below.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = libc::SIG_DFL;
+    action.sa_flags = libc::SA_NOCLDWAIT;
+    // SAFETY: an initialised action without a handler, and no room for the old one.
+    match unsafe { libc::sigaction(libc::SIGCHLD, &action, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -25,18 +25,44 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Listen at `path`, replacing what a dead process left there. Only the owner may connect.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
+    listen_for(SocketType::STREAM, path).map(UnixListener::from)
+}
+
+/// Listen at `path` for connections that keep messages apart; accept with [`accept`].
+pub fn listen_for_packets(path: &Path) -> io::Result<OwnedFd> {
+    listen_for(SocketType::SEQPACKET, path)
+}
+
+fn listen_for(kind: SocketType, path: &Path) -> io::Result<OwnedFd> {
     crate::file::remove(path)?;
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     let (short, _folder) = reachable(path)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(&short)?)?;
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     rustix::net::listen(&socket, BACKLOG)?;
-    Ok(UnixListener::from(socket))
+    Ok(socket)
+}
+
+/// Connect to a listener of [`listen_for_packets`]. The connection does not block.
+pub fn connect_for_packets(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let kind = SocketType::SEQPACKET;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+    let (short, _folder) = reachable(path)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(&short)?)?;
+    Ok(socket)
+}
+
+/// Accept a connection, which does not block either.
+pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::accept_with(listener, flags)?)
+}
+
+/// The user and the process at the other end of a connection, as of its beginning.
+pub fn peer(connection: impl AsFd) -> io::Result<(u32, u32)> {
+    let credentials = rustix::net::sockopt::socket_peercred(connection)?;
+    Ok((credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get().unsigned_abs()))
 }
 
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
@@ -51,18 +77,23 @@ pub fn chute() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Most descriptors in one message.
-const AT_ONCE: usize = 2;
+pub const AT_ONCE: usize = 3;
 
-/// Send up to two descriptors as one message; false if there is no room for it now.
+/// Send some descriptors as one message; false if there is no room for it now.
 pub fn send_descriptors(chute: impl AsFd, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
+    // A message must have a byte.
+    send_packet(chute, &[0], fds)
+}
+
+/// Send bytes and up to [`AT_ONCE`] descriptors as one message; false if there is no room for it now.
+pub fn send_packet(chute: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut buffer = SendAncillaryBuffer::new(&mut space);
-    if !buffer.push(SendAncillaryMessage::ScmRights(fds)) {
+    if !fds.is_empty() && !buffer.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // A message must have a byte.
-    let byte = [io::IoSlice::new(&[0])];
-    match rustix::net::sendmsg(chute, &byte, &mut buffer, SendFlags::NOSIGNAL) {
+    let bytes = [io::IoSlice::new(bytes)];
+    match rustix::net::sendmsg(chute, &bytes, &mut buffer, SendFlags::NOSIGNAL) {
         Ok(_) => Ok(true),
         // The last one: a user may have only so many descriptors on the way.
         Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::TOOMANYREFS) => Ok(false),
@@ -72,18 +103,22 @@ pub fn send_descriptors(chute: impl AsFd, fds: &[BorrowedFd<'_>]) -> io::Result<
 
 /// Receive the descriptors of one message.
 pub fn receive_descriptors(chute: impl AsFd) -> io::Result<Vec<OwnedFd>> {
+    receive_packet(chute, &mut [0]).map(|(_, received)| received)
+}
+
+/// Receive one message: how many bytes it has, and its descriptors. No bytes: the other end is closed.
+pub fn receive_packet(chute: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let mut room = [io::IoSliceMut::new(&mut byte)];
-    rustix::net::recvmsg(chute, &mut room, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
-    let mut received = Vec::with_capacity(AT_ONCE);
+    let mut room = [io::IoSliceMut::new(bytes)];
+    let message = rustix::net::recvmsg(chute, &mut room, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
+    let mut received = Vec::new();
     for message in buffer.drain() {
         if let RecvAncillaryMessage::ScmRights(fds) = message {
             received.extend(fds);
         }
     }
-    Ok(received)
+    Ok((message.bytes, received))
 }
 
 /// A path to the same place that fits: through an open descriptor of the folder if need be. The descriptor

@@ -27,6 +27,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// All that is needed to make one process.
 pub struct Plan<'a> {
+    /// The program to execute; `None`: the one that `argv` begins with.
+    pub program: Option<&'a str>,
     pub argv: &'a [String],
     pub environment: Environment<'a>,
     pub working_dir: &'a str,
@@ -44,6 +46,12 @@ pub struct Plan<'a> {
     /// The cgroup to start in.
     pub cgroup: Option<Group<'a>>,
     pub boot: BootId,
+}
+
+impl Plan<'_> {
+    fn program(&self) -> Option<&str> {
+        self.program.or(self.argv.first().map(String::as_str))
+    }
 }
 
 /// A whole environment, as `NAME=value`: what many share, but for what is hidden of it (in order), and what is one's own.
@@ -137,7 +145,7 @@ pub fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnFailure> {
         subject: subject.into(),
         errno: error.raw_os_error().unwrap_or(libc::EINVAL),
     };
-    let program = plan.argv.first().map_or("", String::as_str);
+    let program = plan.program().unwrap_or_default();
     failpoint::step(Point::SpawnPrepare).map_err(|error| fail("prepare", program, error))?;
     // Held until the fork is done.
     let passed = clear_of_targets(plan.passed)

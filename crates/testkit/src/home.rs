@@ -25,7 +25,7 @@ const PROFILE: &str = "LLVM_PROFILE_FILE";
 /// on any port that is free.
 const PORTS: [&str; 2] = ["SUPERVISOR_PORT", "PROCTOR_HTTP_PORT"];
 
-/// A home under a temporary folder. Dropping it kills the keeper, the daemon and every service in it.
+/// A home under a temporary folder. Dropping it kills the keeper, the daemon, the guard and every service in it.
 pub struct Home {
     folder: TempDir,
     /// Of every listener on the network: `off`, or 0 for any that is free.
@@ -153,6 +153,14 @@ impl Home {
     #[track_caller]
     pub fn daemon_pid(&self) -> u32 {
         self.own_pid("daemon")
+    }
+
+    /// Of the guard; waits for it, because the keeper starts it last.
+    #[track_caller]
+    pub fn guard_pid(&self) -> u32 {
+        let home = self.path().display().to_string();
+        let guards = || process::running(&["__guard", &home]);
+        wait::wait_for("a guard", COMMAND_LIMIT, || guards().pop())
     }
 
     #[track_caller]

@@ -307,6 +307,9 @@ impl Stage {
                 // The parent of a process is told how it ended, and has its pipes.
                 let nobody = unseen == Unseen::default();
                 ensure!(nobody || !round.spares_keeper(), "lost on a living keeper: {unseen:?}");
+                // The guard has a run's pipes before there is a process.
+                let heard = unseen.words == 0 || !round.spares_guard();
+                ensure!(heard, "last words lost although the guard lived: {unseen:?}");
                 let sum = self.unseen.entry(round.blindness()).or_default();
                 sum.ends += unseen.ends;
                 sum.words += unseen.words;

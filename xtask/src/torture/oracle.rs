@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Main, its children, one in a session of its own, one daemonised.
 const FAMILIES: [(&str, usize); 2] = [("tree", 5), (THORNY, 4)];
 
-/// Of the keeper: two pipes, a pidfd and four log files of each service. Of the daemon: two pipes and a pidfd. And their own.
+/// Of the keeper: two pipes, a pidfd and four log files of each service. Of daemon and guard: two pipes and a pidfd. And their own.
 const DESCRIPTORS: usize = 100;
 /// The daemon has some for files, which come and go.
 const THREADS: usize = 24;
@@ -113,9 +113,11 @@ impl Oracle {
         Ok(())
     }
 
-    /// One keeper, one daemon, and neither grows.
+    /// One keeper, one daemon, one guard, and none grows.
     fn own(&mut self, scene: &Scene) -> Result<()> {
-        for (role, word) in [(Role::Keeper, "keeper"), (Role::Daemon, "daemon")] {
+        for (role, word) in
+            [(Role::Keeper, "keeper"), (Role::Daemon, "daemon"), (Role::Guard, "guard")]
+        {
             let pids = scene.own(role);
             let [pid] = pids[..] else { bail!("{word}: {pids:?}") };
             let look =
@@ -173,7 +175,7 @@ pub(crate) fn nothing_left(home: &Path) -> Result<()> {
     settle(|| {
         let marked = process::marked(home);
         ensure!(marked.is_empty(), "still there: {marked:?}");
-        for role in [Role::Keeper, Role::Daemon] {
+        for role in [Role::Keeper, Role::Daemon, Role::Guard] {
             let own = process::own(home, role);
             ensure!(own.is_empty(), "{role:?} still there: {own:?}");
         }

@@ -64,6 +64,8 @@ enum Trigger {
     WriteTwice,
     KillDaemon,
     KillKeeper,
+    KillGuard,
+    KillBoth,
     Upgrade,
     End,
 }
@@ -89,6 +91,9 @@ const TRIGGERS: &[(&str, Trigger)] = &[
     ("keeper", Trigger::KillKeeper),
     ("takeover", Trigger::KillKeeper),
     ("role", Trigger::KillKeeper),
+    ("guard.spawn", Trigger::KillGuard),
+    ("guard.start", Trigger::KillBoth),
+    ("guard", Trigger::Restart),
     ("upgrade", Trigger::Upgrade),
     ("end", Trigger::End),
 ];
@@ -194,6 +199,12 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &Path) -> Result<u64> {
         }
         Trigger::KillDaemon => Ok(scene.kill(Role::Daemon)),
         Trigger::KillKeeper => Ok(scene.kill(Role::Keeper)),
+        Trigger::KillGuard => Ok(scene.kill(Role::Guard)),
+        Trigger::KillBoth => {
+            let killed = scene.kill_both();
+            // Before a command does what the guard should.
+            wait_for(hit).map(|()| killed).or(Ok(killed))
+        }
         Trigger::Upgrade => scene.run(&["daemon", "upgrade"]).map(|_| 0),
         Trigger::End => scene.run(&["daemon", "stop"]).map(|_| 0),
     }

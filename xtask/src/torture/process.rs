@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Role {
     Keeper,
     Daemon,
+    Guard,
 }
 
 /// A process that a service's run began.
@@ -39,6 +40,7 @@ fn role_of(pid: u32, home: &Path) -> Option<Role> {
     let role = match words.next()? {
         b"__keeper" => Role::Keeper,
         b"__daemon" => Role::Daemon,
+        b"__guard" => Role::Guard,
         _ => return None,
     };
     (words.next()? == b"--state" && words.next()? == home.as_os_str().as_bytes()).then_some(role)
@@ -99,10 +101,10 @@ pub(crate) fn holding(pid: u32, role: Role) -> Option<Holding> {
         let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
         rest.split_whitespace().next()?.parse().ok()
     };
-    // The keeper's log pump has a table of its own; the daemon's threads share one.
+    // The keeper's log pump has a table of its own; the daemon's threads share one, and the guard has none.
     let tables = match role {
         Role::Keeper => tasks(pid),
-        Role::Daemon => vec![PathBuf::from(format!("/proc/{pid}"))],
+        Role::Daemon | Role::Guard => vec![PathBuf::from(format!("/proc/{pid}"))],
     };
     let open = |table: &PathBuf| std::fs::read_dir(table.join("fd")).map_or(0, Iterator::count);
     Some(Holding {

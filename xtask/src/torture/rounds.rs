@@ -60,8 +60,8 @@ impl Round {
             action: Action::Kill,
             nth: dice.below(MOST_PASSES) as u32 + 1,
         });
-        let (keeper, daemon) = (Role::Keeper, Role::Daemon);
-        let whom: Vec<Role> = match dice.below(12) {
+        let (keeper, daemon, guard) = (Role::Keeper, Role::Daemon, Role::Guard);
+        let whom: Vec<Role> = match dice.below(15) {
             0..=1 => vec![daemon],
             2..=4 => vec![keeper],
             5 => vec![keeper, daemon],
@@ -69,6 +69,9 @@ impl Round {
             7 => vec![keeper, keeper],
             8 => vec![daemon, daemon],
             9 => vec![keeper, daemon, keeper],
+            10 => vec![guard],
+            11 => vec![guard, keeper],
+            12 => vec![guard, keeper, daemon],
             _ => (0..STORM).map(|_| *dice.of(&[keeper, keeper, daemon])).collect(),
         };
         let together = dice.one_in(2);
@@ -85,6 +88,7 @@ impl Round {
     pub(crate) fn blindness(&self) -> &'static str {
         match (&self.kills[..], self.under_way, &self.armed) {
             _ if self.spares_keeper() => "while the keeper lived",
+            _ if !self.spares_guard() => "when the guard was killed, too",
             (_, Some(Order::Upgrade), _) => "in an upgrade, before which the daemon leaves",
             ([(_, Role::Keeper)], _, None) => "when the keeper alone was killed",
             _ => "when more than one was killed",
@@ -93,7 +97,14 @@ impl Round {
 
     /// Nothing happens to the keeper.
     pub(crate) fn spares_keeper(&self) -> bool {
-        self.kills.iter().all(|(_, role)| *role == Role::Daemon) && self.armed.is_none()
+        self.kills.iter().all(|(_, role)| *role != Role::Keeper) && self.armed.is_none()
+    }
+
+    /// Nothing happens to the guard, so that somebody is left.
+    pub(crate) fn spares_guard(&self) -> bool {
+        let is_struck = |fault: &Fault| fault.point.name == "guard.start";
+        self.kills.iter().all(|(_, role)| *role != Role::Guard)
+            && !self.armed.as_ref().is_some_and(is_struck)
     }
 
     /// Do it, bring Proctor back, and hold it to what it promised. How many processes were killed.
@@ -112,6 +123,13 @@ impl Round {
             killed += scene.kill(*role);
         }
         let answer = order.map(Running::wait).transpose()?;
+        if self.spares_guard() {
+            // Nobody has asked for one.
+            settle(|| {
+                ensure!(!scene.own(Role::Keeper).is_empty(), "nobody starts a keeper");
+                Ok(())
+            })?;
+        }
         scene.recover()?;
         if self.armed.as_ref().is_some_and(|fault| fault.disarm(scene)) {
             killed += 1;
@@ -177,5 +195,6 @@ mod tests {
         assert!(rounds.iter().any(|round| round.kills.len() == 3));
         assert!(rounds.iter().any(|round| round.kills.len() == STORM));
         assert!(rounds.iter().any(|round| round.armed.is_some()));
+        assert!(rounds.iter().any(|round| !round.spares_guard()));
     }
 }

@@ -217,6 +217,17 @@ impl Scene {
         killed.count() as u64
     }
 
+    /// SIGKILL to keeper and daemon until neither is there, so that none takes over from the other; how many there were.
+    pub(crate) fn kill_both(&self) -> u64 {
+        let mut killed = 0;
+        loop {
+            match self.kill(Role::Keeper) + self.kill(Role::Daemon) {
+                0 => return killed,
+                more => killed += more,
+            }
+        }
+    }
+
     /// Let Proctor be there again, whoever was killed.
     pub(crate) fn recover(&mut self) -> Result<()> {
         let begun = Instant::now();

@@ -51,12 +51,12 @@ fn where_it_runs(home: Home) -> Home {
         return home;
     }
     let noted =
-        read_small(&home.guard(), LONGEST).ok().and_then(|text| String::from_utf8(text).ok());
+        read_small(&home.state_lock(), LONGEST).ok().and_then(|text| String::from_utf8(text).ok());
     let noted = noted.as_deref().map(|text| Path::new(text.trim_end_matches('\n')));
     let Some(runtime) = noted.filter(|path| path.is_absolute() && *path != home.runtime) else {
         return home;
     };
     let there = Home { runtime: runtime.to_path_buf(), ..home.clone() };
     // Also one that died and left services behind: whoever takes them over has to find them.
-    if Lock::holder(&home.guard()).is_some() || has_runs(&there) { there } else { home }
+    if Lock::holder(&home.state_lock()).is_some() || has_runs(&there) { there } else { home }
 }

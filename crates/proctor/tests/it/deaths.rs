@@ -53,6 +53,7 @@ fn the_daemon_is_a_witness_of_what_happens_while_no_keeper_lives() {
     signal(daemon, Signal::STOP);
     kill9(keeper);
     wait_until("the keeper is gone", LIMIT, || !alive(keeper));
+    kill9(home.guard_pid());
     // Nobody of Proctor's runs now. The service says its last words and ends.
     std::fs::write(home.path().join("go"), "").unwrap();
     wait_until("the service is gone", LIMIT, || !alive(service));

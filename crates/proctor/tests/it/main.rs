@@ -19,6 +19,7 @@ mod foreground_up;
 mod foreign_files;
 mod full_disk;
 mod git;
+mod guard;
 mod health;
 mod homes;
 mod hostile;

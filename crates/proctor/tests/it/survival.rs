@@ -47,13 +47,13 @@ fn running_copies(home: &Home) -> usize {
     with_variable(&format!("PROCTOR_HOME={}", home.path().display())).len()
 }
 
-/// Kill keeper and daemon so that neither can take over from the other, and wait until both are gone.
+/// Kill keeper, daemon and guard so that none can take over from the others, and wait until all are gone.
 pub(crate) fn kill_proctor(home: &Home) {
-    let (keeper, daemon) = (home.keeper_pid(), home.daemon_pid());
-    // The keeper first and the daemon stopped: it must not see the keeper die and become one.
-    signal(daemon, Signal::STOP);
+    let (keeper, others) = (home.keeper_pid(), [home.daemon_pid(), home.guard_pid()]);
+    // The keeper first and the others stopped: they must not see the keeper die and replace it.
+    others.iter().for_each(|pid| signal(*pid, Signal::STOP));
     kill9(keeper);
-    kill9(daemon);
+    others.iter().for_each(|pid| kill9(*pid));
     // Looking dead is not enough: another thread of it may still hold the lock.
     wait_until("Proctor is gone", LIMIT, || {
         let said = home.run(["daemon", "status"]).stderr;

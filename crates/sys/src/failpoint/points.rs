@@ -109,6 +109,10 @@ points! {
     RoleGone moment "role.gone": "The daemon saw the keeper die.";
     RoleExec step "role.exec": "It is about to become the keeper.";
 
+    GuardSpawn step "guard.spawn": "The keeper is about to start the guard.";
+    GuardPipes moment "guard.pipes": "The guard was told of a run's pipes; there is no process.";
+    GuardStart moment "guard.start": "The guard is about to start a keeper.";
+
     UpgradeAsked moment "upgrade.asked": "An upgrade is accepted, the daemon still there.";
     UpgradeStopped moment "upgrade.stopped": "The daemon has left and the pump has stopped.";
     UpgradeStored moment "upgrade.stored": "All states are stored.";

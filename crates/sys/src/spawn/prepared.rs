@@ -129,7 +129,7 @@ impl Prepared {
     pub(super) fn new(plan: &Plan<'_>, passed: &[OwnedFd]) -> io::Result<Prepared> {
         let Environment { shared, hidden, own } = plan.environment;
         let program =
-            plan.argv.first().filter(|p| !p.is_empty()).ok_or(io::ErrorKind::InvalidInput)?;
+            plan.program().filter(|p| !p.is_empty()).ok_or(io::ErrorKind::InvalidInput)?;
         let limits = plan.limits.iter().map(|limit| {
             let value = |v: Option<u64>| v.map_or(libc::RLIM_INFINITY, |n| n as libc::rlim_t);
             let rlimit = libc::rlimit { rlim_cur: value(limit.soft), rlim_max: value(limit.hard) };

@@ -27,6 +27,7 @@ fn run(argv: &[&str], environment: &[&str], working_dir: &str) -> (Outcome, Stri
     let argv: Vec<String> = argv.iter().map(|s| s.to_string()).collect();
     let environment: Vec<String> = environment.iter().map(|s| s.to_string()).collect();
     let mut spawned = spawn(&Plan {
+        program: None,
         argv: &argv,
         environment: own(&environment),
         working_dir,
@@ -119,6 +120,7 @@ fn the_record_names_the_process_before_its_program_runs() {
     let null = File::options().read(true).write(true).open("/dev/null").unwrap();
     let argv = ["/bin/sleep".to_owned(), "60".to_owned()];
     let mut spawned = spawn(&Plan {
+        program: None,
         argv: &argv,
         environment: own(&[]),
         working_dir: "/",
@@ -157,6 +159,7 @@ fn the_record_names_the_process_before_its_program_runs() {
 fn a_child_whose_keeper_is_gone_says_by_its_exit_that_it_could_not_run() {
     let null = File::options().read(true).write(true).open("/dev/null").unwrap();
     let spawned = spawn(&Plan {
+        program: None,
         argv: &["/no/such/program".to_owned()],
         environment: own(&[]),
         working_dir: "/",

@@ -1,0 +1,365 @@
+//! The keeper's side of the guard: find it, start it, tell it which runs to hold.
+//!
+//! The keeper never waits for it, but for a moment at its own beginning and end. What cannot be sent now is remembered by
+//! its run and sent later, with descriptors opened anew.
+
+use super::{MESSAGE, Message};
+use crate::keeper::{Keeper, Token, fnv};
+use crate::log;
+use crate::records::Folder;
+use crate::service::Main;
+use proctor_core::home::Home;
+use proctor_core::name::{RunId, ServiceName};
+use proctor_core::time::{Millis, Mono};
+use proctor_sys::failpoint::{self, Point};
+use proctor_sys::poll::{Interest, Ready};
+use proctor_sys::process::Process;
+use proctor_sys::{clock, fifo, signal, socket};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+/// A guard that does not answer for so long is stopped or hangs: another is started.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Waits before a guard that died is started again: the first at once, then doubling up to the last.
+const FIRST_WAIT: Millis = Millis(50);
+const LONGEST_WAIT: Millis = Millis(5000);
+
+/// A guard that lived this long was well: the waits begin anew.
+const WELL_AFTER: Millis = Millis(10_000);
+
+/// A guard that does not take in so many messages is replaced. More than all runs of a large machine, less than 2 MiB.
+const MAX_BACKLOG: usize = 1 << 16;
+
+pub(crate) struct GuardLink {
+    command: Vec<String>,
+    connection: Option<Connection>,
+    /// The guard of another program, until ours has everything.
+    former: Option<Connection>,
+    backlog: VecDeque<Task>,
+    start_at: Option<Mono>,
+    failures: u32,
+}
+
+struct Connection {
+    socket: OwnedFd,
+    process: Option<Process>,
+    since: Mono,
+    /// The poller also waits for room to write.
+    wants_room: bool,
+}
+
+/// What could not be sent yet.
+#[derive(Debug, Clone, Copy)]
+enum Task {
+    Hold { slot: u32, run: RunId },
+    Tell(Message),
+}
+
+impl GuardLink {
+    pub(crate) fn new(command: Vec<String>) -> GuardLink {
+        let backlog = VecDeque::new();
+        GuardLink { command, connection: None, former: None, backlog, start_at: None, failures: 0 }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Mono> {
+        self.start_at
+    }
+
+    fn schedule(&mut self, now: Mono) {
+        let doubled = Millis(FIRST_WAIT.0.saturating_mul(1 << self.failures.min(16)));
+        let wait = if self.failures == 0 { Millis::ZERO } else { doubled.min(LONGEST_WAIT) };
+        self.failures = self.failures.saturating_add(1);
+        self.start_at = Some(now.plus(wait));
+    }
+
+    /// Send now, or not at all: nothing may overtake the backlog.
+    fn send(&self, message: Message, fds: &[BorrowedFd<'_>]) -> bool {
+        let Some(connection) = &self.connection else { return false };
+        // A guard that is gone shows as a hang-up on the reading side.
+        socket::send_packet(&connection.socket, &message.encode(), fds).unwrap_or(false)
+    }
+
+    /// Without a guard there is nothing to remember: the next one is told everything.
+    fn later(&mut self, task: Task) {
+        if self.connection.is_some() {
+            self.backlog.push_back(task);
+        }
+    }
+
+    /// Send, after all that waits to be sent.
+    fn tell(&mut self, message: Message) {
+        if !self.backlog.is_empty() || !self.send(message, &[]) {
+            self.later(Task::Tell(message));
+        }
+    }
+}
+
+impl Connection {
+    fn new(socket: OwnedFd, pid: u32) -> Connection {
+        let since = clock::now().mono;
+        Connection { socket, process: Process::open(pid), since, wants_room: false }
+    }
+
+    /// The guard of an earlier keeper, and the pidfds that it holds.
+    fn find(home: &Home) -> Option<(Connection, Vec<OwnedFd>)> {
+        let socket = socket::connect_for_packets(&home.guard_socket()).ok()?;
+        let (user, pid) = socket::peer(&socket).ok()?;
+        if user != rustix::process::geteuid().as_raw() {
+            log!("process {pid} listens at {} as another user", home.guard_socket().display());
+            return None;
+        }
+        let connection = Connection::new(socket, pid);
+        let held = connection.ask();
+        if held.is_none() {
+            log!("the guard (pid {pid}) does not answer: replacing it");
+            connection.kill();
+        }
+        Some((connection, held?))
+    }
+
+    fn ask(&self) -> Option<Vec<OwnedFd>> {
+        let give_up = Instant::now() + ANSWER_TIMEOUT;
+        socket::send_packet(&self.socket, &Message::Hello.encode(), &[]).ok()?.then_some(())?;
+        let (mut held, mut bytes) = (Vec::new(), [0; MESSAGE]);
+        while self.wait(give_up) {
+            let (length, fds) = socket::receive_packet(&self.socket, &mut bytes).ok()?;
+            held.extend(fds);
+            match Message::decode(&bytes[..length]) {
+                Some(Message::HeldAll) => return Some(held),
+                _ if length == 0 => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Wait until it says something or hangs up; false if it does neither in time.
+    fn wait(&self, give_up: Instant) -> bool {
+        let left = give_up.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        matches!(poll(&mut fds, Some(&left)), Ok(1))
+    }
+
+    /// End it and wait until it is gone: a guard that missed this would start a keeper that nobody wants.
+    fn end(&self) {
+        let sent = socket::send_packet(&self.socket, &Message::End.encode(), &[]).unwrap_or(false);
+        if !sent || !self.wait(Instant::now() + ANSWER_TIMEOUT) {
+            self.kill();
+        }
+    }
+
+    fn has_hung_up(&self) -> bool {
+        match socket::receive_packet(&self.socket, &mut [0; MESSAGE]) {
+            Ok((length, _)) => length == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
+    }
+
+    fn kill(&self) {
+        if let Some(process) = &self.process {
+            let _ = process.signal(signal::SIGKILL);
+        }
+    }
+
+    /// Does it run the same program as we do? After an upgrade it does not, and would start the old one.
+    fn is_of_this_program(&self) -> bool {
+        let program = |pid: &str| {
+            let metadata = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+            Some((metadata.dev(), metadata.ino()))
+        };
+        let theirs = self.process.as_ref().and_then(|it| program(&it.pid().to_string()));
+        theirs.is_some() && theirs == program("self")
+    }
+}
+
+impl Keeper {
+    /// Take up the guard of the keeper before us, and what it saw.
+    pub(crate) fn find_guard(&mut self) {
+        let Some((connection, held)) = Connection::find(&self.home) else { return };
+        self.witnesses.extend(held);
+        if connection.is_of_this_program() {
+            self.watch_guard(connection);
+        } else {
+            self.guard.former = Some(connection);
+        }
+    }
+
+    /// Everything is taken over: the guard may forget the rest. Without one, start it.
+    pub(crate) fn settle_guard(&mut self) {
+        match self.guard.connection {
+            Some(_) => self.guard.tell(Message::Settled),
+            None => self.start_guard(),
+        }
+    }
+
+    fn start_guard(&mut self) {
+        self.guard.start_at = None;
+        match self.try_start_guard() {
+            Ok(connection) => self.watch_guard(connection),
+            Err(error) => {
+                log!("cannot start the guard: {error}");
+                return self.guard.schedule(clock::now().mono);
+            }
+        }
+        self.guard.backlog.clear();
+        for slot in self.services.slots_where(|_| true) {
+            let Some(service) = self.services.get(slot) else { continue };
+            let runs = Folder::of(&self.home, &service.name).runs();
+            self.guard.backlog.extend(runs.into_iter().map(|run| Task::Hold { slot, run }));
+        }
+        self.guard.backlog.push_back(Task::Tell(Message::Settled));
+        self.catch_up_with_guard();
+    }
+
+    fn try_start_guard(&self) -> Result<Connection, String> {
+        failpoint::step(Point::GuardSpawn).map_err(|error| error.to_string())?;
+        let (ours, theirs) = socket::chute().map_err(|error| error.to_string())?;
+        let spawned = self.spawn_own(&self.guard.command, &[theirs.as_fd()])?;
+        Ok(Connection::new(ours, spawned.pid))
+    }
+
+    fn watch_guard(&mut self, connection: Connection) {
+        let token = Token::Guard.encode();
+        if let Err(error) = self.poller.add(connection.socket.as_fd(), token, Interest::Read) {
+            log!("cannot watch the guard: {error}");
+        }
+        self.guard.connection = Some(connection);
+    }
+
+    pub(crate) fn guard_due(&mut self, now: Mono) {
+        if self.guard.start_at.is_some_and(|at| at <= now) && !self.ending.is_under_way() {
+            self.start_guard();
+        }
+    }
+
+    pub(crate) fn on_guard(&mut self, event: Ready) {
+        let Some(connection) = &self.guard.connection else { return };
+        // It says nothing by itself: to hear from it is to see it end.
+        if event.readable && connection.has_hung_up() {
+            self.replace_guard();
+        }
+    }
+
+    /// Our guard is gone, or of no use.
+    pub(crate) fn replace_guard(&mut self) {
+        let Some(connection) = self.guard.connection.take() else { return };
+        self.poller.remove(connection.socket.as_fd());
+        connection.kill();
+        self.guard.backlog.clear();
+        if !self.ending.is_under_way() {
+            log!("the guard is gone; starting it again");
+        }
+        let now = clock::now().mono;
+        if now.since(connection.since) >= WELL_AFTER {
+            self.guard.failures = 0;
+        }
+        self.guard.schedule(now);
+    }
+
+    /// Send what waits, as far as there is room. Called in every round.
+    pub(crate) fn catch_up_with_guard(&mut self) {
+        let is_waiting = |connection: &Connection| connection.wants_room;
+        if self.guard.backlog.is_empty() && !self.guard.connection.as_ref().is_some_and(is_waiting)
+        {
+            return;
+        }
+        if self.guard.backlog.len() > MAX_BACKLOG {
+            return self.replace_guard();
+        }
+        while let Some(task) = self.guard.backlog.front().copied() {
+            let sent = match task {
+                Task::Hold { slot, run } => self.send_run(slot, run),
+                Task::Tell(message) => self.guard.send(message, &[]),
+            };
+            if !sent {
+                break;
+            }
+            self.guard.backlog.pop_front();
+        }
+        if self.guard.backlog.is_empty() {
+            self.guard.backlog = VecDeque::new();
+            // Ours holds everything now, or it is on its way.
+            self.guard.former.take().inspect(Connection::end);
+        }
+        let wants_room = !self.guard.backlog.is_empty();
+        let Some(connection) = &mut self.guard.connection else { return };
+        if wants_room != connection.wants_room {
+            connection.wants_room = wants_room;
+            let interest = if wants_room { Interest::ReadWrite } else { Interest::Read };
+            let _ = self.poller.change(connection.socket.as_fd(), Token::Guard.encode(), interest);
+        }
+    }
+
+    /// Both pipes of a run and its process, as far as they are still there.
+    fn send_run(&self, slot: u32, run: RunId) -> bool {
+        let Some(service) = self.services.get(slot) else { return true };
+        let paths = Folder::of(&self.home, &service.name).fifos(run);
+        let pipes: Vec<OwnedFd> = paths.iter().filter_map(|path| fifo::open(path).ok()).collect();
+        let pipes: Vec<BorrowedFd<'_>> = pipes.iter().map(AsFd::as_fd).collect();
+        let key = self.guard_key(&service.name, run);
+        (pipes.is_empty() || self.guard.send(Message::Pipes(key), &pipes))
+            && self.send_process(slot, run)
+    }
+
+    fn send_process(&self, slot: u32, run: RunId) -> bool {
+        let Some(service) = self.services.get(slot) else { return true };
+        let Some(current) = service.run.as_ref().filter(|current| current.id == run) else {
+            return true;
+        };
+        let process = match &current.main {
+            Main::Child => Process::open(current.pid),
+            Main::Adopted(process) => process.try_clone().ok(),
+            Main::Gone { .. } => None,
+        };
+        let message = Message::Process(self.guard_key(&service.name, run));
+        process.is_none_or(|process| self.guard.send(message, &[process.as_fd()]))
+    }
+
+    /// Have the guard hold a run's pipes. For a new run before there is a process: whatever it writes has a holder.
+    pub(crate) fn guard_pipes(
+        &mut self,
+        slot: u32,
+        name: &ServiceName,
+        run: RunId,
+        pipes: &[BorrowedFd<'_>],
+    ) {
+        let message = Message::Pipes(self.guard_key(name, run));
+        if !self.guard.backlog.is_empty() || !self.guard.send(message, pipes) {
+            self.guard.later(Task::Hold { slot, run });
+        }
+        failpoint::moment(Point::GuardPipes);
+    }
+
+    pub(crate) fn guard_process(&mut self, slot: u32, run: RunId) {
+        if !self.guard.backlog.is_empty() || !self.send_process(slot, run) {
+            self.guard.later(Task::Hold { slot, run });
+        }
+    }
+
+    /// Everything that the run wrote is stored.
+    pub(crate) fn release_from_guard(&mut self, name: &ServiceName, run: RunId) {
+        let key = self.guard_key(name, run);
+        self.guard.tell(Message::Release(key));
+    }
+
+    /// An orderly end begins: if we are killed in it, nobody is to be started again.
+    pub(crate) fn retire_guard(&mut self) {
+        self.guard.tell(Message::Retire);
+    }
+
+    pub(crate) fn end_guard(&mut self) {
+        let connections = [self.guard.connection.take(), self.guard.former.take()];
+        connections.into_iter().flatten().for_each(|connection| connection.end());
+    }
+
+    /// A number for a run that every keeper of this home gives it.
+    fn guard_key(&self, name: &ServiceName, run: RunId) -> u64 {
+        fnv(self.mark_value(name.as_str(), run).as_bytes())
+    }
+}

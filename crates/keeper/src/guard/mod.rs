@@ -1,0 +1,96 @@
+//! The guard: a third process that does nothing but outlive the other two (`docs/decisions/0010`).
+//!
+//! It holds a second copy of every run's pipes and pidfd, so that the last output and the exit status of a run survive
+//! when neither keeper nor daemon lives. And it starts a keeper when there has been none for a moment. It reads no output,
+//! parses no file and knows no service: a run is a number here. [`link`] is the keeper's side, [`process`] the guard's.
+
+pub(crate) mod link;
+pub(crate) mod process;
+
+/// Bytes of a message: its kind, seven of padding, a key.
+pub(crate) const MESSAGE: usize = 16;
+
+/// A message between keeper and guard. Descriptors travel beside it. A guard ignores a kind that it does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// A keeper is there and asks for every pidfd that is held.
+    Hello,
+    /// Hold these pipes for the run of this key.
+    Pipes(u64),
+    /// Hold this pidfd for the run of this key.
+    Process(u64),
+    /// Everything that the run of this key wrote is stored.
+    Release(u64),
+    /// Let go of every run that this keeper did not name.
+    Settled,
+    /// An orderly end has begun: start no keeper when this one leaves.
+    Retire,
+    /// End now.
+    End,
+    /// The guard's answer to [`Message::Hello`]: some pidfds.
+    Held,
+    /// There are no more.
+    HeldAll,
+}
+
+impl Message {
+    pub(crate) fn encode(self) -> [u8; MESSAGE] {
+        let (kind, key) = match self {
+            Message::Hello => (1, 0),
+            Message::Pipes(key) => (2, key),
+            Message::Process(key) => (3, key),
+            Message::Release(key) => (4, key),
+            Message::Settled => (5, 0),
+            Message::Retire => (6, 0),
+            Message::End => (7, 0),
+            Message::Held => (8, 0),
+            Message::HeldAll => (9, 0),
+        };
+        let mut bytes = [0; MESSAGE];
+        bytes[0] = kind;
+        bytes[8..].copy_from_slice(&u64::to_le_bytes(key));
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Message> {
+        let bytes: &[u8; MESSAGE] = bytes.try_into().ok()?;
+        let key = u64::from_le_bytes(*bytes.last_chunk()?);
+        Some(match bytes[0] {
+            1 => Message::Hello,
+            2 => Message::Pipes(key),
+            3 => Message::Process(key),
+            4 => Message::Release(key),
+            5 => Message::Settled,
+            6 => Message::Retire,
+            7 => Message::End,
+            8 => Message::Held,
+            9 => Message::HeldAll,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_as_they_were_written() {
+        let all = [
+            Message::Hello,
+            Message::Pipes(u64::MAX),
+            Message::Process(7),
+            Message::Release(1 << 40),
+            Message::Settled,
+            Message::Retire,
+            Message::End,
+            Message::Held,
+            Message::HeldAll,
+        ];
+        for message in all {
+            assert_eq!(Message::decode(&message.encode()), Some(message));
+        }
+        assert_eq!(Message::decode(&[0; MESSAGE]), None);
+        assert_eq!(Message::decode(&[1; MESSAGE - 1]), None);
+    }
+}

@@ -1,0 +1,385 @@
+//! The guard's own process: one loop, no thread, and as little memory as a process can do with.
+
+use super::{MESSAGE, Message};
+use crate::write_log;
+use proctor_core::home::Home;
+use proctor_sys::failpoint::{self, Point};
+use proctor_sys::file::Lock;
+use proctor_sys::{inherit, memory, process, socket};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long there may be no keeper before one is started. The daemon, if it lives, becomes one sooner.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same where somebody above us starts the keeper again, and where the daemon waits 3 s for that.
+const PATIENCE_FOREGROUND: Duration = Duration::from_secs(10);
+
+/// A keeper that does not live is started less and less often, up to this.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// From one look for a keeper to the next: nobody tells when a lock is released.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// After so much quiet, memory that only work needed is given back.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// A keeper that does not read its answer for so long has hung up.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How a guard begins.
+pub struct GuardOptions {
+    pub home: Home,
+    /// The connection to the keeper that started us.
+    pub link: OwnedFd,
+    /// The program and the arguments of a new keeper; the first argument is its title.
+    pub program: String,
+    pub keeper: Vec<String>,
+    /// Somebody above us starts the keeper again.
+    pub foreground: bool,
+}
+
+/// Run as the guard until a keeper ends us.
+pub fn run_guard(options: GuardOptions) -> io::Result<()> {
+    process::reap_none()?;
+    let mut guard = Guard::new(options);
+    let _ = guard.listen();
+    while guard.round()? == Flow::GoOn {}
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    GoOn,
+    End,
+}
+
+struct Guard {
+    home: Home,
+    program: String,
+    keeper: Vec<String>,
+    open_files: (Option<u64>, Option<u64>),
+    /// Where the next keeper connects; `None` while the socket cannot be made.
+    listener: Option<Listener>,
+    /// The connection to the keeper.
+    link: Option<OwnedFd>,
+    held: Held,
+    is_retired: bool,
+    has_rested: bool,
+    first_patience: Duration,
+    patience: Duration,
+    alone_since: Instant,
+}
+
+struct Listener {
+    socket: OwnedFd,
+    place: (u64, u64),
+}
+
+impl Guard {
+    fn new(options: GuardOptions) -> Guard {
+        let patience = if options.foreground { PATIENCE_FOREGROUND } else { PATIENCE };
+        Guard {
+            home: options.home,
+            program: options.program,
+            keeper: options.keeper,
+            open_files: inherit::raise_open_files(),
+            listener: None,
+            link: Some(options.link),
+            held: Held::default(),
+            is_retired: false,
+            has_rested: false,
+            first_patience: patience,
+            patience,
+            alone_since: Instant::now(),
+        }
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        let path = self.home.guard_socket();
+        let socket = socket::listen_for_packets(&path)?;
+        let metadata = std::fs::symlink_metadata(&path)?;
+        self.listener = Some(Listener { socket, place: (metadata.dev(), metadata.ino()) });
+        Ok(())
+    }
+
+    /// Wait for something to happen, and handle it.
+    fn round(&mut self) -> io::Result<Flow> {
+        let (knocks, speaks) = self.wait()?;
+        if knocks {
+            self.accept();
+        } else if speaks {
+            self.has_rested = false;
+            if self.obey() == Flow::End {
+                return Ok(Flow::End);
+            }
+        } else if self.link.is_some() {
+            self.rest();
+        }
+        if self.link.is_none() {
+            return Ok(self.look_for_keeper());
+        }
+        Ok(Flow::GoOn)
+    }
+
+    /// Does a keeper connect, and has ours said something?
+    fn wait(&self) -> io::Result<(bool, bool)> {
+        let timeout = match (&self.link, self.has_rested) {
+            (None, _) => Some(LOOK_AGAIN),
+            (Some(_), false) => Some(QUIET),
+            (Some(_), true) => None,
+        };
+        let timeout = timeout.map(timespec);
+        let sources = [
+            self.listener.as_ref().map(|it| it.socket.as_fd()),
+            self.link.as_ref().map(AsFd::as_fd),
+        ];
+        let mut fds: Vec<PollFd<'_>> = sources
+            .iter()
+            .flatten()
+            .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+            .collect();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok((false, false)),
+            Err(error) => return Err(error.into()),
+        }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let mut next =
+            |source: &Option<BorrowedFd<'_>>| source.is_some() && ready.next() == Some(true);
+        Ok((next(&sources[0]), next(&sources[1])))
+    }
+
+    /// The newest keeper counts: it has the lock.
+    fn accept(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        let Ok(link) = socket::accept(&listener.socket) else { return };
+        let ours = rustix::process::geteuid().as_raw();
+        if socket::peer(&link).is_ok_and(|(user, _)| user == ours) {
+            self.link = Some(link);
+            self.is_retired = false;
+            self.patience = self.first_patience;
+            self.held.begin_generation();
+        }
+    }
+
+    /// Take in all that the keeper has sent.
+    fn obey(&mut self) -> Flow {
+        let mut bytes = [0; MESSAGE];
+        loop {
+            let Some(link) = &self.link else { return Flow::GoOn };
+            let (length, fds) = match socket::receive_packet(link, &mut bytes) {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flow::GoOn,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => (0, Vec::new()),
+            };
+            if length == 0 {
+                self.hang_up();
+                return Flow::GoOn;
+            }
+            match Message::decode(&bytes[..length]) {
+                Some(Message::Hello) => self.answer(),
+                Some(Message::Pipes(key)) => self.held.add_pipes(key, fds),
+                Some(Message::Process(key)) => self.held.add_process(key, fds),
+                Some(Message::Release(key)) => self.held.release(key),
+                Some(Message::Settled) => self.held.forget_older_generations(),
+                Some(Message::Retire) => self.is_retired = true,
+                Some(Message::End) => return Flow::End,
+                Some(Message::Held | Message::HeldAll) | None => {}
+            }
+        }
+    }
+
+    fn hang_up(&mut self) {
+        self.link = None;
+        self.alone_since = Instant::now();
+    }
+
+    /// Send every pidfd, and that these were all.
+    fn answer(&mut self) {
+        let Some(link) = &self.link else { return };
+        let processes: Vec<BorrowedFd<'_>> = self.held.processes().collect();
+        let told = processes
+            .chunks(socket::AT_ONCE)
+            .map(|fds| send_within(link, Message::Held, fds))
+            .chain(std::iter::once_with(|| send_within(link, Message::HeldAll, &[])))
+            .all(|sent| sent.unwrap_or(false));
+        if !told {
+            self.hang_up();
+        }
+    }
+
+    /// Start a keeper if there has been none for long enough. Two guards that do so start one: the lock decides.
+    fn look_for_keeper(&mut self) -> Flow {
+        match self.place() {
+            Place::Ours => {}
+            // The runtime folder was tidied away: the next keeper should still find us.
+            Place::Free => drop(self.listen()),
+            // A later guard has everything that we have.
+            Place::Taken => return Flow::End,
+        }
+        let locks = [self.home.lock(), self.home.state_lock()];
+        if locks.iter().any(|path| Lock::holder(path).is_some()) {
+            self.alone_since = Instant::now();
+        }
+        if self.alone_since.elapsed() < self.patience {
+            return Flow::GoOn;
+        }
+        if self.is_retired {
+            return Flow::End;
+        }
+        write_log("guard", format_args!("no keeper lives: starting one"));
+        failpoint::moment(Point::GuardStart);
+        if let Err(error) = self.start_keeper() {
+            write_log("guard", format_args!("cannot start a keeper: {error}"));
+        }
+        self.alone_since = Instant::now();
+        self.patience = (self.patience * 2).min(LONGEST_PATIENCE);
+        Flow::GoOn
+    }
+
+    fn place(&self) -> Place {
+        let there = std::fs::symlink_metadata(self.home.guard_socket());
+        let there = there.ok().map(|metadata| (metadata.dev(), metadata.ino()));
+        match (there, &self.listener) {
+            (None, _) => Place::Free,
+            (Some(there), Some(listener)) if there == listener.place => Place::Ours,
+            (Some(_), _) => Place::Taken,
+        }
+    }
+
+    fn start_keeper(&self) -> io::Result<()> {
+        let [title, arguments @ ..] = &self.keeper[..] else { return Ok(()) };
+        // Its services get the limit that it finds.
+        inherit::restore_open_files(self.open_files);
+        let started = Command::new(&self.program).arg0(title).args(arguments).spawn();
+        inherit::raise_open_files();
+        started.map(drop)
+    }
+
+    fn rest(&mut self) {
+        self.has_rested = true;
+        self.held.shrink();
+        memory::give_back();
+        memory::let_go_of_code();
+    }
+}
+
+/// Who has the name of our socket.
+enum Place {
+    Ours,
+    Free,
+    Taken,
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+/// Send a message, and wait for room for a bounded time; false if there was none.
+fn send_within(link: &OwnedFd, message: Message, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
+    if socket::send_packet(link, &message.encode(), fds)? {
+        return Ok(true);
+    }
+    let mut room = [PollFd::new(link, PollFlags::OUT)];
+    poll(&mut room, Some(&timespec(ANSWER_TIMEOUT)))?;
+    socket::send_packet(link, &message.encode(), fds)
+}
+
+/// The descriptors of runs, in the order of their keys.
+#[derive(Default)]
+struct Held {
+    runs: Vec<HeldRun>,
+    generation: u32,
+}
+
+struct HeldRun {
+    key: u64,
+    /// Of the keeper that named it last.
+    generation: u32,
+    pipes: [Option<OwnedFd>; 2],
+    process: Option<OwnedFd>,
+}
+
+impl Held {
+    fn begin_generation(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    fn run(&mut self, key: u64) -> &mut HeldRun {
+        let generation = self.generation;
+        let at = self.runs.binary_search_by_key(&key, |run| run.key).unwrap_or_else(|at| {
+            self.runs.insert(at, HeldRun { key, generation, pipes: [None, None], process: None });
+            at
+        });
+        self.runs[at].generation = generation;
+        &mut self.runs[at]
+    }
+
+    /// One that is held already stays: it is the same pipe.
+    fn add_pipes(&mut self, key: u64, fds: Vec<OwnedFd>) {
+        let run = self.run(key);
+        if run.pipes.iter().all(Option::is_none) {
+            let mut fds = fds.into_iter();
+            run.pipes = [fds.next(), fds.next()];
+        }
+    }
+
+    fn add_process(&mut self, key: u64, fds: Vec<OwnedFd>) {
+        let run = self.run(key);
+        run.process = run.process.take().or_else(|| fds.into_iter().next());
+    }
+
+    fn release(&mut self, key: u64) {
+        if let Ok(at) = self.runs.binary_search_by_key(&key, |run| run.key) {
+            self.runs.remove(at);
+        }
+    }
+
+    fn forget_older_generations(&mut self) {
+        self.runs.retain(|run| run.generation == self.generation);
+    }
+
+    fn processes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.runs.iter().filter_map(|run| run.process.as_ref().map(AsFd::as_fd))
+    }
+
+    fn shrink(&mut self) {
+        self.runs.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(count: usize) -> Vec<OwnedFd> {
+        (0..count).map(|_| std::fs::File::open("/dev/null").unwrap().into()).collect()
+    }
+
+    #[test]
+    fn what_the_next_keeper_does_not_name_is_let_go() {
+        let mut held = Held::default();
+        for key in [7, 3, 9] {
+            held.add_pipes(key, some(2));
+            held.add_process(key, some(1));
+        }
+        held.release(3);
+        held.release(4);
+        held.begin_generation();
+        held.add_pipes(9, some(2));
+        assert_eq!(held.processes().count(), 2, "a keeper may still ask for all");
+        held.forget_older_generations();
+        assert_eq!(held.runs.iter().map(|run| run.key).collect::<Vec<_>>(), [9]);
+        assert_eq!(held.processes().count(), 1, "its pidfd is not forgotten with a new generation");
+    }
+}

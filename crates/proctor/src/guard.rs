@@ -1,0 +1,27 @@
+//! The guard's role: the keeper's socket at 3, then a loop that outlives keeper and daemon.
+
+use crate::keeper::{self, Arguments, SELF};
+use anyhow::{Context, Result};
+use proctor_sys::{inherit, memory};
+
+pub(crate) const ROLE: &str = "__guard";
+
+/// The first argument of its command line, for those who look at processes.
+pub(crate) const TITLE: &str = "proctor: guard";
+
+/// Where the keeper leaves the socket.
+const KEEPER: i32 = 3;
+
+pub(crate) fn main() -> Result<()> {
+    let Arguments { home, manner, .. } = Arguments::parse(std::env::args_os().skip(2))?;
+    let link = inherit::take(KEEPER).context("the keeper's socket is missing")?;
+    memory::share_one_heap();
+    proctor_keeper::run_guard(proctor_keeper::GuardOptions {
+        keeper: keeper::command(keeper::TITLE, keeper::ROLE, &home, &manner),
+        program: SELF.into(),
+        foreground: manner.foreground,
+        home,
+        link,
+    })?;
+    Ok(())
+}
