@@ -18,6 +18,7 @@ pub mod logindex;
 pub mod name;
 pub mod record;
 pub mod rooted;
+pub mod shell_syntax;
 pub mod spec;
 pub mod statefile;
 pub mod text;

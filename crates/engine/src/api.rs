@@ -67,6 +67,8 @@ pub struct ConfigRequest {
     pub example: bool,
     /// The caller's environment; `None`: the one this configuration was applied with before, else the daemon's own.
     pub environment: Option<Vec<(String, String)>>,
+    /// Services at work inherit this environment, too, instead of the one they were started with.
+    pub refresh_environment: bool,
     /// What is to be started afterwards, in words of a command line; none at all: what has autostart. Refused, with nothing
     /// changed, where that has no chance. `None`: nothing is.
     pub start: Option<Vec<String>>,

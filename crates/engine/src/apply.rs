@@ -1,6 +1,6 @@
 //! A configuration becomes the services it names, all or nothing: anything wrong in it, and nothing has changed.
 
-use crate::api::{Applied, ConfigRequest, ServiceView};
+use crate::api::{Applied, ConfigRequest, ServiceView, View};
 use crate::board::{Board, unknown};
 use crate::definition::{Definition, Origin};
 use crate::environment::{Environment, Environments};
@@ -35,28 +35,87 @@ pub(crate) struct Prepared {
     pub(crate) roots: Arc<Roots>,
     /// What it was read from.
     pub(crate) texts: Texts,
+    /// The variables it was read with.
+    pub(crate) environment: Arc<Environment>,
+    /// Problems that a new configuration is refused for.
+    pub(crate) ambiguities: Vec<Problem>,
+}
+
+impl Prepared {
+    fn refuse_ambiguities(self) -> Result<Prepared, EngineError> {
+        match self.ambiguities.is_empty() {
+            true => Ok(self),
+            false => Err(EngineError::BadConfig(self.ambiguities)),
+        }
+    }
+}
+
+/// The variables that a configuration is read with, and those that its services inherit.
+pub(crate) struct Inheritance {
+    /// For `${VAR}` in the file, and inherited by every service that `kept` does not name.
+    pub(crate) environment: Arc<Environment>,
+    /// Environments that services were started with: `up` from another terminal is no reason to change them.
+    pub(crate) kept: BTreeMap<ServiceName, Arc<Environment>>,
 }
 
 /// Read a configuration and resolve what it says. Blocks, changes nothing.
 pub(crate) fn prepare(
     source: &Source,
-    environment: &Arc<Environment>,
+    Inheritance { environment, kept }: &Inheritance,
     args: &BTreeMap<ServiceName, Vec<String>>,
     files: Files,
 ) -> Result<Prepared, EngineError> {
     // Named one by one: what a new field grants has to be compared where an assistant brings a configuration.
-    let Config { services, groups: _, settings, listeners, security, own_secrets, roots } =
-        source::load(source, environment, &files)?;
+    let Config {
+        services,
+        groups: _,
+        settings,
+        listeners,
+        security,
+        own_secrets,
+        roots,
+        ambiguities,
+    } = source::load(source, environment, &files)?;
     let environment = environment.hiding(&own_secrets);
+    let kept = hiding(kept, &own_secrets);
     let define = |def: proctor_core::config::ServiceDef| {
         let args = args.get(&def.name).filter(|_| Definition::takes_arguments(&def));
         let args = args.map(Vec::as_slice);
-        Definition::new(def, Origin::File, &environment, args).map(Arc::new)
+        let inherited = kept.get(&def.name).unwrap_or(&environment);
+        Definition::new(def, Origin::File, inherited, args).map(Arc::new)
     };
     let definitions = services.into_iter().map(define).collect::<Result<_, _>>()?;
     let roots = Arc::new(Roots::open(&source.roots(roots)));
     let texts = files.texts();
-    Ok(Prepared { definitions, settings, listeners, security, own_secrets, roots, texts })
+    Ok(Prepared {
+        definitions,
+        settings,
+        listeners,
+        security,
+        own_secrets,
+        roots,
+        texts,
+        environment,
+        ambiguities,
+    })
+}
+
+/// These environments without the secrets; equal ones stay one.
+fn hiding(
+    kept: &BTreeMap<ServiceName, Arc<Environment>>,
+    secrets: &OwnSecrets,
+) -> BTreeMap<ServiceName, Arc<Environment>> {
+    let mut known: Vec<(&Arc<Environment>, Arc<Environment>)> = Vec::new();
+    let mut hidden = BTreeMap::new();
+    for (name, old) in kept {
+        let same = known.iter().find(|(seen, _)| Arc::ptr_eq(seen, old));
+        let new = same.map_or_else(|| old.hiding(secrets), |(_, new)| Arc::clone(new));
+        if same.is_none() {
+            known.push((old, Arc::clone(&new)));
+        }
+        hidden.insert(name.clone(), new);
+    }
+    hidden
 }
 
 /// What a configuration would mean, or all its problems. Blocks, changes nothing.
@@ -67,7 +126,10 @@ pub(crate) fn check(
     let asked = source::choose(request, current)?;
     let environment =
         Environments::default().share(asked.given.as_ref(), &OwnSecrets::default())?;
-    Ok(prepare(&asked.source, &environment, &BTreeMap::new(), source::Files::default())?.settings)
+    let inheritance = Inheritance { environment, kept: BTreeMap::new() };
+    let prepared =
+        prepare(&asked.source, &inheritance, &BTreeMap::new(), source::Files::default())?;
+    Ok(prepared.refuse_ambiguities()?.settings)
 }
 
 /// A name that was added at run time cannot be the file's too.
@@ -106,11 +168,12 @@ impl Owner {
     ) -> Result<Applied, EngineError> {
         let current = self.registry.current();
         let (start, hands) = (request.start.take(), request.hands.take());
+        let refresh = request.refresh_environment;
         let asked = source::choose(request, current.as_deref())?;
         if let Some(current) = &current {
             self.refuse_second(&current.source, &asked.source)?;
         }
-        let prepared = self.prepare(&asked).await?;
+        let prepared = self.prepare(&asked, refresh).await?.refuse_ambiguities()?;
         refuse_clashes(&asked.source, &prepared.definitions, &self.stored)?;
         let mut difference = self.difference(&prepared.definitions);
         if let Some(words) = start {
@@ -128,6 +191,7 @@ impl Owner {
         stored.texts.clone_from(&prepared.texts);
         stored.environment.clone_from(&asked.given);
         stored.secret_variables.clone_from(prepared.own_secrets.names());
+        stored.set_inherited(&prepared.definitions, &prepared.environment);
         for name in &difference.removes {
             stored.forget(name);
         }
@@ -261,10 +325,25 @@ impl Owner {
         if services.is_empty() { Ok(()) } else { Err(EngineError::HandsOff { services }) }
     }
 
-    async fn prepare(&mut self, asked: &Current) -> Result<Prepared, EngineError> {
+    async fn prepare(&mut self, asked: &Current, refresh: bool) -> Result<Prepared, EngineError> {
         let environment = self.environments.share(asked.given.as_ref(), &OwnSecrets::default())?;
+        let kept = if refresh { BTreeMap::new() } else { self.environments_at_work() };
+        let inheritance = Inheritance { environment, kept };
         let (source, args) = (asked.source.clone(), self.stored.args.clone());
-        crate::blocking(move || prepare(&source, &environment, &args, Files::default())).await?
+        crate::blocking(move || prepare(&source, &inheritance, &args, Files::default())).await?
+    }
+
+    /// What the services of the file inherit that are at work.
+    fn environments_at_work(&self) -> BTreeMap<ServiceName, Arc<Environment>> {
+        let is_at_work = |name: &ServiceName| {
+            let look = |view: &View| Some(at_work(view.services.get(name)?.state.as_ref()?));
+            self.registry.read(look) == Some(true)
+        };
+        let of_file = self.of_file().into_iter();
+        let kept = of_file
+            .filter(|(name, _)| is_at_work(name))
+            .filter_map(|(name, definition)| Some((name, Arc::clone(definition?.environment()))));
+        kept.collect()
     }
 
     /// One Proctor runs one configuration: another is refused while services of the first are at work. The example

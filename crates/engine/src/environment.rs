@@ -106,6 +106,10 @@ impl Environment {
         self.all.get(name).map(String::as_str)
     }
 
+    pub(crate) fn all(&self) -> &BTreeMap<String, String> {
+        &self.all
+    }
+
     pub(crate) fn shared(&self) -> &[(String, String)] {
         &self.shared
     }

@@ -11,6 +11,7 @@ use crate::trust;
 use proctor_core::config::envfile;
 use proctor_core::config::roots::RootDef;
 use proctor_core::config::{self, Config, Problem, Surroundings};
+use proctor_core::shell_syntax;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -223,6 +224,10 @@ fn load_target(environment: &Environment) -> Result<Config, EngineError> {
         return Err(EngineError::Failed(format!("{TARGET_COMMAND} is not set any more")));
     };
     let mut definition = serde_json::json!({ "command": command });
+    // There is no 'shell' that could be set beside the variable.
+    if shell_syntax::find(command).is_some_and(|syntax| syntax.is_certain()) {
+        definition["shell"] = true.into();
+    }
     if let Some(folder) = given(TARGET_FOLDER) {
         definition["working_dir"] = folder.into();
     }

@@ -7,7 +7,7 @@
 //! wish speaks of, while other services are at work: only a Proctor that begins its work does that.
 
 use crate::added;
-use crate::apply::{self, at_work, refuse_clashes};
+use crate::apply::{self, Inheritance, at_work, refuse_clashes};
 use crate::definition::{Definition, Origin};
 use crate::environment::Environments;
 use crate::error::EngineError;
@@ -143,18 +143,18 @@ impl Startup {
     fn read_configuration(&mut self, snapshot: &Snapshot) {
         let Some(source) = self.stored.source() else { return };
         let goes_on = snapshot.values().any(at_work) && !self.stored.texts.is_empty();
+        self.own_secrets = OwnSecrets::named(self.stored.secret_variables.clone());
+        let inheritance = self.inheritance(snapshot);
         let files = || match goes_on {
             true => Files::kept(self.stored.texts.clone()),
             false => Files::default(),
         };
         let given = self.stored.environment.clone();
-        self.own_secrets = OwnSecrets::named(self.stored.secret_variables.clone());
-        let prepared =
-            self.environments.share(given.as_ref(), &self.own_secrets).and_then(|environment| {
-                let prepared = apply::prepare(&source, &environment, &self.stored.args, files())?;
-                refuse_clashes(&source, &prepared.definitions, &self.stored)?;
-                Ok(prepared)
-            });
+        let prepared = inheritance.and_then(|inheritance| {
+            let prepared = apply::prepare(&source, &inheritance, &self.stored.args, files())?;
+            refuse_clashes(&source, &prepared.definitions, &self.stored)?;
+            Ok(prepared)
+        });
         match prepared {
             Ok(prepared) => {
                 for definition in &prepared.definitions {
@@ -167,6 +167,10 @@ impl Startup {
                 self.own_secrets = prepared.own_secrets;
                 self.roots = prepared.roots;
                 self.stored.texts = prepared.texts;
+                self.stored.set_inherited(&self.definitions, &prepared.environment);
+                for problem in prepared.ambiguities {
+                    tracing::warn!(%problem, "the next `proctor up` refuses this");
+                }
             }
             Err(error) => {
                 tracing::error!(%source, %error, "the configuration cannot be applied again");
@@ -175,6 +179,19 @@ impl Startup {
             }
         }
         self.current = Some(Arc::new(Current { source, given }));
+    }
+
+    /// What services at work were started with; the rest inherits what came with the configuration.
+    fn inheritance(&mut self, snapshot: &Snapshot) -> Result<Inheritance, EngineError> {
+        let secrets = &self.own_secrets;
+        let environment = self.environments.share(self.stored.environment.as_ref(), secrets)?;
+        let mut kept = BTreeMap::new();
+        for (name, variables) in self.stored.inherited() {
+            if snapshot.get(name).is_some_and(at_work) {
+                kept.insert(name.clone(), self.environments.share(Some(variables), secrets)?);
+            }
+        }
+        Ok(Inheritance { environment, kept })
     }
 
     /// No configuration, or none that can be read: where to listen is up to the environment. One that was lost may have closed

@@ -4,6 +4,8 @@
 //! Written whole by the one owner of the state, before the keeper is told. A file that cannot be understood is set
 //! aside, never overwritten, and the services that run are kept.
 
+use crate::definition::Definition;
+use crate::environment::Environment;
 use crate::error::EngineError;
 use crate::source::{Source, Texts};
 use proctor_core::access::ClientName;
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const VERSION: u32 = 1;
@@ -47,6 +50,12 @@ pub(crate) struct Stored {
     /// Variables that its `security` block uses: no service inherits them, also while the file cannot be read.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) secret_variables: BTreeSet<String>,
+    /// Services of the file that were started with another environment, and its id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    inherited: BTreeMap<ServiceName, u64>,
+    /// The environments of `inherited`, by id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    environments: BTreeMap<u64, BTreeMap<String, String>>,
     #[serde(default)]
     pub(crate) wishes: BTreeMap<ServiceName, StoredWish>,
     /// Arguments given with a restart; they hold until others are given.
@@ -117,6 +126,8 @@ impl Default for Stored {
             texts: Texts::new(),
             environment: None,
             secret_variables: BTreeSet::new(),
+            inherited: BTreeMap::new(),
+            environments: BTreeMap::new(),
             wishes: BTreeMap::new(),
             args: BTreeMap::new(),
             added: BTreeMap::new(),
@@ -140,6 +151,27 @@ impl Stored {
         self.target = *source == Source::Target;
         self.example = *source == Source::Example;
         self.lost = false;
+    }
+
+    /// Note which services inherit another environment than `usual`.
+    pub(crate) fn set_inherited(&mut self, definitions: &[Arc<Definition>], usual: &Environment) {
+        self.inherited.clear();
+        self.environments.clear();
+        for definition in definitions {
+            let own = definition.environment();
+            if own.id() != usual.id() {
+                self.inherited.insert(definition.name().clone(), own.id().0);
+                self.environments.entry(own.id().0).or_insert_with(|| own.all().clone());
+            }
+        }
+    }
+
+    /// The services that inherit another environment than [`Stored::environment`], and which.
+    pub(crate) fn inherited(
+        &self,
+    ) -> impl Iterator<Item = (&ServiceName, &BTreeMap<String, String>)> {
+        let known = |(name, id)| Some((name, self.environments.get(id)?));
+        self.inherited.iter().filter_map(known)
     }
 
     /// The entry that an added service comes from: its own name, or that of all its instances.

@@ -8,6 +8,7 @@ use crate::operation::{Caller, Context, Principal};
 use crate::show::{Page, Style};
 use proctor_core::config::execute::Execute;
 use proctor_core::config::{redact, signal};
+use proctor_core::shell_syntax::{self, ShellSyntax, SyntaxKind};
 use proctor_engine::api::{CommandPlan, End, Finished, Surroundings};
 use proctor_engine::secrets::hide;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -18,11 +19,11 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A command: a text that is split like a shell does, a list of words taken as they are, or an object.
+/// A command: a text that is split like a shell does or run by one, a list of words taken as they are, or an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Command {
-    /// Program and arguments, split like a shell does
+    /// Program and arguments, split like a shell does; run by /bin/sh if it has a shell's operators, variables or patterns
     Text(String),
     /// Program and arguments, taken as they are
     Words(Vec<String>),
@@ -111,7 +112,10 @@ impl FromStr for Command {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Command, String> {
-        split(text).map(|_| Command::Text(text.to_owned()))
+        match shell_syntax::find(text) {
+            Some(_) => Ok(Command::Text(text.to_owned())),
+            None => split(text).map(|_| Command::Text(text.to_owned())),
+        }
     }
 }
 
@@ -120,10 +124,14 @@ fn split(text: &str) -> Result<Vec<String>, String> {
 }
 
 impl Command {
-    /// Program and arguments; never empty.
-    pub(crate) fn argv(&self) -> Result<Vec<String>, OpError> {
+    /// Program and arguments; never empty. `allows` says whether the caller may have these words run.
+    pub(crate) fn argv(&self, allows: impl Fn(&[String]) -> bool) -> Result<Vec<String>, OpError> {
         let argv = match self {
-            Command::Text(text) => split(text),
+            Command::Text(text) => match shell_syntax::find(text) {
+                Some(_) if allows(&shell_argv(text)) => Ok(shell_argv(text)),
+                Some(syntax) if syntax.is_certain() => return Err(needs_shell(&syntax)),
+                Some(_) | None => split(text),
+            },
             Command::Words(words) => Ok(words.clone()),
             Command::Custom(custom) => custom.argv(),
         };
@@ -145,11 +153,37 @@ impl Command {
     }
 }
 
+fn shell_argv(text: &str) -> Vec<String> {
+    ["/bin/sh", "-c", text].map(String::from).into()
+}
+
+fn needs_shell(syntax: &ShellSyntax) -> OpError {
+    let message = format!("command: {syntax}, and this front may not run one");
+    OpError::new(Code::Forbidden, message).help(
+        "run one program at a time; put it in single quotes if it is an argument; or list `/bin/sh -c ...` in `security.execute.allowed`",
+    )
+}
+
+/// The words of a text for a program of its own, which no shell sees.
+fn split_for(program: &str, text: &str) -> Result<Vec<String>, String> {
+    let syntax = shell_syntax::find(text).filter(|found| match found.kind {
+        SyntaxKind::Operator | SyntaxKind::Expansion => true,
+        // `make V=1` sets a variable of make.
+        SyntaxKind::Assignment | SyntaxKind::Pattern => false,
+    });
+    match syntax {
+        Some(syntax) => {
+            Err(format!("{syntax}: use the command_type 'shell' and write '{program}' yourself"))
+        }
+        None => Ok([vec![program.to_owned()], split(text)?].concat()),
+    }
+}
+
 impl Custom {
     fn argv(&self) -> Result<Vec<String>, String> {
         let mut argv: Vec<String> = match self.command_type {
-            Kind::Make => [vec!["make".into()], split(&self.command)?].concat(),
-            Kind::Cargo => [vec!["cargo".into()], split(&self.command)?].concat(),
+            Kind::Make => split_for("make", &self.command)?,
+            Kind::Cargo => split_for("cargo", &self.command)?,
             Kind::Binary => vec![self.command.clone()],
             Kind::Shell if self.command.trim().is_empty() => Vec::new(),
             // The word after the command line is the shell's own name, $0.
@@ -177,11 +211,13 @@ pub(crate) fn plan(
     env: &BTreeMap<String, String>,
     limit: Duration,
 ) -> Result<Planned, OpError> {
-    let argv = command.argv()?;
-    let shown = hide(&redact::command_line(&argv)).into_owned();
-    context
-        .engine
-        .security(|security| permit(&context.caller, &security.execute, &argv, &shown))?;
+    let (argv, shown) = context.engine.security(|security| {
+        let may_run = |argv: &[String]| is_permitted(&context.caller, &security.execute, argv);
+        let argv = command.argv(may_run)?;
+        let shown = hide(&redact::command_line(&argv)).into_owned();
+        permit(&context.caller, &security.execute, &argv, &shown)?;
+        Ok::<_, OpError>((argv, shown))
+    })?;
     let custom = command.custom();
     let folder = custom.and_then(|custom| custom.working_dir.as_deref()).unwrap_or("");
     let own = custom.and_then(|custom| custom.env.as_ref()).into_iter().flatten();
@@ -201,8 +237,12 @@ pub(crate) fn plan(
 
 /// Who may have what run. The owner of this Proctor at the unix socket could run it without asking; whoever comes by a
 /// network front gets what the configuration lists, and nothing without a list.
+fn is_permitted(caller: &Caller, execute: &Execute, argv: &[String]) -> bool {
+    is_owner(caller) || execute.allows(argv)
+}
+
 fn permit(caller: &Caller, execute: &Execute, argv: &[String], shown: &str) -> Result<(), OpError> {
-    if is_owner(caller) || execute.allows(argv) {
+    if is_permitted(caller, execute, argv) {
         return Ok(());
     }
     let help = match execute.beginning(argv) {
@@ -347,7 +387,7 @@ mod tests {
     fn check(command: Value, expected: Result<&[&str], &str>) {
         let argv = serde_json::from_value::<Command>(command.clone())
             .map_err(|error| error.to_string())
-            .and_then(|command| command.argv().map_err(|error| error.message));
+            .and_then(|command| command.argv(|_| true).map_err(|error| error.message));
         match (argv, expected) {
             (Ok(argv), Ok(expected)) => assert_eq!(argv, expected, "{command}"),
             (Err(error), Err(expected)) => assert!(error.contains(expected), "{command}: {error}"),
@@ -366,6 +406,26 @@ mod tests {
         check(custom("Binary", "/opt/a b", json!(["x y"])), Ok(&["/opt/a b", "x y"]));
         let shell = ["/bin/sh", "-c", "echo $1", "sh", "a b"];
         check(custom("Shell", "echo $1", json!(["a b"])), Ok(&shell));
+    }
+
+    #[test]
+    fn a_text_with_shell_syntax_runs_in_a_shell_or_is_refused() {
+        for text in ["true && false", "echo x > f", "A=1 make", "echo $HOME", "cat <<E\nit's\nE"] {
+            check(json!(text), Ok(&["/bin/sh", "-c", text]));
+            let command: Command = serde_json::from_value(json!(text)).unwrap();
+            let error = command.argv(|_| false).unwrap_err();
+            assert_eq!(error.code, Code::Forbidden, "{text}");
+            assert!(error.message.contains("needs a shell"), "{text}: {error:?}");
+            assert_eq!(text.parse::<Command>(), Ok(command));
+        }
+        // A pattern is an argument where there is no shell.
+        check(json!("ls *.rs"), Ok(&["/bin/sh", "-c", "ls *.rs"]));
+        let pattern = Command::Text("ls *.rs".into());
+        assert_eq!(pattern.argv(|_| false).unwrap(), ["ls", "*.rs"]);
+        // A list of words is taken as it is.
+        check(json!(["echo", "a && b", "&&", "$X"]), Ok(&["echo", "a && b", "&&", "$X"]));
+        check(json!({ "command_type": "make", "command": "a && b" }), Err("'&&' needs a shell"));
+        check(json!({ "command_type": "make", "command": "V=1 a" }), Ok(&["make", "V=1", "a"]));
     }
 
     #[test]

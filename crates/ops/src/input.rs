@@ -4,6 +4,7 @@ use crate::error::OpError;
 use crate::moment;
 use crate::operation::{Context, LONGEST_WAIT};
 use proctor_core::lease;
+use proctor_core::shell_syntax::{self, ShellSyntax};
 use proctor_core::time::Millis;
 use proctor_engine::api::NewService;
 use schemars::JsonSchema;
@@ -138,7 +139,7 @@ pub enum RestartPolicy {
 #[derive(Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Definition {
-    /// Program and arguments, split like a shell does (with --shell: a shell's own command line)
+    /// Program and arguments, split like a shell does; with --shell the text is run by /bin/sh, which `a | b` or `X=1 a` needs
     #[arg(long, value_name = "COMMAND", conflicts_with = "argv")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -195,6 +196,7 @@ impl Definition {
     /// As the keys of a service in `proctor.yaml`.
     pub(crate) fn keys(&self) -> Result<Map<String, Value>, OpError> {
         let mut keys = Map::new();
+        self.refuse_shell_syntax()?;
         match (&self.command, self.argv.is_empty()) {
             (Some(command), true) => keys.insert("command".into(), json!(literal(command))),
             (None, false) => keys.insert("command".into(), literals(&self.argv)),
@@ -228,6 +230,17 @@ impl Definition {
             keys.insert("health_check_url".into(), json!(literal(url)));
         }
         Ok(keys)
+    }
+
+    fn refuse_shell_syntax(&self) -> Result<(), OpError> {
+        let text = self.command.as_deref().filter(|_| !self.shell).unwrap_or("");
+        match shell_syntax::find(text).filter(ShellSyntax::is_certain) {
+            None => Ok(()),
+            Some(syntax) => {
+                let message = format!("command: {syntax}, and no shell runs this command");
+                Err(OpError::bad_input(message).help(format!("{} (--shell)", syntax.advice())))
+            }
+        }
     }
 
     /// A service of whoever calls.
@@ -303,6 +316,13 @@ mod tests {
                 "restart_policy": "on_failure",
             })
         );
+        for (command, token) in [("a | b", "'|'"), ("PORT=3 node x", "'PORT='"), ("a $X", "'$X'")] {
+            let plain = Definition { command: Some(command.into()), ..Definition::default() };
+            let error = plain.keys().unwrap_err();
+            assert!(error.message.contains(token), "{error:?}");
+            assert!(error.help.unwrap().contains("shell: true"), "{command}");
+            assert!(Definition { shell: true, ..plain }.keys().is_ok(), "{command}");
+        }
         assert!("it's".parse::<Words>().is_err(), "an open quote was taken");
         assert!(Definition::default().keys().unwrap_err().help.unwrap().contains("--command"));
     }

@@ -34,6 +34,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
         security: Security::CLOSED,
         own_secrets: OwnSecrets::default(),
         roots: None,
+        ambiguities: Vec::new(),
     };
     let Some(node) = supervisor(reader, root) else { return config };
     let defaults = reader.defaults();
@@ -63,6 +64,7 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
         config.services.clear();
         config.groups.clear();
         config.settings.truncate(own_settings);
+        reader.ambiguities.clear();
     }
     config
 }

@@ -61,6 +61,11 @@ pub(super) fn expand(text: &str, variable: Lookup<'_>) -> Result<Expanded, Vec<F
     if expansion.failures.is_empty() { Ok(expansion.out) } else { Err(expansion.failures) }
 }
 
+/// The text with a letter in place of each variable: its own structure, whatever the values are.
+pub(super) fn without_values(text: &str) -> String {
+    expand(text, &|_| Some("x".into())).map_or_else(|_| text.to_owned(), |expanded| expanded.text)
+}
+
 struct Expansion<'a> {
     variable: Lookup<'a>,
     out: Expanded,

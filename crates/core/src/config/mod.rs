@@ -69,6 +69,8 @@ pub struct Config {
     pub own_secrets: own_secrets::OwnSecrets,
     /// The folders for file operations; `None` where nothing is said of them.
     pub roots: Option<Vec<roots::RootDef>>,
+    /// Problems that a new configuration is refused for. One in force keeps its meaning.
+    pub ambiguities: Vec<Problem>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -144,7 +146,15 @@ pub fn parse(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Config
     let (root, problems) = tree::parse(file, text);
     let mut reader = Reader::new(file, around);
     let config = root.map(|root| file::read(&mut reader, &root));
-    finish(reader, problems, config, ("the file is empty", file::EXAMPLE))
+    let ambiguities = std::mem::take(&mut reader.ambiguities);
+    match finish(reader, problems, config, ("the file is empty", file::EXAMPLE)) {
+        Ok(config) => Ok(Config { ambiguities, ..config }),
+        Err(mut problems) => {
+            problems.extend(ambiguities);
+            problem::sort(&mut problems, file);
+            Err(problems)
+        }
+    }
 }
 
 /// Read one service's block (YAML or JSON text of a mapping with the keys of `services.NAME`), as `proctor add` and

@@ -12,6 +12,7 @@ use super::scalar;
 use super::secret::shown_value;
 use super::tree::{Content, Entry, MAX_NODES, Node};
 use super::value::{Value, Word};
+use crate::shell_syntax;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -40,6 +41,8 @@ pub(super) struct Reader<'a> {
     pub file: &'a str,
     pub around: &'a Surroundings<'a>,
     pub problems: Vec<Problem>,
+    /// Problems that a new configuration is refused for, and one in force is not: what ran before an upgrade still runs.
+    pub ambiguities: Vec<Problem>,
     /// Env files read so far, by path: many services share one.
     pub env_files: BTreeMap<String, Rc<Result<Vec<envfile::Variable>, String>>>,
     /// Values looked at; one that many aliases lead to counts each time.
@@ -59,6 +62,7 @@ impl<'a> Reader<'a> {
             file,
             around,
             problems: Vec::new(),
+            ambiguities: Vec::new(),
             env_files: BTreeMap::new(),
             visited: 0,
             expanded: 0,
@@ -80,6 +84,13 @@ impl<'a> Reader<'a> {
             return;
         }
         self.problems.push(place.problem(self.file, message, help));
+    }
+
+    /// Note a problem that is refused only in a new configuration.
+    pub(super) fn ambiguity(&mut self, place: Place, message: String, help: String) {
+        if self.ambiguities.len() < MAX_PROBLEMS {
+            self.ambiguities.push(place.problem(self.file, message, Some(help)));
+        }
     }
 
     /// Give up: one last problem, and no more after it.
@@ -284,6 +295,10 @@ impl<'a> Reader<'a> {
         let expected = scalar::expected(kind);
         let word = self.word(node, path, &expected)?;
         match scalar::read(kind, &word) {
+            Ok(Value::Line(word, _)) => {
+                let syntax = shell_syntax::find(&interpolate::without_values(node.text()));
+                Some(Value::Line(word, syntax))
+            }
             Ok(value) => Some(value),
             Err(help) => {
                 let found = quoted(scalar::shown(kind, &shown_value("", &word.shown)));

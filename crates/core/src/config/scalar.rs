@@ -31,7 +31,7 @@ pub(super) fn read(kind: &Kind, word: &Word) -> Result<Value, Option<String>> {
         Kind::Secret => is_secret(text).then(|| Value::Text(word.clone())),
         Kind::Port => integer(text, 0, 65535).map(Value::Number),
         Kind::Command if text.trim().is_empty() => None,
-        Kind::Command => Some(Value::Line(word.clone())),
+        Kind::Command => Some(Value::Line(word.clone(), None)),
         Kind::Folder
         | Kind::File
         | Kind::Hosts

@@ -97,8 +97,15 @@ impl Service<'_> {
         let path = format!("{}.command", self.path);
         let args = self.words("args").into_iter();
         let mut argv = match (&found.value, self.flag("shell")) {
-            (Value::Line(line), true) => return self.shell(reader, &line.text, args.collect()),
-            (Value::Line(line), false) => split(reader, line, place, &path)?,
+            (Value::Line(line, _), true) => return self.shell(reader, &line.text, args.collect()),
+            (Value::Line(line, syntax), false) => {
+                let argv = split(reader, line, place, &path)?;
+                if let Some(syntax) = syntax.as_ref().filter(|syntax| syntax.is_certain()) {
+                    let message = format!("{path}: {syntax}, and no shell runs this command");
+                    reader.ambiguity(place, message, syntax.advice());
+                }
+                argv
+            }
             (_, true) => {
                 let message =
                     format!("{path}: found a list, expected text, because 'shell' is true");

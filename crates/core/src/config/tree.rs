@@ -54,6 +54,14 @@ impl Node {
         }
     }
 
+    /// The text of a scalar; empty for anything else.
+    pub(super) fn text(&self) -> &str {
+        match &self.content {
+            Content::Scalar { text, .. } => text,
+            Content::Sequence(_) | Content::Mapping(_) => "",
+        }
+    }
+
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
         match &self.content {
             Content::Mapping(entries) => entries.iter().find(|entry| &*entry.key == key),

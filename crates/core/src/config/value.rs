@@ -4,6 +4,7 @@ use super::keys::{Duration, Kind, Unit};
 use super::roots::RootDef;
 use super::secret::{HIDDEN, shown_text, shown_words};
 use super::signal;
+use crate::shell_syntax::ShellSyntax;
 use serde_json::{Value as Json, json};
 
 /// A value that fits its key's [`Kind`].
@@ -22,8 +23,9 @@ pub(super) enum Value {
     Choice(&'static str),
     Choices(Vec<&'static str>),
     Text(Word),
-    /// `command` as a text; whether it is split depends on `shell`.
-    Line(Word),
+    /// `command` as a text; whether it is split depends on `shell`. With the shell syntax of the text as written: the
+    /// values of variables are data.
+    Line(Word, Option<ShellSyntax>),
     Words(Vec<Word>),
     ExitCodes(Vec<i32>),
     User {
@@ -75,7 +77,7 @@ impl Value {
             Value::Choices(names) => json!(names),
             Value::Text(_) if matches!(kind, Kind::Secret) => json!(HIDDEN),
             Value::Text(word) => json!(shown_text(&word.shown)),
-            Value::Line(word) => json!(shown_text(&word.shown)),
+            Value::Line(word, _) => json!(shown_text(&word.shown)),
             Value::Words(words) => json!(shown_words(words.iter().map(|word| word.shown.as_str()))),
             Value::ExitCodes(codes) => json!(codes),
             Value::User { user, group: None } => json!(user),

@@ -27,10 +27,8 @@ fn environment(pairs: &[(&str, &str)]) -> Option<Vec<(String, String)>> {
 pub(crate) fn request(path: PathBuf) -> ConfigRequest {
     ConfigRequest {
         path: Some(path),
-        example: false,
         environment: environment(&[("PATH", "/bin")]),
-        start: None,
-        hands: None,
+        ..ConfigRequest::default()
     }
 }
 

@@ -20,11 +20,11 @@ pub struct Execute;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// The command: a text split like a shell does, a list of words, or an object with its type
+    /// The command: a text, run by /bin/sh if it has operators, variables or patterns of a shell; a list of words; or an object with its type
     #[arg(long, value_name = "COMMAND", conflicts_with = "argv")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,
-    /// Run the text of the command through /bin/sh
+    /// Run the text of the command by /bin/sh, whatever is in it
     #[arg(long, requires = "command")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shell: bool,
@@ -66,7 +66,7 @@ foreground of this terminal there is `proctor run`.
 
 Examples:
   proctor execute -- make test
-  proctor execute --command \"git pull && make\" --shell --timeout 300
+  proctor execute --command \"git pull && make\" --timeout 300
   proctor execute --service web --env MODE=test -- ./bin/migrate",
         ..Meta::of("command.execute", Effect::Exec).followed().with_caller()
     };

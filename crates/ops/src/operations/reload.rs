@@ -62,6 +62,7 @@ Examples:
             path: path.map(|path| input.caller.resolve(path)).transpose()?,
             example: false,
             environment: input.caller.environment().filter(|_| !context.engine.is_configured()),
+            refresh_environment: false,
             start: None,
             hands: hands(context),
         };

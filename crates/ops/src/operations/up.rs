@@ -34,6 +34,10 @@ pub struct Input {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub example: bool,
+    /// Restart running services whose inherited environment differs from the caller's
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub refresh_env: bool,
     #[command(flatten)]
     #[serde(flatten)]
     pub patience: Patience,
@@ -72,6 +76,9 @@ Reads the file, starts the services that have autostart, restarts running ones w
 removes those that are no longer in it. If anything in the file is wrong, a program is missing or a port is \
 taken, nothing changes.
 
+A service inherits the environment of the shell that first started it. `up` from another terminal changes no running \
+service for that; --refresh-env does. Values of ${VAR} in the file count as changes of the file.
+
 Examples:
   proctor up
   proctor up -d
@@ -85,6 +92,7 @@ Examples:
             path: input.config.as_deref().map(|path| input.caller.resolve(path)).transpose()?,
             example: input.example,
             environment: input.caller.environment(),
+            refresh_environment: input.refresh_env,
             start: Some(input.names),
             hands: hands(context),
         };

@@ -113,6 +113,7 @@ pub static TOOLS: &[Tool] = &[
         "Run a configuration",
         "Run what proctor.yaml says: define its services, start those that are to run.",
     )
+    .hiding(&["refresh_env"])
     .destroys()
     .settles()
     .in_brief(),

@@ -49,9 +49,37 @@ fn the_exit_code_is_the_truth() {
 fn words_are_split_like_a_shell_and_a_list_is_taken_as_it_is() {
     let home = idle();
     let said = |args: &[&str]| document(&home, args)["stdout"].clone();
-    assert_eq!(said(&["execute", "--command", "printf '[%s]' 'a b' $HOME"]), "[a b][$HOME]");
+    assert_eq!(said(&["execute", "--command", "printf '[%s]' 'a b' '$HOME'"]), "[a b][$HOME]");
     assert_eq!(said(&["execute", "--shell", "--command", "printf '[%s]' $((1 + 1))"]), "[2]");
     assert_eq!(said(&["execute", "--", "printf", "[%s]", "a b", "'"]), "[a b][']");
+}
+
+#[test]
+fn a_command_text_with_shell_operators_has_the_result_a_shell_gives_it() {
+    let home = idle();
+    let (code, _) = home.fail(["execute", "--command", "true && false"]);
+    assert_eq!(code, 1);
+    let written = document(&home, &["execute", "--command", "echo x > written; cat written"]);
+    assert_eq!((&written["success"], &written["stdout"]), (&json!(true), &json!("x\n")));
+    assert!(home.path().join("written").exists());
+    let set = document(&home, &["execute", "--command", "WORD=set sh -c 'echo $WORD'"]);
+    assert_eq!(set["stdout"], "set\n");
+}
+
+#[test]
+fn a_service_whose_command_needs_a_shell_is_refused_with_the_key_that_gives_it_one() {
+    let home = idle();
+    for command in ["PORT=3 sleep 1000", "sleep 1000 | cat", "sleep $HOME"] {
+        let (code, said) = home.fail(["start", "--name", "job", "--command", command]);
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains("needs a shell") && said.contains("shell: true"), "{said}");
+        let file = format!("supervisor:\n  services:\n    web:\n      command: {command}\n");
+        home.write("other.yaml", &file);
+        let (_, said) = home.fail(["config", "--check", "other.yaml"]);
+        assert!(said.contains("other.yaml:4:16: services.web.command:"), "{said}");
+        assert!(said.contains("shell: true"), "{said}");
+    }
+    home.ok(["start", "--name", "job", "--shell", "--command", "sleep 1000 | cat"]);
 }
 
 #[test]

@@ -186,3 +186,54 @@ fn cpu_is_that_of_the_whole_tree_and_none_for_who_sleeps() {
     home.ok(["stop", "busy"]);
     assert!(status(&home, "busy")["cpu_percent"].is_null());
 }
+
+/// A variable of a living process.
+fn variable_of(pid: u32, name: &str) -> Option<String> {
+    let all = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    all.split('\0').find_map(|pair| Some(pair.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+}
+
+/// `proctor WORDS` from a terminal of this name, with these variables.
+#[track_caller]
+fn from_terminal(home: &Home, words: &[&str], terminal: &str, file_value: &str) {
+    let mut command = home.command(words.iter().copied());
+    command.env("TMUX_PANE", terminal).env("FILE_VALUE", file_value);
+    let output = proctor_testkit::finish(&mut command, LIMIT);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn up_from_another_terminal_restarts_nothing_unless_it_is_asked_to() {
+    let home = Home::new();
+    home.write("proctor.yaml", &services(&[service("web", &[], "env: { OWN: '${FILE_VALUE}' }")]));
+    from_terminal(&home, &["up", "-d"], "%1", "a");
+    let first = pid(&home, "web");
+    assert_eq!(variable_of(first, "TMUX_PANE").as_deref(), Some("%1"));
+
+    from_terminal(&home, &["up", "-d"], "%2", "a");
+    assert_eq!(pid(&home, "web"), first, "another terminal is no change");
+    // A daemon that takes up the work knows what each service was started with.
+    let old = home.daemon_pid();
+    proctor_testkit::kill9(old);
+    wait_until("a new daemon", LIMIT, || home.daemon_pid() != old);
+    from_terminal(&home, &["up", "-d"], "%3", "a");
+    assert_eq!(pid(&home, "web"), first, "nor is it one for the next daemon");
+
+    home.write(
+        "proctor.yaml",
+        &services(&[service("web", &[], "env: { OWN: '${FILE_VALUE}' }"), service("new", &[], "")]),
+    );
+    from_terminal(&home, &["up", "-d"], "%4", "a");
+    assert_eq!(pid(&home, "web"), first);
+    assert_eq!(variable_of(pid(&home, "new"), "TMUX_PANE").as_deref(), Some("%4"));
+
+    from_terminal(&home, &["up", "-d"], "%5", "b");
+    let second = pid(&home, "web");
+    assert_ne!(second, first, "what the file says has changed");
+    assert_eq!(variable_of(second, "OWN").as_deref(), Some("b"));
+
+    from_terminal(&home, &["up", "-d", "--refresh-env"], "%6", "b");
+    let third = pid(&home, "web");
+    assert_ne!(third, second, "it was asked for");
+    assert_eq!(variable_of(third, "TMUX_PANE").as_deref(), Some("%6"));
+}

@@ -103,7 +103,8 @@ pub(in super::super) const KEYS: &[Key] = &[
         Kind::Command,
         Absent::Required,
         "The program and its arguments. A text is split into words as a POSIX shell does, without running one; \
-         a list is taken as it is.",
+         a list is taken as it is. A text with a shell's operators, a leading `NAME=value` or `$NAME` is refused unless `shell` \
+         is true.",
         "npm run dev",
     ),
     key(

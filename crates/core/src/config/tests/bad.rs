@@ -239,6 +239,27 @@ fn all_problems_come_at_once_in_the_order_of_the_text() {
 }
 
 #[test]
+fn a_command_with_shell_syntax_is_an_ambiguity_that_names_shell_true() {
+    let ambiguities = |service: &str| {
+        let text = format!("services: {{web: {{{service}}}}}");
+        let config = crate::config::parse("proctor.yaml", &text, &super::around()).unwrap();
+        config.ambiguities.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for (command, token) in [("a | b", "|"), ("PORT=3 node x", "PORT="), ("a $X", "$X")] {
+        let found = ambiguities(&format!("command: '{command}'"));
+        assert_eq!(found.len(), 1, "{command}");
+        let expected = format!("services.web.command: '{token}' needs a shell");
+        assert!(found[0].contains(&expected), "{found:?}");
+        assert!(found[0].contains("'shell: true'"), "{found:?}");
+    }
+    for fine in ["command: 'a | b', shell: true", "command: [a, '|', b]", "command: 'a *'"] {
+        assert_eq!(ambiguities(fine), [""; 0], "{fine}");
+    }
+    // The value of a variable is data, whatever is in it.
+    assert_eq!(ambiguities("command: 'a ${OPERATORS}'"), [""; 0]);
+}
+
+#[test]
 fn columns_count_characters() {
     let text = "services: {wéb: {command: x, \"ü\": 1}}";
     let found = problems(text);

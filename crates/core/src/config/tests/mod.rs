@@ -23,6 +23,7 @@ fn variable(name: &str) -> Option<String> {
         "INJECTION" => Some("x\n  evil: true # ${HOME}".into()),
         "API_TOKEN" => Some("hunter2".into()),
         "EMPTY" => Some(String::new()),
+        "OPERATORS" => Some("a|b;$X>c".into()),
         _ => None,
     }
 }
