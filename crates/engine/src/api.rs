@@ -208,6 +208,11 @@ impl Engine {
         self.inner.registry.set_listening(front, state);
     }
 
+    /// Wait until every front has bound its listener or reported why it cannot, at most `limit`.
+    pub async fn listeners_settled(&self, limit: Duration) {
+        self.inner.registry.listeners_settled(limit).await;
+    }
+
     /// Names for words of a command line: a service, all instances of one, a group, or `all`.
     pub fn select(&self, words: &[String]) -> Result<Vec<ServiceName>, EngineError> {
         self.read(|view| select::select(view, words))

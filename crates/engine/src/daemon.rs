@@ -49,10 +49,24 @@ pub enum Ending {
     Replaced,
 }
 
+/// When a daemon begins to listen on the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    AtOnce,
+    /// A command has started Proctor to apply a configuration, and that decides on the addresses. A daemon that finds services
+    /// in the keeper is a later one, and listens at once.
+    AfterUp,
+}
+
 /// Be the daemon on this socket until the connection or Proctor ends. `serve` gets the engine and serves clients; it
 /// is dropped at the end, shortly after an end in order and at once when the keeper is gone.
-pub async fn run(home: Home, keeper: UnixStream, serve: impl AsyncFnOnce(Engine)) -> Ending {
-    match begin(home, keeper).await {
+pub async fn run(
+    home: Home,
+    keeper: UnixStream,
+    listen: Listen,
+    serve: impl AsyncFnOnce(Engine),
+) -> Ending {
+    match begin(home, keeper, listen).await {
         Ok(daemon) => daemon.serve(serve).await,
         Err(ending) => ending,
     }
@@ -65,7 +79,7 @@ struct Daemon {
     _tasks: JoinSet<()>,
 }
 
-async fn begin(home: Home, keeper: UnixStream) -> Result<Daemon, Ending> {
+async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon, Ending> {
     let mut tasks = JoinSet::new();
     let (link, mut incoming, writer) = link::open(keeper).map_err(|error| {
         tracing::error!(%error, "the keeper's socket cannot be used");
@@ -85,7 +99,7 @@ async fn begin(home: Home, keeper: UnixStream) -> Result<Daemon, Ending> {
         }
     }
     failpoint::moment(Point::DaemonSnapshot);
-    let (store, startup, tokens) = plan(&home, &registry).await?;
+    let (store, startup, tokens) = plan(&home, &registry, listen).await?;
     startup.show(&registry);
     let (left, held) = (command::left_behind(&home), git::held_before(&home));
     if !left.is_empty() || !held.is_empty() {
@@ -144,7 +158,11 @@ fn ended(pump: Result<Ending, tokio::task::JoinError>) -> Ending {
 }
 
 /// Read the store and decide what is to be done, where blocking is allowed.
-async fn plan(home: &Home, registry: &Registry) -> Result<(Store, Startup, Arc<Tokens>), Ending> {
+async fn plan(
+    home: &Home,
+    registry: &Registry,
+    listen: Listen,
+) -> Result<(Store, Startup, Arc<Tokens>), Ending> {
     let states = registry.read(|view| {
         let state = |service: &crate::api::ServiceView| service.state.clone();
         let known = view.services.iter().filter_map(|(name, s)| Some((name.clone(), state(s)?)));
@@ -155,7 +173,9 @@ async fn plan(home: &Home, registry: &Registry) -> Result<(Store, Startup, Arc<T
         files::recover(&home);
         trust::begin(&home);
         let (store, found): (Store, Found) = Store::open(home.services_json());
-        (store, Startup::plan(found, &states), Arc::new(Tokens::open(&home)))
+        let mut startup = Startup::plan(found, &states);
+        startup.holds_listeners = listen == Listen::AfterUp && states.is_empty();
+        (store, startup, Arc::new(Tokens::open(&home)))
     });
     planned.await.map_err(|error| {
         tracing::error!(%error, "the start could not be planned");

@@ -35,6 +35,9 @@ const SEEN_WITHIN: Duration = Duration::from_secs(1);
 /// After a configuration was read, what follows from it has followed by then.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// Time for the command that started Proctor to apply its configuration, before the listeners bind without it.
+const UP_WITHIN: Duration = Duration::from_secs(5);
+
 pub(crate) type Answer<R> = oneshot::Sender<Result<R, EngineError>>;
 
 pub(crate) enum Command {
@@ -82,6 +85,7 @@ impl Owner {
         let registry = Arc::clone(&self.registry);
         let mut commands = Vec::new();
         let mut rest = Some(Instant::now() + QUIET);
+        let mut release = Some(Instant::now() + UP_WITHIN);
         loop {
             let lease = self.next_end();
             tokio::select! {
@@ -91,12 +95,19 @@ impl Owner {
                     }
                     let applies = commands.iter().any(|c| matches!(c, Command::Apply { .. }));
                     self.handle(std::mem::take(&mut commands)).await;
+                    if !applies {
+                        registry.release_listeners();
+                    }
                     rest = if applies { Some(Instant::now() + QUIET) } else { rest };
                 }
                 names = registry.vanished() => self.define_again(names).await,
                 () = registry.renewals() => self.keep_leases().await,
                 () = sleep_until(lease.unwrap_or_else(Instant::now)), if lease.is_some() => {
                     self.end_leases().await;
+                }
+                () = sleep_until(release.unwrap_or_else(Instant::now)), if release.is_some() => {
+                    release = None;
+                    registry.release_listeners();
                 }
                 () = sleep_until(rest.unwrap_or_else(Instant::now)), if rest.is_some() => {
                     rest = None;

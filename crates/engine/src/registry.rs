@@ -26,13 +26,17 @@ use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::RunView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 
 pub(crate) struct Registry {
     board: RwLock<Board>,
     generation: watch::Sender<u64>,
     listeners: watch::Sender<Arc<Listeners>>,
+    /// Listeners that wait for the first `up`, so that its configuration decides where they bind.
+    held_listeners: Mutex<Option<Listeners>>,
     guard: watch::Sender<Arc<Guard>>,
     roots: RwLock<Arc<Roots>>,
     own_secrets: RwLock<Arc<OwnSecrets>>,
@@ -70,6 +74,7 @@ impl Registry {
             board: RwLock::default(),
             generation: watch::Sender::new(0),
             listeners: watch::Sender::new(Arc::new(Listeners::OFF)),
+            held_listeners: Mutex::default(),
             guard: watch::Sender::new(Arc::new(Guard::new(Security::CLOSED))),
             roots: RwLock::default(),
             own_secrets: RwLock::default(),
@@ -188,13 +193,44 @@ impl Registry {
 
     /// Where to listen from now on.
     pub(crate) fn set_listeners(&self, listeners: Listeners) {
-        self.listeners.send_if_modified(|now| {
-            let differs = **now != listeners;
-            if differs {
-                *now = Arc::new(listeners);
+        self.hold(None);
+        if **self.listeners.borrow() == listeners {
+            return;
+        }
+        self.change(|board| board.view.binding.clone_from(&board.view.fronts));
+        self.listeners.send_replace(Arc::new(listeners));
+    }
+
+    /// Where to listen unless a configuration is applied before [`Registry::release_listeners`].
+    pub(crate) fn hold_listeners(&self, listeners: Listeners) {
+        self.hold(Some(listeners));
+    }
+
+    /// Listen where [`Registry::hold_listeners`] said, if that is still to be done.
+    pub(crate) fn release_listeners(&self) {
+        if let Some(listeners) = self.hold(None) {
+            self.set_listeners(listeners);
+        }
+    }
+
+    fn hold(&self, listeners: Option<Listeners>) -> Option<Listeners> {
+        let mut held = self.held_listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut held, listeners)
+    }
+
+    /// Wait until every front has bound its listener or reported why it cannot, at most `limit`.
+    pub(crate) async fn listeners_settled(&self, limit: Duration) {
+        let settled = async {
+            loop {
+                let (seen, done) = self.read(|view| (view.generation, view.binding.is_empty()));
+                if done {
+                    return;
+                }
+                self.changed(seen).await;
             }
-            differs
-        });
+        };
+        // A front that takes longer reports in `daemon status`.
+        timeout(limit, settled).await.ok();
     }
 
     pub(crate) fn listeners(&self) -> watch::Receiver<Arc<Listeners>> {
@@ -208,6 +244,8 @@ impl Registry {
         state: Option<Result<SocketAddr, String>>,
     ) {
         self.change(|board| {
+            board.view.fronts.insert(front);
+            board.view.binding.remove(front);
             match state {
                 Some(state) => board.view.listening.insert(front, state),
                 None => board.view.listening.remove(front),

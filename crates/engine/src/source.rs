@@ -87,8 +87,8 @@ impl fmt::Display for Source {
     }
 }
 
-/// Which configuration is asked for, and with which environment: the file that is named, else the one in force, else
-/// the target command, else the example. A request without an environment keeps the one of the configuration in force.
+/// Which configuration is asked for, and with which environment: the file that is named, else the target command of the request,
+/// else the one in force, else the target command of the daemon, else the example. A request without an environment keeps the one of the configuration in force.
 pub(crate) fn choose(
     request: ConfigRequest,
     current: Option<&Current>,
@@ -109,6 +109,7 @@ pub(crate) fn choose(
             let given = again.map_or_else(|| given.clone(), kept);
             Ok(Current { source, given })
         }
+        (None, _) if targets && given.is_some() => Ok(Current { source: Source::Target, given }),
         (None, Some(current @ Current { source: Source::File(_), .. })) => {
             Ok(Current { source: current.source.clone(), given: kept(current) })
         }
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_named_file_comes_first_then_what_is_in_force_then_the_target_then_the_example() {
+    fn the_named_file_comes_first_then_the_target_then_what_is_in_force_then_the_example() {
         let (file, target) = (Source::File("/a.yaml".into()), Source::Target);
         let file = current(file, "before");
         let target = current(target, "before");
@@ -329,7 +330,8 @@ mod tests {
             (request(Some("/b.yaml"), true, mark), Some(&file), "/b.yaml, asked"),
             (request(Some("/b.yaml"), true, None), Some(&file), "/b.yaml, own"),
             (request(Some("/a.yaml"), true, None), Some(&file), "/a.yaml, before"),
-            (request(None, true, command), Some(&file), "/a.yaml, asked"),
+            (request(None, true, mark), Some(&file), "/a.yaml, asked"),
+            (request(None, true, command), Some(&file), "SUPERVISOR_TARGET_CMD, asked"),
             (request(None, false, None), Some(&file), "/a.yaml, before"),
             (request(None, true, command), None, "SUPERVISOR_TARGET_CMD, asked"),
             (request(None, true, command), Some(&example), "SUPERVISOR_TARGET_CMD, asked"),

@@ -65,6 +65,8 @@ pub(crate) struct Startup {
     settings: Vec<Setting>,
     /// As the configuration says.
     listeners: Option<Listeners>,
+    /// They wait for the configuration that the starting command is about to apply.
+    pub(crate) holds_listeners: bool,
     security: Option<Security>,
     /// The variables that nothing inherits.
     own_secrets: OwnSecrets,
@@ -112,7 +114,11 @@ impl Startup {
         registry.set_security(self.security.clone().unwrap_or(Security::CLOSED));
         registry.set_own_secrets(self.own_secrets.clone());
         registry.set_roots(Arc::clone(&self.roots));
-        registry.set_listeners(self.listeners.clone().unwrap_or(Listeners::OFF));
+        let listeners = self.listeners.clone().unwrap_or(Listeners::OFF);
+        match self.holds_listeners {
+            true => registry.hold_listeners(listeners),
+            false => registry.set_listeners(listeners),
+        }
         registry.set_problems(self.troubles.texts());
         registry.begin_events();
     }

@@ -7,7 +7,7 @@ use proctor_core::hands::Assistants;
 use proctor_core::name::ServiceName;
 use proctor_core::time::{Mono, Wall};
 use proctor_core::wire::{ServiceState, Tracking};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +24,10 @@ pub struct View {
     pub settings: Arc<Settings>,
     /// The listeners on the network that are wanted, by front: their real address, or why there is none.
     pub listening: BTreeMap<&'static str, Result<SocketAddr, String>>,
+    /// Fronts that have a listener, on or off.
+    pub(crate) fronts: BTreeSet<&'static str>,
+    /// Fronts that have yet to report after the last change of their addresses.
+    pub(crate) binding: BTreeSet<&'static str>,
     /// What is wrong and needs somebody to do something.
     pub problems: Vec<String>,
 }

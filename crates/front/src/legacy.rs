@@ -30,6 +30,18 @@ pub(crate) fn only(fields: &[&str], mut output: Value) -> Value {
     output
 }
 
+/// The input of a restart with commands around it, where `env` is an object as in a command.
+pub(crate) fn variables(mut input: Value) -> Value {
+    if let Value::Object(fields) = &mut input
+        && fields.get("env").is_some_and(Value::is_object)
+        && !fields.contains_key("env_vars")
+        && let Some(variables) = fields.shift_remove("env")
+    {
+        fields.insert("env_vars".to_owned(), variables);
+    }
+    input
+}
+
 /// One service, as these programs see it.
 pub(crate) fn status(service: &ServiceStatus) -> Value {
     let health = service.health.as_ref().map_or(HealthState::Unknown, |health| health.state);

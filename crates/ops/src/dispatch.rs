@@ -8,7 +8,8 @@ use crate::authority::{authorise, may_change, using};
 use crate::check::{checked, unknown};
 use crate::error::{Code, OpError};
 use crate::noted::{Noted, outcome, seen};
-use crate::operation::{Context, Effect, Role};
+use crate::operation::{About, Context, Effect, Role};
+use crate::operations::stop::named;
 use crate::quiet::quiet;
 use crate::reply::{Form, Reply};
 use crate::subject::{changed_files, subjects};
@@ -114,9 +115,23 @@ fn admit(
     let request = (entry.request)(input)?;
     authorise(context, &entry.meta, request.role)?;
     may_change(context, &entry.meta, request.about())?;
+    if background {
+        must_exist(context, entry, request.about())?;
+    }
     let permit = context.limits.admit(&context.caller, entry.meta.effect)?;
     let (uses, private) = (using(context, request.about()), Arc::clone(private));
     Ok(Work { request, form, background, permit, uses, noted: None, private })
+}
+
+/// A request about a service that does not exist is refused, and not accepted to fail later.
+fn must_exist(context: &Context, entry: &Entry, about: About<'_>) -> Result<(), OpError> {
+    match (entry.meta.effect, about) {
+        (Effect::Write | Effect::Exec | Effect::Admin, About::Services(words)) => {
+            named(context, words).map(drop)
+        }
+        (Effect::Read, About::Services(_))
+        | (_, About::Nothing | About::New { .. } | About::Everything) => Ok(()),
+    }
 }
 
 async fn run(

@@ -1,40 +1,79 @@
-//! The numbers of `daemon.metrics` in the text format of OpenMetrics.
+//! The numbers of `daemon.metrics` as monitoring systems read them: OpenMetrics, or the older text format of Prometheus.
 
 use crate::operations::metrics::{Output, OwnProcess, ServiceMetrics};
 use crate::status::State;
 use std::fmt::{Display, Write as _};
 
-/// What an answer in this format is declared as.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// All of it, complete with its end.
-pub fn openmetrics(metrics: &Output) -> String {
-    let mut text = Text(String::new());
-    own(metrics, &mut text);
-    services(metrics, &mut text);
-    operations(metrics, &mut text);
-    text.0.push_str("# EOF\n");
-    text.0
+/// A text format for numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    OpenMetrics,
+    /// Version 0.0.4, which every tool of Prometheus reads.
+    Classic,
 }
 
-struct Text(String);
+impl Format {
+    /// The format for a request with this `Accept`: OpenMetrics for those that ask for it.
+    pub fn of(accept: &str) -> Format {
+        let asks = |kind: &str| {
+            let mut parts = kind.split(';').map(str::trim);
+            let named = parts.next().is_some_and(|it| it.eq_ignore_ascii_case(OPENMETRICS));
+            named && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+        };
+        if accept.split(',').any(asks) { Format::OpenMetrics } else { Format::Classic }
+    }
+
+    /// The `Content-Type` of a text in this format.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Format::Classic => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// All numbers, as one text.
+    pub fn write(self, metrics: &Output) -> String {
+        let mut text = Text { format: self, text: String::new() };
+        own(metrics, &mut text);
+        services(metrics, &mut text);
+        operations(metrics, &mut text);
+        match self {
+            Format::OpenMetrics => text.text.push_str("# EOF\n"),
+            Format::Classic => {}
+        }
+        text.text
+    }
+}
+
+const OPENMETRICS: &str = "application/openmetrics-text";
+
+struct Text {
+    format: Format,
+    text: String,
+}
 
 impl Text {
+    /// The classic format names a family like its samples, and knows no `info`.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let (ending, kind) = match (self.format, kind) {
+            (Format::Classic, "counter") => ("_total", kind),
+            (Format::Classic, "info") => ("_info", "gauge"),
+            (Format::OpenMetrics | Format::Classic, kind) => ("", kind),
+        };
         // Writing to a String cannot fail.
-        let _ = writeln!(self.0, "# TYPE {name} {kind}\n# HELP {name} {help}");
+        let _ = writeln!(self.text, "# HELP {name}{ending} {help}\n# TYPE {name}{ending} {kind}");
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.0.push_str(name);
+        self.text.push_str(name);
         let mut open = '{';
         for (label, value) in labels {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{open}{label}=\"{value}\"");
+            let _ = write!(self.text, "{open}{label}=\"{value}\"");
             open = ',';
         }
         let close = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{close} {value}");
+        let _ = writeln!(self.text, "{close} {value}");
     }
 }
 
@@ -165,15 +204,15 @@ mod tests {
 
     #[test]
     fn every_family_stands_once_and_together_and_the_end_is_there() {
-        let text = openmetrics(&metrics());
+        let text = Format::OpenMetrics.write(&metrics());
         assert!(text.ends_with("\n# EOF\n") && !text.contains("\n\n"), "{text}");
         let mut families = BTreeSet::new();
         let mut family = "";
         for line in text.lines().filter(|line| *line != "# EOF") {
-            if let Some(rest) = line.strip_prefix("# TYPE ") {
+            if let Some(rest) = line.strip_prefix("# HELP ") {
                 family = rest.split(' ').next().unwrap();
                 assert!(families.insert(family), "{family} is there twice");
-            } else if !line.starts_with("# HELP") {
+            } else if !line.starts_with("# TYPE ") {
                 assert!(line.starts_with(family), "{line} is not of {family}");
                 let value = line.rsplit(' ').next().unwrap();
                 assert!(value.parse::<f64>().is_ok(), "{line}");
@@ -182,8 +221,47 @@ mod tests {
     }
 
     #[test]
+    fn the_classic_format_names_each_family_like_its_samples() {
+        let text = Format::Classic.write(&metrics());
+        assert!(!text.contains("# EOF") && !text.contains(" info\n"), "{text}");
+        let mut declared: BTreeMap<&str, &str> = BTreeMap::new();
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = rest.split_once(' ').unwrap();
+                assert!(["gauge", "counter", "histogram"].contains(&kind), "{line}");
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+                assert!(text.contains(&format!("# HELP {name} ")), "{name} has no help");
+                declared.insert(name, kind);
+            } else if !line.starts_with("# HELP ") {
+                let name = line.split(['{', ' ']).next().unwrap();
+                let part = |ending| name.strip_suffix(ending).and_then(|it| declared.get(it));
+                let of_histogram = ["_bucket", "_sum", "_count"].into_iter().find_map(part);
+                assert!(
+                    declared.contains_key(name) || of_histogram == Some(&"histogram"),
+                    "{line}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn openmetrics_is_for_those_that_ask_for_it() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+        for (accept, expected) in [
+            ("", Format::Classic),
+            ("*/*", Format::Classic),
+            ("text/plain", Format::Classic),
+            ("text/plain;version=0.0.4", Format::Classic),
+            (prometheus, Format::OpenMetrics),
+            ("application/openmetrics-text; q=0, text/plain", Format::Classic),
+        ] {
+            assert_eq!(Format::of(accept), expected, "{accept}");
+        }
+    }
+
+    #[test]
     fn numbers_are_where_they_belong() {
-        let text = openmetrics(&metrics());
+        let text = Format::OpenMetrics.write(&metrics());
         for line in [
             r#"proctor_info{version="1.0 \"x\"\\\n"} 1"#,
             r#"proctor_services{state="running"} 1"#,

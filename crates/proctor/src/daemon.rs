@@ -3,9 +3,8 @@
 use crate::fronts;
 use crate::keeper::{self, Arguments, Manner, SELF};
 use anyhow::{Context, Result, anyhow};
-use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
-use proctor_engine::daemon::{Ending, run};
+use proctor_engine::daemon::{Ending, Listen, run};
 use proctor_ops::operation;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
@@ -44,7 +43,7 @@ pub(crate) fn main() -> Result<()> {
     // It holds three descriptors of every run.
     let open_files = inherit::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ending = runtime.block_on(serve(&home, keeper, clients, manner.port));
+    let ending = runtime.block_on(serve(&home, keeper, clients, &manner));
     runtime.shutdown_background();
     match ending {
         Ending::ForGood | Ending::Replaced => Ok(()),
@@ -56,14 +55,10 @@ pub(crate) fn main() -> Result<()> {
     }
 }
 
-async fn serve(
-    home: &Home,
-    keeper: UnixStream,
-    clients: UnixListener,
-    port: Option<Port>,
-) -> Ending {
-    let context_home = home.clone();
-    run(home.clone(), keeper, async move |engine| {
+async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener, manner: &Manner) -> Ending {
+    let (context_home, port) = (home.clone(), manner.port);
+    let listen = if manner.holds_listeners { Listen::AfterUp } else { Listen::AtOnce };
+    run(home.clone(), keeper, listen, async move |engine| {
         let binary = std::env::current_exe().unwrap_or_else(|_| SELF.into());
         let owner = operation::Caller::local(rustix::process::getuid().as_raw());
         let context = operation::Context::new(engine, context_home, binary, owner);
@@ -90,7 +85,7 @@ fn another_keeper_comes(home: &Home) -> bool {
 fn become_keeper(home: &Home, manner: &Manner) -> Result<()> {
     tracing::warn!("the keeper is gone: taking over");
     failpoint::moment(Point::RoleGone);
-    let words = keeper::command(keeper::TITLE, keeper::ROLE, home, manner);
+    let words = keeper::command(keeper::TITLE, keeper::ROLE, home, &manner.of_successor());
     let error = match failpoint::step(Point::RoleExec) {
         Ok(()) => Command::new(SELF).arg0(&words[0]).args(&words[1..]).exec(),
         Err(error) => error,

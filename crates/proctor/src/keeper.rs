@@ -49,6 +49,15 @@ pub(crate) struct Manner {
     pub(crate) log_level: Option<String>,
     /// Where TCP control listens; `None`: as the configuration says.
     pub(crate) port: Option<Port>,
+    /// The daemon listens on the network after the first `up`.
+    pub(crate) holds_listeners: bool,
+}
+
+impl Manner {
+    /// The manner of a keeper that follows: Proctor has been started by then.
+    pub(crate) fn of_successor(&self) -> Manner {
+        Manner { holds_listeners: false, ..self.clone() }
+    }
 }
 
 pub(crate) fn main() -> Result<()> {
@@ -60,12 +69,15 @@ pub(crate) fn main() -> Result<()> {
     run(arguments, None)
 }
 
-/// Be the keeper of `home` in this process, until told to end; bring up `config` meanwhile.
-pub(crate) fn run_in_foreground(home: Home, manner: Manner, config: Option<&Path>) -> Result<()> {
-    run(Arguments { home, lock: None, listener: None, ready: None, manner }, config)
+/// Be the keeper of `home` in this process, until told to end; bring up its configuration meanwhile.
+pub(crate) fn run_in_foreground(home: Home, manner: Manner, config: BringUp<'_>) -> Result<()> {
+    run(Arguments { home, lock: None, listener: None, ready: None, manner }, Some(config))
 }
 
-fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
+/// The configuration for a keeper in the foreground: the file of `--config`, or `None` for the one that the rule finds.
+pub(crate) struct BringUp<'a>(pub(crate) Option<&'a Path>);
+
+fn run(arguments: Arguments, config: Option<BringUp<'_>>) -> Result<()> {
     memory::share_one_heap();
     let Arguments { home, lock, listener, ready, manner } = arguments;
     failpoint::moment(Point::KeeperBegin);
@@ -92,7 +104,7 @@ fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
         note(state_lock.file(), &home.runtime.to_string_lossy());
     }
     if let Some(config) = config {
-        bring_up(&home, config)?;
+        bring_up(&home, &config)?;
     }
     proctor_keeper::run(proctor_keeper::Options {
         lock,
@@ -100,8 +112,8 @@ fn run(arguments: Arguments, config: Option<&Path>) -> Result<()> {
         listener: listener.map(UnixListener::from),
         program: SELF.into(),
         daemon: command(daemon::TITLE, daemon::ROLE, &home, &manner),
-        guard: command(guard::TITLE, guard::ROLE, &home, &manner),
-        keeper: command(TITLE, ROLE, &home, &manner),
+        guard: command(guard::TITLE, guard::ROLE, &home, &manner.of_successor()),
+        keeper: command(TITLE, ROLE, &home, &manner.of_successor()),
         ready,
         witnesses,
         home,
@@ -116,15 +128,18 @@ fn note(file: &File, text: &str) {
     let _ = file.write_all_at(line.as_bytes(), 0).and_then(|()| file.set_len(line.len() as u64));
 }
 
-/// Start a command that waits for this keeper to answer and then brings up a configuration. It is our child, and is reaped
+/// Start a command that waits for this keeper to answer and then brings up its configuration. It is our child, and is reaped
 /// like any other.
-fn bring_up(home: &Home, config: &Path) -> Result<()> {
+fn bring_up(home: &Home, config: &BringUp<'_>) -> Result<()> {
     let mut command = Command::new(SELF);
     command.arg0("proctor");
     if let Some(folder) = home.explicit() {
         command.arg("--home").arg(folder);
     }
-    command.args(["up", "-d", "--config"]).arg(config).stdin(Stdio::null());
+    command.args(["daemon", "start", "--begun"]).stdin(Stdio::null());
+    if let Some(path) = config.0 {
+        command.arg("--config").arg(path);
+    }
     command.spawn().context("cannot bring up the configuration")?;
     Ok(())
 }
@@ -214,6 +229,7 @@ pub(crate) fn command(title: &str, role: &str, home: &Home, manner: &Manner) -> 
     if let Some(port) = manner.port {
         words.extend(["--port".into(), port.to_string()]);
     }
+    words.extend(manner.holds_listeners.then(|| "--hold-listeners".into()));
     words
 }
 
@@ -229,6 +245,7 @@ impl Arguments {
                 Some("--state") => state = Some(PathBuf::from(value()?)),
                 Some("--runtime") => runtime = Some(PathBuf::from(value()?)),
                 Some("--foreground") => manner.foreground = true,
+                Some("--hold-listeners") => manner.holds_listeners = true,
                 Some("--log-level") => {
                     manner.log_level = Some(value()?.to_string_lossy().into_owned());
                 }

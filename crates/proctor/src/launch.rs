@@ -1,6 +1,6 @@
 //! Starting Proctor from the command line: in the background, or as this very process.
 
-use crate::keeper::{self, Manner, SELF};
+use crate::keeper::{self, BringUp, Manner, SELF};
 use anyhow::{Context, Result, bail};
 use proctor_core::home::Home;
 use proctor_front::cli::{Launch, Launching};
@@ -23,10 +23,11 @@ pub(crate) struct Launcher;
 impl Launch for Launcher {
     fn launch(&self, home: &Home, how: &Launching) -> Result<u32, String> {
         let (foreground, log_level) = (how.foreground, how.log_level.clone());
-        let manner = Manner { foreground, log_level, port: how.port };
+        let holds_listeners = how.holds_listeners;
+        let manner = Manner { foreground, log_level, port: how.port, holds_listeners };
         refuse_foreign(home)?;
         let launched = match how.foreground {
-            true => in_foreground(home, manner, how.config.as_deref()),
+            true => in_foreground(home, manner, BringUp(how.config.as_deref())),
             false => in_background(home, &manner),
         };
         launched.map_err(|error| format!("{error:#}"))
@@ -54,7 +55,7 @@ fn refuse_foreign(home: &Home) -> Result<(), String> {
 }
 
 /// Become the keeper; returns when it has ended.
-fn in_foreground(home: &Home, manner: Manner, config: Option<&Path>) -> Result<u32> {
+fn in_foreground(home: &Home, manner: Manner, config: BringUp<'_>) -> Result<u32> {
     if let Some(pid) = Lock::holder(&home.lock()) {
         bail!(
             "Proctor already runs here (keeper pid {pid}, home {}); `proctor daemon stop` ends it, --home names another",

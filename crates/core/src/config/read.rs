@@ -5,7 +5,8 @@
 use super::Surroundings;
 use super::envfile;
 use super::interpolate::{self, Expanded};
-use super::keys::{self, Absent, Key, Kind, Scope, planned, suggest};
+use super::keys::planned::{self, Status};
+use super::keys::{self, Absent, Key, Kind, Scope, suggest};
 use super::own_secrets::OwnSecrets;
 use super::problem::{MAX_PROBLEMS, Place, Problem, quoted};
 use super::scalar;
@@ -208,8 +209,11 @@ impl<'a> Reader<'a> {
     ) {
         let name = quoted(&entry.key);
         if let Some(it) = planned::find(block, &entry.key, here) {
-            let message = format!("{path}: {name} is not supported yet ({}): remove it", it.what);
-            return self.problem(entry.place, message, None);
+            let (message, help) = match it.status {
+                Status::Later(what) => (format!("is not supported yet ({what}): remove it"), None),
+                Status::Instead(hint) => ("is not a key here".to_owned(), Some(hint.to_owned())),
+            };
+            return self.problem(entry.place, format!("{path}: {name} {message}"), help);
         }
         let elsewhere =
             block.is_none().then(|| keys.iter().find(|key| key.name == &*entry.key)).flatten();

@@ -20,8 +20,8 @@ pub(super) struct Gather<'q> {
     truncated: bool,
     /// So many lines before and after a match are shown.
     pub(super) context: usize,
-    /// What is left out at the beginning.
-    lead: Lead,
+    /// What is left out at the beginning: of all services together, or of each.
+    leads: Vec<Lead>,
     /// Of each lane: what is before this is shown only near a match, even if it is one.
     starts: Vec<Place>,
     /// Read and not delivered: shown if a match follows.
@@ -39,7 +39,7 @@ impl<'q> Gather<'q> {
             bytes: 0,
             truncated: false,
             context: if query.grep.is_some() { query.context.min(PAGE_ITEMS) } else { 0 },
-            lead: Lead::default(),
+            leads: Vec::new(),
             starts: Vec::new(),
             near: VecDeque::new(),
             owed: 0,
@@ -51,8 +51,16 @@ impl<'q> Gather<'q> {
         self.owed = (owed as usize).min(self.context);
     }
 
+    /// Leave this out at the beginning: of all services if it is called once, else of the next one.
     pub(super) fn leave_out(&mut self, lead: Lead, starts: Vec<Place>) {
-        (self.lead, self.starts) = (lead, starts);
+        self.leads.push(lead);
+        self.starts.extend(starts);
+    }
+
+    /// Is this item of a service still before the first that is wanted?
+    fn drops(&mut self, service: usize, is_line: bool) -> bool {
+        let at = if self.leads.len() == 1 { 0 } else { service };
+        self.leads.get_mut(at).is_some_and(|lead| lead.drops(is_line))
     }
 
     /// Lines that the next page has to show because of a match in this one.
@@ -82,15 +90,18 @@ impl<'q> Gather<'q> {
 
     /// The next item of a lane is here.
     pub(super) fn take(&mut self, lanes: &mut [Lane], at: usize, mut head: Head) {
+        let service = lanes[at].service;
         let wanted = match &mut head.what {
             LogWhat::Line(line) if self.context > 0 => {
                 let early =
                     self.starts.get(at).is_some_and(|start| head.after.order() <= start.order());
-                line.context = line.context || early || self.lead.drops(true);
+                line.context = line.context || early || self.drops(service, true);
                 !line.context
             }
-            LogWhat::Line(_) => !self.lead.drops(true),
-            LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_) => !self.lead.drops(false),
+            LogWhat::Line(_) => !self.drops(service, true),
+            LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_) => {
+                !self.drops(service, false)
+            }
         };
         if wanted {
             while let Some((at, head)) = self.near.pop_front() {

@@ -6,7 +6,7 @@ use super::filter::Filter;
 use super::folder::Folder;
 use super::gather::Gather;
 use super::lane::{Head, Key, Lane, Step};
-use super::tail;
+use super::tail::{self, Lead};
 use crate::api::{LogPage, LogQuery};
 use crate::error::EngineError;
 use proctor_core::logindex::Stream;
@@ -36,7 +36,15 @@ pub(super) fn read(logs: &Path, query: &LogQuery, scan: &mut Scan) -> Result<Log
     }
     let mut gather = Gather::new(query, &services);
     match (query.tail, &cursor) {
-        (Some(wanted), None) => last(&mut lanes, &floors, wanted, &filter, &mut gather, scan)?,
+        (Some(wanted), None) => {
+            let together = if query.tail_each { Stream::BOTH.len() } else { lanes.len() };
+            for start in (0..lanes.len()).step_by(together.max(1)) {
+                let range = start..start + together;
+                let (lanes, floors) = (&mut lanes[range.clone()], &floors[range]);
+                let (lead, starts) = last(lanes, floors, wanted, (&filter, gather.context), scan)?;
+                gather.leave_out(lead, starts);
+            }
+        }
         (_, Some(cursor)) if filter.context => gather.go_on(cursor.context),
         (_, Some(_)) | (None, None) => {}
     }
@@ -51,21 +59,21 @@ pub(super) fn read(logs: &Path, query: &LogQuery, scan: &mut Scan) -> Result<Log
     Ok(LogPage { items, cursor: cursor.encode(), more, truncated })
 }
 
-/// Put the lanes at the last `wanted` lines, and before those where what is near them is wanted, too.
+/// Put the lanes at the last `wanted` lines, and `context` lines before those where what is near them is wanted, too. Returns what
+/// to leave out, and with `context` where the wanted lines of each lane begin.
 fn last(
     lanes: &mut [Lane],
     floors: &[Option<Place>],
     wanted: usize,
-    filter: &Filter,
-    gather: &mut Gather<'_>,
+    (filter, context): (&Filter, usize),
     scan: &mut Scan,
-) -> Result<(), EngineError> {
+) -> Result<(Lead, Vec<Place>), EngineError> {
     let lead = tail::place(lanes, floors, wanted, &filter.without_context(), scan)?;
-    let Some((wall, ..)) = lead.first.filter(|_| filter.context) else {
-        gather.leave_out(lead, Vec::new());
-        return Ok(());
-    };
+    if !filter.context {
+        return Ok((lead, Vec::new()));
+    }
     let starts: Vec<Place> = lanes.iter().map(Lane::place).collect();
+    let Some((wall, ..)) = lead.first else { return Ok((lead, starts)) };
     let everything = filter.without_search();
     for (at, lane) in lanes.iter_mut().enumerate().filter(|(at, _)| floors[*at].is_some()) {
         let end = lane.end;
@@ -73,11 +81,10 @@ fn last(
         let found = lead.lanes.contains(&at) && starts[at].order() < near.order();
         lane.end = Some(if found { starts[at] } else { near });
         let one = std::slice::from_mut(lane);
-        tail::place(one, &floors[at..=at], gather.context, &everything, scan)?;
+        tail::place(one, &floors[at..=at], context, &everything, scan)?;
         lane.end = end;
     }
-    gather.leave_out(lead, starts);
-    Ok(())
+    Ok((lead, starts))
 }
 
 /// Put a lane where the query begins. `None`: there is nothing to read in it.

@@ -14,6 +14,8 @@ pub struct LogQuery {
     pub cursor: Option<String>,
     /// Without a cursor: begin this many matching lines before the end. `None`: from the oldest line.
     pub tail: Option<usize>,
+    /// Count `tail` for each service, not for all together.
+    pub tail_each: bool,
     /// Of these services, only what these runs wrote.
     pub runs: BTreeMap<ServiceName, RangeInclusive<RunId>>,
     pub since: Option<Wall>,

@@ -312,7 +312,7 @@ impl Place {
             body(engine, fake.clone()).await;
             fake.say(FromKeeper::Ending { for_good: true });
         };
-        let ending = daemon::run(self.home.clone(), socket, serve);
+        let ending = daemon::run(self.home.clone(), socket, daemon::Listen::AtOnce, serve);
         let ending = tokio::time::timeout(DEADLINE, ending).await.expect("the daemon ends");
         assert_eq!(ending, Ending::ForGood);
     }
@@ -328,7 +328,7 @@ impl Place {
             body(engine, fake).await;
             std::future::pending().await
         };
-        let ending = daemon::run(self.home.clone(), socket, serve);
+        let ending = daemon::run(self.home.clone(), socket, daemon::Listen::AtOnce, serve);
         tokio::time::timeout(DEADLINE, ending).await.expect("the daemon ends")
     }
 }

@@ -4,7 +4,7 @@ use crate::fake::{Manners, Place, name, names, state, until, up};
 use proctor_core::lifecycle::Wish;
 use proctor_core::wire::{FromKeeper, PhaseView, Refusal, Whom, encode};
 use proctor_engine::api::Engine;
-use proctor_engine::daemon::Ending;
+use proctor_engine::daemon::{Ending, Listen};
 use proctor_engine::error::EngineError;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -47,7 +47,7 @@ async fn ending_after(bytes: &[u8]) -> Ending {
     keeper.write_all(bytes).unwrap();
     let place = Place::new();
     let serve = async |_| panic!("nobody is served");
-    proctor_engine::daemon::run(place.home.clone(), ours, serve).await
+    proctor_engine::daemon::run(place.home.clone(), ours, Listen::AtOnce, serve).await
 }
 
 #[tokio::test(start_paused = true)]

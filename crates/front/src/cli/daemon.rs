@@ -1,17 +1,20 @@
 //! Proctor's own beginning, end and replacement, as commands that wait until it is really so.
 
+use super::configuration::Choice;
 use super::session::Session;
 use super::tree::Start;
 use super::{Ended, Failure, Launching, operate};
 use crate::client::CallError;
 use clap::{ArgMatches, FromArgMatches};
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operations::daemon_status;
+use proctor_ops::operations::{daemon_status, status};
+use proctor_ops::status::{ServiceStatus, State};
 use proctor_ops::table::Entry;
 use proctor_sys::file::Lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longer than services usually take to stop; a longer grace is seen in `proctor list`.
@@ -26,40 +29,102 @@ const REPLACE_LIMIT: Duration = Duration::from_secs(20);
 pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let options = Start::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
-    let config = options.config.map(std::path::absolute).transpose();
-    let config = config.map_err(|error| OpError::bad_input(error.to_string()))?;
-    let Start { foreground, log_level, port, .. } = options;
-    session.launching = Launching { foreground, log_level, port, config };
+    let Start { foreground, log_level, port, config, begun } = options;
+    let choice = Choice::new(config)?;
+    let config = match &choice {
+        Choice::Flag(path) => Some(path.clone()),
+        Choice::Variable(..) | Choice::Nearest(_) | Choice::Target | Choice::Last => None,
+    };
+    // A home that ran before listens where it did; only a new one has to wait for its configuration.
+    let holds_listeners = choice != Choice::Last && !session.home.services_json().exists();
+    session.launching = Launching { foreground, log_level, port, config, holds_listeners };
     if foreground {
         session.become_keeper()?;
         return Ok(0);
     }
-    let answer = session.call_or_launch("daemon.status", &json!({}))?;
-    if !session.launched {
-        session.terminal.note(match (&session.launching.log_level, session.launching.port) {
-            (None, None) => "Proctor already runs",
-            (Some(_), None) => "Proctor already runs; --log-level is for its next start",
-            (None, Some(_)) => "Proctor already runs; --port is for its next start",
-            (Some(_), Some(_)) => {
-                "Proctor already runs; --log-level and --port are for its next start"
-            }
-        });
+    let status = session.call_or_launch("daemon.status", &json!({}))?;
+    if !session.launched && !begun {
+        tell_running(session);
     }
-    if let Some(path) = &session.launching.config {
-        let mut input = json!({ "config": path.to_string_lossy() });
-        super::caller::fill(&mut input);
-        let entry = operate::entry("service.up")?;
-        let answer = operate::ask(session, entry, &input)?;
-        return session.terminal.answer(entry, &answer);
+    let begins = session.launched || begun;
+    if matches!(choice, Choice::Flag(_)) || (begins && is_another(&choice, &status)) {
+        return bring_up(session, &choice);
     }
-    match (session.terminal.json, session.terminal.quiet) {
-        (true, _) => session.terminal.document(&answer)?,
+    if let (true, Some(source)) = (begins, status["config"].as_str()) {
+        session.terminal.note(&choice.describe(source));
+    }
+    match (session.terminal.json, session.terminal.quiet || begun) {
+        (true, _) => session.terminal.document(&status)?,
         (false, true) => {}
         (false, false) => {
-            return session.terminal.answer(operate::entry("daemon.status")?, &answer);
+            return session.terminal.answer(operate::entry("daemon.status")?, &status);
         }
     }
     Ok(0)
+}
+
+fn tell_running(session: &Session<'_>) {
+    session.terminal.note(match (&session.launching.log_level, session.launching.port) {
+        (None, None) => "Proctor already runs",
+        (Some(_), None) => "Proctor already runs; --log-level is for its next start",
+        (None, Some(_)) => "Proctor already runs; --port is for its next start",
+        (Some(_), Some(_)) => "Proctor already runs; --log-level and --port are for its next start",
+    });
+}
+
+/// Is the chosen configuration another than the one that the started Proctor has brought back?
+fn is_another(choice: &Choice, status: &Value) -> bool {
+    match choice {
+        Choice::Flag(path) | Choice::Variable(_, path) | Choice::Nearest(path) => {
+            status["config"].as_str().map(Path::new) != Some(path)
+        }
+        Choice::Target => true,
+        Choice::Last => false,
+    }
+}
+
+/// Apply a configuration to a Proctor that runs, as `up -d` does.
+fn bring_up(session: &mut Session<'_>, choice: &Choice) -> Ended {
+    let mut input = json!({});
+    choice.fill(&mut input);
+    super::caller::fill(&mut input);
+    let entry = operate::entry("service.up")?;
+    let answer = match operate::ask(session, entry, &input) {
+        Ok(answer) => answer,
+        // Services of another configuration run: nobody has asked to replace that one.
+        Err(Failure::Op(error))
+            if error.code == Code::HomeInUse && !matches!(choice, Choice::Flag(_)) =>
+        {
+            session.terminal.note(&error.message);
+            return Ok(0);
+        }
+        Err(failure) => return Err(failure),
+    };
+    session.terminal.note(&choice.describe(answer["source"].as_str().unwrap_or_default()));
+    session.terminal.answer(entry, &answer)
+}
+
+/// End a Proctor that this command has started, after the command failed and where nothing runs.
+pub(crate) fn end_idle(session: &mut Session<'_>) {
+    if session.launched && matches!(nothing_runs(session), Ok(true)) {
+        // The error of the command counts, not this one.
+        if end(session, "daemon.stop", &json!({})).is_ok() {
+            session.terminal.note("stopped Proctor again: nothing runs");
+        }
+    }
+}
+
+/// Whether Proctor, which this command started, has nothing left to do.
+pub(crate) fn nothing_runs(session: &mut Session<'_>) -> Result<bool, Failure> {
+    let services = statuses(session.call("service.status", &json!({ "no_usage": true }))?)?;
+    Ok(services.iter().all(|service| matches!(service.state, State::Stopped | State::Failed)))
+}
+
+pub(crate) fn statuses(answer: Value) -> Result<Vec<ServiceStatus>, OpError> {
+    let status: status::Output = serde_json::from_value(answer).map_err(|error| {
+        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
+    })?;
+    Ok(status.services)
 }
 
 pub(crate) fn stop(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {

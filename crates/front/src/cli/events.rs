@@ -24,8 +24,16 @@ pub(crate) fn events(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended
         let all = to_the_end(session, &mut input)?;
         return session.terminal.answer(entry, &all);
     }
+    let mut begun = false;
     loop {
-        let answer = session.call("event.read", &input)?;
+        let answer = match session.call("event.read", &input) {
+            Err(failure) if begun && session.has_ended(&failure) => {
+                session.terminal.note("Proctor has ended");
+                return Ok(0);
+            }
+            answer => answer?,
+        };
+        begun = true;
         let page = page(&answer)?;
         match session.terminal.json {
             true => lines(session, &page)?,

@@ -16,6 +16,7 @@ use proctor_ops::show::harmless::{Colours, harmless_line};
 use proctor_ops::status::ServiceStatus;
 use proctor_ops::table::find;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// One long poll of a follower. It costs one message when it ends without news.
@@ -40,6 +41,9 @@ pub(crate) fn logs(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let entry =
         find("log.read").ok_or_else(|| OpError::new(Code::Internal, "no operation log.read"))?;
     let mut input = operate::input(entry, arguments)?;
+    if input.get("tail").is_some() {
+        input["tail_each"] = json!(true);
+    }
     let once = input.get("max_bytes").is_some() && !options.follow;
     if session.terminal.json && once {
         let answer = session.call("log.read", &input)?;
@@ -50,8 +54,16 @@ pub(crate) fn logs(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     }
     let mut view = View::asked(session.terminal, &input, options.timestamps);
     view.align(meant(session, &input).iter().map(String::as_str));
+    let mut begun = false;
     loop {
-        let page = read(session, &input)?;
+        let page = match read(session, &input) {
+            Err(failure) if begun && options.follow && session.has_ended(&failure) => {
+                session.terminal.note("Proctor has ended");
+                return Ok(0);
+            }
+            page => page?,
+        };
+        begun = true;
         view.show(&page.items)?;
         if once {
             say_what_is_missing(session.terminal, &page);
@@ -154,6 +166,8 @@ pub(crate) struct View {
     colour: bool,
     /// Of the longest name that is aligned with the others.
     width: usize,
+    /// Colours of the names that are known from the start.
+    colours: BTreeMap<String, &'static str>,
     zone: Option<TimeZone>,
     /// The last piece of a line that is longer than a page has no line end yet.
     open: bool,
@@ -174,6 +188,7 @@ impl View {
             timestamps: false,
             colour: terminal.colours_stdout(),
             width: 0,
+            colours: BTreeMap::new(),
             zone: None,
             open: false,
         }
@@ -193,7 +208,10 @@ impl View {
 
     /// Make room for these names from the first line on.
     pub(crate) fn align<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
-        self.width = names.map(str::len).filter(|length| *length <= WIDEST).max().unwrap_or(0);
+        let names: Vec<&str> = names.collect();
+        let lengths = names.iter().map(|name| name.len());
+        self.width = lengths.filter(|length| *length <= WIDEST).max().unwrap_or(0);
+        self.colours = colours_of(&names);
     }
 
     pub(crate) fn show(&mut self, items: &[Item]) -> io::Result<()> {
@@ -257,7 +275,9 @@ impl View {
         }
         let name = format!("{:width$}", item.service, width = self.width);
         if self.colour {
-            line.push_str(&format!("\x1b[{}m{name}\x1b[0m", colour_of(&item.service)));
+            let known = self.colours.get(&item.service).copied();
+            let colour = known.unwrap_or_else(|| COLOURS[preferred(&item.service)]);
+            line.push_str(&format!("\x1b[{colour}m{name}\x1b[0m"));
         } else {
             line.push_str(&name);
         }
@@ -294,11 +314,27 @@ fn raw(item: &Item, out: &mut Vec<u8>) {
     }
 }
 
-/// A service keeps its colour.
-fn colour_of(name: &str) -> &'static str {
-    const COLOURS: [&str; 6] = ["36", "33", "32", "35", "34", "96"];
+/// Colours for names. Red is for errors.
+const COLOURS: [&str; 10] = ["36", "33", "32", "35", "34", "96", "93", "92", "95", "94"];
+
+/// The colour that a service has wherever no other service on the screen has it.
+fn preferred(name: &str) -> usize {
     let sum = name.bytes().fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    COLOURS[sum % COLOURS.len()]
+    sum % COLOURS.len()
+}
+
+/// A colour for each name; no two are alike while there are colours left.
+fn colours_of(names: &[&str]) -> BTreeMap<String, &'static str> {
+    let mut taken = [0; COLOURS.len()];
+    let mut colours = BTreeMap::new();
+    for name in names {
+        let fewest = taken.iter().min().copied().unwrap_or(0);
+        let places = (0..COLOURS.len()).map(|step| (preferred(name) + step) % COLOURS.len());
+        let place = places.into_iter().find(|at| taken[*at] == fewest).unwrap_or(0);
+        taken[place] += 1;
+        colours.insert((*name).to_owned(), COLOURS[place]);
+    }
+    colours
 }
 
 #[cfg(test)]
@@ -330,6 +366,7 @@ mod tests {
             timestamps,
             colour,
             width: 4,
+            colours: BTreeMap::new(),
             zone: Some(TimeZone::UTC),
             open: false,
         };
@@ -345,8 +382,23 @@ mod tests {
         check(Some("web"), false, false, &two[..1], "hello\n");
         check(Some("web"), false, true, &two[..1], "2026-03-01 14:05:03 hello\n");
         check(Some("api"), false, false, &two[..1], "web  | hello\n");
-        let red = format!("\x1b[{}mweb \x1b[0m \x1b[31m|\x1b[0m hello\n", colour_of("web"));
+        let red =
+            format!("\x1b[{}mweb \x1b[0m \x1b[31m|\x1b[0m hello\n", COLOURS[preferred("web")]);
         check(None, true, false, &two[..1], &red);
+    }
+
+    #[test]
+    fn services_on_one_screen_have_colours_that_differ() {
+        let names: Vec<String> =
+            (0..COLOURS.len()).map(|number| format!("worker-{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for count in 1..=names.len() {
+            let colours = colours_of(&names[..count]);
+            let different: std::collections::BTreeSet<_> = colours.values().collect();
+            assert_eq!(different.len(), count, "{colours:?}");
+        }
+        assert_eq!(colours_of(&["web"])["web"], COLOURS[preferred("web")]);
+        assert_eq!(colours_of(&[names.as_slice(), &["more"]].concat()).len(), COLOURS.len() + 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod attend;
 mod caller;
+mod configuration;
 mod daemon;
 mod events;
 mod home;
@@ -14,6 +15,7 @@ mod interrupt;
 mod logs;
 mod mcp;
 mod operate;
+mod overview;
 mod plain;
 mod progress;
 mod reference;
@@ -27,7 +29,7 @@ mod up;
 use crate::client::Client;
 pub(crate) use caller::fill_for as fill_caller;
 use clap::ArgMatches;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use install::reference as clients;
 #[doc(hidden)]
 pub use install::rewritten;
@@ -38,7 +40,7 @@ use proctor_ops::table;
 pub use reference::reference;
 use session::Session;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use terminal::Terminal;
@@ -57,8 +59,10 @@ pub struct Launching {
     pub log_level: Option<String>,
     /// Where TCP control listens; `None`: as the configuration says.
     pub port: Option<Port>,
-    /// In the foreground: the configuration to bring up as soon as it runs.
+    /// In the foreground: the configuration of `--config`, to bring up as soon as it runs.
     pub config: Option<PathBuf>,
+    /// Listen on the network when a configuration has been applied: the command is about to apply one.
+    pub holds_listeners: bool,
 }
 
 /// Why a command ended early.
@@ -92,6 +96,9 @@ pub fn main(launch: &'static dyn Launch) -> u8 {
     if let Some(code) = plain::answered(&words) {
         return code;
     }
+    if words.len() == 1 {
+        return bare();
+    }
     let matches = match tree::parse(&words) {
         Ok(matches) => matches,
         Err(error) => return misused(&error, words.iter().any(|word| word == "--json")),
@@ -124,18 +131,26 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -
         _ => {}
     }
     let mut session = Session::new(home::home(matches.get_one("home"))?, launch, terminal);
+    let ended = command(&mut session, word, arguments);
+    if let Err(Failure::Op(_)) = &ended {
+        daemon::end_idle(&mut session);
+    }
+    ended
+}
+
+fn command(session: &mut Session<'_>, word: &str, arguments: &ArgMatches) -> Ended {
     match (word, arguments.subcommand()) {
-        ("up", _) => up::up(&mut session, arguments),
-        ("events", _) => events::events(&mut session, arguments),
-        ("logs", _) => logs::logs(&mut session, arguments),
-        ("run", _) => run::run(&mut session, arguments),
-        ("config", _) => operate::config(&mut session, arguments),
-        ("down", _) => daemon::down(&mut session, arguments),
-        ("daemon", Some(("start", arguments))) => daemon::start(&mut session, arguments),
-        ("daemon", Some(("stop", arguments))) => daemon::stop(&mut session, arguments),
-        ("daemon", Some(("upgrade", arguments))) => daemon::upgrade(&mut session, arguments),
-        (word, Some((second, arguments))) => operation(&mut session, &[word, second], arguments),
-        (word, None) => operation(&mut session, &[word], arguments),
+        ("up", _) => up::up(session, arguments),
+        ("events", _) => events::events(session, arguments),
+        ("logs", _) => logs::logs(session, arguments),
+        ("run", _) => run::run(session, arguments),
+        ("config", _) => operate::config(session, arguments),
+        ("down", _) => daemon::down(session, arguments),
+        ("daemon", Some(("start", arguments))) => daemon::start(session, arguments),
+        ("daemon", Some(("stop", arguments))) => daemon::stop(session, arguments),
+        ("daemon", Some(("upgrade", arguments))) => daemon::upgrade(session, arguments),
+        (word, Some((second, arguments))) => operation(session, &[word, second], arguments),
+        (word, None) => operation(session, &[word], arguments),
     }
 }
 
@@ -160,8 +175,25 @@ fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) 
     operate::operate(session, entry, arguments)
 }
 
+/// A command line without a command.
+fn bare() -> u8 {
+    // A closed stderr: nobody wants to know.
+    let _ = io::stderr().lock().write_all(overview::OVERVIEW.as_bytes());
+    Code::BadInput.exit()
+}
+
 /// Help is an answer, everything else that clap has to say is a mistake in the command line.
 fn misused(error: &clap::Error, json: bool) -> u8 {
+    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+        && let Some(error) = overview::known_elsewhere(word)
+    {
+        match json {
+            true => terminal::json_error(&error),
+            false => Terminal::usual().error(&error),
+        }
+        return error.code.exit();
+    }
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if json && !asked {
         let text = error.to_string();

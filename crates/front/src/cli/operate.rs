@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use super::session::Session;
 use super::{Ended, Failure};
-use super::{attend, caller};
+use super::{attend, caller, configuration::Choice};
 use crate::protocol::Look;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -74,9 +74,10 @@ pub(crate) fn config(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended
     let about_the_running = input.get("check").is_none() && input.get("example").is_none();
     if about_the_running
         && session.find()?.is_none()
-        && let Some(path) = caller::configuration()
+        && let Some(path) = Choice::new(None)?.path()
     {
         input["check"] = json!(path.to_string_lossy());
+        input["verbose"] = json!(true);
     }
     answer(session, entry, &input)
 }

@@ -8,6 +8,7 @@ use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Effect, Meta};
 use proctor_ops::table::find;
+use proctor_sys::file::read_small;
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,14 +16,18 @@ use std::time::{Duration, Instant};
 /// Beyond an operation's own deadline: its answer is the one that should be seen.
 pub(crate) const MARGIN: Duration = Duration::from_secs(10);
 
-/// A keeper that died is replaced within tens of milliseconds. Who comes in between is not told that none runs.
-const TAKEOVER: Duration = Duration::from_millis(500);
+/// A keeper that died is replaced within tens of milliseconds, and if its daemon died as well within two seconds, by the guard. A
+/// command that comes in between waits for that: the guard knows more of the services than a new keeper can.
+const TAKEOVER: Duration = Duration::from_secs(3);
 
 /// Who has seen Proctor run can wait longer: a busy machine takes its time.
 const TAKEOVER_KNOWN: Duration = Duration::from_secs(5);
 
 /// From one look for the new keeper to the next.
 const TAKEOVER_PAUSE: Duration = Duration::from_millis(10);
+
+/// More than the identity of a boot has.
+const BOOT_ID_SIZE: u64 = 64;
 
 pub(crate) struct Session<'a> {
     pub(crate) home: Home,
@@ -98,7 +103,7 @@ impl<'a> Session<'a> {
         if self.client.is_none() {
             match self.find()? {
                 Some(client) => self.client = Some(client),
-                None if launches => self.launch()?,
+                None if launches || has_died(&self.home) => self.launch()?,
                 None => return Err(none_runs(&self.home).into()),
             }
         }
@@ -107,7 +112,11 @@ impl<'a> Session<'a> {
 
     /// A connection of its own, to a Proctor that runs.
     pub(crate) fn another(&self) -> Result<Client, Failure> {
-        Ok(self.find_within(TAKEOVER_KNOWN)?.ok_or_else(|| none_runs(&self.home))?)
+        match self.find_within(TAKEOVER_KNOWN)? {
+            Some(client) => Ok(client),
+            None if has_died(&self.home) => Ok(self.start()?.1),
+            None => Err(none_runs(&self.home).into()),
+        }
     }
 
     pub(crate) fn find(&self) -> Result<Option<Client>, OpError> {
@@ -119,7 +128,7 @@ impl<'a> Session<'a> {
         let give_up = Instant::now() + patience;
         loop {
             let found = Client::connect(&self.home)?;
-            if found.is_some() || !self.left_behind() || Instant::now() >= give_up {
+            if found.is_some() || !has_died(&self.home) || Instant::now() >= give_up {
                 return Ok(found.map(|client| client.spoken_by(self.voice.clone())));
             }
             std::thread::park_timeout(TAKEOVER_PAUSE);
@@ -133,16 +142,20 @@ impl<'a> Session<'a> {
     }
 
     fn launch(&mut self) -> Result<(), Failure> {
-        let home = self.home.state.display();
-        let launched = self.launch.launch(&self.home, &self.launching);
-        let pid = match launched {
+        let (started, client) = self.start()?;
+        self.launched = started == Started::Afresh;
+        self.client = Some(client);
+        Ok(())
+    }
+
+    /// Start Proctor and say so. One that died has left services behind, and these are taken over.
+    fn start(&self) -> Result<(Started, Client), Failure> {
+        let left = has_died(&self.home);
+        let pid = match self.launch.launch(&self.home, &self.launching) {
             Ok(pid) => pid,
             // Somebody else may have been quicker: then all is well.
             Err(why) => match self.find()? {
-                Some(client) => {
-                    self.client = Some(client);
-                    return Ok(());
-                }
+                Some(client) => return Ok((Started::BySomebodyElse, client)),
                 None => {
                     return Err(OpError::new(
                         Code::Unavailable,
@@ -153,10 +166,15 @@ impl<'a> Session<'a> {
                 }
             },
         };
-        self.launched = true;
-        self.terminal.note(&format!("started Proctor (keeper pid {pid}), home {home}"));
-        self.client = Some(self.another()?);
-        Ok(())
+        let home = self.home.state.display();
+        self.terminal.note(&match left {
+            true => format!(
+                "Proctor had died; a new one (keeper pid {pid}) has taken over its services, home {home}"
+            ),
+            false => format!("started Proctor (keeper pid {pid}), home {home}"),
+        });
+        let client = self.find_within(TAKEOVER_KNOWN)?.ok_or_else(|| none_runs(&self.home))?;
+        Ok((if left { Started::AfterDeath } else { Started::Afresh }, client))
     }
 
     /// Become Proctor; returns when it has ended.
@@ -165,6 +183,17 @@ impl<'a> Session<'a> {
             Ok(_) => Ok(()),
             Err(why) => Err(OpError::new(Code::Unavailable, why).into()),
         }
+    }
+
+    /// A follower failed because Proctor has ended in order: there is nothing more to come.
+    pub(crate) fn has_ended(&self, failure: &Failure) -> bool {
+        let lost = match failure {
+            Failure::Op(error) => {
+                matches!(error.code, Code::Unavailable | Code::ConnectionLost)
+            }
+            Failure::Pipe => false,
+        };
+        lost && matches!(self.find(), Ok(None)) && !has_died(&self.home)
     }
 
     /// An earlier Proctor died and left services that may still be running.
@@ -189,6 +218,24 @@ fn meta(op: &str) -> Result<&'static Meta, OpError> {
     let entry =
         find(op).ok_or_else(|| OpError::new(Code::Internal, format!("no operation '{op}'")))?;
     Ok(&entry.meta)
+}
+
+/// How this command came to a running Proctor that it did not find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Started {
+    /// Nothing ran before.
+    Afresh,
+    /// It took over what a dead one left.
+    AfterDeath,
+    BySomebodyElse,
+}
+
+/// A Proctor was killed during this boot and left runs without a keeper. One that ends in order removes its socket.
+fn has_died(home: &Home) -> bool {
+    let boot = read_small(&home.boot(), BOOT_ID_SIZE).ok();
+    home.socket().exists()
+        && boot.is_some_and(|boot| boot == proctor_sys::boot::id().0)
+        && has_runs(home)
 }
 
 /// There is a run's output: `services/NAME/ID.out` in the runtime folder.

@@ -167,6 +167,9 @@ pub(crate) struct Start {
     /// How much the daemon writes to proctor.log: error, warn, info, debug, trace, or a filter like `RUST_LOG` has it
     #[arg(long, value_name = "LEVEL", value_parser = log_level)]
     pub(crate) log_level: Option<String>,
+    /// The keeper in the foreground runs already and has called this command to apply its configuration
+    #[arg(long, hide = true)]
+    pub(crate) begun: bool,
 }
 
 /// A level, or a filter with `module=level` parts. A single word that is no level would be a module's name, and would silence
@@ -182,7 +185,9 @@ fn log_level(text: &str) -> Result<String, String> {
 fn start() -> Command {
     Command::new("start")
         .about("Start Proctor and bring back the services that are wished up")
-        .after_help("Examples:\n  proctor daemon start\n  proctor --home /srv/app daemon start --foreground --config /srv/app/proctor.yaml")
+        .after_help("A configuration that this home does not run yet is applied like `proctor up -d`: --config, then PROCTOR_CONFIG or \
+MAGICTUNNEL_CONFIG, then the nearest proctor.yaml from this folder upwards, then SUPERVISOR_TARGET_CMD. Else the last one comes \
+back.\n\nExamples:\n  proctor daemon start\n  proctor --home /srv/app daemon start --foreground --config /srv/app/proctor.yaml")
         .defer(Start::augment_args)
 }
 

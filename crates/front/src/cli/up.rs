@@ -1,19 +1,22 @@
 //! `up`: make the configuration run, and in the foreground stay with it until Ctrl-C.
 
+use super::configuration::Choice;
+use super::daemon::{nothing_runs, statuses};
 use super::interrupt::{Came, Interrupts};
 use super::logs::{self, View};
 use super::progress::Progress;
 use super::session::Session;
-use super::{Ended, Failure, caller, daemon, operate};
+use super::{Ended, Failure, daemon, operate};
 use crate::client::Client;
 use clap::{ArgMatches, Args, FromArgMatches};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::lines::Kind;
 use proctor_ops::moment::rfc3339;
-use proctor_ops::operations::{status, up};
+use proctor_ops::operations::up;
 use proctor_ops::settle::{Changed, Outcome};
 use proctor_ops::status::{ServiceStatus, State};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longer than one long poll: an answer comes first.
@@ -38,19 +41,42 @@ pub(crate) fn up(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let entry = operate::entry("service.up")?;
     let mut input = operate::input(entry, arguments)?;
-    if input.get("config").is_none() {
-        match caller::configuration() {
-            Some(path) => input["config"] = json!(path.to_string_lossy()),
-            None => input["example"] = json!(true),
-        }
+    let choice = Choice::new(input["config"].as_str().map(PathBuf::from))?;
+    choice.fill(&mut input);
+    if choice == Choice::Last {
+        input["example"] = json!(true);
     }
+    check_first(session, &choice)?;
+    session.launching.holds_listeners = true;
     if options.detach {
         let answer = operate::ask(session, entry, &input)?;
+        let begun = output(answer.clone())?;
+        tell_source(session, &choice, &begun);
         let code = session.terminal.answer(entry, &answer)?;
-        welcome(session, &output(answer)?);
+        welcome(session, &begun);
         return Ok(code);
     }
-    in_foreground(session, &mut input)
+    in_foreground(session, &choice, &mut input)
+}
+
+/// Where no Proctor runs, a file with mistakes in it is no reason to start one.
+fn check_first(session: &Session<'_>, choice: &Choice) -> Result<(), Failure> {
+    let Some(path) = choice.path() else { return Ok(()) };
+    if session.find()?.is_some() {
+        return Ok(());
+    }
+    let mut input = json!({ "check": path.to_string_lossy() });
+    super::caller::fill(&mut input);
+    let checked = operate::entry("config.show")?.without_daemon(&session.home, &input);
+    checked.transpose()?;
+    Ok(())
+}
+
+/// Which configuration runs, and why this one. The built-in example has a text of its own.
+fn tell_source(session: &Session<'_>, choice: &Choice, begun: &up::Output) {
+    if !begun.example {
+        session.terminal.note(&choice.describe(&begun.source));
+    }
 }
 
 fn output(answer: Value) -> Result<up::Output, OpError> {
@@ -59,7 +85,7 @@ fn output(answer: Value) -> Result<up::Output, OpError> {
     })
 }
 
-fn in_foreground(session: &mut Session<'_>, input: &mut Value) -> Ended {
+fn in_foreground(session: &mut Session<'_>, choice: &Choice, input: &mut Value) -> Ended {
     session.connect(true)?;
     let interrupts = Interrupts::catch()?;
     let since = rfc3339(proctor_sys::clock::now().wall);
@@ -67,6 +93,7 @@ fn in_foreground(session: &mut Session<'_>, input: &mut Value) -> Ended {
     input["no_wait"] = json!(true);
     let begun = output(session.call("service.up", input)?)?;
     welcome(session, &begun);
+    tell_source(session, choice, &begun);
     tell_notes(session, &begun);
     let names: Vec<String> =
         begun.services.iter().map(|report| report.service.name.clone()).collect();
@@ -243,19 +270,6 @@ fn stop(
         daemon::end(session, "daemon.stop", &json!({}))?;
     }
     Ok(0)
-}
-
-/// Whether Proctor, which this command started, has nothing left to do.
-fn nothing_runs(session: &mut Session<'_>) -> Result<bool, Failure> {
-    let services = statuses(session.call("service.status", &json!({ "no_usage": true }))?)?;
-    Ok(services.iter().all(|service| matches!(service.state, State::Stopped | State::Failed)))
-}
-
-fn statuses(answer: Value) -> Result<Vec<ServiceStatus>, OpError> {
-    let status: status::Output = serde_json::from_value(answer).map_err(|error| {
-        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
-    })?;
-    Ok(status.services)
 }
 
 /// Nothing runs any more and nothing will: there is nothing to stay for.

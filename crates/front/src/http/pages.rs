@@ -5,10 +5,11 @@ use super::operation::visitor;
 use super::{caller, dashboard, openapi};
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, Request, Response, StatusCode};
+use axum::http::header::{ACCEPT, VARY};
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use axum::routing::get;
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::openmetrics::{CONTENT_TYPE, openmetrics};
+use proctor_ops::openmetrics::Format;
 use proctor_ops::operation::Front;
 use serde_json::json;
 use std::sync::LazyLock;
@@ -42,22 +43,33 @@ async fn health() -> Response<Body> {
     answer(StatusCode::OK, JSON, json!({ "status": "ok" }).to_string())
 }
 
-/// What `daemon.metrics` answers, as monitoring systems read it.
+/// The numbers of `daemon.metrics`, in the format that the request asks for.
 async fn metrics(request: Request<Body>) -> Response<Body> {
-    match numbers(request).await {
-        Ok(text) => answer(StatusCode::OK, HeaderValue::from_static(CONTENT_TYPE), text),
+    let format = Format::of(&accepted(request.headers()));
+    match numbers(request, format).await {
+        Ok(text) => {
+            let kind = HeaderValue::from_static(format.content_type());
+            let mut response = answer(StatusCode::OK, kind, text);
+            response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+            response
+        }
         Err(refusal) => refusal.into(),
     }
 }
 
-async fn numbers(request: Request<Body>) -> Result<String, Refusal> {
+fn accepted(headers: &HeaderMap) -> String {
+    let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    values.collect::<Vec<_>>().join(",")
+}
+
+async fn numbers(request: Request<Body>, format: Format) -> Result<String, Refusal> {
     let (parts, _) = request.into_parts();
     let visitor = visitor(&parts)?;
     let caller = caller::caller(&visitor, &parts.headers, Front::Rest)?;
     let reply = visitor.dispatch(caller, dashboard::entry("daemon.metrics")?, json!({})).await?;
     let output = serde_json::from_str(&reply.text)
         .map_err(|error| OpError::new(Code::Internal, format!("cannot read numbers: {error}")))?;
-    Ok(openmetrics(&output))
+    Ok(format.write(&output))
 }
 
 async fn description() -> Response<Body> {

@@ -14,7 +14,7 @@ use seats::Seats;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -65,31 +65,51 @@ where
     Served: Future<Output = ()> + Send + 'static,
 {
     let Listener { mut wanted, place, report } = listener;
+    let last = Mutex::new(None);
+    let report = |state: State| {
+        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(state.clone());
+        report(state);
+    };
     let mut tasks = JoinSet::new();
     loop {
         let here = place(&wanted.borrow_and_update());
         // Whoever is served at an old place is asked to leave when this is dropped.
         let seats = Seats::default();
+        let moved = moved(
+            &mut wanted,
+            |wanted| place(wanted) != here,
+            || {
+                let last = last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                last.into_iter().for_each(&report);
+            },
+        );
         let accepting = async {
             let listener = bind(here, &report).await;
             accept(&listener, &seats, &connection, &mut tasks).await
         };
         tokio::select! {
+            // First, so that nothing is reported about a place that is no longer wanted.
+            biased;
+            () = moved => {}
             never = accepting => match never {},
-            () = moved(&mut wanted, |wanted| place(wanted) != here) => {}
         }
     }
 }
 
-/// Until another place is wanted.
+/// Until another place is wanted. A change that leaves the place as it is calls `stays`.
 async fn moved(
     wanted: &mut watch::Receiver<Arc<Listeners>>,
     elsewhere: impl Fn(&Listeners) -> bool,
+    stays: impl Fn(),
 ) {
-    if wanted.wait_for(|wanted| elsewhere(wanted)).await.is_err() {
-        // Nobody is left who could want one.
-        std::future::pending::<()>().await;
+    while wanted.changed().await.is_ok() {
+        if elsewhere(&wanted.borrow_and_update()) {
+            return;
+        }
+        stays();
     }
+    // Nobody is left who could want one.
+    std::future::pending::<()>().await;
 }
 
 /// A listener, once there can be one.

@@ -82,7 +82,7 @@ fn command(name: &str, inner: Value, token: Option<String>) -> Result<Said, OpEr
         }
         "ReloadConfig" => said("config.reload", without_nulls(name, inner)?, Shape::AsItIs),
         "CustomRestart" => {
-            let mut input = without_nulls(name, inner)?;
+            let mut input = legacy::variables(without_nulls(name, inner)?);
             // Not "from now on without arguments": a program that has none to say sends an empty list.
             if input["start_args"].as_array().is_some_and(Vec::is_empty) {
                 input.as_object_mut().and_then(|fields| fields.shift_remove("start_args"));
@@ -209,6 +209,8 @@ mod tests {
         check(&text, "service.custom_restart", inner);
         let text = r#"{"CustomRestart":{"start_args":[],"env_vars":{},"post_commands":null}}"#;
         check(text, "service.custom_restart", json!({ "env_vars": {} }));
+        let text = r#"{"CustomRestart":{"env":{"MODE":"test"}}}"#;
+        check(text, "service.custom_restart", json!({ "env_vars": { "MODE": "test" } }));
         let inner = json!({ "command": { "command": "make" }, "timeout_seconds": 30 });
         check(&json!({ "ExecuteCommand": inner }).to_string(), "command.execute", inner);
     }

@@ -103,9 +103,10 @@ fn done(op: &str, shape: Shape, reply: &Reply) -> Result<Vec<u8>, OpError> {
         Shape::Status(asked) => Data::Value(shown_status(&read(&reply.text)?, asked)),
         Shape::Health => {
             let health: Value = read(&reply.text)?;
-            let healthy = &health["healthy"];
-            let message = if *healthy == true { "healthy" } else { "unhealthy" };
-            return Ok(envelope(true, message.into(), Data::Value(json!({ "healthy": healthy }))));
+            let healthy = health["healthy"] == true;
+            let message = if healthy { "healthy" } else { "unhealthy" };
+            let data = Data::Value(json!({ "healthy": healthy }));
+            return Ok(envelope(healthy, message.into(), data));
         }
         Shape::Only(fields) => Data::Value(legacy::only(fields, read(&reply.text)?)),
     };

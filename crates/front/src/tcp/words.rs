@@ -10,6 +10,9 @@ use std::fmt::Write as _;
 /// Short for what the command line says with two words.
 const SHORT: [(&str, &[&str]); 1] = [("shutdown", &["daemon", "stop"])];
 
+/// Operations that mean the only service, or the primary one, where none is named; on a command line that would be too easy.
+const DEFAULT_SERVICE: [&str; 2] = ["service.restart", "service.stop"];
+
 /// Words that are no operation.
 const OWN: [(&str, &str); 3] = [
     ("auth TOKEN", "Say who you are, for the rest of this connection"),
@@ -84,7 +87,11 @@ fn command(entry: &Entry) -> Command {
         .disable_version_flag(true)
         .after_help(entry.meta.details)
         .arg(json.help("Answer as one line of JSON"));
-    (entry.augment())(command)
+    let command = (entry.augment())(command);
+    match DEFAULT_SERVICE.contains(&entry.meta.name) {
+        true => command.mut_arg("names", |names| names.required(false)),
+        false => command,
+    }
 }
 
 fn overview() -> String {
@@ -132,6 +139,8 @@ mod tests {
         check("status web", "service.status", json!({ "names": ["web"] }));
         check("restart web", "service.restart", json!({ "names": ["web"] }));
         check("stop web", "service.stop", json!({ "names": ["web"] }));
+        check("restart", "service.restart", json!({ "names": [] }));
+        check("stop", "service.stop", json!({ "names": [] }));
         check("start web", "service.start", json!({ "names": ["web"] }));
         check("logs web -n 5", "log.read", json!({ "services": ["web"], "tail": 5 }));
         check("logs --grep 'a b' web", "log.read", json!({ "services": ["web"], "grep": "a b" }));
@@ -170,7 +179,7 @@ mod tests {
         for (text, part) in [
             ("stauts", "no command 'stauts'"),
             ("daemon", "no command 'daemon'"),
-            ("stop", "required"),
+            ("remove", "required"),
             ("status --chekc", "--check"),
             ("logs 'web", "quote"),
             ("auth", "which token"),

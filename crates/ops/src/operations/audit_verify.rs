@@ -2,7 +2,7 @@
 
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
-use crate::show::{Page, Show, Style};
+use crate::show::{Page, Show, Style, counted};
 use proctor_core::home::Home;
 use proctor_engine::audit::{Audit, Verdict};
 use schemars::JsonSchema;
@@ -89,7 +89,8 @@ impl Show for Output {
             let numbers: Vec<String> = self.unfinished.iter().map(ToString::to_string).collect();
             page.line().dim("begun and without a result: ").plain(numbers.join(", "));
         }
-        let counts = format!(" ({} records in {} files)", self.records, self.files);
+        let counts = (counted(self.records, "record"), counted(self.files as u64, "file"));
+        let counts = format!(" ({} in {})", counts.0, counts.1);
         match self.intact {
             true => page.line().add(Style::Good, "the audit is as it was written").plain(counts),
             false => {

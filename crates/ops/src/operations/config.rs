@@ -3,13 +3,14 @@
 use crate::error::OpError;
 use crate::input::Caller;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
-use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
+use crate::show::{Column, Fit, Page, Show, Span, Style, Table, counted};
 use proctor_core::config::Setting;
 use proctor_core::home::Home;
 use proctor_engine::api::{ConfigRequest, Engine};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 pub struct Config;
 
@@ -24,6 +25,10 @@ pub struct Input {
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
+    /// With --check: also show every setting
+    #[arg(long, short, requires = "check")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub verbose: bool,
     /// Print an example to begin with
     #[arg(long, conflicts_with = "check")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -41,6 +46,9 @@ pub struct Output {
     /// With `check`: the file was found right
     #[serde(default)]
     pub checked: bool,
+    /// With `check`: the settings are for machines, people see that the file is valid
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub brief: bool,
     /// With `example`: its text
     pub example: Option<String>,
 }
@@ -70,7 +78,8 @@ impl Operation for Config {
         cli: &["config"],
         summary: "Show every setting and where it came from, or check a file",
         details: "\
-Without a running Proctor it reads the file that `proctor up` would run. Neither starts anything.
+Without a running Proctor it reads the file that `proctor up` would run. `--check` says whether a file is valid, and with `-v` what it \
+means. None of this starts anything.
 
 Examples:
   proctor config
@@ -127,12 +136,14 @@ fn request(input: &Input, path: &str) -> Result<ConfigRequest, OpError> {
 fn output(input: &Input, source: Option<String>, settings: Vec<Setting>) -> Output {
     let wanted = settings.into_iter().filter(|setting| belongs(setting, &input.names));
     let settings = wanted.map(value_of).collect();
-    Output { source, settings, checked: input.check.is_some(), example: None }
+    let checked = input.check.is_some();
+    let brief = checked && !input.verbose && input.names.is_empty();
+    Output { source, settings, checked, brief, example: None }
 }
 
 fn example() -> Output {
     let example = Some(Engine::example().to_owned());
-    Output { source: None, settings: Vec::new(), checked: false, example }
+    Output { source: None, settings: Vec::new(), checked: false, brief: false, example }
 }
 
 fn belongs(setting: &Setting, names: &[String]) -> bool {
@@ -155,6 +166,9 @@ impl Show for Output {
         if let Some(text) = &self.example {
             return page.text(Style::Plain, text);
         }
+        if self.brief {
+            return self.show_verdict(page);
+        }
         if self.settings.is_empty() {
             page.line()
                 .dim("no configuration; `proctor config --example` prints one to begin with");
@@ -174,9 +188,23 @@ impl Show for Output {
             ]);
         }
         page.table(table);
-        if let Some(source) = self.source.as_ref().filter(|_| self.checked) {
-            page.line().add(Style::Good, format!("{source} is right"));
+        if self.checked {
+            self.show_verdict(page);
         }
+    }
+}
+
+impl Output {
+    fn show_verdict(&self, page: &mut Page) {
+        let source = self.source.as_deref().unwrap_or("the configuration");
+        // Every service has a command.
+        let commands = self
+            .settings
+            .iter()
+            .filter_map(|setting| setting.key.strip_prefix("services.")?.strip_suffix(".command"));
+        let services: BTreeSet<&str> = commands.filter_map(|name| name.split('@').next()).collect();
+        let count = counted(services.len() as u64, "service");
+        page.line().plain(format!("{source} is ")).add(Style::Good, format!("valid: {count}"));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::error::OpError;
 use crate::input::seconds_of;
 use crate::moment::rfc3339;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation};
-use crate::show::{Page, Show, Style};
+use crate::show::{Page, Show, Style, counted};
 use proctor_core::config::signal;
 use proctor_engine::api::{Ended, Event, EventsFrom, Happening, OperationNews};
 use schemars::JsonSchema;
@@ -236,7 +236,7 @@ impl EventStatus {
                 status.healthy = Some(*healthy);
                 let text = match healthy {
                     true => "healthy".into(),
-                    false => format!("unhealthy: {failures} failed checks"),
+                    false => format!("unhealthy: {}", counted(*failures, "failed check")),
                 };
                 (Kind::Health, text)
             }
@@ -271,8 +271,12 @@ impl EventStatus {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.missed {
-            let count = self.missed_events.map_or("some".to_owned(), |count| count.to_string());
-            page.line().add(Style::Warn, format!("{count} events were missed"));
+            let missed = match self.missed_events {
+                Some(1) => "1 event was missed".to_owned(),
+                Some(count) => format!("{count} events were missed"),
+                None => "some events were missed".to_owned(),
+            };
+            page.line().add(Style::Warn, missed);
         }
         for event in &self.events {
             let at = page.moment(&event.at);

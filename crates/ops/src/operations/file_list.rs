@@ -4,7 +4,7 @@ use crate::error::OpError;
 use crate::file::{Also, Here, KindWord, page_bytes};
 use crate::moment::{bytes, rfc3339};
 use crate::operation::{Context, Effect, Meta, Operation, Role};
-use crate::show::{Page, Show, Style};
+use crate::show::{Page, Show, Style, counted};
 use proctor_engine::files::{ListQuery, Listed, Standing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -182,7 +182,7 @@ impl Show for Output {
         }
         rest(page, self.entries.is_empty() && self.roots.is_empty(), self.cursor.as_deref());
         if let Some(count) = self.unreadable {
-            page.remark(format!("{count} folders could not be looked into"));
+            page.remark(format!("{} could not be looked into", counted(count, "folder")));
         }
     }
 }

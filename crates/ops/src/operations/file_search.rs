@@ -325,7 +325,10 @@ impl Show for Output {
         }
         rest(page, self.files.is_empty(), self.cursor.as_deref());
         if let Some(count) = self.unreadable {
-            page.remark(format!("{count} files or folders could not be read"));
+            page.remark(match count {
+                1 => "1 file or folder could not be read".to_owned(),
+                count => format!("{count} files or folders could not be read"),
+            });
         }
     }
 }

@@ -103,14 +103,23 @@ impl ServiceHealth {
     }
 }
 
+impl Output {
+    /// How many services are in each state.
+    fn counts(&self) -> String {
+        let count = |state: State| self.services.values().filter(|it| it.state == state).count();
+        let counts = State::ALL.into_iter().map(|state| (count(state), state.as_str()));
+        let words = counts.filter(|(count, _)| *count > 0);
+        let words: Vec<String> = words.map(|(count, state)| format!("{count} {state}")).collect();
+        if words.is_empty() { "there is no service".to_owned() } else { words.join(", ") }
+    }
+}
+
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         let line = page.line();
-        match (self.healthy, self.services.len()) {
-            (true, 0) => line.add(Style::Good, "healthy").dim(": there is no service"),
-            (true, 1) => line.add(Style::Good, "healthy"),
-            (true, count) => line.add(Style::Good, "healthy").dim(format!(": {count} services")),
-            (false, _) => line.add(Style::Bad, "not healthy"),
+        match self.healthy {
+            true => line.add(Style::Good, "healthy").dim(format!(": {}", self.counts())),
+            false => line.add(Style::Bad, "not healthy").dim(format!(": {}", self.counts())),
         };
         for (name, service) in self.services.iter().filter(|(_, service)| !service.healthy) {
             let why = service.why.as_deref().unwrap_or_default();

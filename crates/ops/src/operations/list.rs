@@ -17,6 +17,10 @@ pub struct List;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
+    /// Only these services, all instances of one, or groups
+    #[arg(value_name = "NAME")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
     /// Only services of this group; may be repeated
     #[arg(long, value_name = "GROUP")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -81,6 +85,7 @@ impl Operation for List {
         details: "\
 Examples:
   proctor list
+  proctor ls web worker
   proctor ls --state failed --state backoff
   proctor list --owner claude-code
   proctor list --group backend --json",
@@ -88,7 +93,12 @@ Examples:
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let names = owned(context, &input, names(context, &input.group)?)?;
+        let mut names = names(context, &input.group)?;
+        if !input.names.is_empty() {
+            let named = context.engine.select(&input.names)?;
+            names.retain(|name| named.contains(name));
+        }
+        let names = owned(context, &input, names)?;
         let (names, next) = page(context, &input, names).await;
         let measure = measure(&input.measured, input.ports, names.len());
         let generation = context.engine.read(|view| view.generation);

@@ -49,9 +49,19 @@ pub struct Input {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
     /// Begin this many lines before the end (50, unless --since says where to begin)
-    #[arg(long = "lines", short = 'n', value_name = "COUNT")]
+    #[arg(
+        long = "lines",
+        short = 'n',
+        visible_alias = "tail",
+        value_name = "COUNT",
+        help = "Begin this many lines before the end of each service (without this and --since: 50 lines of all together)"
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tail: Option<usize>,
+    /// Count `tail` for each service, not for all together
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tail_each: bool,
     /// Begin at this time: 10m, 14:05, 2026-03-01 14:05, or RFC 3339
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,6 +190,7 @@ fn query(context: &Context, input: &Input) -> Result<LogQuery, OpError> {
         services: services(context, &input.services)?,
         cursor: input.cursor.clone(),
         tail,
+        tail_each: input.tail_each,
         since,
         until: time("until", &input.until)?,
         stream: input.stream.map(Into::into),

@@ -101,7 +101,7 @@ impl Operation for Metrics {
         cli: &["metrics"],
         summary: "Show numbers of services, operations and Proctor itself",
         details: "\
-Nothing is measured while nobody asks. The same is at `/metrics` of the HTTP front, in the text format of OpenMetrics.
+Nothing is measured while nobody asks. The same is at `/metrics` of the HTTP front, in the text format of Prometheus or as OpenMetrics.
 
 Examples:
   proctor metrics

@@ -58,7 +58,7 @@ pub struct Output {
     pub changed: Vec<String>,
     /// No longer in the configuration, stopped and forgotten
     pub removed: Vec<String>,
-    /// Of the caller's environment, what is not supported yet and has no effect
+    /// Warnings: variables without effect, and addresses where Proctor cannot listen
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     pub settled: bool,
@@ -79,6 +79,9 @@ taken, nothing changes.
 A service inherits the environment of the shell that first started it. `up` from another terminal changes no running \
 service for that; --refresh-env does. Values of ${VAR} in the file count as changes of the file.
 
+Which configuration: --config, then PROCTOR_CONFIG or MAGICTUNNEL_CONFIG, then the nearest proctor.yaml or proctor.yml from this \
+folder upwards to the home directory, then SUPERVISOR_TARGET_CMD, then the one this home ran last, then the built-in example.
+
 Examples:
   proctor up
   proctor up -d
@@ -96,10 +99,11 @@ Examples:
             start: Some(input.names),
             hands: hands(context),
         };
-        let notes = not_yet(&input.caller);
+        let mut notes = without_effect(&input.caller);
         let applied = context.engine.apply(request).await?;
         ports_freed(context, &applied, wait.max(STOP_WAIT)).await;
         let changed = begin(context, &applied, wait).await?;
+        notes.extend(not_listening(context).await);
         let words = |names: &[ServiceName]| names.iter().map(ToString::to_string).collect();
         Ok(Output {
             example: applied.source == proctor_engine::api::EXAMPLE_SOURCE,
@@ -114,22 +118,37 @@ Examples:
     }
 }
 
-/// Variables that users of other supervisors set, and what they will be for.
-const LATER: &[(&str, &str)] = &[("SUPERVISOR_MCP_PORT", "MCP")];
+/// Variables that users of other supervisors set, and what to use instead.
+const WITHOUT_EFFECT: &[(&str, &str)] =
+    &[("SUPERVISOR_MCP_PORT", "MCP is served at /mcp of the HTTP port, PROCTOR_HTTP_PORT")];
 
 /// What is set and has no effect is said: it may belong to something else, so it is not refused.
-fn not_yet(caller: &Caller) -> Vec<String> {
+fn without_effect(caller: &Caller) -> Vec<String> {
     let variables = caller.environment.iter().flatten();
-    let later = |name: &str| LATER.iter().find(|(known, _)| *known == name);
+    let known = |name: &str| WITHOUT_EFFECT.iter().find(|(known, _)| *known == name);
     variables
-        .filter_map(|(name, value)| match later(name) {
-            Some((name, what)) => {
-                Some(format!("{name} is set and has no effect: {what} is not supported yet"))
-            }
+        .filter_map(|(name, value)| match known(name) {
+            Some((name, instead)) => Some(format!("{name} is set and has no effect: {instead}")),
             None if mode::VARIABLES.contains(&name.as_str()) => mode::note(name, value),
             None => None,
         })
         .collect()
+}
+
+/// Time for the listeners to bind; binding takes microseconds, and naming who has a port some milliseconds.
+const LISTEN_WAIT: Duration = Duration::from_secs(1);
+
+/// The addresses of the configuration where Proctor cannot listen, and why.
+async fn not_listening(context: &Context) -> Vec<String> {
+    context.engine.listeners_settled(LISTEN_WAIT).await;
+    context.engine.read(|view| {
+        let failed = view.listening.iter().filter_map(|(front, state)| {
+            let why = state.as_ref().err()?;
+            let key = if *front == "tcp" { "supervisor.port" } else { "supervisor.http.port" };
+            Some(format!("no {front}: {why}; Proctor tries again, and `{key}` names another port"))
+        });
+        failed.collect()
+    })
 }
 
 /// A service that was renamed, or has become several, finds its port taken until the old one has gone.

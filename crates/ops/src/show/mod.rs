@@ -220,3 +220,8 @@ impl Page {
         out
     }
 }
+/// `1 file`, `3 files`.
+pub fn counted(count: impl Into<u64>, noun: &str) -> String {
+    let count = count.into();
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

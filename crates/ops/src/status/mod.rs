@@ -7,6 +7,7 @@ pub(crate) mod output;
 mod show;
 
 use crate::moment::{Moment, rfc3339, seconds_between, span};
+use crate::show::counted;
 use address::url;
 use proctor_core::config::signal;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
@@ -255,7 +256,7 @@ pub(crate) fn wish_word(wish: Wish) -> WishWord {
 fn why(state: &ServiceState) -> Option<String> {
     match &state.phase {
         PhaseView::Failed { why: FailReason::BudgetSpent { restarts } } => {
-            Some(format!("gave up after {restarts} restarts"))
+            Some(format!("gave up after {}", counted(*restarts, "restart")))
         }
         PhaseView::Failed { why: FailReason::Exited } => {
             Some("it ended without success and is not to be restarted".into())

@@ -11,7 +11,7 @@ pub static TOOLS: &[Tool] = &[
         "List processes",
         "All supervised processes in brief: state, pid, port, URL, restarts, health. Begin here.",
     )
-    .hiding(&["usage", "no_usage", "owner", "ports", "cursors"])
+    .hiding(&["names", "usage", "no_usage", "owner", "ports", "cursors"])
     .usually(r#"{"ports":true,"cursors":true,"limit":50}"#)
     .in_brief(),
     Tool::new(
@@ -150,7 +150,7 @@ pub static TOOLS: &[Tool] = &[
         "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'wait' waits for new lines, at most 50 seconds a call.",
     )
     .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
-    .hiding(&["raw", "text", "max_line", "until", "invert"])
+    .hiding(&["raw", "text", "max_line", "until", "invert", "tail_each"])
     .speaking(&["items", "text"]),
     Tool::new(
         "event.read",

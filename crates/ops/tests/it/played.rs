@@ -35,11 +35,16 @@ impl Place {
         let keeper = std::thread::spawn(move || play(ours));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let home = self.home.clone();
-        runtime.block_on(daemon::run(self.home.clone(), theirs, async |engine| {
-            let binary = Path::new("/bin/true").to_owned();
-            body(Context::new(engine, home, binary, Caller::local(0))).await;
-            say(&mut end.lock().unwrap(), &FromKeeper::Ending { for_good: true });
-        }));
+        runtime.block_on(daemon::run(
+            self.home.clone(),
+            theirs,
+            daemon::Listen::AtOnce,
+            async |engine| {
+                let binary = Path::new("/bin/true").to_owned();
+                body(Context::new(engine, home, binary, Caller::local(0))).await;
+                say(&mut end.lock().unwrap(), &FromKeeper::Ending { for_good: true });
+            },
+        ));
         drop(runtime);
         end.lock().unwrap().shutdown(std::net::Shutdown::Both).ok();
         keeper.join().unwrap();

@@ -1,6 +1,6 @@
 //! `proctor.yaml`, its errors, and where values come from.
 
-use crate::support::{LIMIT, lines, pid, status, up, wait_state, web};
+use crate::support::{LIMIT, lines, pid, service, services, status, up, wait_state, web};
 use proctor_testkit::{Home, victim, wait_until};
 
 #[test]
@@ -144,4 +144,42 @@ fn a_port_that_is_taken_is_named_with_its_holder() {
         said.contains(&port.to_string()) && said.contains(&std::process::id().to_string()),
         "{said}"
     );
+}
+
+#[test]
+fn a_checked_file_is_said_to_be_valid_and_shown_only_if_asked() {
+    let home = Home::new();
+    let path = home.write(
+        "proctor.yaml",
+        &services(&[service("web", &[], "instances: 2"), service("db", &[], "")]),
+    );
+    let verdict = format!("{} is valid: 2 services\n", path.display());
+    assert_eq!(home.ok(["config", "--check", "proctor.yaml"]), verdict);
+    let all = home.ok(["config", "--check", "proctor.yaml", "-v"]);
+    assert!(all.ends_with(&verdict) && all.contains("services.db.command"), "{all}");
+    let one = home.ok(["config", "db", "--check", "proctor.yaml"]);
+    assert!(one.contains("services.db.command") && !one.contains("services.web"), "{one}");
+    assert!(home.ok(["config"]).contains("services.db.command"), "and without a Proctor");
+    home.write("one.yaml", &services(&[service("web", &[], "")]));
+    assert!(home.ok(["config", "--check", "one.yaml"]).ends_with("is valid: 1 service\n"));
+}
+
+#[test]
+fn a_list_may_name_the_services() {
+    let all =
+        [service("web", &[], ""), service("db", &[], ""), service("api", &[], "groups: [back]")];
+    let home = Home::new();
+    home.write("proctor.yaml", &services(&all));
+    home.ok(["up", "-d"]);
+    let names = |words: &[&str]| {
+        let list = home.json(words);
+        let name = |it: &serde_json::Value| it["name"].as_str().unwrap().to_owned();
+        list["services"].as_array().unwrap().iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&["ls", "web"]), ["web"]);
+    assert_eq!(names(&["ls", "back", "db"]), ["api", "db"]);
+    let (code, said) = home.fail(["ls", "wbe"]);
+    assert!(code == 3 && said.contains("web"), "{said}");
+    home.ok(["stop", "db"]);
+    assert_eq!(home.ok(["health"]), "healthy: 1 stopped, 2 running\n");
 }

@@ -313,7 +313,7 @@ fn a_workflow_is_answered_in_its_exact_shape() {
 }
 
 #[test]
-fn health_is_one_word_and_that_it_is_bad_is_no_failure() {
+fn an_unhealthy_service_makes_the_health_check_fail() {
     let home = listening(&services(&[
         service("web", &[], ""),
         service("bad", &["--exit", "1"], "restart_policy: never\nautostart: false"),
@@ -327,7 +327,7 @@ fn health_is_one_word_and_that_it_is_bad_is_no_failure() {
     let bad = control.ask(&json!("HealthCheck"));
     assert_eq!(
         (&bad["success"], &bad["data"]),
-        (&json!(true), &json!({ "healthy": false })),
+        (&json!(false), &json!({ "healthy": false })),
         "{bad}"
     );
     let web = control.ask(&json!({ "HealthCheck": { "service": "web" } }));

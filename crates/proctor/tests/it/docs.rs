@@ -2,7 +2,7 @@
 
 use crate::control::{Control, admin, listening};
 use crate::support::{service, services, shell};
-use proctor_testkit::{Home, Http};
+use proctor_testkit::{Home, Http, free_port, victim};
 use std::path::{Path, PathBuf};
 
 /// One fenced block of a page.
@@ -62,6 +62,27 @@ fn every_configuration_in_the_documentation_is_right() {
         assert!(output.status.success(), "{}: {said}\n{}", block.place, block.text);
     }
     assert!(!home.path().join("run/keeper.lock").exists(), "checking a file started Proctor");
+}
+
+#[test]
+fn the_first_configuration_of_the_readme_runs_as_it_is_written() {
+    let block = blocks("yaml").into_iter().find(|block| block.place.contains("README")).unwrap();
+    let (home, port) = (Home::new(), free_port().to_string());
+    let mut text = block.text.replace("8000", &port);
+    let python = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|folder| folder.join("python3").is_file())
+    });
+    if !python {
+        let server = format!("{} --http {port}", victim().display());
+        text = text.replace(&format!("python3 -m http.server {port}"), &server);
+    }
+    home.write("proctor.yaml", &text);
+    home.ok(["up", "-d"]);
+    home.ok(["wait", "web", "--until", "healthy"]);
+    home.ok(["wait", "worker", "--log", "^mail: "]);
+    for service in home.json(["list"])["services"].as_array().unwrap() {
+        assert!(service["state"] == "running" && service["restarts"] == 0, "{service:#}");
+    }
 }
 
 /// The word after `proctor` and its own options.

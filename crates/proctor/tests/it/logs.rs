@@ -1,6 +1,6 @@
 //! What a service writes is stored, and comes back as asked.
 
-use crate::support::{LIMIT, lines, service, up, wait_state, web};
+use crate::support::{LIMIT, lines, service, services, up, wait_state, web};
 use proctor_testkit::{Home, victim, wait_until};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -167,4 +167,39 @@ fn up_in_the_foreground_shows_output_and_stops_what_it_started() {
     child.stderr.take().unwrap().read_to_string(&mut rest).unwrap();
     assert!(child.wait().unwrap().success(), "{rest}");
     assert!(!proctor_testkit::alive(service), "{rest}");
+}
+
+#[test]
+fn a_follower_ends_in_peace_when_proctor_ends() {
+    for words in [&["logs", "-f", "web"][..], &["events", "-f"]] {
+        let home = up(&web(&["--lines", "1"], ""));
+        let out = home.path().join("out");
+        let mut command = home.command(words);
+        command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let shown = || std::fs::read_to_string(&out).unwrap_or_default();
+        wait_until("something is shown", LIMIT, || shown().contains("started"));
+        home.ok(["down"]);
+        wait_until("it ends", LIMIT, || child.try_wait().unwrap().is_some());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said == "Proctor has ended\n", "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn the_last_lines_are_those_of_each_service() {
+    let home = up(&services(&[
+        service("web", &["--lines", "3"], ""),
+        service("worker", &["--lines", "3"], ""),
+    ]));
+    home.ok(["wait", "web", "--log", "^line 3$"]);
+    home.ok(["wait", "worker", "--log", "^line 3$"]);
+    for option in ["-n", "--lines", "--tail"] {
+        let said = home.ok(["logs", option, "2"]);
+        let mut lines: Vec<&str> = said.lines().filter(|line| line.contains("line ")).collect();
+        lines.sort_unstable();
+        let expected = ["web    | line 2", "web    | line 3", "worker | line 2", "worker | line 3"];
+        assert_eq!(lines, expected, "{option}");
+    }
 }

@@ -91,7 +91,7 @@ health_check: { retries: 1000 }";
 }
 
 #[test]
-fn a_variable_for_something_that_is_not_there_yet_is_named() {
+fn a_variable_without_effect_is_named_with_what_to_use_instead() {
     let home = Home::new();
     home.write("proctor.yaml", &web(&[], ""));
     let output = home.command(["up", "-d"]).env("SUPERVISOR_MCP_PORT", "8082").output().unwrap();
@@ -99,7 +99,7 @@ fn a_variable_for_something_that_is_not_there_yet_is_named() {
     assert!(
         output.status.success()
             && said.contains("SUPERVISOR_MCP_PORT")
-            && said.contains("not supported yet"),
+            && said.contains("PROCTOR_HTTP_PORT"),
         "{said}"
     );
 }

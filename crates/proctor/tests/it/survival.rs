@@ -2,6 +2,7 @@
 
 use crate::support::{LIMIT, lines, pid, status, up, web};
 use proctor_testkit::{Home, alive, kill9, signal, wait_until, with_variable};
+use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::process::Signal;
 
 /// A service that prints numbered lines for as long as it lives.
@@ -55,10 +56,11 @@ pub(crate) fn kill_proctor(home: &Home) {
     kill9(keeper);
     others.iter().for_each(|pid| kill9(*pid));
     // Looking dead is not enough: another thread of it may still hold the lock.
-    wait_until("Proctor is gone", LIMIT, || {
-        let said = home.run(["daemon", "status"]).stderr;
-        String::from_utf8_lossy(&said).contains("no Proctor runs")
-    });
+    let lock =
+        std::fs::File::options().read(true).write(true).open(home.path().join("run/keeper.lock"));
+    let lock = lock.unwrap();
+    let free = || fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+    wait_until("Proctor is gone", LIMIT, free);
 }
 
 #[test]
@@ -149,4 +151,31 @@ fn wishes_survive_a_reboot() {
     home.ok(["daemon", "start"]);
     crate::support::wait_state(&home, "wanted", "running");
     assert_eq!(status(&home, "unwanted")["state"], "stopped");
+}
+
+#[test]
+fn a_command_that_finds_services_of_a_dead_proctor_takes_over_and_says_so() {
+    for words in [&["list"][..], &["status", "web"], &["daemon", "status"], &["logs", "web"]] {
+        let home = up(&web(&["--lines", "1"], ""));
+        let before = pid(&home, "web");
+        kill_proctor(&home);
+        let output = home.run(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {said}");
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains("Proctor")).collect();
+        assert!(matches!(lines[..], [line] if line.starts_with("Proctor had died")), "{said}");
+        assert_eq!(pid(&home, "web"), before);
+        let again = home.run(words);
+        assert!(!String::from_utf8_lossy(&again.stderr).contains("had died"), "once is enough");
+    }
+}
+
+#[test]
+fn after_an_end_in_order_a_command_that_looks_starts_nothing() {
+    let home = up(&web(&[], "on_shutdown: leave"));
+    let service = pid(&home, "web");
+    home.ok(["daemon", "stop"]);
+    assert!(alive(service), "it was to be left");
+    let (code, said) = home.fail(["list"]);
+    assert!(code == 5 && said.contains("no Proctor runs"), "{said}");
 }

@@ -1,40 +1,67 @@
-//! Keys that are known and not supported yet. They are refused by name, because a setting that is silently
-//! ignored is worse than one that is missing.
+//! Keys that people try and that the file does not have: some are not supported yet, others stand for what is set elsewhere.
+//! They are refused by name, because a setting that is silently ignored is worse than one that is missing.
 
 use super::Scope;
 
 pub(in super::super) struct Planned {
-    /// Where it would stand: `None` at the level of `scope`, `Some` in that block.
+    /// The block it would stand in; `None` at the level of `scope`.
     pub block: Option<&'static str>,
     pub name: &'static str,
     pub scope: Scope,
-    /// What it will be.
-    pub what: &'static str,
+    pub status: Status,
+}
+
+/// Why a key is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Status {
+    /// Not supported yet; the text names the feature.
+    Later(&'static str),
+    /// Supported, but not by this key; the text says what to do.
+    Instead(&'static str),
 }
 
 const fn planned(name: &'static str, scope: Scope, what: &'static str) -> Planned {
-    Planned { block: None, name, scope, what }
+    Planned { block: None, name, scope, status: Status::Later(what) }
+}
+
+const fn instead(name: &'static str, scope: Scope, hint: &'static str) -> Planned {
+    Planned { block: None, name, scope, status: Status::Instead(hint) }
 }
 
 const fn probe(name: &'static str, what: &'static str) -> Planned {
-    Planned { block: Some("health_check"), name, scope: Scope::Both, what }
+    Planned { block: Some("health_check"), name, scope: Scope::Both, status: Status::Later(what) }
 }
 
+/// The help about keys that stand for commands around a restart.
+const WORKFLOW: &str = "commands around a restart are given with it: `proctor custom-restart NAME --pre-command COMMAND`";
+
 const PLANNED: &[Planned] = &[
-    planned("tcp", Scope::Supervisor, "TCP control"),
-    planned("mcp", Scope::Service, "MCP servers"),
+    instead("tcp", Scope::Supervisor, "TCP control listens where 'port' and 'host' say"),
+    instead(
+        "mcp",
+        Scope::Service,
+        "'mcp' belongs in 'supervisor'; 'assistants' is for one service",
+    ),
     planned("web", Scope::Supervisor, "web page"),
     planned("dashboard", Scope::Supervisor, "web page"),
     planned("mode", Scope::Supervisor, "runtime modes"),
     planned("plugins", Scope::Supervisor, "plugins"),
     planned("alerts", Scope::Both, "alerts"),
-    planned("metrics", Scope::Both, "metrics"),
+    instead(
+        "metrics",
+        Scope::Both,
+        "metrics need no key: they are at /metrics of the HTTP port, and `proctor metrics` shows them",
+    ),
     planned("depends_on", Scope::Service, "dependencies between services"),
-    planned("lease", Scope::Both, "leases"),
-    planned("workflow", Scope::Both, "restart workflows"),
-    planned("workflows", Scope::Both, "restart workflows"),
-    planned("pre_commands", Scope::Both, "restart workflows"),
-    planned("post_commands", Scope::Both, "restart workflows"),
+    instead(
+        "lease",
+        Scope::Both,
+        "a lease is for a service that is added at run time: `proctor start --name NAME --lease 2h`",
+    ),
+    instead("workflow", Scope::Both, WORKFLOW),
+    instead("workflows", Scope::Both, WORKFLOW),
+    instead("pre_commands", Scope::Both, WORKFLOW),
+    instead("post_commands", Scope::Both, WORKFLOW),
     planned("ready", Scope::Service, "readiness probes"),
     planned("readiness", Scope::Service, "readiness probes"),
     probe("tcp", "TCP probes"),
@@ -45,7 +72,7 @@ const PLANNED: &[Planned] = &[
     probe("start_period", "readiness probes"),
 ];
 
-/// What the key `name` will be, if it is known for later.
+/// The entry of the key `name`, if people are known to try it here.
 pub(in super::super) fn find(
     block: Option<&str>,
     name: &str,

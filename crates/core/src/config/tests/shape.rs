@@ -47,24 +47,14 @@ fn the_documented_example_means_what_it_says() {
 
 #[test]
 fn what_is_not_supported_yet_is_refused_by_name() {
-    for key in [
-        "web: {}",
-        "dashboard: 1",
-        "mode: proxy",
-        "plugins: []",
-        "alerts: {}",
-        "lease: 1",
-        "workflow: {}",
-        "pre_commands: []",
-        "post_commands: []",
-    ] {
+    for key in ["web: {}", "dashboard: 1", "mode: proxy", "plugins: []", "alerts: {}"] {
         let found = problems(&format!("supervisor:\n  {key}\n  services: {{}}\n"));
         assert!(
             found.len() == 1 && found[0].contains("is not supported yet ("),
             "{key}: {found:?}"
         );
     }
-    for key in ["depends_on: [db]", "lease: 1", "workflow: {}", "pre_commands: []", "mcp: {}"] {
+    for key in ["depends_on: [db]", "alerts: {}", "ready: {}"] {
         let found = problems(&super::with_key(key));
         assert!(
             found.len() == 1 && found[0].contains("is not supported yet ("),
@@ -79,6 +69,24 @@ fn what_is_not_supported_yet_is_refused_by_name() {
             found.len() == 1 && found[0].contains("is not supported yet ("),
             "{key}: {found:?}"
         );
+    }
+}
+
+#[test]
+fn a_key_for_what_is_set_elsewhere_is_refused_with_what_to_do() {
+    for (key, part) in [
+        ("tcp: { port: 1 }", "'port' and 'host'"),
+        ("metrics: {}", "/metrics"),
+        ("lease: 1", "proctor start --name"),
+        ("pre_commands: []", "proctor custom-restart"),
+    ] {
+        let found = problems(&format!("supervisor:\n  {key}\n  services: {{}}\n"));
+        assert!(found.len() == 1 && found[0].contains(part), "{key}: {found:?}");
+        assert!(!found[0].contains("not supported"), "{key}: {found:?}");
+    }
+    for (key, part) in [("mcp: {}", "'assistants'"), ("metrics: {}", "/metrics")] {
+        let found = problems(&super::with_key(key));
+        assert!(found.len() == 1 && found[0].contains(part), "{key}: {found:?}");
     }
 }
 

@@ -241,3 +241,33 @@ fn bad_patterns_are_refused() {
         assert!(matches!(answer, Err(EngineError::BadPattern(_))), "{:.20}", pattern);
     }
 }
+
+#[test]
+fn the_last_lines_are_counted_for_all_services_or_for_each() {
+    let writer = Writer::after(&[
+        Write(OUT, 10, 1, "web one\nweb two\nweb three\n"),
+        Service("worker"),
+        Write(OUT, 11, 1, "worker one\n"),
+        Write(ERR, 12, 1, "worker two\n"),
+        Write(OUT, 13, 1, "worker three\n"),
+    ]);
+    let check = |tail_each, grep: Option<&str>, expected: &[&str]| {
+        let page = writer.read(&LogQuery {
+            services: vec![name("web"), name("worker")],
+            tail: Some(2),
+            tail_each,
+            grep: grep.map(Into::into),
+            context: usize::from(grep.is_some()),
+            ..everything()
+        });
+        let lines = page.items.into_iter().map(|item| match item.what {
+            LogWhat::Line(line) => String::from_utf8(line.bytes).unwrap(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(lines.collect::<Vec<_>>(), expected, "{tail_each} {grep:?}");
+    };
+    check(false, None, &["worker two", "worker three"]);
+    check(true, None, &["web two", "web three", "worker two", "worker three"]);
+    check(true, Some("three"), &["web two", "web three", "worker two", "worker three"]);
+    check(true, Some("web t"), &["web one", "web two", "web three", "worker one"]);
+}

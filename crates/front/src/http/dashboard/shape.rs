@@ -39,7 +39,10 @@ pub(super) fn custom_restart(sent: Map<String, Value>) -> Map<String, Value> {
     let mut input = words(sent, "args", "start_args");
     input.retain(|_, value| !value.is_null());
     input.entry("background").or_insert(json!(true));
-    input
+    match legacy::variables(Value::Object(input)) {
+        Value::Object(input) => input,
+        _ => Map::new(),
+    }
 }
 
 /// Arguments as a list or as one text; `null` is none.
@@ -127,6 +130,11 @@ mod tests {
             custom_restart,
             json!({ "args": ["-v"], "pre_commands": ["make"], "env_vars": { "A": "b" }, "service": "web", "post_commands": null }),
             json!({ "start_args": ["-v"], "pre_commands": ["make"], "env_vars": { "A": "b" }, "service": "web", "background": true }),
+        );
+        check(
+            custom_restart,
+            json!({ "env": { "A": "b" } }),
+            json!({ "background": true, "env_vars": { "A": "b" } }),
         );
         check(
             logs,

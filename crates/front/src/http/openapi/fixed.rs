@@ -1,30 +1,35 @@
 //! The paths that belong to no operation.
 
 use crate::http::dashboard;
-use proctor_ops::openmetrics;
+use proctor_ops::openmetrics::Format;
 use proctor_ops::operation::{Effect, Method, Role};
 use proctor_ops::table;
 use serde_json::{Map, Value, json};
 
-/// Path, what it is for, the kind of its answer.
-const PAGES: &[(&str, &str, &str, &str)] = &[
-    ("/", "welcome", "Where to begin", "text/plain; charset=utf-8"),
-    ("/health", "health", "Whether Proctor itself works; needs no token", "application/json"),
-    (
-        "/metrics",
-        "metrics",
-        "Numbers of Proctor, its services and its operations, as OpenMetrics",
-        openmetrics::CONTENT_TYPE,
-    ),
-    ("/openapi.json", "openapi", "This description", "application/json"),
-];
+/// Path, id, summary, and the kinds of its response.
+fn pages() -> [(&'static str, &'static str, &'static str, Vec<&'static str>); 4] {
+    let json = || vec!["application/json"];
+    let numbers = [Format::Classic, Format::OpenMetrics].map(Format::content_type).to_vec();
+    [
+        ("/", "welcome", "Where to begin", vec!["text/plain; charset=utf-8"]),
+        ("/health", "health", "Whether Proctor itself works; needs no token", json()),
+        (
+            "/metrics",
+            "metrics",
+            "Numbers of Proctor, its services and its operations, in the text format of Prometheus or, if `Accept` asks for it, \
+             as OpenMetrics",
+            numbers,
+        ),
+        ("/openapi.json", "openapi", "This description", json()),
+    ]
+}
 
 pub(super) fn add(paths: &mut Map<String, Value>) {
-    for (path, id, summary, kind) in PAGES {
-        let mut schema = Map::new();
-        schema.insert((*kind).into(), json!({ "schema": {} }));
+    for (path, id, summary, kinds) in pages() {
+        let schema: Map<String, Value> =
+            kinds.into_iter().map(|kind| (kind.into(), json!({ "schema": {} }))).collect();
         paths.insert(
-            (*path).into(),
+            path.into(),
             json!({ "get": {
                 "operationId": id,
                 "tags": ["proctor"],

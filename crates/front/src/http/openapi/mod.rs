@@ -99,6 +99,26 @@ mod tests {
         }
     }
 
+    #[track_caller]
+    fn check_schema(value: &Value, path: &str) {
+        match value {
+            Value::Object(fields) => {
+                for (key, inner) in fields {
+                    let named = ["required", "properties", "type", "$ref"].contains(&key.as_str());
+                    assert!(!(named && inner.is_null()), "{path}/{key} is null");
+                    check_schema(inner, &format!("{path}/{key}"));
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| check_schema(item, path)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    #[test]
+    fn no_keyword_of_a_schema_is_null() {
+        check_schema(&document(), "");
+    }
+
     #[test]
     fn every_reference_leads_somewhere_and_no_name_is_used_twice() {
         let document = document();

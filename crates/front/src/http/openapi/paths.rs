@@ -143,10 +143,11 @@ fn body(route: &Route, schemas: &mut Schemas) -> Value {
     let mut name = format!("{}Input", camel(route.entry.meta.name));
     if let Some(field) = route.fills {
         name = format!("{}OneInput", camel(route.entry.meta.name));
-        if let Some(properties) = schema["properties"].as_object_mut() {
+        // Indexing would add a null where there is nothing.
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             properties.remove(field);
         }
-        if let Some(required) = schema["required"].as_array_mut() {
+        if let Some(Value::Array(required)) = schema.get_mut("required") {
             required.retain(|it| it != field);
         }
         examples.retain(|example| example.get(field).is_some());

@@ -208,14 +208,19 @@ fn pages_say_where_to_begin() {
     );
     let health = nobody(&home).get("/health");
     assert_eq!((health.status, health.json()["status"].as_str()), (200, Some("ok")));
-    let metrics = nobody(&home).get("/metrics");
-    let kind = metrics.header("content-type").unwrap();
-    assert!(metrics.status == 200 && kind.starts_with("application/openmetrics-text"), "{kind}");
-    assert!(
-        metrics.text().ends_with("# EOF\n") && metrics.text().contains("service=\"web\""),
-        "{}",
-        metrics.text()
-    );
+    for (accept, kind, end) in [
+        (None, "text/plain; version=0.0.4", false),
+        (Some("text/plain"), "text/plain; version=0.0.4", false),
+        (Some("application/openmetrics-text;version=1.0.0"), "application/openmetrics-text", true),
+    ] {
+        let client = nobody(&home);
+        let client = accept.map_or(client.without("Accept"), |it| client.header("Accept", it));
+        let metrics = client.get("/metrics");
+        let found = metrics.header("content-type").unwrap();
+        assert!(metrics.status == 200 && found.starts_with(kind), "{accept:?}: {found}");
+        let text = metrics.text();
+        assert!(text.contains("service=\"web\"") && text.ends_with("# EOF\n") == end, "{text}");
+    }
     let described = nobody(&home).get("/openapi.json");
     let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
     let committed: Value =

@@ -38,9 +38,23 @@ fn a_restart_is_answered_at_once_with_an_id() {
         said(&owner(&home).post(path, &json!({ "service": "web" })), 202, "restart", "accepted");
     assert_eq!(finished(&home, &begun)["state"], "succeeded");
     assert_ne!(pid(&home, "web"), before);
-    let none = said(&owner(&home).post(path, &json!({})), 202, "restart", "accepted");
-    let none = finished(&home, &none);
-    assert!(none["state"] == "failed" && none.to_string().contains("db"), "which of two? {none}");
+    let none = said(&owner(&home).post(path, &json!({})), 400, "restart", "error");
+    assert!(none.to_string().contains("db"), "which of two? {none}");
+}
+
+#[test]
+fn a_restart_of_a_service_that_does_not_exist_is_not_accepted() {
+    let home = two();
+    let client = owner(&home);
+    let path = "/dashboard/api/system/restart";
+    said(&client.post(path, &json!({ "service": "nope" })), 404, "restart", "error");
+    let path = "/dashboard/api/services/nope/restart";
+    said(&client.post(path, &json!({})), 404, "restart", "error");
+    let path = "/dashboard/api/system/custom-restart";
+    said(&client.post(path, &json!({ "service": "nope" })), 404, "custom_restart", "error");
+    let refused = client.post("/api/v1/services/nope/restart", &json!({ "background": true }));
+    assert_eq!(refused.status, 404, "{}", refused.text());
+    assert_eq!(home.json(["operation", "list"])["operations"], json!([]));
 }
 
 #[test]
