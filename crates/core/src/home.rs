@@ -126,6 +126,16 @@ impl Home {
         self.runtime.join("env")
     }
 
+    /// What could not be written at [`Home::services_json`], until it can be.
+    pub fn unsaved_services(&self) -> PathBuf {
+        self.runtime.join("services.json")
+    }
+
+    /// Changes that could not be written into the audit, until they can be.
+    pub fn audit_owed(&self) -> PathBuf {
+        self.runtime.join("audit.owed")
+    }
+
     /// Wishes and services added at run time.
     pub fn services_json(&self) -> PathBuf {
         self.state.join("services.json")
@@ -224,6 +234,8 @@ mod tests {
         let home = Home { state: "/s".into(), runtime: "/s/run".into() };
         let own = [
             home.services_json(),
+            home.unsaved_services(),
+            home.audit_owed(),
             home.tokens_json(),
             home.first_token(),
             home.audit(),

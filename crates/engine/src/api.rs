@@ -370,8 +370,13 @@ impl Engine {
         startable::check_restart(&self.inner.registry, names)
     }
 
-    /// Persist the wish, then tell the keeper. Returns when the keeper has it, not when it is fulfilled.
-    pub async fn set_wish(&self, names: &[ServiceName], wish: Wish) -> Result<(), EngineError> {
+    /// Persist the wish, then tell the keeper. Returns when the keeper has it, not when it is fulfilled. A wish to stop goes to
+    /// the keeper also when it cannot be persisted now; the answer says why not.
+    pub async fn set_wish(
+        &self,
+        names: &[ServiceName],
+        wish: Wish,
+    ) -> Result<Option<String>, EngineError> {
         let names = names.to_vec();
         self.command(|answer| Command::SetWish { names, wish, answer }).await
     }

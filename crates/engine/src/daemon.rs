@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// A keeper that does not send its snapshot within this time hangs; it will start another daemon.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(10);
@@ -117,7 +117,7 @@ async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon,
     let pump = tokio::spawn(pump(incoming, Arc::clone(&registry), witnesses));
     tasks.spawn(probes::run(Arc::clone(&registry), link.clone()));
     let (sender, inbox) = mpsc::channel::<Command>(INBOX);
-    tasks.spawn(own(store, startup, Arc::clone(&registry), link.clone(), inbox));
+    tasks.spawn(own(store, startup, Arc::clone(&registry), link.clone(), inbox, audit.clone()));
     Ok(Daemon {
         engine: Engine::new(home, registry, link, sender, tokens, audit),
         pump,
@@ -172,7 +172,8 @@ async fn plan(
     let planned = crate::blocking(move || {
         files::recover(&home);
         trust::begin(&home);
-        let (store, found): (Store, Found) = Store::open(home.services_json());
+        let (store, found): (Store, Found) =
+            Store::open(home.services_json(), home.unsaved_services());
         let mut startup = Startup::plan(found, &states);
         startup.holds_listeners = listen == Listen::AfterUp && states.is_empty();
         (store, startup, Arc::new(Tokens::open(&home)))
@@ -189,7 +190,9 @@ async fn own(
     registry: Arc<Registry>,
     link: Link,
     inbox: mpsc::Receiver<Command>,
+    audit: Audit,
 ) {
+    let save_again = store.has_fallback().then(Instant::now);
     let owner = Owner {
         registry,
         link,
@@ -200,6 +203,8 @@ async fn own(
         troubles: std::mem::take(&mut startup.troubles),
         tenures: std::mem::take(&mut startup.tenures),
         end_again: None,
+        save_again,
+        audit,
     };
     owner.run(startup, inbox).await;
 }

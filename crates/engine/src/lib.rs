@@ -25,6 +25,7 @@ mod ports;
 mod probe;
 mod probes;
 mod registry;
+mod sealed_json;
 pub mod secrets;
 mod select;
 pub mod settings;

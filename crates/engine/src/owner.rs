@@ -5,6 +5,7 @@
 //! Commands wait in a bounded queue; wishes that wait together are written together.
 
 use crate::api::{Applied, ConfigRequest, NewService, RestartWith};
+use crate::audit::Audit;
 use crate::definition::Definition;
 use crate::environment::Environments;
 use crate::error::EngineError;
@@ -12,7 +13,7 @@ use crate::lease::LeaseChange;
 use crate::link::{Ask, Link};
 use crate::registry::{Awaited, Registry};
 use crate::startup::{Startup, Troubles};
-use crate::store::{Execs, Store, Stored, StoredRun, StoredWish};
+use crate::store::{Execs, Store, Stored, StoredRun, StoredWish, Unwritable};
 use crate::tenure::Tenure;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
@@ -32,6 +33,9 @@ pub(crate) const INBOX: usize = 256;
 /// The keeper sends a state with its answer or right after it; longer than this nobody is kept waiting for it.
 const SEEN_WITHIN: Duration = Duration::from_secs(1);
 
+/// From one attempt to write a file that could not be written to the next.
+const SAVE_INTERVAL: Duration = Duration::from_secs(2);
+
 /// After a configuration was read, what follows from it has followed by then.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -41,18 +45,40 @@ const UP_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) type Answer<R> = oneshot::Sender<Result<R, EngineError>>;
 
 pub(crate) enum Command {
-    Apply { request: ConfigRequest, answer: Answer<Applied> },
-    Add { service: NewService, answer: Answer<Vec<ServiceName>> },
-    Remove { names: Vec<ServiceName>, answer: Answer<()> },
-    Lease { names: Vec<ServiceName>, change: LeaseChange, answer: Answer<()> },
-    SetWish { names: Vec<ServiceName>, wish: Wish, answer: Answer<()> },
-    Restart { names: Vec<ServiceName>, with: RestartWith, answer: Answer<()> },
+    Apply {
+        request: ConfigRequest,
+        answer: Answer<Applied>,
+    },
+    Add {
+        service: NewService,
+        answer: Answer<Vec<ServiceName>>,
+    },
+    Remove {
+        names: Vec<ServiceName>,
+        answer: Answer<()>,
+    },
+    Lease {
+        names: Vec<ServiceName>,
+        change: LeaseChange,
+        answer: Answer<()>,
+    },
+    /// The answer says why the wish is not recorded, where it is obeyed all the same.
+    SetWish {
+        names: Vec<ServiceName>,
+        wish: Wish,
+        answer: Answer<Option<String>>,
+    },
+    Restart {
+        names: Vec<ServiceName>,
+        with: RestartWith,
+        answer: Answer<()>,
+    },
 }
 
 struct WishCommand {
     names: Vec<ServiceName>,
     wish: Wish,
-    answer: Answer<()>,
+    answer: Answer<Option<String>>,
 }
 
 /// Why services are removed.
@@ -76,6 +102,9 @@ pub(crate) struct Owner {
     pub(crate) tenures: BTreeMap<ServiceName, Arc<Tenure>>,
     /// Not before: leases that are over could not be ended.
     pub(crate) end_again: Option<Instant>,
+    /// The file is to be written then: it does not hold what `stored` does.
+    pub(crate) save_again: Option<Instant>,
+    pub(crate) audit: Audit,
 }
 
 impl Owner {
@@ -87,7 +116,7 @@ impl Owner {
         let mut rest = Some(Instant::now() + QUIET);
         let mut release = Some(Instant::now() + UP_WITHIN);
         loop {
-            let lease = self.next_end();
+            let (lease, unsaved) = (self.next_end(), self.save_again);
             tokio::select! {
                 count = inbox.recv_many(&mut commands, INBOX) => {
                     if count == 0 {
@@ -109,8 +138,14 @@ impl Owner {
                     release = None;
                     registry.release_listeners();
                 }
+                () = sleep_until(unsaved.unwrap_or_else(Instant::now)), if unsaved.is_some() => {
+                    if self.write(self.stored.clone()).await.is_err() {
+                        self.save_again = Some(Instant::now() + SAVE_INTERVAL);
+                    }
+                }
                 () = sleep_until(rest.unwrap_or_else(Instant::now)), if rest.is_some() => {
                     rest = None;
+                    self.anchor_audit().await;
                     // What was read and planned is many times larger than what stays of it.
                     memory::give_back();
                     memory::let_go_of_code();
@@ -156,23 +191,23 @@ impl Owner {
         if commands.is_empty() {
             return;
         }
-        let mut stored = self.stored.clone();
         let mut valid = Vec::new();
         for command in commands {
             match self.must_exist(&command.names) {
-                Ok(()) => {
-                    let wish = StoredWish::of(command.wish);
-                    stored.wishes.extend(command.names.iter().map(|name| (name.clone(), wish)));
-                    valid.push(command);
-                }
+                Ok(()) => valid.push(command),
                 Err(error) => drop(command.answer.send(Err(error))),
             }
         }
-        if let Err(unwritable) = self.save(stored).await {
-            for command in valid {
+        let mut unrecorded = None;
+        if let Err(unwritable) = self.save(self.with_wishes(&valid)).await {
+            // What is to stop is stopped, whatever can be written.
+            let (stops, others): (Vec<_>, Vec<_>) =
+                valid.into_iter().partition(|command| command.wish == Wish::Down);
+            for command in others {
                 command.answer.send(Err(unwritable.clone().into())).ok();
             }
-            return;
+            unrecorded = Some(self.save_later(self.with_wishes(&stops), &unwritable).await);
+            valid = stops;
         }
         let ask = |command: &WishCommand| {
             let wish = command.wish;
@@ -183,7 +218,40 @@ impl Owner {
         failpoint::moment(Point::OwnerTold);
         for command in valid {
             let own: Vec<_> = answers.by_ref().take(command.names.len()).collect();
-            command.answer.send(own.into_iter().collect()).ok();
+            let answer: Result<(), EngineError> = own.into_iter().collect();
+            command.answer.send(answer.map(|()| unrecorded.clone())).ok();
+        }
+    }
+
+    fn with_wishes(&self, commands: &[WishCommand]) -> Stored {
+        let mut stored = self.stored.clone();
+        for command in commands {
+            let wish = StoredWish::of(command.wish);
+            stored.wishes.extend(command.names.iter().map(|name| (name.clone(), wish)));
+        }
+        stored
+    }
+
+    /// Go by what cannot be written now, and write it when that is possible. Returns what to tell about it.
+    async fn save_later(&mut self, stored: Stored, unwritable: &Unwritable) -> String {
+        self.stored = stored;
+        self.save_again = Some(Instant::now() + SAVE_INTERVAL);
+        let until = match self.store.save_in_fallback(&self.stored).await {
+            Ok(()) => "a restart of this machine",
+            Err(_) => "a restart of Proctor",
+        };
+        tracing::error!(%unwritable, "services are stopped although that cannot be recorded");
+        format!(
+            "{unwritable}; it is tried again, and until it succeeds {until} starts the services again"
+        )
+    }
+
+    /// Note how far the audit went, where there is a file to note it in.
+    async fn anchor_audit(&mut self) {
+        let known = self.stored != Stored::default() && self.save_again.is_none();
+        if known && self.audit.anchor() != self.stored.audit {
+            // Best effort: the next change notes it, too.
+            let _ = self.write(self.stored.clone()).await;
         }
     }
 
@@ -337,13 +405,19 @@ impl Owner {
     }
 
     /// Write the state, if it is another than what is written already.
-    pub(crate) async fn save(&mut self, stored: Stored) -> Result<(), crate::store::Unwritable> {
+    pub(crate) async fn save(&mut self, stored: Stored) -> Result<(), Unwritable> {
         if stored != self.stored {
-            self.store.save(&stored).await?;
-            self.stored = stored;
+            self.write(stored).await?;
             self.tenures.retain(|key, _| self.stored.added.contains_key(key));
             failpoint::moment(Point::OwnerSaved);
         }
+        Ok(())
+    }
+
+    async fn write(&mut self, mut stored: Stored) -> Result<(), Unwritable> {
+        stored.audit = self.audit.anchor().or(stored.audit);
+        self.store.save(&stored).await?;
+        (self.stored, self.save_again) = (stored, None);
         Ok(())
     }
 

@@ -4,31 +4,36 @@
 //! Written whole by the one owner of the state, before the keeper is told. A file that cannot be understood is set
 //! aside, never overwritten, and the services that run are kept.
 
+use crate::audit::Anchor;
 use crate::definition::Definition;
 use crate::environment::Environment;
 use crate::error::EngineError;
+use crate::sealed_json;
 use crate::source::{Source, Texts};
 use proctor_core::access::ClientName;
 use proctor_core::lease::KeptLease;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::{RunId, ServiceName};
-use proctor_sys::atomic;
+use proctor_sys::{atomic, file, own_file};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 const VERSION: u32 = 1;
 
 /// A thousand added services, each with an environment of its own, stay below; more than this was not written by us.
-const MAX_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_BYTES: u64 = 256 << 20;
 
 /// The content of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stored {
     version: u32,
+    /// The file has a checksum (`sealed_json`); every file that this version writes has one.
+    #[serde(default)]
+    sealed: bool,
     /// The configuration file in force.
     #[serde(default)]
     config: Option<PathBuf>,
@@ -66,6 +71,9 @@ pub(crate) struct Stored {
     /// Which settings the services' processes were made with, so that a new daemon knows whose are out of date.
     #[serde(default)]
     pub(crate) execs: BTreeMap<ServiceName, Execs>,
+    /// How far the audit went when this was written: if it is removed as a whole, that is noticed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) audit: Option<Anchor>,
 }
 
 /// `Once` is not kept: what ran one time does not run again because of a reboot.
@@ -119,6 +127,7 @@ impl Default for Stored {
     fn default() -> Stored {
         Stored {
             version: VERSION,
+            sealed: true,
             config: None,
             example: false,
             target: false,
@@ -132,6 +141,7 @@ impl Default for Stored {
             args: BTreeMap::new(),
             added: BTreeMap::new(),
             execs: BTreeMap::new(),
+            audit: None,
         }
     }
 }
@@ -232,6 +242,8 @@ pub(crate) enum Found {
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     path: PathBuf,
+    /// In the runtime folder: holds what could not be written at `path`, until it can be.
+    fallback: PathBuf,
     /// A file that could be neither read nor set aside: nothing is written over it.
     blocked: Option<String>,
 }
@@ -251,30 +263,52 @@ impl From<Unwritable> for EngineError {
 
 impl Store {
     /// Read the file and clear away what a killed writer left. Blocks.
-    pub(crate) fn open(path: PathBuf) -> (Store, Found) {
-        let mut store = Store { path, blocked: None };
+    pub(crate) fn open(path: PathBuf, fallback: PathBuf) -> (Store, Found) {
+        let mut store = Store { path, fallback, blocked: None };
         store.sweep();
         let found = match read(&store.path) {
             Ok(None) => Found::Nothing,
             Ok(Some(stored)) => Found::Stored(Box::new(stored)),
             Err(why) => Found::Damaged { problem: store.set_aside(&why) },
         };
-        (store, found)
+        match store.newer_fallback() {
+            Some(stored) => (store, Found::Stored(stored)),
+            None => (store, found),
+        }
+    }
+
+    /// Is there something that was written elsewhere, because it could not be written in its place?
+    pub(crate) fn has_fallback(&self) -> bool {
+        self.fallback.symlink_metadata().is_ok()
+    }
+
+    /// One that is older than the file was not removed when the file could be written again.
+    fn newer_fallback(&self) -> Option<Box<Stored>> {
+        let modified = |path: &Path| path.symlink_metadata().ok()?.modified().ok();
+        let newer = modified(&self.fallback)? >= modified(&self.path).unwrap_or(UNIX_EPOCH);
+        newer.then(|| read(&self.fallback).ok().flatten()).flatten().map(Box::new)
     }
 
     /// Write the file. Nothing else writes it.
     pub(crate) async fn save(&self, stored: &Stored) -> Result<(), Unwritable> {
-        let path = self.path.clone();
-        let unwritable = move |why: String| Unwritable { path, why };
         if let Some(why) = &self.blocked {
-            return Err(unwritable(why.clone()));
+            return Err(Unwritable { path: self.path.clone(), why: why.clone() });
         }
-        let bytes = match serde_json::to_vec_pretty(stored) {
-            Ok(bytes) => bytes,
-            Err(error) => return Err(unwritable(error.to_string())),
-        };
-        let path = self.path.clone();
-        let written = tokio::task::spawn_blocking(move || atomic::write(&path, &bytes)).await;
+        self.save_at(&self.path, stored).await?;
+        let fallback = self.fallback.clone();
+        drop(crate::blocking(move || file::remove(&fallback)).await);
+        Ok(())
+    }
+
+    /// Write it where it is at least found after the next start of Proctor, if not of the machine.
+    pub(crate) async fn save_in_fallback(&self, stored: &Stored) -> Result<(), Unwritable> {
+        self.save_at(&self.fallback, stored).await
+    }
+
+    async fn save_at(&self, path: &Path, stored: &Stored) -> Result<(), Unwritable> {
+        let unwritable = |why: String| Unwritable { path: path.into(), why };
+        let (bytes, to) = (encode(stored).map_err(unwritable)?, path.to_path_buf());
+        let written = tokio::task::spawn_blocking(move || atomic::write(&to, &bytes)).await;
         match written {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(unwritable(error.to_string())),
@@ -283,12 +317,9 @@ impl Store {
     }
 
     fn set_aside(&mut self, why: &str) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let mut aside = self.path.clone().into_os_string();
-        aside.push(format!(".damaged-{now}"));
-        let (file, aside) = (self.path.display(), PathBuf::from(aside));
-        let problem = match std::fs::rename(&self.path, &aside) {
-            Ok(()) => format!("{file} {why}; it was moved to {}", aside.display()),
+        let file = self.path.display();
+        let problem = match own_file::set_aside(&self.path) {
+            Ok(aside) => format!("{file} {why}; it was moved to {}", aside.display()),
             Err(error) => {
                 let problem = format!("{file} {why}, and it cannot be moved aside: {error}");
                 self.blocked = Some(problem.clone());
@@ -312,181 +343,40 @@ impl Store {
 
 /// `Err` says what is wrong with the file, as the rest of a sentence.
 fn read(path: &Path) -> Result<Option<Stored>, String> {
-    let found = match std::fs::metadata(path) {
-        Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("cannot be read: {error}")),
-    };
-    if !found.is_file() || found.len() > MAX_BYTES {
-        return Err("is not a file of ours".into());
+    match file::read_small(path, MAX_BYTES) {
+        Ok(bytes) => parse(&bytes).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error)
+            if own_file::is_misplaced(&error) || error.kind() == io::ErrorKind::FileTooLarge =>
+        {
+            Err("is not a file of ours".into())
+        }
+        Err(error) => Err(format!("cannot be read: {error}")),
     }
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
-    parse(&bytes).map(Some)
 }
 
 /// The version first: of another one nothing else is known.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Stored, String> {
-    let version =
-        serde_json::from_slice::<Version>(bytes).map_err(|e| format!("is damaged: {e}"))?;
-    if version.version != VERSION {
-        let found = version.version;
-        return Err(format!("has version {found}; this program knows version {VERSION}"));
+    let damaged = |error: serde_json::Error| format!("is damaged: {error}");
+    let Version { version, sealed } = serde_json::from_slice(bytes).map_err(damaged)?;
+    if version != VERSION {
+        return Err(format!("has version {version}; this program knows version {VERSION}"));
     }
-    serde_json::from_slice(bytes).map_err(|error| format!("is damaged: {error}"))
+    sealed_json::check(bytes, sealed)?;
+    serde_json::from_slice(bytes).map(|stored| Stored { sealed: true, ..stored }).map_err(damaged)
+}
+
+pub(crate) fn encode(stored: &Stored) -> Result<Vec<u8>, String> {
+    let body = serde_json::to_vec_pretty(stored).map_err(|error| error.to_string())?;
+    Ok(sealed_json::seal(&body))
 }
 
 #[derive(Deserialize)]
 struct Version {
     version: u32,
+    #[serde(default)]
+    sealed: bool,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proctor_core::record::BootId;
-    use proctor_core::time::{Millis, Mono, Now, Wall};
-
-    /// The shape that version 1 promises; written by hand, never regenerated.
-    const RELEASED: &str = r#"{
-        "version": 1, "config": "/srv/proctor.yaml", "example": false, "environment": {"A": "1"},
-        "wishes": {"web": "up", "db@2": "down"}, "args": {"web": ["--port", "80"]},
-        "added": {"job": {"definition": {"command": "true"}, "base_dir": "/srv", "environment": null}}
-    }"#;
-
-    #[test]
-    fn a_file_of_version_one_is_understood() {
-        let stored: Stored = serde_json::from_str(RELEASED).unwrap();
-        assert_eq!(stored.source(), Some(Source::File("/srv/proctor.yaml".into())));
-        let web = ServiceName::parse("web").unwrap();
-        assert_eq!(stored.wishes[&web], StoredWish::Up);
-        assert_eq!(stored.args[&web], ["--port", "80"]);
-        let job = &stored.added[&ServiceName::parse("job").unwrap()];
-        assert_eq!(job.definition, Some(serde_json::json!({"command": "true"})));
-        let again: Stored = serde_json::from_slice(&serde_json::to_vec(&stored).unwrap()).unwrap();
-        assert_eq!(again, stored);
-    }
-
-    /// … with owners and leases.
-    const OWNED: &str = r#"{
-        "version": 1,
-        "added": {"job": {"definition": {"command": "true"}, "base_dir": "/srv", "environment": null, "owner": "claude-code",
-                  "lease": {"length": 1800000, "until": 1763193600000000, "ends": 7200000000, "boot": "00112233445566778899aabbccddeeff"}}}
-    }"#;
-
-    #[test]
-    fn whose_a_service_is_and_until_when_is_understood() {
-        let stored: Stored = serde_json::from_str(OWNED).unwrap();
-        let job = &stored.added[&ServiceName::parse("job").unwrap()];
-        assert_eq!(job.owner, ClientName::parse("claude-code"));
-        let (now, boot) = (
-            Mono(7_000_000_000),
-            BootId(*b"\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff"),
-        );
-        let lease = job.lease.as_ref().unwrap().resume(Now { mono: now, wall: Wall(0) }, boot);
-        assert_eq!(lease.left(now), Millis::seconds(200 + 180));
-        let again: Stored = serde_json::from_slice(&serde_json::to_vec(&stored).unwrap()).unwrap();
-        assert_eq!(again, stored);
-    }
-
-    #[test]
-    fn what_is_dropped_leaves_nothing_of_its_instances() {
-        let name = |text: &str| ServiceName::parse(text).unwrap();
-        let mut stored: Stored = serde_json::from_str(OWNED).unwrap();
-        for service in ["job@1", "job@2", "jobs"] {
-            stored.wishes.insert(name(service), StoredWish::Up);
-        }
-        stored.args.insert(name("job@2"), Vec::new());
-        stored.drop_added(&name("job"));
-        assert_eq!(stored.wishes.keys().collect::<Vec<_>>(), [&name("jobs")]);
-        assert!(stored.args.is_empty() && stored.added.is_empty());
-    }
-
-    #[tokio::test]
-    async fn what_was_saved_comes_back_and_leftovers_go() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("services.json");
-        let (store, found) = Store::open(path.clone());
-        assert!(matches!(found, Found::Nothing));
-        let mut stored = Stored::default();
-        stored.set_source(&Source::Example);
-        store.save(&stored).await.unwrap();
-        std::fs::write(folder.path().join(".services.json.4294967295-1-0.tmp"), "{").unwrap();
-        let (_, found) = Store::open(path);
-        assert!(matches!(found, Found::Stored(back) if *back == stored));
-        let mut left: Vec<_> = std::fs::read_dir(folder.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        left.sort();
-        assert_eq!(left, [".services.json.spare", "services.json"]);
-    }
-
-    #[tokio::test]
-    async fn what_is_not_understood_is_set_aside_and_kept() {
-        let good = r#"{"version":1}"#;
-        let bad =
-            ["", "{", "[]", "{}", r#"{"version":2}"#, r#"{"version":1,"wishes":{"../x":"up"}}"#];
-        for text in bad {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("services.json");
-            std::fs::write(&path, text).unwrap();
-            let (store, found) = Store::open(path.clone());
-            assert!(matches!(found, Found::Damaged { .. }), "{text:?} was taken");
-            assert!(!path.exists());
-            let entry = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap();
-            let aside = entry.file_name().into_string().unwrap();
-            assert!(aside.starts_with("services.json.damaged-"), "{aside}");
-            assert_eq!(std::fs::read_to_string(entry.path()).unwrap(), text);
-            store.save(&Stored::default()).await.unwrap();
-            assert!(path.exists());
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("services.json");
-        std::fs::write(&path, good).unwrap();
-        assert!(matches!(Store::open(path).1, Found::Stored(_)));
-    }
-
-    #[test]
-    fn no_part_of_a_file_is_taken_for_the_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("services.json");
-        for length in 0..RELEASED.len() {
-            std::fs::write(&path, &RELEASED[..length]).unwrap();
-            assert!(read(&path).is_err(), "{length} bytes were taken");
-        }
-        std::fs::write(&path, RELEASED).unwrap();
-        assert!(read(&path).unwrap().is_some());
-    }
-
-    #[tokio::test]
-    async fn what_can_be_neither_read_nor_moved_aside_is_not_written_over() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("file"), "").unwrap();
-        let (store, found) = Store::open(folder.path().join("file/services.json"));
-        let Found::Damaged { problem } = found else { panic!("{found:?}") };
-        assert!(problem.contains("cannot be read"), "{problem}");
-        assert!(problem.contains("cannot be moved aside"), "{problem}");
-        let error = store.save(&Stored::default()).await.unwrap_err().to_string();
-        assert!(error.contains("cannot be moved aside"), "{error}");
-    }
-
-    #[test]
-    fn a_folder_in_place_of_the_file_is_set_aside() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("services.json");
-        std::fs::create_dir(&path).unwrap();
-        let (_, found) = Store::open(path.clone());
-        let Found::Damaged { problem } = found else { panic!("{found:?}") };
-        assert!(problem.contains("is not a file of ours; it was moved to"), "{problem}");
-        assert!(!path.exists());
-    }
-
-    #[tokio::test]
-    async fn a_state_folder_that_is_gone_is_an_error_that_names_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("gone/services.json");
-        let (store, _) = Store::open(path.clone());
-        let error = store.save(&Stored::default()).await.unwrap_err().to_string();
-        assert!(error.starts_with(&format!("cannot write {}: ", path.display())), "{error}");
-    }
-}
+mod tests;

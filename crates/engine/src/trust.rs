@@ -7,6 +7,7 @@
 use proctor_core::config::redact::command_line;
 use proctor_core::home::Home;
 use proctor_sys::file::read_small;
+use proctor_sys::own_file;
 use proctor_sys::ownership::Owners;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub(crate) fn check(path: &Path, file: &File) -> Result<(), String> {
 
 /// Fails with the reason if somebody else can change a file of our own.
 pub(crate) fn check_own(path: &Path) -> Result<(), String> {
-    let opened = File::open(path).map_err(|error| error.to_string())?;
+    let opened = own_file::read(path).map_err(|error| error.to_string())?;
     foreign(path, &opened).map_or(Ok(()), Err)
 }
 

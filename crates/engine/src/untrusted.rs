@@ -8,8 +8,7 @@ use std::path::Path;
 
 /// `services.json`, understood and written anew.
 pub fn stored(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let stored = store::parse(bytes)?;
-    serde_json::to_vec(&stored).map_err(|error| error.to_string())
+    store::encode(&store::parse(bytes)?)
 }
 
 /// `tokens.json`, understood and written anew.

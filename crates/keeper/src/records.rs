@@ -5,7 +5,7 @@ use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{self, Body, IDENTITY_SIZE, RecordError};
 use proctor_core::statefile::{self, Found, Layout, StoredState};
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::file;
+use proctor_sys::{file, own_file};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -133,7 +133,7 @@ pub(crate) fn write_state(
     let mut identity = None;
     if let Some(known) = layout {
         let patch = known.next(state).map_err(damaged)?;
-        match (patch, file::open_regular(path)) {
+        match (patch, own_file::modify(path)) {
             (Some(patch), Ok(file)) => {
                 failpoint::step(Point::StateBegin).map_err(unwritten)?;
                 file.write_all_at(&patch.bytes, patch.offset).map_err(unwritten)?;
@@ -172,7 +172,7 @@ pub(crate) fn create_state(
         }
         Err(_) => {
             file::replace(path, &bytes).map_err(unwritten)?;
-            file::open_regular(path).map_err(unwritten)?
+            own_file::modify(path).map_err(unwritten)?
         }
     };
     *layout = Some(new);

@@ -20,8 +20,7 @@ use proctor_core::time::{Mono, Now, Wall};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
-use proctor_sys::{cgroup, clock, file, proc};
-use std::fs::File;
+use proctor_sys::{cgroup, clock, file, own_file, proc};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -417,7 +416,7 @@ fn read_run(folder: &Folder, run: RunId) -> Result<Recorded, String> {
 
 /// A child holds its record's lock until it executes or dies.
 fn lock_is_free(path: &Path) -> bool {
-    let Ok(record) = File::open(path) else { return true };
+    let Ok(record) = own_file::read(path) else { return true };
     let give_up = std::time::Instant::now() + CHILD_ON_ITS_WAY;
     while std::time::Instant::now() < give_up {
         if file::try_lock(&record).unwrap_or(true) {

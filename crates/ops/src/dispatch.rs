@@ -154,8 +154,9 @@ async fn run(
         }
         return answer;
     }
-    work.noted = Some(Noted::begin(context, call()).await?);
-    let context = context.clone();
+    let noted = Noted::begin(context, call(), entry.meta.even_unrecorded).await?;
+    let context = Context { unrecorded: noted.unrecorded(), ..context.clone() };
+    work.noted = Some(noted);
     // Whoever stops waiting for it does not stop it.
     let change = tokio::spawn(async move { perform(&context, entry, work).await });
     change.await.unwrap_or_else(|error| {

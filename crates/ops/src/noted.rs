@@ -3,27 +3,60 @@
 use crate::error::{Code, OpError};
 use crate::operation::Context;
 use crate::reply::Reply;
-use proctor_engine::audit::{Begun, Call, Unavailable};
+use proctor_engine::audit::{Begun, Call, Unavailable, Unwritten};
+use std::sync::Arc;
 use std::time::Instant;
 
 #[must_use]
 pub(crate) struct Noted {
-    begun: Begun,
+    entry: AuditEntry,
     since: Instant,
 }
 
+enum AuditEntry {
+    Written(Begun),
+    /// Stopping is not refused: it is written down later.
+    Owed(Unwritten, Arc<str>),
+}
+
 impl Noted {
-    /// Before anything changes; what cannot be written down is not done.
-    pub(crate) async fn begin(context: &Context, call: Call) -> Result<Noted, OpError> {
-        let begun = context.engine.audit().begin(call).await;
-        let begun =
-            begun.map_err(|unavailable| unwritten(context, &unavailable, "nothing was changed"))?;
-        Ok(Noted { begun, since: Instant::now() })
+    /// Before anything changes; what cannot be written down is not done, unless it is done `even_unrecorded`.
+    pub(crate) async fn begin(
+        context: &Context,
+        call: Call,
+        even_unrecorded: bool,
+    ) -> Result<Noted, OpError> {
+        let (audit, since) = (context.engine.audit(), Instant::now());
+        let entry = match audit.begin(call.clone()).await {
+            Ok(begun) => AuditEntry::Written(begun),
+            Err(unavailable) if even_unrecorded => {
+                let why = format!("{unavailable}; this is written down as soon as it can be");
+                AuditEntry::Owed(audit.begin_unwritten(call), why.into())
+            }
+            Err(unavailable) => {
+                return Err(unwritten(context, &unavailable, "nothing was changed"));
+            }
+        };
+        Ok(Noted { entry, since })
+    }
+
+    /// Why it is not in the audit, if it is not.
+    pub(crate) fn unrecorded(&self) -> Option<Arc<str>> {
+        match &self.entry {
+            AuditEntry::Written(_) => None,
+            AuditEntry::Owed(_, why) => Some(Arc::clone(why)),
+        }
     }
 
     pub(crate) async fn end(self, context: &Context, answer: &Result<Reply, OpError>) {
-        let millis = self.since.elapsed().as_millis() as u64;
-        let ended = context.engine.audit().end(self.begun, outcome(answer), millis).await;
+        let (audit, millis) = (context.engine.audit(), self.since.elapsed().as_millis() as u64);
+        let ended = match self.entry {
+            AuditEntry::Written(begun) => audit.end(begun, outcome(answer), millis).await,
+            AuditEntry::Owed(unwritten, _) => {
+                audit.owe(unwritten, outcome(answer), millis);
+                Ok(())
+            }
+        };
         if let Err(error) = ended {
             // It is done and cannot be undone; in the audit it stays without a result.
             tracing::error!(%error, "a result is not in the audit");

@@ -105,6 +105,8 @@ pub struct Meta {
     pub whole: bool,
     /// A command line that is interrupted cancels it, and says what became of it.
     pub attended: bool,
+    /// Done also when it cannot be recorded: stopping always works. The answer says what is not recorded.
+    pub even_unrecorded: bool,
 }
 
 /// Where an operation is found over HTTP by what it is about.
@@ -190,6 +192,7 @@ impl Meta {
             taken_back: false,
             whole: false,
             attended: false,
+            even_unrecorded: false,
         }
     }
 
@@ -211,6 +214,11 @@ impl Meta {
     /// An operation that takes as long as it takes, and that somebody may want to follow or to cancel.
     pub const fn followed(self) -> Meta {
         Meta { follows: true, ..self.long() }
+    }
+
+    /// An operation that is not refused because it cannot be recorded.
+    pub const fn even_unrecorded(self) -> Meta {
+        Meta { even_unrecorded: true, ..self }
     }
 
     /// An operation that undoes what it did when it is cancelled.
@@ -272,6 +280,8 @@ pub struct Context {
     pub counters: Arc<Counters>,
     /// What this is for, if it can be followed.
     pub call: Option<Arc<Call>>,
+    /// Why this is not in the audit, where it is done all the same.
+    pub unrecorded: Option<Arc<str>>,
 }
 
 impl Context {
@@ -287,7 +297,13 @@ impl Context {
             underway: Arc::default(),
             counters: Arc::default(),
             call: None,
+            unrecorded: None,
         }
+    }
+
+    /// What could not be recorded of this call, as sentences: the audit's part, and `more`.
+    pub(crate) fn unrecorded(&self, more: Option<String>) -> Vec<String> {
+        self.unrecorded.iter().map(|why| why.to_string()).chain(more).collect()
     }
 
     /// Say what is being done now, to those who follow it.

@@ -6,11 +6,10 @@ use proctor_core::home::Home;
 use proctor_front::cli::{Launch, Launching};
 use proctor_sys::file::Lock;
 use proctor_sys::ownership::Owners;
-use proctor_sys::{file, inherit};
+use proctor_sys::{file, inherit, own_file};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -105,16 +104,20 @@ fn in_background(home: &Home, manner: &Manner) -> Result<u32> {
 }
 
 fn own_log(path: &Path) -> std::io::Result<File> {
-    if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > OWN_LOG_SIZE) {
+    if std::fs::symlink_metadata(path).is_ok_and(|it| it.is_file() && it.len() > OWN_LOG_SIZE) {
         std::fs::rename(path, path.with_extension("log.1"))?;
     }
-    File::options().append(true).create(true).mode(0o600).open(path)
+    own_file::or_set_aside(path, own_file::append)
 }
 
 /// The end of the own log, for somebody whose start failed.
 fn last_lines(home: &Home) -> String {
     const LINES: usize = 5;
-    let text = std::fs::read_to_string(home.own_log()).unwrap_or_default();
+    let mut text = String::new();
+    if let Ok(mut log) = own_file::read(&home.own_log()) {
+        // What is not text is not shown.
+        let _ = log.read_to_string(&mut text);
+    }
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }

@@ -9,6 +9,7 @@
 
 use crate::failpoint::{self, Point};
 use crate::file::{no_room, overwrite};
+use crate::own_file;
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, renameat_with};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -29,7 +30,15 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = folder.join(temporary_name(path)?);
     let spare = spare(path)?;
     failpoint::step(Point::StoreBegin)?;
-    match write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)) {
+    let rename = || match fs::rename(&temporary, path) {
+        // A folder is not ours and stays, under another name.
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            own_file::set_aside(path)?;
+            fs::rename(&temporary, path)
+        }
+        renamed => renamed,
+    };
+    match write_new(&temporary, bytes).and_then(|()| rename()) {
         // Without one, a disk that is full one day is an error that day.
         Ok(()) => drop(keep_spare(&spare, bytes.len() as u64)),
         Err(error) => {
@@ -91,7 +100,7 @@ pub fn note(path: &Path, bytes: &[u8]) -> io::Result<File> {
 }
 
 fn keep_spare(spare: &Path, size: u64) -> io::Result<()> {
-    let file = File::options().write(true).create(true).truncate(false).mode(MODE).open(spare)?;
+    let file = own_file::or_set_aside(spare, own_file::modify_or_create)?;
     Ok(rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, size + GROWTH)?)
 }
 
@@ -173,9 +182,12 @@ struct Writer {
 }
 
 impl Writer {
-    /// A process with this number that began at another time is another process.
+    /// A process with this number that began at another time is another process, and one that nobody reaps writes no more.
+    /// Our parent is a keeper: a daemon that became one, and with that lost what it was writing.
     fn lives(&self) -> bool {
-        began(self.pid) == Some(self.began)
+        let same = |stat: crate::proc::Stat| !stat.is_dead() && stat.start_ticks == self.began;
+        self.pid != std::os::unix::process::parent_id()
+            && crate::proc::stat(self.pid).is_some_and(same)
     }
 }
 
@@ -229,11 +241,23 @@ mod tests {
     #[test]
     fn a_failed_write_keeps_the_old_content_and_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("taken");
-        fs::create_dir_all(path.join("not-empty")).unwrap();
-        assert!(write(&path, b"new").is_err(), "a folder cannot be replaced by a file");
-        assert_eq!(names(folder.path()), ["taken"]);
         assert!(write(&folder.path().join("missing/file"), b"new").is_err());
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_folder_or_a_pipe_in_the_place_of_a_file_or_its_spare_is_moved_aside_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, spare) = (folder.path().join("own"), folder.path().join(".own.spare"));
+        fs::create_dir_all(path.join("not-empty")).unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(CWD, &spare, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&spare).unwrap().is_file());
+        let aside: Vec<String> =
+            names(folder.path()).into_iter().filter(|name| name.contains(".damaged-")).collect();
+        assert_eq!(aside.len(), 2, "{aside:?}");
     }
 
     #[test]
@@ -295,14 +319,26 @@ mod tests {
         let mine = format!(".x.{me}-{}-0.tmp", began(me).unwrap());
         let reused = format!(".x.{me}-1-0.tmp");
         let dead = format!(".x.{}-5-0.tmp", u32::MAX);
+        // Killed and not reaped: nobody writes that any more.
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let unreaped = child.id();
+        let give_up = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !crate::proc::stat(unreaped).unwrap().is_dead() {
+            assert!(std::time::Instant::now() < give_up, "it does not end");
+            std::thread::yield_now();
+        }
+        let zombie = format!(".x.{unreaped}-{}-0.tmp", began(unreaped).unwrap());
+        let parent = std::os::unix::process::parent_id();
+        let keeper = format!(".x.{parent}-{}-0.tmp", began(parent).unwrap());
         let strangers = ["services.json", ".x.tmp", ".x.1-2.tmp", ".x.a-b-c.tmp", ".x.1-2-3-4.tmp"];
-        for name in [mine.as_str(), &reused, &dead].into_iter().chain(strangers) {
+        for name in [mine.as_str(), &reused, &dead, &zombie, &keeper].into_iter().chain(strangers) {
             fs::write(folder.path().join(name), "").unwrap();
         }
         let mut found = leftovers(folder.path()).unwrap();
         found.sort();
-        let mut expected = vec![folder.path().join(&reused), folder.path().join(&dead)];
+        let mut expected = [&reused, &dead, &zombie, &keeper].map(|name| folder.path().join(name));
         expected.sort();
         assert_eq!(found, expected);
+        child.wait().unwrap();
     }
 }

@@ -3,6 +3,7 @@
 //! No fsync here: these files matter during one boot only, and a killed process loses nothing that reached the kernel.
 
 use crate::failpoint::{self, Point};
+use crate::own_file;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -40,16 +41,6 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Open a file to write in it, if it is one.
-pub fn open_regular(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("is not a regular file"));
-    }
-    Ok(file)
-}
-
 /// Remove what is in the place of a file of ours. A folder, which is not ours, is only moved.
 fn out_of_the_way(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
@@ -63,7 +54,7 @@ fn out_of_the_way(path: &Path) -> io::Result<()> {
 /// Put `bytes` into a file that exists, over what it holds: where they are not more than that, no room is needed.
 pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<File> {
     use std::os::unix::fs::FileExt;
-    let file = open_regular(path)?;
+    let file = own_file::modify(path)?;
     file.write_all_at(bytes, 0)?;
     file.set_len(bytes.len() as u64)?;
     Ok(file)
@@ -94,8 +85,7 @@ pub fn no_room(error: &io::Error) -> bool {
 
 /// Read a file that is expected to be small; more than `most` bytes is an error.
 pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let file = own_file::read(path)?;
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
@@ -125,6 +115,16 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Take a folder of ours from everybody else, where others could look into it.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let found = std::fs::symlink_metadata(path)?;
+    if found.is_dir() && found.permissions().mode() & 0o077 != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
 /// Remove a file; that it is gone already is fine.
 pub fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
@@ -139,15 +139,9 @@ pub fn remove(path: &Path) -> io::Result<()> {
 pub struct Lock(File);
 
 impl Lock {
-    /// Take the lock on `path`; `None` if another process has it.
+    /// Take the lock on `path`; `None` if another process has it. Anything else than a file in its place is moved aside.
     pub fn take(path: &Path) -> io::Result<Option<Lock>> {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)?;
+        let file = own_file::or_set_aside(path, own_file::modify_or_create)?;
         match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Lock(file))),
             Err(rustix::io::Errno::ACCESS | rustix::io::Errno::AGAIN) => Ok(None),
@@ -157,7 +151,7 @@ impl Lock {
 
     /// The process that holds the lock on `path`. Not to be asked by the holder: closing the file would release it.
     pub fn holder(path: &Path) -> Option<u32> {
-        let file = File::open(path).ok()?;
+        let file = own_file::read(path).ok()?;
         // SAFETY: plain memory, given its meaning below.
         let mut query: libc::flock = unsafe { std::mem::zeroed() };
         query.l_type = libc::F_WRLCK as libc::c_short;

@@ -20,6 +20,7 @@ pub mod host;
 pub mod inherit;
 pub mod leash;
 pub mod memory;
+pub mod own_file;
 pub mod ownership;
 pub mod peer;
 pub mod plain_environment;

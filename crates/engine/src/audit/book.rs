@@ -9,7 +9,7 @@
 use super::line::{GENESIS, Line, MAX_LINE, What, sha256};
 use proctor_core::config::security::Audit as Settings;
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::{clock, file};
+use proctor_sys::{clock, file, own_file};
 use rustix::fs::FallocateFlags;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -32,6 +32,28 @@ const LOCK_AGAIN: Duration = Duration::from_millis(10);
 pub(crate) struct Place {
     pub(crate) folder: PathBuf,
     pub(crate) head: PathBuf,
+    /// The file that holds an [`Anchor`]: `services.json`.
+    pub(crate) anchor: PathBuf,
+}
+
+/// How far the chain went, noted outside the audit: who removes folder and head together does not remove this.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Anchor {
+    pub(crate) seq: u64,
+    pub(crate) hash: String,
+}
+
+impl Anchor {
+    /// `None`: none was noted, or its file cannot be understood, which others tell.
+    pub(crate) fn read(path: &Path) -> Option<Anchor> {
+        #[derive(Deserialize)]
+        struct Holder {
+            audit: Option<Anchor>,
+        }
+        let bytes = file::read_small(path, crate::store::MAX_BYTES).ok()?;
+        let holder: Holder = serde_json::from_slice(&bytes).ok()?;
+        holder.audit.filter(|anchor| anchor.hash.len() == GENESIS.len())
+    }
 }
 
 /// How far the chain went.
@@ -52,6 +74,15 @@ impl Head {
 
     fn start() -> Head {
         Head { version: Head::VERSION, first: 1, seq: 0, hash: GENESIS.into() }
+    }
+
+    /// Where the head itself is gone.
+    fn from_anchor(Anchor { seq, hash }: Anchor, first: u64) -> Head {
+        Head { first, seq, hash, ..Head::start() }
+    }
+
+    pub(crate) fn anchor(&self) -> Anchor {
+        Anchor { seq: self.seq, hash: self.hash.clone() }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Head> {
@@ -123,8 +154,9 @@ struct End {
 }
 
 impl End {
-    /// What the next writer has to say about it. `altered`: the line that the head knows is another.
-    fn marks(&self, head: Option<&Head>, altered: bool) -> Vec<What> {
+    /// What the next writer has to say about it. `headless`: the head is gone, and at most an anchor stands for it. `altered`: the
+    /// line that the head knows is another.
+    fn marks(&self, head: Option<&Head>, headless: bool, altered: bool) -> Vec<What> {
         let mut marks = Vec::new();
         match head {
             // What stands after the last sound line is then one that was written, and is none any more.
@@ -141,7 +173,7 @@ impl End {
         if let Some(head) = head.filter(|_| altered) {
             marks.push(What::Altered { record: head.seq });
         }
-        if head.is_none() && self.seq > 0 {
+        if headless && self.seq > 0 {
             marks.push(What::NoHead);
         }
         let version = env!("CARGO_PKG_VERSION").into();
@@ -156,18 +188,16 @@ impl Book {
         if make {
             file::private_dir(&place.folder)?;
         }
-        let head_file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&place.head)?;
+        let head_file = own_file::modify_or_create(&place.head)
+            .map_err(|error| io::Error::other(format!("{}: {error}", place.head.display())))?;
         lock(&head_file)?;
-        let known = Head::read(&place.head).ok().flatten();
         let end = find_end(&place.folder)?;
+        let known = Head::read(&place.head).ok().flatten();
+        let headless = known.is_none();
+        let known =
+            known.or_else(|| Some(Head::from_anchor(Anchor::read(&place.anchor)?, end.first)));
         let altered = known.as_ref().map_or(Ok(false), |head| is_altered(place, head, &end))?;
-        let marks = end.marks(known.as_ref(), altered);
+        let marks = end.marks(known.as_ref(), headless, altered);
         let head = match known {
             // What is missing stays missing: the chain goes on behind it.
             Some(head) if head.seq > end.seq => head,
@@ -175,7 +205,7 @@ impl Book {
             None => Head { first: end.first, seq: end.seq, hash: end.hash, ..Head::start() },
         };
         let path = path(&place.folder, end.number);
-        let file = File::options().append(true).create(true).mode(0o600).open(path)?;
+        let file = own_file::append(&path)?;
         let length = file.metadata()?.len();
         let (place, number) = (place.clone(), end.number);
         let mut book = Book { place, settings, file, number, length, reserved: 0, head, head_file };
@@ -227,6 +257,10 @@ impl Book {
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()?;
         self.head_file.sync_data()
+    }
+
+    pub(crate) fn anchor(&self) -> Anchor {
+        self.head.anchor()
     }
 
     pub(crate) fn set(&mut self, settings: Settings) {
@@ -334,7 +368,8 @@ fn is_altered(place: &Place, head: &Head, end: &End) -> io::Result<bool> {
         return Ok(head.hash != end.hash);
     }
     for (_, path) in files(&place.folder)?.iter().rev() {
-        let bytes = fs::read(path)?;
+        let mut bytes = Vec::new();
+        own_file::read(path)?.read_to_end(&mut bytes)?;
         let lines = bytes.split(|byte| *byte == b'\n').rev();
         for (line, hash) in lines.filter_map(|line| Line::decode(line).ok()) {
             if line.seq <= head.seq {
@@ -349,7 +384,7 @@ type Last = Option<(u64, String)>;
 
 /// The newest sound line of a file, and what stands after it. An altered one before it is for `verify` to tell.
 fn last_line(path: &Path) -> io::Result<(Last, Vec<u8>)> {
-    let mut file = File::open(path)?;
+    let mut file = own_file::read(path)?;
     let length = file.metadata()?.len();
     // Room for one that is whole and one that is not.
     file.seek(SeekFrom::Start(length.saturating_sub(2 * MAX_LINE as u64)))?;
@@ -368,7 +403,7 @@ fn last_line(path: &Path) -> io::Result<(Last, Vec<u8>)> {
 
 fn first_seq(path: &Path) -> io::Result<Option<u64>> {
     let mut head = Vec::new();
-    File::open(path)?.take(MAX_LINE as u64).read_to_end(&mut head)?;
+    own_file::read(path)?.take(MAX_LINE as u64).read_to_end(&mut head)?;
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     Ok(Line::decode(line).ok().map(|(line, _)| line.seq))
 }

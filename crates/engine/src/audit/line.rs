@@ -5,6 +5,7 @@
 
 use crate::secrets::hide;
 use proctor_core::access::{Caller, ClientName, Front, Principal, Role};
+use proctor_core::time::Wall;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
@@ -99,6 +100,9 @@ pub struct Call {
     /// Targets beyond those.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
+    /// When it happened, where it could not be written down then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub happened: Option<String>,
 }
 
 fn is_zero(number: &usize) -> bool {
@@ -119,6 +123,7 @@ impl Call {
             operation: cut(operation),
             targets: fitting(targets.iter().map(|target| cut(&hide(target))), LONGEST_TARGETS),
             more: 0,
+            happened: None,
         };
         call.more = targets.len() - call.targets.len();
         match &caller.principal {
@@ -132,6 +137,10 @@ impl Call {
             Principal::Stranger => call.who = "stranger".into(),
         }
         call
+    }
+
+    pub(super) fn happened_at(self, wall: Wall) -> Call {
+        Call { happened: Some(wall.rfc3339()), ..self }
     }
 
     /// The same with few targets.

@@ -7,6 +7,7 @@
 
 mod book;
 mod line;
+mod owed;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -16,8 +17,13 @@ pub use self::line::Call;
 pub use self::read::{AuditEntry, AuditQuery};
 pub use self::verify::Verdict;
 
+pub(crate) use self::line::sha256;
+
+pub(crate) use self::book::Anchor;
+
 use self::book::{Book, Place};
 use self::line::What;
+use self::owed::{Owed, OwedList};
 use crate::registry::Registry;
 use proctor_core::config::security::Audit as Settings;
 use proctor_core::home::Home;
@@ -37,6 +43,9 @@ const SYNC_AFTER: Duration = Duration::from_secs(1);
 /// A disk that takes longer does not answer, and whoever waits for it is told.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 
+/// From one attempt to write down what is owed to the next.
+const OWED_INTERVAL: Duration = Duration::from_secs(2);
+
 /// Why nothing can be written down.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the audit cannot be written: {0}")]
@@ -54,6 +63,10 @@ struct Shared {
     /// Refusals, and looks that everybody may have, that were not written down.
     skipped: AtomicU64,
     problem: Mutex<Option<String>>,
+    /// How far the chain went.
+    anchor: Mutex<Option<Anchor>>,
+    /// Changes that are not written yet.
+    owed: OwedList,
 }
 
 struct Entry {
@@ -65,6 +78,10 @@ struct Entry {
 #[must_use]
 pub struct Begun(u64);
 
+/// A change that is made although it could not be written down.
+#[must_use]
+pub struct Unwritten(Box<Call>);
+
 impl Audit {
     /// The handle, and the task that writes.
     pub(crate) fn new(
@@ -72,7 +89,12 @@ impl Audit {
         registry: Arc<Registry>,
     ) -> (Audit, impl Future<Output = ()> + Send + use<>) {
         let (queue, entries) = mpsc::channel(QUEUE);
-        let shared = Arc::new(Shared { skipped: AtomicU64::new(0), problem: Mutex::new(None) });
+        let shared = Arc::new(Shared {
+            skipped: AtomicU64::new(0),
+            problem: Mutex::new(None),
+            anchor: Mutex::new(None),
+            owed: OwedList::open(home.audit_owed()),
+        });
         let place = place(home);
         let writer = Writer { place: place.clone(), shared: Arc::clone(&shared), registry };
         (Audit { queue, shared, place }, writer.run(entries))
@@ -81,6 +103,23 @@ impl Audit {
     /// Before something changes the world.
     pub async fn begin(&self, call: Call) -> Result<Begun, Unavailable> {
         self.write(What::Intent(call)).await.map(Begun)
+    }
+
+    /// Before something is done that is not refused because it cannot be written down.
+    pub fn begin_unwritten(&self, call: Call) -> Unwritten {
+        Unwritten(Box::new(call.happened_at(proctor_sys::clock::now().wall)))
+    }
+
+    /// It has ended, and is written down as soon as that is possible.
+    pub fn owe(&self, Unwritten(call): Unwritten, code: &str, millis: u64) {
+        if !self.shared.owed.add(Owed { call: *call, code: code.into(), millis }) {
+            self.skipped();
+        }
+    }
+
+    /// How far the chain went, if anything was written.
+    pub(crate) fn anchor(&self) -> Option<Anchor> {
+        self.shared.anchor.lock().expect("nothing panics with it").clone()
     }
 
     /// It has ended; a code of an error, or `ok`.
@@ -150,7 +189,7 @@ impl Audit {
 }
 
 fn place(home: &Home) -> Place {
-    Place { folder: home.audit(), head: home.audit_head() }
+    Place { folder: home.audit(), head: home.audit_head(), anchor: home.services_json() }
 }
 
 fn unreadable(place: &Place, error: &io::Error) -> crate::error::EngineError {
@@ -170,8 +209,9 @@ impl Writer {
         let mut book = self.put(None, Vec::new(), true).await.0;
         let mut unsynced: Option<Instant> = book.is_some().then(|| Instant::now() + SYNC_AFTER);
         let mut batch = Vec::new();
+        let mut owed_again: Option<Instant> = None;
         loop {
-            let when = unsynced;
+            let (when, again) = (unsynced, owed_again);
             tokio::select! {
                 count = entries.recv_many(&mut batch, QUEUE) => {
                     if count == 0 {
@@ -183,6 +223,15 @@ impl Writer {
                 () = sleep_until(when.unwrap_or_else(Instant::now)), if when.is_some() => {
                     unsynced = None;
                     book = sync(book.take()).await;
+                }
+                () = self.shared.owed.added.notified() => {
+                    owed_again = owed_again.or_else(|| Some(Instant::now() + OWED_INTERVAL));
+                }
+                () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {
+                    book = self.write_owed(book.take()).await;
+                    let left = !self.shared.owed.entries().is_empty();
+                    owed_again = left.then(|| Instant::now() + OWED_INTERVAL);
+                    unsynced = unsynced.or_else(|| Some(Instant::now() + SYNC_AFTER));
                 }
             }
         }
@@ -209,6 +258,30 @@ impl Writer {
         book
     }
 
+    /// Write down what was done before and could not be written then.
+    async fn write_owed(&self, book: Option<Book>) -> Option<Book> {
+        let owed = self.shared.owed.entries();
+        if owed.is_empty() {
+            return book;
+        }
+        let count = owed.len();
+        let (book, opened) = match book {
+            Some(book) => (Some(book), Ok(0)),
+            None => self.put(None, Vec::new(), false).await,
+        };
+        let Some(next) = book.as_ref().filter(|_| opened.is_ok()).map(|it| it.anchor().seq + 1)
+        else {
+            return book;
+        };
+        let lines = owed.into_iter().zip((next..).step_by(2)).flat_map(|(it, seq)| it.lines(seq));
+        let (book, written) = self.put(book, lines.collect(), false).await;
+        if written.is_ok() {
+            self.shared.owed.written(count);
+            tracing::info!(count, "changes that could not be written into the audit are in it now");
+        }
+        book
+    }
+
     /// Append on a thread that may wait; a book that failed is closed, and opened anew the next time.
     async fn put(
         &self,
@@ -227,14 +300,16 @@ impl Writer {
         match result {
             Ok((book, first)) => {
                 *problem = None;
+                *self.shared.anchor.lock().expect("nothing panics with it") = Some(book.anchor());
                 (Some(book), Ok(first))
             }
             Err(why) => {
                 if problem.is_none() {
                     tracing::error!(why, "the audit cannot be written: changes are refused");
                 }
-                *problem =
-                    Some(format!("the audit cannot be written, so changes are refused: {why}"));
+                *problem = Some(format!(
+                    "the audit cannot be written, so changes other than stopping are refused: {why}"
+                ));
                 (None, Err(Unavailable(why)))
             }
         }

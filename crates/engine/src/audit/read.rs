@@ -3,8 +3,8 @@
 use super::book::{Place, files};
 use super::line::{Call, Line, MAX_LINE, What};
 use proctor_core::access::ClientName;
+use proctor_sys::own_file;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -59,7 +59,7 @@ fn of_file(
     most: usize,
     results: &mut BTreeMap<u64, (String, u64)>,
 ) -> io::Result<VecDeque<AuditEntry>> {
-    let mut reader = BufReader::new(File::open(path)?);
+    let mut reader = BufReader::new(own_file::read(path)?);
     let mut bytes = Vec::new();
     let mut kept: VecDeque<AuditEntry> = VecDeque::new();
     loop {

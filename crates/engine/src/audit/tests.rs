@@ -21,7 +21,8 @@ struct Scene {
 
 fn scene() -> Scene {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place { folder: folder.path().join("audit"), head: folder.path().join("head") };
+    let at = |name: &str| folder.path().join(name);
+    let place = Place { folder: at("audit"), head: at("head"), anchor: at("services.json") };
     Scene { _folder: folder, place }
 }
 
@@ -337,4 +338,37 @@ async fn a_disk_that_does_not_answer_keeps_nobody_waiting() {
     ] {
         assert!(unavailable.to_string().contains("its disk does not answer"), "{unavailable}");
     }
+}
+
+#[test]
+fn an_audit_that_is_removed_as_a_whole_is_missed_before_and_after_the_next_daemon() {
+    let scene = Scene::written(3);
+    let anchor = scene.open().anchor();
+    let stored = serde_json::json!({"version": 1, "audit": anchor});
+    fs::write(&scene.place.anchor, stored.to_string()).unwrap();
+    assert_eq!(scene.verify().problems, [""; 0]);
+    // More was written since.
+    scene.write(2);
+    assert_eq!(scene.verify().problems, [""; 0]);
+    fs::remove_dir_all(&scene.place.folder).unwrap();
+    fs::remove_file(&scene.place.head).unwrap();
+    let missing = format!("records 1 to {} are missing", anchor.seq);
+    let problems = scene.verify().problems;
+    assert!(problems.iter().any(|problem| problem.contains(&missing)), "{problems:?}");
+    scene.write(1);
+    let problems = scene.verify().problems;
+    assert!(problems.iter().any(|problem| problem.contains(&missing)), "{problems:?}");
+}
+
+#[test]
+fn an_audit_that_is_made_anew_is_not_the_one_that_is_known() {
+    let scene = Scene::written(3);
+    let stored = serde_json::json!({"version": 1, "audit": scene.open().anchor()});
+    let other = Scene::written(9);
+    fs::write(&other.place.anchor, stored.to_string()).unwrap();
+    let problems = other.verify().problems;
+    assert!(
+        problems.iter().any(|it| it.contains("not the one that services.json knows")),
+        "{problems:?}"
+    );
 }

@@ -1,9 +1,9 @@
 //! Is the audit as it was written? Reads the files and nothing else; needs no daemon.
 
-use super::book::{Head, Place, files};
+use super::book::{Anchor, Head, Place, files};
 use super::line::{GENESIS, Line, MAX_LINE, What, sha256};
+use proctor_sys::own_file;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -32,12 +32,12 @@ pub struct Verdict {
 /// Blocks. `Err`: the folder cannot be read at all.
 pub(crate) fn verify(place: &Place) -> io::Result<Verdict> {
     // The head before the lines: those written meanwhile are more than it knows, which is fine.
-    let head = Head::read(&place.head);
+    let (head, anchor) = (Head::read(&place.head), Anchor::read(&place.anchor));
     let files = match files(&place.folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         files => files?,
     };
-    let mut check = Check { prev: GENESIS.into(), ..Check::default() };
+    let mut check = Check { prev: GENESIS.into(), anchor, ..Check::default() };
     let mut number = None;
     for (this, path) in &files {
         if number.is_some_and(|number: u32| number + 1 != *this) {
@@ -58,6 +58,7 @@ struct Check {
     prev: String,
     seq: u64,
     begun: BTreeSet<u64>,
+    anchor: Option<Anchor>,
     /// What is not a line, since the last that was, and where it begins.
     strange: Vec<u8>,
     strange_at: String,
@@ -73,7 +74,7 @@ impl Check {
     }
 
     fn file(&mut self, path: &Path) -> io::Result<()> {
-        let mut reader = BufReader::new(File::open(path)?);
+        let mut reader = BufReader::new(own_file::read(path)?);
         let mut bytes = Vec::new();
         for number in 1.. {
             bytes.clear();
@@ -118,6 +119,12 @@ impl Check {
             self.problem(misplaced(place, self.seq, line.seq));
         }
         self.told = 0;
+        if self.anchor.as_ref().is_some_and(|it| it.seq == line.seq && it.hash != hash) {
+            self.problem(format!(
+                "{place}: record {} is not the one that services.json knows",
+                line.seq
+            ));
+        }
         match &line.what {
             What::Intent(_) => drop(self.begun.insert(line.seq)),
             What::Result { of, .. } => drop(self.begun.remove(of)),
@@ -182,6 +189,19 @@ impl Check {
             self.verdict.notes.push(format!("{at}: unfinished; the next daemon will mark it"));
         }
         self.strange(None);
+        let unknown = match &head {
+            Ok(Some(head)) => head.seq < self.anchor.as_ref().map_or(0, |it| it.seq),
+            Ok(None) | Err(_) => true,
+        };
+        if let Some(Anchor { seq, .. }) = self.anchor.clone()
+            && unknown
+            && seq > self.seq
+        {
+            let (from, name) = (self.seq + 1, place.anchor.display());
+            self.problem(format!(
+                "records {from} to {seq} are missing at the end; {name} knows of them"
+            ));
+        }
         let name = place.head.display();
         match head {
             Err(why) => self.problem(format!(

@@ -6,7 +6,7 @@
 //! ends by itself.
 
 use proctor_core::home::Home;
-use proctor_sys::{clock, file, signal, tree::Tree};
+use proctor_sys::{clock, file, own_file, signal, tree::Tree};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -35,7 +35,8 @@ impl Mark {
     pub(super) fn new(home: &Home) -> Mark {
         let mark = Mark::unnoted();
         let file = home.commands().join(&mark.value);
-        let made = file::private_dir(&home.commands()).and_then(|()| std::fs::write(&file, ""));
+        let made =
+            file::private_dir(&home.commands()).and_then(|()| own_file::modify_or_create(&file));
         if let Err(error) = made {
             // A full disk is a reason to run a command, not to refuse it.
             tracing::warn!(%error, file = %file.display(), "a command cannot be noted");

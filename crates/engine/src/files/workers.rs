@@ -10,6 +10,7 @@ use proctor_core::home::Home;
 use proctor_sys::atomic;
 use proctor_sys::beneath::{Folder, Id, Root};
 use proctor_sys::fence::Fence;
+use proctor_sys::file;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -159,7 +160,7 @@ impl Ground {
         let roots = roots.filter_map(|root| Some((root.held().ok()?, changing && root.write)));
         let noted = [home.changes(), home.backups()].into_iter().filter(|_| changing);
         let own = noted.filter_map(|path| {
-            std::fs::create_dir_all(&path).ok()?;
+            file::private_dir(&path).ok()?;
             Folder::open(&path).ok()
         });
         Ground { roots: roots.collect(), own: own.collect() }

@@ -1,6 +1,7 @@
 //! `tokens.json`: what is known of each token, without its secret. Written whole; what cannot be read is left as it is.
 
 use super::secret::Digest;
+use crate::sealed_json;
 use crate::trust;
 use proctor_core::access::{Role, TokenId};
 use serde::{Deserialize, Serialize};
@@ -35,12 +36,16 @@ pub(super) struct Record {
 #[derive(Serialize, Deserialize)]
 struct File {
     version: u32,
+    #[serde(default)]
+    sealed: bool,
     tokens: Vec<Record>,
 }
 
 #[derive(Deserialize)]
 struct Version {
     version: u32,
+    #[serde(default)]
+    sealed: bool,
 }
 
 /// `None`: there is no such file. `Err` says what is wrong with it, as the rest of a sentence.
@@ -58,10 +63,11 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Record>>, String> {
 /// The version first: of another one nothing else is known.
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
     let damaged = |error: serde_json::Error| format!("is damaged: {error}");
-    let Version { version } = serde_json::from_slice(bytes).map_err(damaged)?;
+    let Version { version, sealed } = serde_json::from_slice(bytes).map_err(damaged)?;
     if version != VERSION {
         return Err(format!("has version {version}; this program knows version {VERSION}"));
     }
+    sealed_json::check(bytes, sealed)?;
     let File { tokens, .. } = serde_json::from_slice(bytes).map_err(damaged)?;
     if tokens.len() > MOST_TOKENS {
         return Err(format!("has more than {MOST_TOKENS} tokens"));
@@ -77,8 +83,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
 }
 
 pub(super) fn encode(tokens: &[Record]) -> Vec<u8> {
-    let file = File { version: VERSION, tokens: tokens.to_vec() };
-    serde_json::to_vec_pretty(&file).expect("plain data has a JSON text")
+    let file = File { version: VERSION, sealed: true, tokens: tokens.to_vec() };
+    sealed_json::seal(&serde_json::to_vec_pretty(&file).expect("plain data has a JSON text"))
 }
 
 /// What a token may be called: it stands in lists, in the audit and on command lines.

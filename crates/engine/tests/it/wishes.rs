@@ -79,18 +79,24 @@ async fn wishes_that_come_together_are_all_heard_in_order_and_the_last_one_stays
 }
 
 #[tokio::test]
-async fn a_wish_that_cannot_be_written_is_not_told() {
+async fn a_wish_that_cannot_be_written_is_not_told_unless_it_is_to_stop() {
     let services = ["a"];
     let place = Place::new().stored(&lost(&services));
     let manners = Manners { disk: None, ..manners(&place, &services) };
     place
         .daemon(manners, async |engine, fake| {
-            // A folder in its place: even root cannot rename a file over it.
-            std::fs::remove_file(place.home.services_json()).unwrap();
-            std::fs::create_dir_all(place.home.services_json().join("x")).unwrap();
+            // A file in the place of its folder, in one step: even root cannot write there.
+            let aside = place.home.state.with_extension("aside");
+            std::fs::write(&aside, "").unwrap();
+            let (cwd, exchange) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
+            rustix::fs::renameat_with(cwd, &aside, cwd, &place.home.state, exchange).unwrap();
             let error = engine.set_wish(&names(&["a"]), Wish::Up).await.unwrap_err();
             assert!(matches!(error, EngineError::Unwritable { .. }), "{error:?}");
             assert_eq!(fake.asked(), [""; 0]);
+            // What is to stop is stopped, and it is said that this is not written.
+            let unrecorded = engine.set_wish(&names(&["a"]), Wish::Down).await.unwrap();
+            assert!(unrecorded.unwrap().contains("cannot write"));
+            assert_eq!(fake.asked().len(), 1);
         })
         .await;
 }

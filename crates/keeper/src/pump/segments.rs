@@ -4,6 +4,7 @@ use proctor_core::logindex::{self, Entry, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::time::Wall;
 use proctor_sys::failpoint::{self, Point};
+use proctor_sys::own_file;
 use std::collections::VecDeque;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -220,20 +221,9 @@ fn new_file() -> OpenOptions {
 }
 
 fn open_regular(path: &Path, create: bool) -> io::Result<(File, Metadata)> {
-    use rustix::fs::OFlags;
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(create)
-        .mode(0o600)
-        .custom_flags(flags)
-        .open(path)?;
+    let file = if create { own_file::modify_or_create(path) } else { own_file::modify(path) }?;
     let found = file.metadata()?;
-    match found.is_file() {
-        true => Ok((file, found)),
-        false => Err(io::Error::other("is not a regular file")),
-    }
+    Ok((file, found))
 }
 
 /// Bytes of an index without a torn entry at its end, which is overwritten.

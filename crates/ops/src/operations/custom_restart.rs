@@ -228,7 +228,10 @@ impl Show for Output {
         self.pre_command_results.iter().for_each(|one| result(page, one));
         match self.services.is_empty() {
             true => drop(page.line().add(Style::Bad, &self.restart_message)),
-            false => Changed { settled: true, services: self.services.clone() }.show(page),
+            false => {
+                Changed { settled: true, services: self.services.clone(), unrecorded: Vec::new() }
+                    .show(page)
+            }
         }
         self.post_command_results.iter().for_each(|one| result(page, one));
     }
@@ -237,7 +240,8 @@ impl Show for Output {
         if self.overall_success {
             return None;
         }
-        let changed = Changed { settled: true, services: self.services.clone() };
+        let changed =
+            Changed { settled: true, services: self.services.clone(), unrecorded: Vec::new() };
         changed.verdict().or(Some(Code::Failed))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::OpError;
 use crate::operation::{About, Context, Effect, Meta, Operation};
+use crate::settle::show_unrecorded;
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ pub struct Output {
     pub keeper_pid: Option<u32>,
     /// Services that were running; each is stopped or left, as its `on_shutdown` says
     pub services: Vec<String>,
+    /// Done, and not recorded yet: what, why, and what follows from it
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unrecorded: Vec<String>,
 }
 
 impl Operation for DaemonStop {
@@ -31,7 +35,7 @@ Services are stopped first, except those with `on_shutdown: leave`, which go on 
 
 Examples:
   proctor daemon stop",
-        ..Meta::of("daemon.stop", Effect::Admin)
+        ..Meta::of("daemon.stop", Effect::Admin).even_unrecorded()
     };
 
     fn about(_: &Input) -> About<'_> {
@@ -49,6 +53,7 @@ Examples:
                 })
                 .map(|service| service.name.to_string())
                 .collect(),
+            unrecorded: context.unrecorded(None),
         });
         context.engine.shutdown().await?;
         Ok(output)
@@ -58,5 +63,6 @@ Examples:
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         page.line().plain("Proctor has ended");
+        show_unrecorded(page, &self.unrecorded);
     }
 }

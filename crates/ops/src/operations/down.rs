@@ -32,6 +32,9 @@ pub struct Output {
     /// Proctor is ending
     pub ending: bool,
     pub keeper_pid: Option<u32>,
+    /// Done, and not recorded yet: what, why, and what follows from it
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unrecorded: Vec<String>,
 }
 
 impl Operation for Down {
@@ -47,7 +50,7 @@ when it starts again, use `proctor daemon stop`.
 Examples:
   proctor down
   proctor down --keep-daemon",
-        ..Meta::of("service.down", Effect::Write).waiting("to stop")
+        ..Meta::of("service.down", Effect::Write).waiting("to stop").even_unrecorded()
     };
 
     fn role(input: &Input) -> Role {
@@ -65,7 +68,7 @@ Examples:
             (names, view.keeper.as_ref().map(|keeper| keeper.pid))
         });
         let befores = before(context, &names, Goal::Stop);
-        context.engine.set_wish(&names, Wish::Down).await?;
+        let unrecorded = context.engine.set_wish(&names, Wish::Down).await?;
         let settled = settle(context, Goal::Stop, &befores, wait).await;
         let Changed { services, .. } =
             report(context, Goal::Stop, &befores, settled, !wait.is_zero());
@@ -75,7 +78,8 @@ Examples:
         if ending {
             context.engine.shutdown().await?;
         }
-        Ok(Output { settled, services, ending, keeper_pid })
+        let unrecorded = context.unrecorded(unrecorded);
+        Ok(Output { settled, services, ending, keeper_pid, unrecorded })
     }
 }
 
@@ -84,7 +88,7 @@ impl Output {
     fn changes(&self) -> Changed {
         let services =
             self.services.iter().filter(|r| r.result != Outcome::AlreadyStopped).cloned().collect();
-        Changed { settled: self.settled, services }
+        Changed { settled: self.settled, services, unrecorded: self.unrecorded.clone() }
     }
 }
 

@@ -40,7 +40,7 @@ Examples:
   proctor stop web
   proctor stop web worker --timeout 5
   proctor stop all",
-        ..Meta::of("service.stop", Effect::Write).waiting("to stop")
+        ..Meta::of("service.stop", Effect::Write).waiting("to stop").even_unrecorded()
             .at(Method::Post, "/services/{name}/stop", "names")
     };
 
@@ -52,9 +52,10 @@ Examples:
         let wait = input.patience.duration(USUAL_WAIT)?;
         let names = named(context, &input.names)?;
         let befores = before(context, &names, Goal::Stop);
-        context.engine.set_wish(&names, Wish::Down).await?;
+        let unrecorded = context.engine.set_wish(&names, Wish::Down).await?;
         let settled = settle(context, Goal::Stop, &befores, wait).await;
-        Ok(report(context, Goal::Stop, &befores, settled, !wait.is_zero()))
+        let changed = report(context, Goal::Stop, &befores, settled, !wait.is_zero());
+        Ok(Changed { unrecorded: context.unrecorded(unrecorded), ..changed })
     }
 }
 

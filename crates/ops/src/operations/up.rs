@@ -222,6 +222,6 @@ impl Show for Output {
 
 impl Output {
     fn changes(&self) -> Changed {
-        Changed { settled: self.settled, services: self.services.clone() }
+        Changed { settled: self.settled, services: self.services.clone(), unrecorded: Vec::new() }
     }
 }

@@ -204,6 +204,9 @@ pub struct Changed {
     /// Every service got to where it stays for a while
     pub settled: bool,
     pub services: Vec<Report>,
+    /// Done, and not recorded yet: what, why, and what follows from it
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unrecorded: Vec<String>,
 }
 
 /// What became of one service.
@@ -263,7 +266,7 @@ pub(crate) fn report(
             })
             .collect()
     });
-    Changed { settled, services }
+    Changed { settled, services, unrecorded: Vec::new() }
 }
 
 /// Has it not lived long enough yet to count?
@@ -356,6 +359,7 @@ impl Show for Changed {
                 page.line().dim(format!("  {help}"));
             }
         }
+        show_unrecorded(page, &self.unrecorded);
     }
 
     fn verdict(&self) -> Option<Code> {
@@ -367,6 +371,13 @@ impl Show for Changed {
             return Some(Code::Failed);
         }
         any(Outcome::Pending).then_some(Code::Timeout)
+    }
+}
+
+/// Say what was done and is not recorded.
+pub(crate) fn show_unrecorded(page: &mut Page, unrecorded: &[String]) {
+    for why in unrecorded {
+        page.line().add(Style::Warn, format!("not recorded: {why}"));
     }
 }
 

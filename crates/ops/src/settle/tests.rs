@@ -326,8 +326,11 @@ fn the_worst_result_decides() {
         (vec![Outcome::Pending, Outcome::Overruled], Some(Code::Failed)),
         (vec![Outcome::Pending, Outcome::Crashed], Some(Code::ServiceFailed)),
     ] {
-        let changed =
-            Changed { settled: true, services: results.into_iter().map(report).collect() };
+        let changed = Changed {
+            settled: true,
+            services: results.into_iter().map(report).collect(),
+            unrecorded: Vec::new(),
+        };
         assert_eq!(changed.verdict(), expected);
     }
 }

@@ -99,12 +99,12 @@ fn whoever_alters_the_audit_is_found_out_with_or_without_a_daemon() {
 }
 
 #[test]
-fn without_an_audit_nothing_is_changed_and_reading_goes_on() {
+fn without_an_audit_nothing_but_stopping_is_done_and_reading_goes_on() {
     let home = up(&web(&[], ""));
     let (before, audit) = (pid(&home, "web"), home.path().join("audit"));
     let aside = home.path().join("aside");
     std::fs::rename(&audit, &aside).unwrap();
-    for words in [&["stop", "web"][..], &["restart", "web"], &["token", "create", "x"], &["down"]] {
+    for words in [&["restart", "web"][..], &["token", "create", "x"], &["signal", "web", "CONT"]] {
         let output = home.run(["--json"].iter().chain(words));
         let said: Value = serde_json::from_slice(&output.stderr).unwrap();
         assert_eq!(said["error"]["code"], "audit_unavailable", "{words:?}: {said}");
@@ -114,8 +114,15 @@ fn without_an_audit_nothing_is_changed_and_reading_goes_on() {
     assert_eq!(pid(&home, "web"), before);
     let problems = home.json(["daemon", "status"])["problems"].to_string();
     assert!(problems.contains("the audit cannot be written"), "{problems}");
+    let stopped = home.json(["stop", "web"]);
+    assert!(stopped["unrecorded"][0].as_str().unwrap().contains("the audit cannot be written"));
     std::fs::rename(&aside, &audit).unwrap();
-    home.ok(["stop", "web"]);
+    wait_until("the stop is recorded", LIMIT, || {
+        entries(&home, &["--operation", "service.stop"]) == ["service.stop web ok"]
+    });
+    let recorded = records(&home).into_iter().find(|record| record["operation"] == "service.stop");
+    let recorded = recorded.unwrap();
+    assert!(recorded["happened"].as_str() < recorded["at"].as_str(), "{recorded}");
     assert_eq!(home.json(["daemon", "status"])["problems"], serde_json::json!([]));
     assert_eq!(home.json(["audit", "verify"])["intact"], true);
     std::fs::remove_file(file(&home)).unwrap();
@@ -172,10 +179,11 @@ fn what_was_begun_when_the_daemon_was_killed_is_visible() {
 #[test]
 fn a_line_that_cannot_be_written_refuses_one_change_and_no_other() {
     let home = armed("audit.begin", "error 1");
-    let (_, said) = home.fail(["stop", "web"]);
+    let before = pid(&home, "web");
+    let (_, said) = home.fail(["restart", "web"]);
     assert!(said.contains("the audit cannot be written"), "{said}");
-    assert_eq!(status(&home, "web")["state"], "running");
-    home.ok(["stop", "web"]);
+    assert_eq!(pid(&home, "web"), before);
+    home.ok(["restart", "web"]);
     assert_eq!(home.json(["audit", "verify"])["intact"], true);
 }
 
@@ -191,4 +199,22 @@ fn hostile_names_stay_in_their_line() {
     assert_eq!(home.json(["audit", "verify"])["intact"], true);
     let page = home.ok(["audit", "read"]);
     assert!(!page.contains('\u{1b}') && !page.contains('\u{9b}'), "{page:?}");
+}
+
+#[test]
+fn an_audit_that_is_removed_with_its_head_is_missed() {
+    let home = up(&web(&[], ""));
+    home.ok(["stop", "web"]);
+    assert_eq!(home.json(["audit", "verify"])["intact"], true);
+    home.ok(["daemon", "stop"]);
+    std::fs::remove_dir_all(home.path().join("audit")).unwrap();
+    std::fs::remove_file(home.path().join("audit.head")).unwrap();
+    let missed = || {
+        let said = String::from_utf8(home.run(["audit", "verify"]).stdout).unwrap();
+        said.contains("records 1 to ") && said.contains("are missing")
+    };
+    assert!(missed(), "without a daemon");
+    home.ok(["daemon", "start"]);
+    home.ok(["start", "web"]);
+    assert!(missed(), "after the next daemon");
 }

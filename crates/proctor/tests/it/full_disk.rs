@@ -26,7 +26,8 @@ impl<'a> Disk<'a> {
     }
 
     fn fill(&self) {
-        let mut file = std::fs::File::create(self.0.join("fill")).unwrap();
+        let options = std::fs::File::options().create(true).append(true).clone();
+        let mut file = options.open(self.0.join("fill")).unwrap();
         while file.write_all(&[b'x'; 4096]).is_ok() {}
     }
 
@@ -176,9 +177,9 @@ fn on_a_full_disk_a_crash_is_followed_by_a_restart_and_commands_do_what_they_say
     assert!(!before.iter().any(|pid| alive(*pid)));
 }
 
-/// The audit keeps some room for itself; when that is used up, nothing is changed, and services run on.
+/// The audit keeps some room for itself; when that is used up, nothing but stopping is done, and services run on.
 #[test]
-fn on_a_full_disk_changes_are_refused_when_the_audit_has_no_room_left() {
+fn on_a_full_disk_all_but_stopping_is_refused_when_the_audit_has_no_room_left() {
     let home = Home::new();
     let Some(disk) = Disk::on(&home) else { return };
     disk.reserve();
@@ -197,13 +198,52 @@ fn on_a_full_disk_changes_are_refused_when_the_audit_has_no_room_left() {
     let said: Value = serde_json::from_slice(&last.stderr).unwrap();
     assert_eq!(said["error"]["code"], "audit_unavailable", "{said}");
     assert!(said["error"]["help"].as_str().unwrap().contains("make room"), "{said}");
-    let (_, refused) = home.fail(["stop", "web"]);
+    let (_, refused) = home.fail(["restart", "web"]);
     assert!(refused.contains("the audit cannot be written"), "{refused}");
     assert_eq!((pid(&home, "web"), &status(&home, "web")["state"]), (before, &"running".into()));
+    // Stopping is never refused; what is not recorded is said, and recorded when there is room.
+    let stopped = home.json(["stop", "web"]);
+    let said = stopped["unrecorded"][0].as_str().unwrap();
+    assert!(said.contains("the audit cannot be written"), "{stopped:#}");
+    assert!(!alive(before));
     disk.make_room();
-    home.ok(["stop", "web"]);
+    let stops = || {
+        let read = home.json(["audit", "read", "-n", "1000"]);
+        let entries = read["entries"].as_array().unwrap().clone();
+        entries.into_iter().filter(|it| it["operation"] == "service.stop").collect::<Vec<_>>()
+    };
+    wait_until("it is in the audit", LIMIT, || stops().len() == 1);
+    assert_eq!(stops()[0]["code"], "ok", "{:#}", stops()[0]);
     let verdict = home.json(["audit", "verify"]);
     assert_eq!(verdict["intact"], true, "{verdict:#}");
+}
+
+/// Proctor never had room for anything of its own but what it cannot begin without.
+#[test]
+fn on_a_disk_that_was_full_from_the_start_everything_can_be_stopped() {
+    for last in [&["down"][..], &["daemon", "stop"]] {
+        let home = Home::new();
+        let Some(disk) = Disk::on(&home) else { return };
+        let services_yaml = services(&[service("web", &[], ""), service("db", &[], "")]);
+        home.write("proctor.yaml", &services_yaml);
+        home.ok(["up", "-d"]);
+        let pids = ["web", "db"].map(|name| pid(&home, name));
+        let keeper = home.keeper_pid();
+        // No spare and no reserve is left of what there was room for before.
+        let _ = std::fs::remove_file(home.path().join(".services.json.spare"));
+        std::fs::remove_dir_all(home.path().join("audit")).unwrap();
+        std::fs::remove_file(home.path().join("audit.head")).unwrap();
+        disk.fill();
+        // This fails and closes the audit, whose reserve is free by that.
+        home.fail(["signal", "web", "CONT"]);
+        disk.fill();
+        let stopped = home.json(["stop", "web"]);
+        assert_eq!(stopped["unrecorded"].as_array().unwrap().len(), 2, "{stopped:#}");
+        assert!(!alive(pids[0]));
+        let answer = home.json(last.iter().copied());
+        assert!(!answer["unrecorded"].as_array().unwrap().is_empty(), "{answer:#}");
+        wait_until("it has ended", LIMIT, || !alive(keeper) && !alive(pids[1]));
+    }
 }
 
 /// How many index entries of this kind a service's output has. The format is a promise.

@@ -8,7 +8,7 @@ use proctor_core::config::backups::Backups as Bounds;
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_sys::beneath::Likeness;
-use proctor_sys::{atomic, file};
+use proctor_sys::{atomic, file, own_file};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
@@ -325,7 +325,7 @@ fn attributes(found: &Found) -> Result<Vec<(String, String)>, FileError> {
 /// Written into its folder, which another change may remove while it is empty.
 fn noted(folder: &Path, number: u64, bytes: &[u8]) -> io::Result<fs::File> {
     let write = || {
-        fs::create_dir_all(folder)?;
+        file::private_dir(folder)?;
         atomic::note(&folder.join(name(number)), bytes)
     };
     // It was there when it was to be made, and was not when that was looked at; or it is not there any more.
@@ -346,7 +346,7 @@ fn numbers(folder: &Path) -> BTreeSet<u64> {
 }
 
 fn describe(folder: &Path, number: u64) -> io::Result<(Description, impl io::Read + use<>)> {
-    let mut file = io::BufReader::new(fs::File::open(folder.join(name(number)))?);
+    let mut file = io::BufReader::new(own_file::read(&folder.join(name(number)))?);
     let mut line = Vec::new();
     io::BufRead::read_until(&mut (&mut file).take(LONGEST_DESCRIPTION), b'\n', &mut line)?;
     let description: Description = serde_json::from_slice(&line)?;

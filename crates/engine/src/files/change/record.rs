@@ -12,20 +12,24 @@ use super::super::roots::Spot;
 use super::super::survey;
 use super::{Step, target};
 use proctor_core::home::Home;
-use proctor_sys::atomic;
 use proctor_sys::beneath::{Fault, Id, Links, Onto, Place, Rel, Root};
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::file;
+use proctor_sys::{atomic, file, own_file};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const VERSION: u32 = 1;
 
 /// How a record of folders is called, behind its mark.
 const OF_FOLDERS: &str = ".folders.json";
+
+/// A killed process is gone by then, unless a disk that does not answer keeps it.
+const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
+const WRITER_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
@@ -208,7 +212,7 @@ pub(crate) fn announce<'a>(
     let path = home.changes().join(format!("{}{OF_FOLDERS}", atomic::mark()));
     let record = Record { version: VERSION, settled: true, files: Vec::new(), folders };
     let text = serde_json::to_vec(&record).map_err(|error| unrecorded(error.into()))?;
-    let noted = fs::create_dir_all(home.changes());
+    let noted = file::private_dir(&home.changes());
     noted.and_then(|()| atomic::note(&path, &text)).map_err(unrecorded)?;
     Ok(Announced(Some(path)))
 }
@@ -239,7 +243,7 @@ pub(crate) fn carry_out(
     let files = steps.iter().enumerate().map(|(n, step)| Noted::of(step, &mark, n)).collect();
     let mut record =
         Record { version: VERSION, settled: steps.len() == 1, files, folders: Vec::new() };
-    fs::create_dir_all(home.changes()).and_then(|()| write(&path, &record)).map_err(unrecorded)?;
+    file::private_dir(&home.changes()).and_then(|()| write(&path, &record)).map_err(unrecorded)?;
     let mut turned = 0;
     let done = turn(steps, &record.files, unsynced, &mut turned).and_then(|()| {
         if !record.settled {
@@ -351,6 +355,14 @@ fn unrecorded(error: io::Error) -> FileError {
 
 /// What processes that are gone left half done is taken back or tidied up. Before anybody changes files.
 pub(crate) fn recover(home: &Home) {
+    for folder in [home.changes(), home.backups()] {
+        if let Err(error) = file::make_private(&folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(folder = %folder.display(), %error, "others can look into it");
+        }
+    }
+    wait_for_writers(home);
     let Ok(entries) = fs::read_dir(home.changes()) else { return };
     for leftover in atomic::leftovers(&home.changes()).unwrap_or_default() {
         fs::remove_file(leftover).ok();
@@ -360,10 +372,7 @@ pub(crate) fn recover(home: &Home) {
         entries.filter_map(|entry| Some(entry.ok()?.path())).partition(of_folders);
     // Folders last: what lay in them is gone by then.
     for path in files.into_iter().chain(folders) {
-        let name = path.file_name().and_then(OsStr::to_str);
-        let mark =
-            name.and_then(|name| name.strip_suffix(OF_FOLDERS).or(name.strip_suffix(".json")));
-        if mark.is_some_and(atomic::is_abandoned) {
+        if mark_of(&path).is_some_and(atomic::is_abandoned) {
             match finish(&path) {
                 Ok(()) => {
                     tracing::info!(record = %path.display(), "a change of files was cut off and is put right")
@@ -376,8 +385,30 @@ pub(crate) fn recover(home: &Home) {
     }
 }
 
+/// A daemon that was killed a moment ago may still be ending. One that does not end keeps its records.
+fn wait_for_writers(home: &Home) {
+    let give_up = Instant::now() + WRITER_TIMEOUT;
+    let lives = |entry: fs::DirEntry| {
+        let path = entry.path();
+        mark_of(&path).is_some_and(|mark| !atomic::is_abandoned(mark))
+    };
+    let any = || fs::read_dir(home.changes()).into_iter().flatten().flatten().any(lives);
+    while any() && Instant::now() < give_up {
+        std::thread::sleep(WRITER_INTERVAL);
+    }
+}
+
+/// The mark in the name of a record.
+fn mark_of(path: &Path) -> Option<&str> {
+    let name = path.file_name().and_then(OsStr::to_str)?;
+    name.strip_suffix(OF_FOLDERS).or_else(|| name.strip_suffix(".json"))
+}
+
 pub(super) fn finish(path: &Path) -> Result<(), FileError> {
-    let text = fs::read(path).map_err(unrecorded)?;
+    let mut text = Vec::new();
+    let read =
+        own_file::read(path).and_then(|mut file| io::Read::read_to_end(&mut file, &mut text));
+    read.map_err(unrecorded)?;
     let mut record: Record =
         serde_json::from_slice(&text).map_err(|error| FileError::Unrecorded(error.to_string()))?;
     if record.version != VERSION {

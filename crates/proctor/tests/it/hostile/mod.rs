@@ -6,6 +6,7 @@ mod crowds;
 mod floods;
 mod garbled;
 mod load;
+mod own_files;
 mod starved;
 mod strangers;
 mod tidied;

@@ -1,0 +1,95 @@
+//! Changes that were made although they could not be written down: stopping is never refused. They are written as soon as the
+//! audit can be, with the time at which they happened.
+//!
+//! They wait in memory and, where that can be written, in a file of the runtime folder for the daemon after this one.
+
+use super::line::{Call, What};
+use proctor_sys::{file, own_file};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+
+/// More than a person stops while a disk is full; those beyond are counted and not described.
+const MAX_OWED: usize = 1024;
+
+/// As many lines as long as they can be.
+const MAX_FILE: u64 = 32 << 20;
+
+/// One change with its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Owed {
+    pub(super) call: Call,
+    pub(super) code: String,
+    pub(super) millis: u64,
+}
+
+/// All that are not written yet.
+pub(super) struct OwedList {
+    path: PathBuf,
+    entries: Mutex<Vec<Owed>>,
+    pub(super) added: Notify,
+}
+
+impl OwedList {
+    /// With those that an earlier daemon left. Blocks for a small file of a memory file system.
+    pub(super) fn open(path: PathBuf) -> OwedList {
+        let bytes = file::read_small(&path, MAX_FILE).unwrap_or_default();
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let entries: Vec<Owed> =
+            lines.filter_map(|line| serde_json::from_slice(line).ok()).take(MAX_OWED).collect();
+        let added = Notify::new();
+        if !entries.is_empty() {
+            added.notify_one();
+        }
+        OwedList { path, entries: Mutex::new(entries), added }
+    }
+
+    /// False if there are too many.
+    pub(super) fn add(&self, owed: Owed) -> bool {
+        let mut entries = self.lock();
+        if entries.len() >= MAX_OWED {
+            return false;
+        }
+        if let Err(error) = append(&self.path, &owed) {
+            tracing::warn!(%error, "what is not in the audit is lost if this daemon ends");
+        }
+        entries.push(owed);
+        self.added.notify_one();
+        true
+    }
+
+    pub(super) fn entries(&self) -> Vec<Owed> {
+        self.lock().clone()
+    }
+
+    /// The first of them are written.
+    pub(super) fn written(&self, count: usize) {
+        let mut entries = self.lock();
+        entries.drain(..count);
+        let removed = file::remove(&self.path);
+        let kept = removed.and_then(|()| entries.iter().try_for_each(|it| append(&self.path, it)));
+        if let Err(error) = kept {
+            tracing::warn!(%error, file = %self.path.display(), "cannot be written anew");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Owed>> {
+        self.entries.lock().expect("nothing panics with it")
+    }
+}
+
+impl Owed {
+    /// Its two lines, the first of which gets this number.
+    pub(super) fn lines(self, seq: u64) -> [What; 2] {
+        let result = What::Result { of: seq, code: self.code, millis: self.millis };
+        [What::Intent(self.call), result]
+    }
+}
+
+fn append(path: &Path, owed: &Owed) -> io::Result<()> {
+    let mut line = serde_json::to_vec(owed)?;
+    line.push(b'\n');
+    own_file::or_set_aside(path, own_file::append)?.write_all(&line)
+}

@@ -1,0 +1,143 @@
+//! Every file of ours, cut, with one bit changed, full of noise, and with a pipe, a folder or a link in its place: no command
+//! hangs, stopping always works, the next start succeeds, and what a link names stays as it is.
+
+use crate::support::{LIMIT, pid, services, shell};
+use proctor_testkit::{Home, alive, kill9, wait_until};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+const DAMAGES: [&str; 6] = ["cut", "flip", "noise", "pipe", "folder", "link"];
+
+/// Content of a file that a link names.
+const THEIRS: &str = "theirs\n";
+
+/// Put a damaged `original`, or something else, at `path`.
+fn put(path: &Path, original: &[u8], damage: &str, target: &Path) {
+    clear(path);
+    let mut bytes = original.to_vec();
+    match damage {
+        "cut" => {
+            bytes.truncate(original.len() / 2);
+            fs::write(path, bytes).unwrap();
+        }
+        "flip" => {
+            let middle = original.len() / 2;
+            if let Some(byte) = bytes.get_mut(middle) {
+                *byte ^= 4;
+            }
+            fs::write(path, bytes).unwrap();
+        }
+        "noise" => {
+            fs::write(path, [0x9e, 0x37, 0x79, 0xb9, 0, 255, b'\n', b'{'].repeat(100)).unwrap()
+        }
+        "pipe" => {
+            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+            let fifo = rustix::fs::FileType::Fifo;
+            rustix::fs::mknodat(rustix::fs::CWD, path, fifo, mode, 0).unwrap();
+        }
+        "folder" => fs::create_dir_all(path.join("not-empty")).unwrap(),
+        "link" => symlink(target, path).unwrap(),
+        _ => unreachable!("it is one of the six"),
+    }
+}
+
+fn clear(path: &Path) {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path).unwrap(),
+        Ok(_) => fs::remove_file(path).unwrap(),
+        Err(_) => {}
+    }
+}
+
+/// The file that a name of the matrix means: a folder's only one, where it ends with `/*`.
+fn find(home: &Home, name: &str) -> PathBuf {
+    let Some(folder) = name.strip_suffix("/*") else { return home.path().join(name) };
+    let mut found = fs::read_dir(home.path().join(folder)).unwrap().flatten();
+    found.next().unwrap_or_else(|| panic!("{folder} is empty")).path()
+}
+
+/// One file with one damage, done to a living Proctor and to one that was killed. Says what failed.
+fn attempt(home: &Home, path: &Path, damage: &str) -> Result<(), String> {
+    let target = home.path().join("target");
+    fs::write(&target, THEIRS).unwrap();
+    home.ok(["up", "-d"]);
+    let (web, keeper, daemon) = (pid(home, "web"), home.keeper_pid(), home.daemon_pid());
+    let original = fs::read(path).map_err(|error| format!("there is no such file: {error}"))?;
+    let run = |words: &[&str]| {
+        let output = home.run(words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        output.status.success().then_some(()).ok_or(format!("{words:?}: {said}"))
+    };
+    put(path, &original, damage, &target);
+    run(&["status", "web"])?;
+    run(&["stop", "web"])?;
+    if alive(web) {
+        return Err("stop left a process".into());
+    }
+    // The daemon stopped first: it must not see the keeper die and become one.
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(daemon as i32).unwrap(),
+        Signal::STOP,
+    )
+    .unwrap();
+    kill9(keeper);
+    kill9(daemon);
+    wait_until("Proctor is gone", LIMIT, || !alive(keeper) && !alive(daemon));
+    put(path, &original, damage, &target);
+    run(&["daemon", "start"])?;
+    run(&["status"])?;
+    run(&["down"])?;
+    match fs::read(&target) {
+        Ok(bytes) if bytes == THEIRS.as_bytes() => Ok(()),
+        changed => Err(format!("the target of the link was changed: {changed:?}")),
+    }
+}
+
+#[track_caller]
+fn check(names: &[&str]) {
+    let (mut attempts, mut failures) = (0, Vec::new());
+    for name in names {
+        for damage in DAMAGES {
+            // A home for each: nothing is left of the damage before.
+            let home = Home::new();
+            home.write(
+                "proctor.yaml",
+                &services(&[shell("web", "echo hello; exec sleep 100000", "")]),
+            );
+            home.ok(["up", "-d"]);
+            home.ok(["token", "create", "ci"]);
+            let log = home.path().join("logs/web/stdout.00000001.log");
+            wait_until("its first line", LIMIT, || fs::read(&log).is_ok_and(|it| !it.is_empty()));
+            let path = find(&home, name);
+            attempts += 1;
+            if let Err(why) = attempt(&home, &path, damage) {
+                failures.push(format!("{name}, {damage}: {why}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {attempts}:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn damage_to_any_file_of_the_state_folder_keeps_nobody_from_stopping_and_starting() {
+    check(&["services.json", ".services.json.spare", "tokens.json", "keeper.lock", "proctor.log"]);
+}
+
+#[test]
+fn damage_to_the_audit_or_the_logs_keeps_nobody_from_stopping_and_starting() {
+    let log = "logs/web/stdout.00000001";
+    check(&["audit.head", "audit/*", &format!("{log}.log"), &format!("{log}.idx")]);
+}
+
+#[test]
+fn damage_to_any_file_of_the_runtime_folder_keeps_nobody_from_stopping_and_starting() {
+    check(&[
+        "run/keeper.lock",
+        "run/boot",
+        "run/env/*",
+        "run/services/web/state",
+        "run/services/web/spec",
+    ]);
+}
