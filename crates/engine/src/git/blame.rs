@@ -48,8 +48,9 @@ impl Repository {
         let path = self.path("path", &query.path)?;
         // One more than is wanted tells whether there are more.
         let range = format!("{},+{}", query.first, query.count.saturating_add(1));
-        let call = Call::reading(&["blame", "--porcelain", "--no-textconv", "--no-progress", "-L"]);
-        let call = call.arg(range);
+        let call = Call::reading(&["blame", "--porcelain", "--no-textconv", "--no-progress"]);
+        // A setting would have a file read and its lines told as errors. An empty one laid over it is sorted before it, and changes nothing.
+        let call = call.args(["--no-ignore-revs-file", "-L"]).arg(range);
         let call = match &query.revision {
             Some(revision) => call.arg(self.commit_of(revision).await?),
             // Git itself would follow a link on the way to the file.

@@ -21,7 +21,6 @@ const ALWAYS: &[(&str, &str)] = &[
     ("log.showRoot", "true"),
     ("core.abbrev", "auto"),
     ("diff.orderFile", "/dev/null"),
-    ("blame.ignoreRevsFile", ""),
     ("user.useConfigOnly", "true"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),

@@ -6,6 +6,56 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// Sections of settings that the commands we call look at.
+const LOOKED_AT: [&[u8]; 18] = [
+    b"am",
+    b"apply",
+    b"attr",
+    b"blame",
+    b"branch",
+    b"checkout",
+    b"commit",
+    b"core",
+    b"diff",
+    b"index",
+    b"log",
+    b"mailmap",
+    b"merge",
+    b"notes",
+    b"rebase",
+    b"stash",
+    b"status",
+    b"tag",
+];
+
+/// Sections that count as soon as git connects to others.
+const FOR_CONNECTIONS: [&[u8]; 6] =
+    [b"bundle", b"credential", b"fetch", b"http", b"remote", b"transfer"];
+
+/// Ends of names of settings that name a file or a folder. Git has no other mark for them, and a later git may have more.
+const NAMES_A_FILE: [&[u8]; 13] = [
+    b"file",
+    b"path",
+    b"dir",
+    b"directory",
+    b"template",
+    b"skiplist",
+    b"cainfo",
+    b"capath",
+    b"cert",
+    b"sslkey",
+    b"pubkey",
+    b"bundleuri",
+    b"sslcrl",
+];
+
+/// Settings that end so, and that are laid over or have an option of their own, whatever they say.
+const CLOSED_OTHERWISE: [&[u8]; 4] =
+    [b"blame.ignorerevsfile", b"commit.template", b"core.hookspath", b"diff.orderfile"];
+
+/// Programs at the other end of a connection. For git the first value counts: nothing can be laid over it.
+const OTHER_ENDS: [&[u8]; 2] = [b".uploadpack", b".receivepack"];
+
 /// Files that git reads to their end for whatever it does.
 const READ: [&[u8]; 3] = [b"core.attributesfile", b"core.excludesfile", b"mailmap.file"];
 
@@ -62,8 +112,37 @@ impl<'a> Setting<'a> {
 
     /// The file that git reads for it, if there is one; an error where we do not know what git makes of it.
     pub(super) fn reads(&self, base: Base<'_>) -> Result<Option<PathBuf>, String> {
+        match self.includes() || READ.contains(&self.name) {
+            true => self.path(base),
+            false => Ok(None),
+        }
+    }
+
+    /// The file that it names, where one of the commands we call may read it: by what such settings are called, and not by a list of
+    /// those that are known today.
+    pub(super) fn may_read(
+        &self,
+        base: Base<'_>,
+        connects: bool,
+    ) -> Result<Option<PathBuf>, String> {
+        let section = self.name.split(|byte| *byte == b'.').next().unwrap_or_default();
+        let counts =
+            LOOKED_AT.contains(&section) || (connects && FOR_CONNECTIONS.contains(&section));
+        let named = NAMES_A_FILE.iter().any(|end| self.name.ends_with(end));
+        match counts && named && !CLOSED_OTHERWISE.contains(&self.name) {
+            true => self.path(base),
+            false => self.reads(base),
+        }
+    }
+
+    /// Does it name a program that git runs for a connection?
+    pub(super) fn is_other_end(&self) -> bool {
+        self.name.starts_with(b"remote.") && OTHER_ENDS.iter().any(|end| self.name.ends_with(end))
+    }
+
+    fn path(&self, base: Base<'_>) -> Result<Option<PathBuf>, String> {
         let (includes, value) = (self.includes(), self.value.unwrap_or_default());
-        if value.is_empty() || !(includes || READ.contains(&self.name)) {
+        if value.is_empty() {
             return Ok(None);
         }
         let odd = [&b"~"[..], b"%(", b":("].iter().any(|odd| value.starts_with(odd));
@@ -139,6 +218,32 @@ mod tests {
         check(own, "x.excludesfile\nmine", Ok(None));
         for odd in ["~root/x", "~", "%(prefix)/x", ":(optional)/x"] {
             check(own, &format!("include.path\n{odd}"), Err(()));
+        }
+    }
+
+    #[test]
+    fn a_setting_that_may_name_a_file_is_known_by_its_name() {
+        let check = |line: &str, connects: bool, expected: Option<&str>| {
+            let listed = listed(&[("local", "file:.git/config", line)]);
+            let found = settings(&listed)[0].may_read(base(), connects).unwrap();
+            assert_eq!(found, expected.map(PathBuf::from), "{line}");
+        };
+        // Known today, and not yet.
+        for name in ["core.attributesfile", "mailmap.file", "log.somefile", "core.newskiplist"] {
+            check(&format!("{name}\n/etc/x"), false, Some("/etc/x"));
+        }
+        for name in ["http.cookiefile", "http.https://a.b.sslcert", "fetch.fsck.skiplist"] {
+            check(&format!("{name}\n/etc/x"), false, None);
+            check(&format!("{name}\n/etc/x"), true, Some("/etc/x"));
+        }
+        let others = ["core.hookspath", "commit.template", "user.signingkey", "difftool.x.path"];
+        for name in others.into_iter().chain(["lfs.somefile", "core.bigfilethreshold"]) {
+            check(&format!("{name}\n/etc/x"), true, None);
+        }
+        check("core.quotepath\nfalse", false, Some("/top/false"));
+        for (line, expected) in [("remote.o.uploadpack\nx", true), ("uploadpack.x\nx", false)] {
+            let listed = listed(&[("local", "file:.git/config", line)]);
+            assert_eq!(settings(&listed)[0].is_other_end(), expected, "{line}");
         }
     }
 

@@ -1,14 +1,15 @@
-//! Files that a repository's own configuration names, and that git reads to their end for whatever it does: more of the
-//! configuration, attributes, patterns, names of people. One without end would take all the memory there is, and what lies
+//! Files that a repository's own configuration names, and that git may read: more of the configuration, attributes, patterns, names of
+//! people, whatever a later git adds. One without end would take all the memory there is, and what lies
 //! outside of the root is none of the repository's business.
 
 use super::Repository;
 use super::configuration::Setting;
 use super::error::GitError;
 use super::place::small;
+use proctor_core::home::Home;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Of such a file: many times what anybody writes.
 const LARGEST: u64 = 1 << 20;
@@ -16,11 +17,17 @@ const LARGEST: u64 = 1 << 20;
 impl Repository {
     /// A repository that is not trusted names small files below its root; what is not there is not read.
     pub(super) async fn check_named_files(&self, settings: &[Setting<'_>]) -> Result<(), GitError> {
+        let connects = !self.protocols.is_empty();
         for setting in settings.iter().filter(|setting| !setting.owners) {
-            let reads = setting.reads(self.paths_begin()).map_err(|why| self.unsafe_(&why))?;
-            let Some(path) = reads else { continue };
+            if connects && setting.is_other_end() {
+                let why = format!("its {} is a program", super::fields::text(setting.name));
+                return Err(self.unsafe_(&why));
+            }
+            let reads = setting.may_read(self.paths_begin(), connects);
+            let Some(path) = reads.map_err(|why| self.unsafe_(&why))? else { continue };
             let (root, shown) = (self.root.clone(), path.display().to_string());
-            let fits = crate::blocking(move || is_small_below(&path, &root)).await;
+            let own = self.own.clone();
+            let fits = crate::blocking(move || is_small_below(&path, &root, &own)).await;
             if !fits.unwrap_or(false) {
                 let (name, root) = (super::fields::text(setting.name), self.root.display());
                 let why = format!("its {name} is {shown}, which is no small file below {root}");
@@ -31,10 +38,15 @@ impl Repository {
     }
 }
 
-/// Wherever links lead to it.
-fn is_small_below(path: &Path, root: &Path) -> bool {
+/// Wherever links lead to it, and nothing that Proctor keeps for itself.
+fn is_small_below(path: &Path, root: &Path, own: &[PathBuf]) -> bool {
+    let is_kept = |path: &Path| {
+        let below = own.iter().filter_map(|own| path.strip_prefix(own).ok());
+        let mut first = below.filter_map(|below| below.iter().next()?.to_str());
+        first.any(Home::keeps)
+    };
     match fs::canonicalize(path) {
-        Ok(path) => path.starts_with(root) && small(&path, LARGEST).is_ok(),
+        Ok(path) => path.starts_with(root) && !is_kept(&path) && small(&path, LARGEST).is_ok(),
         Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
     }
 }

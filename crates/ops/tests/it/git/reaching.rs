@@ -22,6 +22,9 @@ fn a_configuration_includes_small_files_below_the_root_and_no_others() {
             ("core.excludesFile", &outside),
             ("core.attributesFile", "/dev/zero"),
             ("mailmap.file", "~/mailmap"),
+            ("log.newFile", &outside),
+            ("diff.x.skipList", &outside),
+            ("core.newTemplate", "/etc/passwd"),
         ] {
             fs::write(scene.home.join("mailmap"), "x").unwrap();
             fs::write(scene.home.join("anything"), "[a]\nb = c\n").unwrap();
@@ -37,6 +40,24 @@ fn a_configuration_includes_small_files_below_the_root_and_no_others() {
         put(&repo, "f", "22\n");
         let made = caller.ok("git.commit", &repo, json!({ "message": "m", "paths": ["f"] })).await;
         assert_eq!(made["commit"]["author"], "Included", "{made}");
+    });
+}
+
+/// Without the second wall: the file is not read, and its lines are not told.
+#[test]
+fn a_list_of_revisions_to_ignore_is_not_read() {
+    let scene = Scene::new();
+    let repo = scene.repository("app", &[("f", "1\n")]);
+    let outside = scene.outside.join("kept").display().to_string();
+    scene.daemon("", json!({}), async |caller| {
+        caller.0.engine.without_git_fence();
+        for value in [&*outside, "f", "/etc/passwd"] {
+            scene.git(&repo, &["config", "blame.ignoreRevsFile", value]);
+            let told = scene.plain(&repo, &["blame", "f"]);
+            assert!(!told.status.success(), "git reads it: {value}");
+            let blame = caller.ok("git.blame", &repo, json!({ "path": "f" })).await;
+            assert!(!blame.to_string().contains("kept"), "{value}: {blame}");
+        }
     });
 }
 

@@ -284,4 +284,16 @@ fn what_a_partial_clone_lacks_comes_by_an_open_protocol_only() {
     // It would be written there.
     ask("roots: [{ path: ., write: false }]\n  git: { protocols: [file] }", None);
     ask("git: { protocols: [file] }", Some("1\n"));
+    // The program at the other end is called on this machine, and for git the first value counts.
+    let began = scene.root.join("began");
+    let evil = scene.root.join("evil");
+    script(&evil, &format!("touch '{}'; exec git-upload-pack \"$@\"", began.display()));
+    scene.git(&partial, &["config", "remote.origin.uploadpack", evil.to_str().unwrap()]);
+    scene.daemon("git: { protocols: [file] }", json!({}), async |asker| {
+        asker.0.engine.without_git_fence();
+        let (code, why) = asker.refused("git.show", &partial, json!({ "rev": "HEAD" })).await;
+        let said = why.contains("its remote.origin.uploadpack is a program");
+        assert_eq!((code, said), (Code::Forbidden, true), "{why}");
+        assert!(!began.exists(), "it was run");
+    });
 }
