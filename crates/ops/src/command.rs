@@ -4,9 +4,9 @@
 //! itself: `is_safe` is accepted, because clients send it, and has no say.
 
 use crate::error::{Code, OpError};
-use crate::operation::{Caller, Context, Principal};
+use crate::execute_rules::{check_variables, choose_surroundings, is_permitted, permit};
+use crate::operation::Context;
 use crate::show::{Page, Style};
-use proctor_core::config::execute::Execute;
 use proctor_core::config::{redact, signal};
 use proctor_core::shell_syntax::{self, ShellSyntax, SyntaxKind};
 use proctor_engine::api::{CommandPlan, End, Finished, Surroundings};
@@ -235,74 +235,6 @@ pub(crate) fn plan(
     Ok(Planned { shown, plan: CommandPlan { argv, env: all, working_dir, limit } })
 }
 
-/// Who may have what run. The owner of this Proctor at the unix socket could run it without asking; whoever comes by a
-/// network front gets what the configuration lists, and nothing without a list.
-fn is_permitted(caller: &Caller, execute: &Execute, argv: &[String]) -> bool {
-    is_owner(caller) || execute.allows(argv)
-}
-
-fn permit(caller: &Caller, execute: &Execute, argv: &[String], shown: &str) -> Result<(), OpError> {
-    if is_permitted(caller, execute, argv) {
-        return Ok(());
-    }
-    let help = match execute.beginning(argv) {
-        Some(entry) => format!(
-            "the entry '{entry}' of `security.execute.allowed` allows these words and no others; add '{shown}', \
-             or a pattern: `*` for a word that is no option, `**` for any number of them, `...` for anything"
-        ),
-        None => {
-            "list it in `security.execute.allowed`; on this machine `proctor execute` runs anything"
-                .into()
-        }
-    };
-    Err(OpError::new(Code::Forbidden, format!("'{shown}' may not be run by this front")).help(help))
-}
-
-fn is_owner(caller: &Caller) -> bool {
-    matches!(caller.principal, Principal::Local { .. }) && !caller.is_network()
-}
-
-/// Refuse variables of a request that the caller may not set. With `PATH` or `PYTHONPATH` every command, and every service,
-/// is another one.
-pub(crate) fn check_variables<'a>(
-    context: &Context,
-    mut names: impl Iterator<Item = &'a str>,
-) -> Result<(), OpError> {
-    context.engine.security(|security| {
-        names.try_for_each(|name| permit_variable(&context.caller, &security.execute, name))
-    })
-}
-
-fn permit_variable(caller: &Caller, execute: &Execute, name: &str) -> Result<(), OpError> {
-    if is_owner(caller) || execute.allows_variable(name) {
-        return Ok(());
-    }
-    let message = format!("the variable '{name}' may not be set by this front");
-    Err(OpError::new(Code::Forbidden, message)
-        .help("leave it out, or list its name in `security.execute.env` of the configuration"))
-}
-
-/// Refuse what a request says about where or with which environment a command is run, if the caller may not choose that.
-pub(crate) fn choose_surroundings<const N: usize>(
-    context: &Context,
-    given: [(&str, bool); N],
-) -> Result<(), OpError> {
-    let Some((field, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
-    context.engine.security(|security| permit_choice(&context.caller, &security.execute, field))
-}
-
-/// `make test` is another command in another folder or with another environment: what the list allows is run in the server's own
-/// surroundings. Whoever may use the shell could set all that anyway.
-fn permit_choice(caller: &Caller, execute: &Execute, field: &str) -> Result<(), OpError> {
-    if is_owner(caller) || execute.allows_any_shell_command() {
-        return Ok(());
-    }
-    let message = format!("'{field}' of a command may not be chosen by this front");
-    Err(OpError::new(Code::Forbidden, message).help(
-        "leave it out; `service` takes the folder and the variables of a service, and a listed script can set its own",
-    ))
-}
-
 /// What became of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandResult {
@@ -380,7 +312,6 @@ impl CommandResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::{Front, Role, TokenId};
     use serde_json::json;
 
     #[track_caller]
@@ -439,65 +370,5 @@ mod tests {
         check(json!({ "command_type": "shell", "command": " " }), Err("nothing to run"));
         check(json!({ "command_type": "shell" }), Err("missing field `command`"));
         check(json!({ "command": "x", "command_type": "shell", "safe": 1 }), Err("unknown field"));
-    }
-
-    fn over(principal: Principal, front: Front) -> Caller {
-        Caller::remote(principal, front, "127.0.0.1:1".parse().unwrap())
-    }
-
-    #[test]
-    fn the_servers_list_decides_and_the_request_has_no_say() {
-        let owner = Caller::local(0);
-        let principal = |role| Principal::Token { id: TokenId("t".into()), name: "t".into(), role };
-        let token = over(principal(Role::Admin), Front::Rest);
-        let words = |text: &str| split(text).unwrap();
-        let check = |caller: &Caller, allowed: &[&str], command: &str, expected: bool| {
-            let execute = Execute::parse(allowed, &[]).unwrap();
-            let result = permit(caller, &execute, &words(command), command);
-            assert_eq!(result.is_ok(), expected, "{command} of {allowed:?}");
-        };
-        check(&owner, &[], "rm -r x", true);
-        check(&token, &[], "make test", false);
-        check(&token, &["make test"], "make test", true);
-        check(&token, &["make test"], "make test V=1", false);
-        check(&token, &["make test V=*"], "make test V=1", true);
-        check(&token, &["make test"], "make", false);
-        check(&token, &["make"], "/tmp/make", false);
-    }
-
-    #[test]
-    fn a_refusal_says_what_to_write() {
-        let execute = Execute::parse(&["make test"], &[]).unwrap();
-        let token = over(Principal::Anonymous, Front::Rest);
-        let help = |command: &str| {
-            permit(&token, &execute, &split(command).unwrap(), command).unwrap_err().help.unwrap()
-        };
-        let further = help("make test V=1");
-        assert!(
-            further.starts_with("the entry 'make test' of")
-                && further.contains("add 'make test V=1'")
-        );
-        assert!(help("make install").starts_with("list it in `security.execute.allowed`"));
-    }
-
-    #[test]
-    fn only_the_owner_and_who_has_the_shell_choose_folder_and_variables() {
-        let check = |caller: &Caller, allowed: &[&str], expected: bool| {
-            let execute = Execute::parse(allowed, &["MODE"]).unwrap();
-            let result = permit_choice(caller, &execute, "working_dir");
-            assert_eq!(result.is_ok(), expected, "{caller:?} with {allowed:?}");
-            let result = permit_variable(caller, &execute, "PATH");
-            assert_eq!(result.is_ok(), expected, "{caller:?} with {allowed:?}");
-            assert!(permit_variable(caller, &execute, "MODE").is_ok());
-        };
-        let (id, name, role) = (TokenId("t".into()), "t".into(), Role::Admin);
-        let token = over(Principal::Token { id, name, role }, Front::Rest);
-        check(&Caller::local(0), &[], true);
-        check(&Caller::local(0).through(Front::Mcp, None), &[], true);
-        check(&token, &["make test", "/bin/sh -c true", "sh ...", "/bin/sh -c"], false);
-        check(&over(Principal::Anonymous, Front::Tcp), &["make test"], false);
-        check(&over(Principal::Local { uid: 0 }, Front::Tcp), &["make test"], false);
-        check(&token, &["make test", "/bin/sh -c ..."], true);
-        check(&token, &["/bin/sh ..."], true);
     }
 }

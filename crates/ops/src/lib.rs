@@ -11,6 +11,7 @@ mod command;
 pub mod counters;
 pub mod dispatch;
 pub mod error;
+mod execute_rules;
 mod file;
 pub mod git;
 pub mod input;

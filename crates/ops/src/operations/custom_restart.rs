@@ -2,8 +2,9 @@
 
 use super::execute::variables;
 use super::stop::{USUAL_WAIT, named};
-use crate::command::{Command, CommandResult, Planned, check_variables, plan};
+use crate::command::{Command, CommandResult, Planned, plan};
 use crate::error::{Code, OpError};
+use crate::execute_rules::check_variables;
 use crate::input::{Words, seconds_of, variable};
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
 use crate::settle::{Changed, Goal, before, report, settle};

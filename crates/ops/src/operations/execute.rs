@@ -1,7 +1,8 @@
 //! `command.execute`: run one command to its end and answer with what came of it.
 
-use crate::command::{Command, CommandResult, Custom, Kind, choose_surroundings, plan};
+use crate::command::{Command, CommandResult, Custom, Kind, plan};
 use crate::error::{Code, OpError};
+use crate::execute_rules::choose_surroundings;
 use crate::input::{Caller, seconds_of};
 use crate::operation::{Context, Effect, Meta, Operation};
 use crate::show::{Page, Show};

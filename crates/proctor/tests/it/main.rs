@@ -13,6 +13,7 @@ mod control_restart;
 mod deaths;
 mod docs;
 mod edits;
+mod execute_rules;
 mod failpoints;
 mod files;
 mod first_up;
