@@ -57,7 +57,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 pub(crate) fn known_elsewhere(word: &str) -> Option<OpError> {
     let (_, command) = ELSEWHERE.iter().find(|(known, _)| *known == word)?;
     let error = OpError::bad_input(format!("there is no command '{word}'"));
-    Some(error.help(format!("did you mean `{command}`? A bare `proctor` shows the commands")))
+    Some(error.help(format!("did you mean `{command}`?")))
 }
 
 #[cfg(test)]

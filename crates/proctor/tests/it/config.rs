@@ -179,7 +179,7 @@ fn a_list_may_name_the_services() {
     assert_eq!(names(&["ls", "web"]), ["web"]);
     assert_eq!(names(&["ls", "back", "db"]), ["api", "db"]);
     let (code, said) = home.fail(["ls", "wbe"]);
-    assert!(code == 3 && said.contains("web"), "{said}");
+    assert!(code == 3 && said.contains("'wbe'"), "{said}");
     home.ok(["stop", "db"]);
     assert_eq!(home.ok(["health"]), "healthy: 1 stopped, 2 running\n");
 }

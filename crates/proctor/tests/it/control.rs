@@ -249,28 +249,6 @@ fn a_workflow_is_answered_in_its_exact_shape() {
 }
 
 #[test]
-fn an_unhealthy_service_makes_the_health_check_fail() {
-    let home = listening(&services(&[
-        service("web", &[], ""),
-        service("bad", &["--exit", "1"], "restart_policy: never\nautostart: false"),
-    ]));
-    let mut control = Control::known(&home, &admin(&home));
-    let good = control.ask(&json!("HealthCheck"));
-    assert_eq!((&good["success"], &good["data"]), (&json!(true), &json!({ "healthy": true })));
-    assert_eq!(control.say("health"), home.ok(["health"]));
-    home.run(["start", "bad"]);
-    wait_state(&home, "bad", "failed");
-    let bad = control.ask(&json!("HealthCheck"));
-    assert_eq!(
-        (&bad["success"], &bad["data"]),
-        (&json!(false), &json!({ "healthy": false })),
-        "{bad}"
-    );
-    let web = control.ask(&json!({ "HealthCheck": { "service": "web" } }));
-    assert_eq!(web["data"], json!({ "healthy": true }), "{web}");
-}
-
-#[test]
 fn a_configuration_is_read_again_and_may_be_another() {
     let home = two();
     let mut control = Control::known(&home, &admin(&home));

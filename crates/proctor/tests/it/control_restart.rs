@@ -1,7 +1,8 @@
-//! Restarts over the control port: the service that is meant without a name, and variables for the commands around one.
+//! Restarts and health over the control port: the service that is meant without a name, variables for the commands around a
+//! restart, and a health check that fails.
 
 use crate::control::{Control, admin, listening};
-use crate::support::{pid, web};
+use crate::support::{pid, service, services, wait_state, web};
 use serde_json::{Value, json};
 
 #[test]
@@ -32,7 +33,8 @@ fn a_custom_restart_sets_the_variables_that_the_configuration_lists() {
     ] {
         let refused = control.ask(&request);
         assert_eq!(refused["data"]["code"], "forbidden", "{refused:#}");
-        assert!(refused["data"]["help"].as_str().unwrap().contains("list PATH in"), "{refused:#}");
+        let help = refused["data"]["help"].as_str().unwrap();
+        assert!(help.contains("`security.execute.env`"), "{refused:#}");
     }
 }
 
@@ -44,4 +46,26 @@ fn restart_without_a_name_means_the_only_service() {
     let said = control.say("restart");
     assert!(said.starts_with("web restarted"), "{said}");
     assert_ne!(pid(&home, "web"), before);
+}
+
+#[test]
+fn an_unhealthy_service_makes_the_health_check_fail() {
+    let home = listening(&services(&[
+        service("web", &[], ""),
+        service("bad", &["--exit", "1"], "restart_policy: never\nautostart: false"),
+    ]));
+    let mut control = Control::known(&home, &admin(&home));
+    let good = control.ask(&json!("HealthCheck"));
+    assert_eq!((&good["success"], &good["data"]), (&json!(true), &json!({ "healthy": true })));
+    assert_eq!(control.say("health"), home.ok(["health"]));
+    home.run(["start", "bad"]);
+    wait_state(&home, "bad", "failed");
+    let bad = control.ask(&json!("HealthCheck"));
+    assert_eq!(
+        (&bad["success"], &bad["data"]),
+        (&json!(false), &json!({ "healthy": false })),
+        "{bad}"
+    );
+    let web = control.ask(&json!({ "HealthCheck": { "service": "web" } }));
+    assert_eq!(web["data"], json!({ "healthy": true }), "{web}");
 }

@@ -54,7 +54,8 @@ fn a_restart_of_a_service_that_does_not_exist_is_not_accepted() {
     said(&client.post(path, &json!({ "service": "nope" })), 404, "custom_restart", "error");
     let refused = client.post("/api/v1/services/nope/restart", &json!({ "background": true }));
     assert_eq!(refused.status, 404, "{}", refused.text());
-    assert_eq!(home.json(["operation", "list"])["operations"], json!([]));
+    let begun = home.json(["operation", "list"]).to_string();
+    assert!(!begun.contains("restart"), "{begun}");
 }
 
 #[test]
