@@ -255,9 +255,18 @@ impl Engine {
 
     /// The git repository that a folder is in; the folder of the configuration if none is named.
     pub async fn repository(&self, folder: Option<PathBuf>) -> Result<Repository, EngineError> {
+        self.repository_in(&self.inner.files, folder).await
+    }
+
+    /// The same below the roots of a conversation.
+    pub async fn repository_in(
+        &self,
+        files: &Files,
+        folder: Option<PathBuf>,
+    ) -> Result<Repository, EngineError> {
         let registry = &self.inner.registry;
         let around = Around {
-            files: self.inner.files.clone(),
+            files: files.clone(),
             terms: registry.guard().security.git.clone(),
             env: surroundings::of(registry, None, (None, None))?.env,
         };
@@ -272,6 +281,7 @@ impl Engine {
     /// The repository that has the files of a change, which may not be there yet, and where they are.
     pub async fn repository_of(
         &self,
+        within: &Files,
         changes: &[Changed],
     ) -> Result<(Repository, Vec<String>), EngineError> {
         // Names that were only looked for are no files of the change.
@@ -289,7 +299,7 @@ impl Engine {
             Ok((folder, paths.into_iter().map(text).collect::<Result<_, _>>()?))
         };
         let (folder, paths) = crate::blocking(find).await??;
-        Ok((self.repository(folder).await?, paths))
+        Ok((self.repository_in(within, folder).await?, paths))
     }
 
     /// Leave out the kernel's fence around git, to see that it is not needed. For tests.

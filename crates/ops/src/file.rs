@@ -1,17 +1,17 @@
 //! What operations on files have in common: words, flags, and how they fail.
 
 use crate::error::{Code, OpError};
-use crate::operation::Context;
+use crate::operation::{Context, Principal};
 use proctor_core::diff::Outcome;
 use proctor_core::edit::{Candidate, Misfit};
 use proctor_engine::files::{
-    Conflict, Fault, FileError, Files, Kind, LARGEST_PAGE, LeaveOut, Pattern, Unfit,
+    Conflict, Fault, FileError, Files, Kind, LARGEST_PAGE, LeaveOut, MAX_FOLDERS, Pattern, Unfit,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What something with a name is.
 #[derive(
@@ -88,12 +88,37 @@ pub struct Here {
     #[arg(skip)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub from_base: bool,
+    /// Folders of the caller's conversation, absolute: each, or its repository, is a root of this request. At the unix socket
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<String>,
+}
+
+/// The files that a request may name: with the folders of its conversation, which the owner alone may bring along.
+pub(crate) async fn files_of(context: &Context, folders: &[String]) -> Result<Files, OpError> {
+    let files = context.engine.files();
+    if folders.is_empty() {
+        return Ok(files.clone());
+    }
+    if !matches!(context.caller.principal, Principal::Local { .. }) {
+        let error = OpError::new(Code::Forbidden, "'folders' is for the unix socket alone");
+        return Err(
+            error.help("`roots` in the configuration declares the folders for file operations")
+        );
+    }
+    if folders.len() > MAX_FOLDERS {
+        return Err(OpError::bad_input(format!("'folders' holds more than {MAX_FOLDERS}")));
+    }
+    if let Some(folder) = folders.iter().find(|folder| !Path::new(folder).is_absolute()) {
+        return Err(OpError::bad_input(format!("'folders': '{folder}' is not absolute")));
+    }
+    Ok(files.in_conversation(folders.iter().map(PathBuf::from).collect()).await?)
 }
 
 impl Here {
     /// The files as they are seen from there.
-    pub(crate) fn files(&self, context: &Context) -> Result<Files, OpError> {
-        let files = context.engine.files();
+    pub(crate) async fn files(&self, context: &Context) -> Result<Files, OpError> {
+        let files = files_of(context, &self.folders).await?;
         match self.base_dir.as_deref().map(Path::new).filter(|_| self.from_base) {
             Some(folder) if !folder.is_absolute() => {
                 Err(OpError::bad_input("'base_dir' is no absolute path"))
@@ -140,7 +165,7 @@ impl From<FileError> for OpError {
         let op = |code| OpError::new(code, message);
         match error {
             FileError::NoRoot => op(Code::NotFound).help(
-                "the folder of a proctor.yaml is one, once `proctor up` runs it; `roots` in it declares others",
+                "start the client in the folder of a project; the folder of a proctor.yaml is one, too, once `proctor up` runs it",
             ),
             FileError::WhichRoot { .. } => op(Code::BadInput).help("write NAME:path"),
             FileError::Elsewhere { .. } => op(Code::Forbidden)

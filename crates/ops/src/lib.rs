@@ -12,6 +12,7 @@ pub mod counters;
 pub mod dispatch;
 pub mod error;
 mod execute_rules;
+pub mod field_aliases;
 mod file;
 pub mod git;
 pub mod input;

@@ -242,6 +242,21 @@ pub(crate) fn fields(entry: &Entry) -> &'static [String] {
     all.get(entry.meta.name).map_or(&[], Vec::as_slice)
 }
 
+/// The fields of an operation's input that are lists of texts.
+pub(crate) fn list_fields(entry: &Entry) -> &'static [String] {
+    static LISTS: OnceLock<BTreeMap<&'static str, Vec<String>>> = OnceLock::new();
+    let all = LISTS.get_or_init(|| {
+        let lists = |entry: &Entry| {
+            let schema = entry.input_schema();
+            let fields = schema["properties"].as_object().into_iter().flatten();
+            let lists = fields.filter(|(_, field)| field["items"]["type"] == "string");
+            lists.map(|(name, _)| name.clone()).collect()
+        };
+        TABLE.iter().map(|entry| (entry.meta.name, lists(entry))).collect()
+    });
+    all.get(entry.meta.name).map_or(&[], Vec::as_slice)
+}
+
 fn schema_of<T: JsonSchema>() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     generator.into_root_schema_for::<T>().to_value()

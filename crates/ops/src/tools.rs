@@ -3,6 +3,7 @@
 //!
 //! Every operation has exactly one line here (a test sees to it). Input, output and what is checked are the operation's own.
 
+pub mod fields;
 mod files;
 mod git;
 mod table;
@@ -114,8 +115,8 @@ pub struct Tool {
     pub texts: &'static [&'static str],
 }
 
-/// Of a service, where several are told in brief.
-const DETAILS: &[&str] = &[
+/// Fields of a service that are left out where a change of several is told.
+const BEYOND_A_CHANGE: &[&str] = &[
     "run",
     "started",
     "since",
@@ -128,6 +129,22 @@ const DETAILS: &[&str] = &[
     "description",
     "cpu_percent",
     "memory_bytes",
+    "processes",
+    "at",
+    "signal",
+];
+
+/// Fields of a service that are left out where several are listed.
+const DETAILS: &[&str] = &[
+    "run",
+    "started",
+    "since",
+    "wish",
+    "groups",
+    "added",
+    "primary",
+    "working_dir",
+    "description",
     "processes",
     "at",
     "signal",
@@ -191,6 +208,10 @@ impl Tool {
         Tool { leaves_out, ..self }
     }
 
+    const fn changing(self) -> Tool {
+        Tool { leaves_out: BEYOND_A_CHANGE, ..self }
+    }
+
     const fn in_brief(self) -> Tool {
         Tool { leaves_out: DETAILS, ..self }
     }
@@ -203,6 +224,13 @@ impl Tool {
     pub fn entry(&self) -> &'static Entry {
         operations::find(self.operation)
             .expect("a test sees to it that every tool has its operation")
+    }
+
+    /// Whether its content is text, which is sent without structured content: files, logs, diffs, output.
+    pub fn replies_in_text(&self) -> bool {
+        self.speaks()
+            || matches!(self.set, Toolset::Files | Toolset::Git)
+            || matches!(self.operation, "config.show" | "file.history")
     }
 
     /// Does its text hold what is long, and somebody else's words?

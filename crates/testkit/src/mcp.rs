@@ -3,6 +3,7 @@
 use crate::Home;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -16,6 +17,8 @@ pub struct Conversation {
     stdin: Option<ChildStdin>,
     lines: Receiver<Value>,
     next: u64,
+    /// The client's own roots, as URIs.
+    pub roots: Vec<String>,
     /// What came that was no answer.
     pub notifications: Vec<Value>,
 }
@@ -24,7 +27,10 @@ pub struct Conversation {
 #[derive(Debug, Clone)]
 pub struct Told {
     pub text: String,
+    /// The structured half, or what `_meta` has for programs where the content is text.
     pub facts: Value,
+    /// A structured half was sent.
+    pub is_structured: bool,
     pub is_error: bool,
     /// Pictures beside the text, as they were sent.
     pub pictures: Vec<Value>,
@@ -43,19 +49,40 @@ impl Conversation {
     #[track_caller]
     pub fn begin_with(home: &Home, client: &str, words: &[&str]) -> Conversation {
         let mut conversation = Conversation::silent(home, words);
-        let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": { "name": client, "version": "1" },
-        });
-        conversation.ask("initialize", params);
-        conversation.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        conversation.shake_hands(client, json!({}));
         conversation
     }
 
-    /// Nothing was said yet.
+    /// The same by a client that was started in this folder and can do this.
+    #[track_caller]
+    pub fn begin_in(home: &Home, folder: &Path, capabilities: Value) -> Conversation {
+        let mut conversation = Conversation::silent_in(home, folder, &[]);
+        conversation.shake_hands("test", capabilities);
+        conversation
+    }
+
+    #[track_caller]
+    fn shake_hands(&mut self, client: &str, capabilities: Value) {
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": capabilities,
+            "clientInfo": { "name": client, "version": "1" },
+        });
+        self.ask("initialize", params);
+        self.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    }
+
+    /// Nothing was said yet. The client was started in the project `app` where the home has one.
     #[track_caller]
     pub fn silent(home: &Home, words: &[&str]) -> Conversation {
+        let project = home.path().join("app");
+        let folder = if project.is_dir() { &*project } else { home.path() };
+        Conversation::silent_in(home, folder, words)
+    }
+
+    #[track_caller]
+    fn silent_in(home: &Home, folder: &Path, words: &[&str]) -> Conversation {
         let mut command = home.command(["mcp"].iter().chain(words));
+        command.current_dir(folder);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().expect("proctor can be run");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
@@ -72,7 +99,7 @@ impl Conversation {
                 line.clear();
             }
         });
-        Conversation { child, stdin, lines, next: 0, notifications: Vec::new() }
+        Conversation { child, stdin, lines, next: 0, roots: Vec::new(), notifications: Vec::new() }
     }
 
     pub fn pid(&self) -> u32 {
@@ -111,8 +138,15 @@ impl Conversation {
         loop {
             let message = self.heard(LIMIT);
             let message = message.unwrap_or_else(|| panic!("no answer to request {id}"));
-            if message["id"] == id {
+            if message["id"] == id && message.get("method").is_none() {
                 return message;
+            }
+            if message["method"] == "roots/list" {
+                let roots: Vec<Value> =
+                    self.roots.iter().map(|uri| json!({ "uri": uri })).collect();
+                let result = json!({ "roots": roots });
+                self.say(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }));
+                continue;
             }
             self.notifications.push(message);
         }
@@ -155,9 +189,12 @@ impl Told {
     pub fn of(result: &Value) -> Told {
         let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
         let text = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+        let structured = result.get("structuredContent");
+        let facts = structured.or_else(|| result["_meta"].get("proctor/facts"));
         Told {
             text,
-            facts: result["structuredContent"].clone(),
+            facts: facts.cloned().unwrap_or_default(),
+            is_structured: structured.is_some(),
             is_error: result["isError"] == true,
             pictures: blocks.iter().filter(|block| block["type"] == "image").cloned().collect(),
             bytes: result.to_string().len(),

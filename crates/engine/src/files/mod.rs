@@ -5,6 +5,7 @@
 //! kernel sees to that; whoever stops waiting for an answer stops the work.
 
 mod change;
+mod conversation;
 mod fault;
 mod list;
 mod patience;
@@ -21,6 +22,7 @@ mod workers;
 pub(crate) mod tests;
 
 pub use change::{Changed, DiffQuery, Generation, Moved, Replacement, WasFile, Wish, Written};
+pub use conversation::MAX_FOLDERS;
 pub use fault::{Conflict, FileError, Pattern, Unfit};
 pub use list::{ListQuery, Listed, Listing};
 pub use proctor_sys::beneath::{Fault, Kind};
@@ -33,6 +35,7 @@ use crate::error::EngineError;
 use crate::registry::Registry;
 pub(crate) use change::recover;
 use change::{Backups, Locks};
+use conversation::ConversationRoots;
 use places::Room;
 use proctor_core::home::Home;
 use proctor_sys::beneath::Folder;
@@ -49,6 +52,8 @@ pub struct Files {
     shared: Arc<Shared>,
     /// Where the caller stands, if paths begin there.
     here: Option<Arc<Path>>,
+    /// The roots of the caller's conversation; `None`: those of the configuration.
+    conversation: Option<Arc<Roots>>,
 }
 
 struct Shared {
@@ -58,24 +63,39 @@ struct Shared {
     locks: Locks,
     backups: Backups,
     workers: Workers,
+    conversations: ConversationRoots,
 }
 
 impl Files {
     pub(crate) fn new(home: Home, registry: Arc<Registry>) -> Files {
         let (surveys, locks, backups) = (Surveys::default(), Locks::default(), Backups::of(&home));
         let workers = Workers::new(home.clone());
-        let shared = Shared { home, registry, surveys, locks, backups, workers };
-        Files { shared: Arc::new(shared), here: None }
+        let conversations = ConversationRoots::default();
+        let shared = Shared { home, registry, surveys, locks, backups, workers, conversations };
+        Files { shared: Arc::new(shared), here: None, conversation: None }
     }
 
     /// The same for somebody who stands in this folder, and writes paths as seen from there.
     pub fn seen_from(&self, folder: Option<&Path>) -> Files {
-        Files { shared: Arc::clone(&self.shared), here: folder.map(Arc::from) }
+        Files { here: folder.map(Arc::from), ..self.clone() }
     }
 
-    /// The folders that are declared.
+    /// The same for a conversation of the owner's: its folders are roots beside the declared ones, and a path that begins
+    /// outside of all of them is refused.
+    pub async fn in_conversation(&self, folders: Vec<PathBuf>) -> Result<Files, EngineError> {
+        let (shared, declared) = (Arc::clone(&self.shared), self.shared.registry.roots());
+        let roots = crate::blocking(move || shared.conversations.with(declared, &folders)).await?;
+        Ok(Files { conversation: Some(roots), ..self.clone() })
+    }
+
+    /// The folders that are declared, and those of the conversation.
     pub fn roots(&self) -> Arc<Roots> {
-        self.shared.registry.roots()
+        self.conversation.clone().unwrap_or_else(|| self.shared.registry.roots())
+    }
+
+    /// Whether paths have to begin where the caller stands, which is a conversation's rule.
+    fn is_strict(&self) -> bool {
+        self.conversation.is_some()
     }
 
     /// Read files, each for itself.
@@ -138,16 +158,29 @@ impl Files {
     }
 
     fn find(&self, path: &str) -> Result<Spot, FileError> {
+        self.check_begin(path)?;
         self.roots().find_from(path, self.here.as_deref())
     }
 
+    /// Refuse a relative path in a conversation that stands in no root: it would be a file of another project.
+    fn check_begin(&self, path: &str) -> Result<(), FileError> {
+        let roots = self.roots();
+        let Some(here) = self.here.as_deref().filter(|_| self.is_strict()) else { return Ok(()) };
+        if path.starts_with('/') || roots.names_one(path) || roots.holds(here) {
+            return Ok(());
+        }
+        Err(roots.elsewhere(&here.join(path).to_string_lossy()))
+    }
+
     fn top(&self) -> Result<Spot, FileError> {
+        self.check_begin("")?;
         self.roots().top_from(self.here.as_deref())
     }
 
     /// Each once.
     fn spots(&self, paths: &[String]) -> Result<Vec<Spot>, FileError> {
         if paths.iter().all(String::is_empty) {
+            self.check_begin("")?;
             return self.roots().around(self.here.as_deref());
         }
         let mut spots: Vec<Spot> = Vec::new();

@@ -196,19 +196,40 @@ impl Roots {
             match lost {
                 Lost::NoRoot => FileError::NoRoot,
                 Lost::Which => FileError::WhichRoot { path, names },
-                Lost::Elsewhere => FileError::Elsewhere { path, names },
+                Lost::Elsewhere => self.elsewhere(&path),
                 Lost::Outside => FileError::at(text)(Fault::Outside),
             }
         })?;
         let rel = Rel::parse(path).map_err(FileError::at(text))?;
-        Ok(self.top(root, by_root(here, &roots)).sibling(rel))
+        Ok(self.top(root, by_root(here, root, &roots)).sibling(rel))
+    }
+
+    /// Whether a folder lies in one of them, by its path.
+    pub(super) fn holds(&self, folder: &Path) -> bool {
+        rooted::innermost(folder, &self.placed(true)).is_some()
+    }
+
+    /// The error about a path that is in none of them.
+    pub(super) fn elsewhere(&self, path: &str) -> FileError {
+        let shown = |root: &Arc<Declared>| format!("{} ({})", root.name, root.path.display());
+        let names: Vec<String> = self.0.iter().map(shown).collect();
+        match names.is_empty() {
+            true => FileError::NoRoot,
+            false => FileError::Elsewhere { path: path.to_owned(), names },
+        }
+    }
+
+    /// These and more.
+    pub(super) fn and_folders(&self, more: &[RootDef]) -> Roots {
+        let more = more.iter().map(|def| Arc::new(Declared::new(def)));
+        Roots(self.0.iter().cloned().chain(more).collect())
     }
 
     /// The top of the root that somebody stands in, or of the only one.
     pub(crate) fn top_from(&self, here: Option<&Path>) -> Result<Spot, FileError> {
         let roots = self.placed(here.is_some());
         match here.and_then(|here| rooted::innermost(here, &roots)) {
-            Some(Located { root, .. }) => Ok(self.top(root, by_root(here, &roots))),
+            Some(Located { root, .. }) => Ok(self.top(root, by_root(here, root, &roots))),
             None => self.find_from("", here),
         }
     }
@@ -266,10 +287,12 @@ impl Roots {
     }
 }
 
-/// Have paths to be said with their root, so that they mean the same where somebody stands?
-fn by_root(here: Option<&Path>, roots: &[rooted::Root<'_>]) -> bool {
-    let standing = here.and_then(|here| rooted::innermost(here, roots));
-    roots.len() > 1 || standing.is_some_and(|at| !at.path.as_os_str().is_empty())
+/// Whether paths in a root have to be said with its name, so that they mean the same where somebody stands.
+fn by_root(here: Option<&Path>, root: usize, roots: &[rooted::Root<'_>]) -> bool {
+    match here.and_then(|here| rooted::innermost(here, roots)) {
+        Some(at) => at.root != root || !at.path.as_os_str().is_empty(),
+        None => roots.len() > 1,
+    }
 }
 
 /// What is nobody's business: Proctor's own files, which hold tokens, the audit and environments.

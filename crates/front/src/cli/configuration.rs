@@ -35,6 +35,14 @@ pub(crate) enum Choice {
 impl Choice {
     /// The choice of this process, with the value of `--config`.
     pub(crate) fn new(flag: Option<PathBuf>) -> Result<Choice, OpError> {
+        Choice::from_folder(flag, std::env::current_dir().ok().as_deref())
+    }
+
+    /// The choice for work in this folder.
+    pub(crate) fn from_folder(
+        flag: Option<PathBuf>,
+        folder: Option<&Path>,
+    ) -> Result<Choice, OpError> {
         let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let named = VARIABLES.iter().find_map(|name| Some((*name, var(name)?)));
         let choice = match (flag, named) {
@@ -42,8 +50,7 @@ impl Choice {
             (None, Some((name, path))) => Choice::Variable(name, absolute(path.into())?),
             (None, None) => {
                 let home = var("HOME").map(PathBuf::from);
-                let folder = std::env::current_dir().ok();
-                match folder.and_then(|folder| nearest(&folder, home.as_deref())) {
+                match folder.and_then(|folder| nearest(folder, home.as_deref())) {
                     Some(path) => Choice::Nearest(path),
                     None if var(TARGET_COMMAND).is_some() => Choice::Target,
                     None => Choice::Last,

@@ -6,7 +6,7 @@
 
 mod attend;
 mod caller;
-mod configuration;
+pub(crate) mod configuration;
 mod daemon;
 mod events;
 mod home;

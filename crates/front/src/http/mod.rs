@@ -24,7 +24,7 @@ mod openapi;
 mod operation;
 mod pages;
 mod patient;
-mod query;
+pub(crate) mod query;
 mod route;
 mod stream;
 mod tls;

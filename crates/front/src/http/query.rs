@@ -125,7 +125,7 @@ fn pairs(query: &str) -> Result<Vec<(String, String)>, Refusal> {
 }
 
 /// Without percent encoding; `None` if that leaves no text.
-fn decoded(text: &str) -> Option<String> {
+pub(crate) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -1,42 +1,38 @@
-//! What a tool answers: facts as structured content, and text to be read. What is long is in one of the two only, and nothing
-//! is longer than an assistant can afford.
+//! The reply of a tool. Some clients show the model the structured content alone where there is any, others the text alone, so
+//! each half that is sent is complete.
+//!
+//! A tool whose content is text (files, logs, diffs, output of commands) sends text and no structured content: that reads best
+//! everywhere. Its facts are in `_meta`, which is for programs. A tool that tells the state of processes sends both halves.
+//! Neither half is longer than an assistant can afford.
+
+use super::missing_facts;
+use super::tool_names::{in_hints, in_tools};
 
 use proctor_core::text::beginning;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::show::{Page, unpainted};
-use proctor_ops::tools::{TOOLS, Tool};
+use proctor_ops::tools::{Tool, Toolset};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, MetaObject};
 use serde_json::{Map, Value, json};
 
-/// Of the text, and of the facts: some 8,000 tokens, a third of what clients cut off at.
+/// Maximum bytes of each half: some 8,000 tokens, a third of the size at which clients cut a reply.
 pub(super) const LONGEST: usize = 32 << 10;
 
-/// The last lines of a service, wherever services are listed.
-const OUTPUT: &str = "output";
+/// Maximum bytes of the facts that are added to a text.
+const LONGEST_ADDED: usize = LONGEST / 4;
+
+/// The counter of all changes of state: no tool takes it.
+const COUNTER: &str = "generation";
 
 /// A picture of something that is listed, as base64, and what kind of picture it is.
 const PICTURE: &str = "picture";
 const MEDIA: &str = "media";
 
-/// Where an error is told for programs.
+/// Where `_meta` holds an error for programs.
 const ERROR: &str = "proctor/error";
 
-/// Where what is long stands. Clients show the assistant one of the two, or both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Telling {
-    /// In the text, and only there.
-    InText,
-    /// In the facts: this client shows nothing else when there are some.
-    InFacts,
-}
-
-impl Telling {
-    /// By what a client calls itself.
-    pub(super) fn to(client: Option<&str>) -> Telling {
-        let codex = client.is_some_and(|name| name.to_ascii_lowercase().contains("codex"));
-        if codex { Telling::InFacts } else { Telling::InText }
-    }
-}
+/// Where `_meta` holds the facts of a reply whose content is text.
+const FACTS: &str = "proctor/facts";
 
 /// What an operation came to.
 #[derive(Debug)]
@@ -48,47 +44,66 @@ pub(super) enum Outcome {
     },
 }
 
-pub(super) fn answer(tool: &Tool, outcome: Outcome, telling: Telling) -> CallToolResult {
+pub(super) fn answer(tool: &Tool, outcome: Outcome, offered: &[Toolset]) -> CallToolResult {
     match outcome {
-        Outcome::Done(output) => done(tool, output, telling),
-        Outcome::GoesOn { operation } => goes_on(&operation),
+        Outcome::Done(output) => done(tool, output, offered),
+        Outcome::GoesOn { operation } => goes_on(&operation, offered),
     }
 }
 
-fn done(tool: &Tool, mut output: Value, telling: Telling) -> CallToolResult {
+fn done(tool: &Tool, mut output: Value, offered: &[Toolset]) -> CallToolResult {
     let mut page = Page::new(proctor_ops::moment::zone);
     let verdict = tool.entry().show(&output, &mut page).unwrap_or(Some(Code::Internal));
     let mut text = page.render(None, unpainted);
     if !tool.speaks() {
-        text = in_tools(&text);
+        text = in_tools(&text, offered);
     }
-    text += &onwards(&page, &output);
+    let mut notes = onwards(&page, &output);
     without_nulls(&mut output);
     let pictures = pictures(&mut output);
-    for listed in output.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
-        in_brief(listed, tool.leaves_out);
-    }
-    if let (Value::Object(fields), Telling::InText) = (&mut output, telling) {
-        for spoken in tool.spoken {
-            fields.shift_remove(*spoken);
+    if let Value::Object(fields) = &mut output {
+        in_short(tool, fields);
+        if tool.replies_in_text() {
+            output = missing_facts::without(fields, tool.spoken, tool.spoken_within);
         }
-        fields.values_mut().for_each(|listed| without(listed, tool.spoken_within));
-        fields.values_mut().for_each(|listed| in_brief(listed, &[OUTPUT]));
+    }
+    if !tool.speaks() {
+        in_hints(&mut output, offered);
     }
     if let Some(cut) = fit(&mut output, LONGEST) {
-        text += &format!("{cut}\n");
+        notes += &format!("{cut}\n");
     }
-    let text = match telling {
-        Telling::InFacts if tool.speaks() => headline(&text),
-        Telling::InText | Telling::InFacts => shortened(&text),
-    };
-    let mut content = vec![ContentBlock::text(text)];
+    let mark = if tool.speaks() { "── " } else { "" };
+    notes = missing_facts::lines(&(text.clone() + &notes), &output, mark) + &notes;
+    let mut content = vec![ContentBlock::text(with_notes(&text, &notes))];
     content.extend(pictures);
     let mut result = CallToolResult::success(content);
-    result.structured_content = Some(output);
+    match tool.replies_in_text() {
+        true => result.meta = Some(for_programs(FACTS, output)),
+        false => result.structured_content = Some(output),
+    }
     // That the time is over is an answer; the assistant goes on waiting or looks why.
     result.is_error = Some(verdict.is_some_and(|code| code != Code::Timeout));
     result
+}
+
+/// The fields of a reply without those that no model needs.
+fn in_short(tool: &Tool, fields: &mut Map<String, Value>) {
+    if !tool.replies_in_text() {
+        fields.shift_remove(COUNTER);
+    }
+    for value in fields.values_mut() {
+        in_brief(value, tool.leaves_out);
+        if let Value::Object(inner) = value {
+            inner.retain(|name, _| !tool.leaves_out.contains(&name.as_str()));
+        }
+    }
+}
+
+/// The text with its notes, which are never cut off.
+fn with_notes(text: &str, notes: &str) -> String {
+    let notes = shortened(notes, LONGEST_ADDED);
+    shortened(text, LONGEST - notes.len()) + &notes
 }
 
 /// Where an answer can be gone on from, for who reads the text only.
@@ -113,43 +128,43 @@ fn onwards(page: &Page, output: &Value) -> String {
     }
 }
 
-fn goes_on(operation: &str) -> CallToolResult {
+fn goes_on(operation: &str, offered: &[Toolset]) -> CallToolResult {
     let text = format!("it goes on as operation {operation}; get_operation waits for it");
-    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-    result.structured_content = Some(json!({ "operation": operation }));
+    let text = in_tools(&text, offered);
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text.clone())]);
+    result.structured_content =
+        Some(json!({ "operation": operation, "state": "running", "note": text }));
     result
 }
 
 /// An error that the assistant reads, or one of the protocol where the request cannot be understood at all.
-pub(super) fn failed(error: OpError) -> Result<CallToolResult, ErrorData> {
+pub(super) fn failed(error: OpError, offered: &[Toolset]) -> Result<CallToolResult, ErrorData> {
     if let Some(number) = error.code.rpc() {
         return Err(ErrorData::new(ErrorCode(number), error.message, None));
     }
     let mut text = format!("{} ({})\n", error.message, error.code.as_str());
     if let Some(help) = &error.help {
-        text += &format!("remedy: {}\n", in_tools(help));
+        text += &format!("remedy: {}\n", in_tools(help, offered));
     }
-    let mut result = CallToolResult::error(vec![ContentBlock::text(shortened(&text))]);
+    let mut result = CallToolResult::error(vec![ContentBlock::text(shortened(&text, LONGEST))]);
     // Not as structured content: clients compare that with the schema of a good answer.
-    let mut meta = MetaObject::new();
-    meta.insert(ERROR.into(), serde_json::to_value(&error).unwrap_or_default());
-    result.meta = Some(meta);
+    let told = serde_json::to_value(&error).unwrap_or_default();
+    result.meta = Some(for_programs(ERROR, told));
     Ok(result)
 }
 
-fn headline(text: &str) -> String {
-    let mut lines = text.lines().rev();
-    let last = lines.next().unwrap_or_default();
-    let count = lines.count();
-    format!("{count} lines in structuredContent; {last}\n")
+fn for_programs(key: &str, value: Value) -> MetaObject {
+    let mut meta = MetaObject::new();
+    meta.insert(key.into(), value);
+    meta
 }
 
-/// What fits, and how much did not.
-fn shortened(text: &str) -> String {
-    if text.len() <= LONGEST {
+/// The beginning that fits, and how much did not.
+fn shortened(text: &str, longest: usize) -> String {
+    if text.len() <= longest {
         return text.to_owned();
     }
-    let most = LONGEST - 200;
+    let most = longest - 200;
     let begin = text[..text.floor_char_boundary(most)].rfind('\n').map_or(most, |end| end + 1);
     let begin = text.floor_char_boundary(begin);
     let (shown, left) = text.split_at(begin);
@@ -178,14 +193,6 @@ fn pictures(output: &mut Value) -> Vec<ContentBlock> {
     listed.filter_map(picture).collect()
 }
 
-/// What is listed, without these fields.
-fn without(listed: &mut Value, fields: &[&str]) {
-    let Value::Array(values) = listed else { return };
-    for value in values.iter_mut().filter_map(Value::as_object_mut) {
-        value.retain(|name, _| !fields.contains(&name.as_str()));
-    }
-}
-
 /// What is listed, without the fields that are left out, and without what is only said not to be so.
 fn in_brief(listed: &mut Value, leaves_out: &[&str]) {
     let Value::Array(values) = listed else { return };
@@ -204,39 +211,10 @@ fn in_brief(listed: &mut Value, leaves_out: &[&str]) {
     }
 }
 
-/// `proctor list` as an assistant says it: list_processes.
-fn in_tools(text: &str) -> String {
-    let mut said = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, quoted)) = rest.split_once('`')
-        && let Some((command, after)) = quoted.split_once('`')
-    {
-        said += before;
-        match tool_of(command) {
-            Some(tool) => said += tool,
-            None => said += &format!("`{command}`"),
-        }
-        rest = after;
-    }
-    said + rest
-}
-
-fn tool_of(command: &str) -> Option<&'static str> {
-    let mut words = command.split_whitespace();
-    let (program, words) = (words.next()?, words.collect::<Vec<_>>());
-    let called = |tool: &&Tool| {
-        let meta = &tool.entry().meta;
-        let alias =
-            meta.cli.len() == 1 && words.first().is_some_and(|word| meta.aliases.contains(word));
-        !meta.cli.is_empty() && (words.starts_with(meta.cli) || alias)
-    };
-    (program == "proctor").then(|| TOOLS.iter().find(called)).flatten().map(|tool| tool.name)
-}
-
 /// Make it fit by leaving out the end of its longest list; says what was left out.
 fn fit(output: &mut Value, most: usize) -> Option<String> {
-    let mut said = None;
-    while length(output) > most {
+    let mut said: Option<String> = None;
+    while length(output) > most - 200 {
         let Value::Object(fields) = output else { return said };
         let longest = fields.iter_mut().max_by_key(|(_, value)| length(value))?;
         match longest {
@@ -267,6 +245,9 @@ fn fit(output: &mut Value, most: usize) -> Option<String> {
                 said = Some(format!("truncated: '{name}' is too long; ask for less at once"));
             }
         }
+    }
+    if let (Value::Object(fields), Some(said)) = (output, &said) {
+        fields.insert("note".into(), json!(said));
     }
     said
 }
@@ -304,9 +285,11 @@ mod tests {
             assert!(length(&output) <= 10_000);
         }
         let long = "é\n".repeat(LONGEST);
-        let short = shortened(&long);
+        let short = shortened(&long, LONGEST);
         assert!(short.len() <= LONGEST && short.contains("… truncated: "), "{}", short.len());
-        assert_eq!(shortened("a\n"), "a\n");
+        assert_eq!(shortened("a\n", LONGEST), "a\n");
+        let noted = with_notes(&long, "cursor: c\n");
+        assert!(noted.len() <= LONGEST && noted.ends_with("\ncursor: c\n"));
     }
 
     #[test]
@@ -317,23 +300,13 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_said_as_tools() {
-        let check = |text, expected: &str| assert_eq!(in_tools(text), expected);
-        check("`proctor list` shows all", "list_processes shows all");
-        check("`proctor daemon status` tells", "get_daemon_status tells");
-        check("use `proctor nothing` or `x`", "use `proctor nothing` or `x`");
-        check("`proctor start web` or `proctor up`", "start_process or apply_config");
-        check("a ` b", "a ` b");
-    }
-
-    #[test]
     fn an_error_has_a_remedy_and_the_protocol_its_own_ones() {
         let error = OpError::new(Code::UnknownService, "no service 'x'").help("list_processes");
-        let result = failed(error).unwrap();
+        let result = failed(error, &Toolset::USUAL).unwrap();
         assert_eq!(result.is_error, Some(true));
         let text = result.content[0].as_text().unwrap().text.clone();
         assert_eq!(text, "no service 'x' (unknown_service)\nremedy: list_processes\n");
-        let error = failed(OpError::new(Code::UnknownOperation, "x")).unwrap_err();
+        let error = failed(OpError::new(Code::UnknownOperation, "x"), &Toolset::USUAL).unwrap_err();
         assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
     }
 }

@@ -1,9 +1,10 @@
 //! The handler: what an assistant asks for, passed on to tools, resources and prompts.
 
-use super::answer::{self, Telling};
+use super::answer;
 use super::call::{self, Call, Progress};
 use super::door::{Door, Presented, Speaker};
 use super::http::SESSION;
+use super::project::KnownProject;
 use super::sessions::{Followed, Sessions};
 use super::tasks::Tasks;
 use super::watch::Watches;
@@ -11,6 +12,7 @@ use super::{prompts, resources, schema};
 use axum::http::request::Parts;
 use proctor_core::access::ClientName;
 use proctor_ops::error::{Code, OpError};
+use proctor_ops::field_aliases::understood;
 use proctor_ops::operation::Caller;
 use proctor_ops::tools::{self, Tool, Toolset};
 #[expect(deprecated, reason = "clients of the handshake era still use logging")]
@@ -24,7 +26,7 @@ use rmcp::model::{
     ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
     SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams, UpdateTaskParams,
 };
-use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use rmcp::transport::streamable_http_server::session::SessionRestoreMarker;
 use rmcp::{ServerHandler, model::Tool as Listed};
 use serde_json::{Map, Value, json};
@@ -35,7 +37,7 @@ use std::time::{Duration, Instant};
 /// Under 2,000 characters; read by every assistant before it has asked for anything.
 pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
 
-/// Of a page of text, so that all of it fits into an answer.
+/// Maximum bytes of a page of text: all of it fits into a reply, with its notes.
 const LARGEST_PAGE: u64 = 24_000;
 
 /// Lists of tools and prompts are the same until Proctor is replaced by another.
@@ -71,11 +73,12 @@ pub(super) struct House {
 pub(super) struct Assistant {
     pub(super) house: Arc<House>,
     watches: Arc<Watches>,
+    project: Arc<KnownProject>,
 }
 
 impl Assistant {
     pub(super) fn new(house: Arc<House>) -> Assistant {
-        Assistant { house, watches: Arc::default() }
+        Assistant { house, watches: Arc::default(), project: Arc::default() }
     }
 
     /// Ask an operation on behalf of who speaks.
@@ -194,25 +197,20 @@ pub(super) fn refusal(error: OpError) -> ErrorData {
     ErrorData::new(number, message, None)
 }
 
-fn input(tool: &Tool, given: Option<Map<String, Value>>, telling: Telling) -> Map<String, Value> {
-    let mut input = given.unwrap_or_default();
+fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
+    let given = Value::Object(given.unwrap_or_default());
+    let Value::Object(mut input) = understood(tool.entry(), given) else { return Map::new() };
     let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
     // Who says where to begin does not mean the end.
     let begins = ["cursor", "since"].iter().any(|field| input.contains_key(*field));
     for (field, value) in usual.into_iter().filter(|(field, _)| field != "tail" || !begins) {
         input.entry(field).or_insert(value);
     }
-    // What an answer has of which its text shows less would be passed over by its own cursor.
-    let names = matches!(tool.operation, "file.list" | "file.find");
-    let largest = match telling {
-        // Around each name stands what is known of it.
-        Telling::InFacts if names => LARGEST_PAGE / 4,
-        Telling::InFacts | Telling::InText => LARGEST_PAGE,
-    };
+    // Lines that the text has no room for would be passed over by its own cursor.
     if let Some(bytes) = input.get_mut("max_bytes")
-        && bytes.as_u64().is_some_and(|bytes| bytes > largest)
+        && bytes.as_u64().is_some_and(|bytes| bytes > LARGEST_PAGE)
     {
-        *bytes = json!(largest);
+        *bytes = json!(LARGEST_PAGE);
     }
     input
 }
@@ -268,27 +266,32 @@ impl ServerHandler for Assistant {
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = self.tool(&request.name, &context).await?;
         let speaker = speaker(&context);
-        let telling = Telling::to(speaker.client.as_ref().map(ClientName::as_str));
+        let offered = self.sets(&context).await?;
         let follows_tasks = context.client_capabilities().is_some_and(|can| can.supports_tasks());
         let task = follows_tasks && call::is_slow(tool) && !self.house.tasks.is_full();
         let progress = context.meta.get_progress_token();
+        let project = match self.house.here {
+            true => self.project.get(&context).await,
+            false => None,
+        };
         let ct = context.ct.clone();
         let call = Call {
             house: Arc::clone(&self.house),
             tool,
             speaker: speaker.clone(),
-            input: input(tool, request.arguments, telling),
+            input: input(tool, request.arguments),
+            project,
             progress: progress.map(|token| Progress { peer: context.peer.clone(), token, said: 0 }),
             patience: (!task).then_some(self.house.patience),
             told_to_stop: Box::pin(async move { ct.cancelled_owned().await }),
         };
         if !task {
-            return answered(tool, call, telling).await.map(Into::into);
+            return answered(tool, call, offered).await.map(Into::into);
         }
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let call = Call { told_to_stop: Box::pin(async move { drop(stopped.await) }), ..call };
         let mut work: Pin<Box<dyn Future<Output = _> + Send>> =
-            Box::pin(answered(tool, call, telling));
+            Box::pin(answered(tool, call, offered));
         tokio::select! {
             biased;
             result = &mut work => return result.map(Into::into),
@@ -379,6 +382,10 @@ impl ServerHandler for Assistant {
         resources::complete(self, &speaker(&context), &request).await
     }
 
+    async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {
+        self.project.forget().await;
+    }
+
     fn accepted_subscription_filter(
         &self,
         requested: &SubscriptionFilter,
@@ -442,11 +449,11 @@ impl ServerHandler for Assistant {
 async fn answered(
     tool: &'static Tool,
     call: Call,
-    telling: Telling,
+    offered: Vec<Toolset>,
 ) -> Result<CallToolResult, ErrorData> {
     match call.run().await {
-        Ok(outcome) => Ok(answer::answer(tool, outcome, telling)),
-        Err(error) => answer::failed(error),
+        Ok(outcome) => Ok(answer::answer(tool, outcome, &offered)),
+        Err(error) => answer::failed(error, &offered),
     }
 }
 

@@ -7,6 +7,7 @@
 use super::answer::Outcome;
 use super::assistant::House;
 use super::door::{Answer, Speaker, entry};
+use super::project::Project;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::Effect;
 use proctor_ops::tools::Tool;
@@ -35,6 +36,8 @@ pub(super) struct Call {
     pub(super) tool: &'static Tool,
     pub(super) speaker: Speaker,
     pub(super) input: Map<String, Value>,
+    /// The folders of the conversation, where it is one of this machine.
+    pub(super) project: Option<Project>,
     pub(super) progress: Option<Progress>,
     /// `None`: as long as it takes.
     pub(super) patience: Option<Duration>,
@@ -67,6 +70,9 @@ impl Call {
             crate::cli::fill_caller(meta, &mut input);
             if let Value::Object(filled) = input {
                 self.input = filled;
+            }
+            if let Some(project) = &self.project {
+                project.fill(meta, &mut self.input);
             }
         }
         if meta.goes_on() {

@@ -18,6 +18,8 @@ pub(crate) mod http;
 mod lines;
 mod listeners;
 mod messages;
+mod missing_facts;
+mod project;
 mod prompts;
 mod reference;
 mod remote;
@@ -26,6 +28,7 @@ mod schema;
 mod sessions;
 pub(crate) mod stdio;
 mod tasks;
+mod tool_names;
 mod watch;
 
 pub use reference::reference;

@@ -1,6 +1,7 @@
 //! Tools as they are listed. Every byte of the list is paid for in each conversation, so schemas are said briefly: no titles,
-//! no null beside what may be left out, no numbers' formats.
+//! no null beside what may be left out, no numbers' formats, and no schema of the output, which a model sees when it is there.
 
+use proctor_ops::tools::fields::{shown_as, words};
 use proctor_ops::tools::{TOOLS, Tool as Described, Toolset};
 use proctor_sys::memory;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
@@ -8,10 +9,10 @@ use serde_json::{Map, Value, json};
 use std::sync::{Arc, OnceLock};
 
 /// Fields that a front on the caller's machine fills in, or that this front makes use of itself.
-const OURS: [&str; 4] = ["environment", "base_dir", "from_base", "background"];
+const OURS: [&str; 5] = ["environment", "base_dir", "from_base", "folders", "background"];
 
-/// The tool whose answer says what a process looks like in brief.
-const LISTING: &str = "list_processes";
+/// Variables of an environment, as an object of names and values.
+const VARIABLES: &str = "env";
 
 /// Where schemas are defined that others refer to.
 const DEFINITIONS: &str = "$defs";
@@ -41,20 +42,29 @@ fn kept(at: usize) -> &'static Tool {
 }
 
 fn listed(tool: &Described) -> Tool {
-    let annotations = ToolAnnotations::new().read_only(tool.is_read_only()).open_world(false);
-    let annotations = match tool.is_read_only() {
-        true => annotations,
-        false => annotations.destructive(tool.destructive).idempotent(tool.idempotent),
-    };
     Tool::new(tool.name, tool.about, Arc::new(input(tool)))
         .with_title(tool.title)
-        .with_raw_output_schema(Arc::new(output(tool)))
-        .with_annotations(annotations)
+        .with_annotations(annotations(tool))
+}
+
+/// Hints that differ from what the protocol assumes without them; nothing here reaches beyond this machine.
+fn annotations(tool: &Described) -> ToolAnnotations {
+    let mut hints = ToolAnnotations::new();
+    if tool.is_read_only() {
+        return hints.read_only(true);
+    }
+    if !tool.destructive {
+        hints = hints.destructive(false);
+    }
+    if tool.idempotent {
+        hints = hints.idempotent(true);
+    }
+    hints
 }
 
 fn input(tool: &Described) -> JsonObject {
     let mut schema = tool.entry().input_schema();
-    brief(&mut schema, true);
+    brief(&mut schema);
     let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
     let mut schema = object(schema);
     // Of the struct that happens to be flattened into it.
@@ -74,6 +84,9 @@ fn input(tool: &Described) -> JsonObject {
                 field.insert("default".into(), value);
             }
         }
+        if let Some(variables) = fields.get_mut(VARIABLES) {
+            *variables = json!({ "type": "object" });
+        }
     }
     if !tool.requires.is_empty() {
         let required = schema.entry("required").or_insert_with(|| json!([]));
@@ -81,61 +94,46 @@ fn input(tool: &Described) -> JsonObject {
             required.extend(tool.requires.iter().map(|field| json!(field)));
         }
     }
-    without_unused(schema)
-}
-
-fn output(tool: &Described) -> JsonObject {
-    let mut schema = tool.entry().output_schema();
-    brief(&mut schema, false);
-    let mut schema = object(schema);
-    // What takes too long is answered with a handle, what is too long is cut: then something is missing.
-    without_required(&mut schema, tool.leaves_out);
+    let mut schema = without_unused(schema);
     if let Some(Value::Object(fields)) = schema.get_mut("properties") {
-        // It is read as text; what it would be as facts is of interest to hardly anybody.
-        for spoken in tool.spoken {
-            if let Some(Value::Object(field)) = fields.get_mut(*spoken) {
-                field.retain(|word, _| word == "type");
-            }
+        *fields = named_and_described(tool, std::mem::take(fields));
+    }
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        for field in required.iter_mut() {
+            *field = json!(shown_as(field.as_str().unwrap_or_default()));
         }
     }
-    if !tool.leaves_out.is_empty()
-        && tool.name != LISTING
-        && let Some(services) = schema.get_mut("properties").and_then(|all| all.get_mut("services"))
-    {
-        let about = format!("as {LISTING} has them");
-        *services = json!({ "type": "array", "items": { "type": "object" }, "description": about });
-    }
-    if matches!(tool.set, Toolset::Files | Toolset::Git)
-        && let Some(Value::Object(fields)) = schema.get_mut("properties")
-    {
-        fields.values_mut().for_each(in_one_word);
-    }
-    if tool.entry().meta.goes_on()
-        && let Some(Value::Object(fields)) = schema.get_mut("properties")
-    {
-        fields.insert("operation".into(), json!({ "type": "string" }));
-    }
-    without_unused(schema)
+    schema
 }
 
-/// That it is a list, or an object; what is in it, everybody knows who has used git or read a file.
-fn in_one_word(schema: &mut Value) {
-    let Value::Object(words) = schema else { return };
-    words.retain(|word, _| word == "type" || word == "$ref");
-    if words.is_empty() {
-        words.insert("type".into(), json!("object"));
-    }
-}
-
-/// Nothing has to be there, and what is left out is not described.
-fn without_required(schema: &mut JsonObject, leaves_out: &[&str]) {
-    schema.shift_remove("required");
-    let Some(Value::Object(definitions)) = schema.get_mut(DEFINITIONS) else { return };
-    for definition in definitions.values_mut().filter_map(Value::as_object_mut) {
-        definition.shift_remove("required");
-        if let Some(Value::Object(fields)) = definition.get_mut("properties") {
-            fields.retain(|name, _| !leaves_out.contains(&name.as_str()));
+/// The fields by the names that all tools share, with their words.
+fn named_and_described(tool: &Described, fields: JsonObject) -> JsonObject {
+    let mut named = Map::new();
+    for (name, mut schema) in fields {
+        // Sets that are asked for by name may take more words.
+        if Toolset::USUAL.contains(&tool.set) {
+            describe(tool.name, &name, &mut schema);
         }
+        named.insert(shown_as(&name).to_owned(), schema);
+    }
+    named
+}
+
+fn describe(tool: &str, name: &str, schema: &mut Value) {
+    let Value::Object(field) = schema else { return };
+    field.shift_remove("description");
+    if field.get("default").is_some_and(Value::is_object) {
+        field.shift_remove("default");
+    }
+    let said = words(tool, name);
+    if !said.is_empty() {
+        field.insert("description".into(), json!(said));
+    }
+    if let Some(items) = field.get_mut("items") {
+        describe(tool, "", items);
+    }
+    if let Some(Value::Object(fields)) = field.get_mut("properties") {
+        fields.iter_mut().for_each(|(name, schema)| describe(tool, name, schema));
     }
 }
 
@@ -147,37 +145,29 @@ fn object(schema: Value) -> JsonObject {
 }
 
 /// The same schema in fewer words.
-fn brief(schema: &mut Value, described: bool) {
+fn brief(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             // A property may be called like a keyword: those are looked into one by one.
             for (key, value) in fields.iter_mut() {
                 match (key.as_str(), value) {
                     ("properties" | DEFINITIONS, Value::Object(named)) => {
-                        named.values_mut().for_each(|schema| brief(schema, described));
+                        named.values_mut().for_each(|schema| brief(schema));
                     }
                     ("enum" | "const" | "default" | "required", _) => {}
-                    (_, value) => brief(value, described),
+                    (_, value) => brief(value),
                 }
             }
-            shorten(fields, described);
+            shorten(fields);
         }
-        Value::Array(schemas) => schemas.iter_mut().for_each(|schema| brief(schema, described)),
+        Value::Array(schemas) => schemas.iter_mut().for_each(|schema| brief(schema)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn shorten(fields: &mut JsonObject, described: bool) {
-    for word in ["$schema", "title", "format"] {
+fn shorten(fields: &mut JsonObject) {
+    for word in ["$schema", "title", "format", "maximum"] {
         fields.shift_remove(word);
-    }
-    if !described {
-        fields.shift_remove("description");
-        fields.shift_remove("default");
-        fields.shift_remove("minimum");
-        fields.shift_remove("maximum");
-        // A name for a state is read, not chosen.
-        fields.shift_remove("enum");
     }
     if fields.get("minimum") == Some(&json!(0)) {
         fields.shift_remove("minimum");
@@ -195,11 +185,8 @@ fn shorten(fields: &mut JsonObject, described: bool) {
     for word in ["anyOf", "oneOf"] {
         let Some(Value::Array(choices)) = fields.get_mut(word) else { continue };
         choices.retain(|choice| choice != &json!({ "type": "null" }));
-        if let Some(mut values) = values(choices, described) {
+        if let Some(values) = values(choices) {
             fields.shift_remove(word);
-            if !described {
-                values.shift_remove("enum");
-            }
             fields.extend(values);
         } else if let [Value::Object(only)] = choices.as_slice() {
             let only = only.clone();
@@ -212,17 +199,11 @@ fn shorten(fields: &mut JsonObject, described: bool) {
 }
 
 /// Choices that are all single values are one list of them.
-fn values(choices: &[Value], described: bool) -> Option<JsonObject> {
+fn values(choices: &[Value]) -> Option<JsonObject> {
     let mut values = Vec::new();
-    let mut said = String::new();
     for choice in choices {
         match (choice.get("const"), choice.get("enum")) {
-            (Some(value), None) => {
-                values.push(value.clone());
-                if let (Some(name), Some(text)) = (value.as_str(), choice["description"].as_str()) {
-                    said += &format!("{}{name}: {text}", if said.is_empty() { "" } else { "; " });
-                }
-            }
+            (Some(value), None) => values.push(value.clone()),
             (None, Some(Value::Array(several))) => values.extend(several.iter().cloned()),
             _ => return None,
         }
@@ -230,9 +211,6 @@ fn values(choices: &[Value], described: bool) -> Option<JsonObject> {
     let mut fields = Map::new();
     fields.insert("type".into(), json!("string"));
     fields.insert("enum".into(), Value::Array(values));
-    if described && !said.is_empty() {
-        fields.insert("description".into(), Value::String(said));
-    }
     Some(fields)
 }
 
@@ -298,8 +276,8 @@ fn put(schema: &mut Value, reference: &str, meant: &Value) {
 mod tests {
     use super::*;
 
-    /// What a conversation pays before anything was asked: forty tools. Lists of sixty are what people complain about.
-    const MOST_BYTES: usize = 48 << 10;
+    /// The price of forty tools in each conversation, before anything was asked: some 6,000 tokens.
+    const MOST_BYTES: usize = 24 << 10;
 
     fn size(sets: &[Toolset]) -> usize {
         serde_json::to_string(&tools(sets)).unwrap().len()
@@ -314,7 +292,7 @@ mod tests {
     #[test]
     fn the_tools_for_git_are_brief() {
         let size = size(&[Toolset::Git]);
-        assert!(size <= 14 << 10, "{size} bytes");
+        assert!(size <= 7 << 10, "{size} bytes");
     }
 
     #[test]
@@ -325,7 +303,7 @@ mod tests {
         };
         let tools: Vec<Tool> = tools(&Toolset::ALL).into_iter().filter(writing).collect();
         let size = serde_json::to_string(&tools).unwrap().len();
-        assert!(size <= 9 << 10, "{size} bytes for {}", tools.len());
+        assert!(size <= 5 << 10, "{size} bytes for {}", tools.len());
     }
 
     #[test]
@@ -338,16 +316,15 @@ mod tests {
     #[test]
     fn schemas_are_sound_and_brief() {
         for tool in tools(&Toolset::ALL) {
-            let (input, output) = (&tool.input_schema, tool.output_schema.as_ref().unwrap());
-            for schema in [input, output] {
-                assert_eq!(schema["type"], "object", "{}", tool.name);
-                let text = Value::Object(schema.as_ref().clone()).to_string();
-                assert!(!text.contains("\"null\""), "{}: {text}", tool.name);
-                assert!(!text.contains("\"format\":"), "{}: {text}", tool.name);
-                for reference in text.split("\"#/$defs/").skip(1) {
-                    let name = reference.split('"').next().unwrap();
-                    assert!(schema["$defs"].get(name).is_some(), "{}: no {name}", tool.name);
-                }
+            let input = &tool.input_schema;
+            assert!(tool.output_schema.is_none(), "{}", tool.name);
+            assert_eq!(input["type"], "object", "{}", tool.name);
+            let text = Value::Object(input.as_ref().clone()).to_string();
+            assert!(!text.contains("\"null\""), "{}: {text}", tool.name);
+            assert!(!text.contains("\"format\":"), "{}: {text}", tool.name);
+            for reference in text.split("\"#/$defs/").skip(1) {
+                let name = reference.split('"').next().unwrap();
+                assert!(input["$defs"].get(name).is_some(), "{}: no {name}", tool.name);
             }
             for ours in OURS {
                 assert!(input["properties"].get(ours).is_none(), "{}: {ours}", tool.name);
@@ -370,18 +347,28 @@ mod tests {
     }
 
     #[test]
+    fn one_thing_has_one_name_in_all_tools() {
+        for tool in tools(&Toolset::USUAL) {
+            let fields = tool.input_schema["properties"].as_object().unwrap();
+            for own in ["services", "service", "wait", "timeout_seconds", "most", "rev"] {
+                assert!(!fields.contains_key(own), "{}: {own}", tool.name);
+            }
+            if let Some(env) = fields.get("env") {
+                assert_eq!(env["type"], "object", "{}", tool.name);
+            }
+        }
+    }
+
+    #[test]
     fn choices_are_one_list_of_values() {
         let mut schema = json!({
             "oneOf": [{ "type": "string", "const": "a", "description": "first" }, { "type": "string", "enum": ["b", "c"] }],
         });
-        brief(&mut schema, true);
-        assert_eq!(
-            schema,
-            json!({ "type": "string", "enum": ["a", "b", "c"], "description": "a: first" })
-        );
+        brief(&mut schema);
+        assert_eq!(schema, json!({ "type": "string", "enum": ["a", "b", "c"] }));
         let mut schema =
             json!({ "anyOf": [{ "$ref": "#/$defs/X" }, { "type": "null" }], "description": "x" });
-        brief(&mut schema, false);
-        assert_eq!(schema, json!({ "$ref": "#/$defs/X" }));
+        brief(&mut schema);
+        assert_eq!(schema, json!({ "description": "x", "$ref": "#/$defs/X" }));
     }
 }

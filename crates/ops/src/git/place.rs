@@ -4,6 +4,7 @@
 //! place, and named, and never changed.
 
 use crate::error::{Code, OpError};
+use crate::file::files_of;
 use crate::operation::Context;
 use crate::show::{Page, Show};
 use proctor_engine::error::EngineError;
@@ -29,6 +30,10 @@ pub struct Where {
     #[arg(skip)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub from_base: bool,
+    /// Folders of the caller's conversation, absolute: each, or its repository, is a root of this request. At the unix socket
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<String>,
 }
 
 /// What a repository is opened for.
@@ -74,16 +79,19 @@ impl Where {
         purpose: Purpose,
     ) -> Result<(Repository, bool), OpError> {
         let engine = &context.engine;
-        let roots = engine.files().roots();
+        let files = files_of(context, &self.folders).await?;
+        let roots = files.roots();
+        // A conversation that stands in no root has no repository in mind that it may see.
+        let purpose = if self.folders.is_empty() { purpose } else { Purpose::Change };
         let repo = self.repo.as_deref();
         let named = repo.is_some_and(|repo| repo.starts_with('/') || roots.names_one(repo));
-        let of_root = || engine.repository(repo.map(PathBuf::from));
+        let of_root = || engine.repository_in(&files, repo.map(PathBuf::from));
         let Some(base) = base.filter(|_| !named) else { return Ok((of_root().await?, false)) };
         let folder = repo.map_or_else(|| base.to_owned(), |repo| base.join(repo));
-        match engine.repository(Some(folder)).await {
+        match engine.repository_in(&files, Some(folder)).await {
             Err(EngineError::File(FileError::Elsewhere { .. })) if repo.is_none() => {
                 match from_elsewhere(&roots, base, purpose)? {
-                    root @ Some(_) => Ok((engine.repository(root).await?, true)),
+                    root @ Some(_) => Ok((engine.repository_in(&files, root).await?, true)),
                     None => Ok((of_root().await?, true)),
                 }
             }

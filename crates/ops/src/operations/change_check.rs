@@ -17,7 +17,7 @@ use crate::waiting::{Until, Wait};
 use proctor_core::edit::Edit;
 use proctor_core::name::ServiceName;
 use proctor_engine::api::RestartWith;
-use proctor_engine::files::{Changed, DiffQuery, Wish};
+use proctor_engine::files::{Changed, DiffQuery, Files, Wish};
 use proctor_engine::git::CommitRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -136,7 +136,8 @@ Examples:
         context.engine.check_restartable(&names)?;
         if let Some(message) = &input.commit {
             let planned = changed(context.clone(), input.clone(), true).await?;
-            let (mut repository, paths) = context.engine.repository_of(&planned).await?;
+            let files = input.here.files(context).await?;
+            let (mut repository, paths) = context.engine.repository_of(&files, &planned).await?;
             repository.check_commit(message, &paths).await?;
         }
         let mut undo = Undo::prepare(context, &names);
@@ -150,7 +151,7 @@ Examples:
         let passed = why.is_empty();
         let (mut why, mut output, mut commit) = (why, Vec::new(), None);
         if passed {
-            match undo.keep(input.commit).await {
+            match undo.keep(&input).await {
                 Ok(hash) => commit = hash,
                 Err(error) => why.push(format!("not committed: {}", error.message)),
             }
@@ -184,7 +185,7 @@ fn check_conditions(context: &Context, input: &Input) -> Result<(), OpError> {
 /// Make the change, or say what it would be.
 async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Changed>, OpError> {
     let wish = Wish { by: ChangeCheck::META.name, hold: true, dry_run, ..Wish::default() };
-    let files = input.here.files(&context)?;
+    let files = input.here.files(&context).await?;
     match (given_diff(input.diff, input.diff_base64)?, input.files.is_empty()) {
         (Some(text), true) => {
             let query = DiffQuery { text, ..DiffQuery::default() };
@@ -206,12 +207,13 @@ async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Ch
 /// Commit them; `None` if they are as in the last commit.
 async fn committed(
     context: &Context,
-    message: &str,
+    files: &Files,
+    message: String,
     changes: &[Changed],
 ) -> Result<Option<String>, OpError> {
     context.step("committing");
-    let (repository, paths) = context.engine.repository_of(changes).await?;
-    let message = Some(message.to_owned());
+    let (repository, paths) = context.engine.repository_of(files, changes).await?;
+    let message = Some(message);
     let request = CommitRequest { message, paths, ..CommitRequest::default() };
     let made = repository.commit_changes(&request).await?.made;
     Ok(made.map(|made| made.commit.hash))
@@ -299,12 +301,15 @@ impl Undo {
     }
 
     /// The change stays: the commit of it, if one is wanted and anything is to be committed.
-    async fn keep(&mut self, message: Option<String>) -> Result<Option<String>, OpError> {
+    async fn keep(&mut self, input: &Input) -> Result<Option<String>, OpError> {
         let (changes, unsettled) = (std::mem::take(&mut self.changes), self.unsettled.take());
-        let (Some(message), context) = (message, self.context.clone()) else { return Ok(None) };
+        let (Some(message), context) = (input.commit.clone(), self.context.clone()) else {
+            return Ok(None);
+        };
+        let files = input.here.files(&context).await?;
         // In a task of its own: who stops waiting for it does not stop it, and is told that nothing is taken back.
         let committing = tokio::spawn(async move {
-            let committed = committed(&context, &message, &changes).await;
+            let committed = committed(&context, &files, message, &changes).await;
             if let Some(call) = &context.call {
                 call.leave(&[stays(&committed)]);
             }

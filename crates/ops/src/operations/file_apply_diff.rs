@@ -90,7 +90,7 @@ Examples:
         let query = DiffQuery { text, folder: input.path, strict: input.strict, fuzz };
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = input.here.files(context)?.apply_diff(query, wish).await;
+        let changed = input.here.files(context).await?.apply_diff(query, wish).await;
         let changed = changed.map_err(|error| with_fuzz(error.into()))?;
         // Names that were only looked for are no files of the diff.
         let changed = changed.into_iter().filter(|it| it.before.is_some() || it.after.is_some());

@@ -70,7 +70,7 @@ Examples:
             nth: input.nth,
             expect: input.expect,
         };
-        let changed = input.here.files(context)?.replace(input.path, wanted, wish).await?;
+        let changed = input.here.files(context).await?.replace(input.path, wanted, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
     }
 }

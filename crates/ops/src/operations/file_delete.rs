@@ -43,7 +43,7 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = input.here.files(context)?.delete(input.path, wish).await?;
+        let changed = input.here.files(context).await?.delete(input.path, wish).await?;
         let mut changes = Changes::of(vec![changed], dry_run);
         changes.files.iter_mut().for_each(|file| file.changed = true);
         Ok(changes)

@@ -98,7 +98,7 @@ Examples:
         let edits = edits(&mut input)?;
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = input.here.files(context)?.edit(input.path, edits, wish).await?;
+        let changed = input.here.files(context).await?.edit(input.path, edits, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
     }
 }

@@ -96,7 +96,8 @@ Examples:
             max_bytes: Some(page_bytes(input.max_bytes)),
             cursor: input.cursor,
         };
-        let listing = input.here.files(context)?.list(Vec::from_iter(input.path), query).await?;
+        let listing =
+            input.here.files(context).await?.list(Vec::from_iter(input.path), query).await?;
         Ok(Output {
             found: listing.entries.into_iter().map(Item::from).collect(),
             more: listing.cursor.is_some(),

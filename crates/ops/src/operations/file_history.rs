@@ -82,7 +82,7 @@ Examples:
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let history = input.here.files(context)?.history(input.path).await?;
+        let history = input.here.files(context).await?.history(input.path).await?;
         Ok(Output { generations: history.into_iter().map(GenerationView::from).collect() })
     }
 }

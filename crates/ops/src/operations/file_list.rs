@@ -112,7 +112,7 @@ Examples:
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
-        let files = input.here.files(context)?;
+        let files = input.here.files(context).await?;
         let standing = files.standing().await?;
         let mut roots = Vec::new();
         if input.path.is_none() {

@@ -52,7 +52,7 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let Input { path, dry_run, here } = input;
-        let files = here.files(context)?;
+        let files = here.files(context).await?;
         let (path, made) = match dry_run {
             true => files.look_for_folder(path).await?,
             false => files.make_folder(path).await?,

@@ -62,7 +62,7 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let files = input.here.files(context)?;
+        let files = input.here.files(context).await?;
         let moved = files.rename(input.path, input.to, input.replace, wish).await?;
         Ok(Output { path: moved.path, dry_run })
     }

@@ -180,7 +180,7 @@ Examples:
         let max_bytes = (all / paths.len()).max(LEAST_BYTES);
         let largest_picture = if pictures { LARGEST_PICTURES } else { 0 };
         let query = ReadQuery { from, lines, tail, bytes, cursor, max_bytes, largest_picture };
-        let read = input.here.files(context)?.read(paths.clone(), query).await?;
+        let read = input.here.files(context).await?.read(paths.clone(), query).await?;
         let mut files = Vec::with_capacity(paths.len());
         for (path, read) in paths.into_iter().zip(read) {
             files.push(match read.and_then(|content| reached(content, from)) {

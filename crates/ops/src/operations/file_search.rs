@@ -291,7 +291,7 @@ Examples:
             cursor: input.cursor,
         };
         input.paths.extend(input.path);
-        let page = input.here.files(context)?.search(input.paths, query).await?;
+        let page = input.here.files(context).await?.search(input.paths, query).await?;
         let matches = match want {
             Want::Lines | Want::Counts => page.files.iter().map(|file| file.matches).sum(),
             Want::Files => page.files.len() as u64,

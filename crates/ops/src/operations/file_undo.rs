@@ -48,7 +48,8 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
         let dry_run = input.guarded.dry_run;
         let wish = input.guarded.wish(Self::META.name)?;
-        let changed = input.here.files(context)?.undo(input.path, input.generation, wish).await?;
+        let changed =
+            input.here.files(context).await?.undo(input.path, input.generation, wish).await?;
         Ok(Changes::of(changed, dry_run))
     }
 }

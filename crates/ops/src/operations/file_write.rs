@@ -73,7 +73,7 @@ Examples:
                 .help("give a text; in a shell, `--content -` is standard input")
         })?;
         let written = Written { content, exact, only_new: input.only_new };
-        let changed = input.here.files(context)?.write(input.path, written, wish).await?;
+        let changed = input.here.files(context).await?.write(input.path, written, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
     }
 }

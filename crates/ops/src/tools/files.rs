@@ -7,11 +7,12 @@ pub(super) const READ: Tool = Tool::new(
         "read_file",
         Toolset::Files,
         "Read files",
-        "Text of files below the project's roots, whole or by lines; sha256, encoding and line endings of each are in the facts. What does not fit comes by 'cursor'. Images are shown; other binary files are described, 'bytes' gives them as base64.",
+        "Text of files, whole or by lines, and the sha256 of each. What does not fit comes by 'cursor'. Images are shown; other binary files are described. Relative paths begin in the folder of this conversation.",
     )
     .usually(r#"{"max_bytes":24000,"pictures":true}"#)
-    .hiding(&["path", "numbers", "pictures"])
+    .hiding(&["path", "numbers", "pictures", "max_bytes"])
     .requiring(&["paths"])
+    .leaving_out(&["modified", "mode", "size"])
     .speaking_within(&["text", "base64"]);
 
 pub(super) const SEARCH: Tool = Tool::new(
@@ -22,20 +23,20 @@ pub(super) const SEARCH: Tool = Tool::new(
         "Search contents with ripgrep: regular expression or 'literal', grouped by file. 'tell': counts or files for an overview first. .gitignore is honoured.",
     )
     .usually(r#"{"most":100,"max_bytes":30000}"#)
-    .hiding(&["paths", "ignore_case", "before", "after", "invert", "max_line", "max_bytes"])
+    .hiding(&["paths", "ignore_case", "before", "after", "invert", "max_line", "max_bytes", "types"])
     .requiring(&["pattern"])
-    .speaking(&["files"]);
+    .speaking(&["files", "searched"]);
 
 pub(super) const LIST: Tool = Tool::new(
-        "file.list",
-        "list_files",
-        Toolset::Files,
-        "List a folder",
-        "What is in a folder; 'depth' makes it a tree. Without 'path': the roots. .gitignore is honoured.",
-    )
-    .usually(r#"{"most":500,"max_bytes":30000}"#)
-    .hiding(&["max_bytes"])
-    .speaking(&["entries"]);
+    "file.list",
+    "list_files",
+    Toolset::Files,
+    "List a folder",
+    "What is in a folder; 'depth' makes it a tree. .gitignore is honoured.",
+)
+.usually(r#"{"most":500,"max_bytes":30000}"#)
+.hiding(&["max_bytes"])
+.speaking(&["entries"]);
 
 pub(super) const FIND: Tool = Tool::new(
     "file.find",
@@ -74,7 +75,7 @@ pub(super) const EDIT: Tool = Tool::new(
     "Replace exact texts in a file, all edits or none. 'old' must be there once (or set 'all'); if not, the error shows the nearest lines.",
 )
 .destroys()
-.hiding(&["old", "new", "all"])
+.hiding(&["old", "new", "all", "dry_run"])
 .requiring(&["edits"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
@@ -87,6 +88,7 @@ pub(super) const CHANGE: Tool = Tool::new(
     "Find and replace in a file, a text or a regular expression, everywhere or the 'nth'.",
 )
 .destroys()
+.hiding(&["dry_run", "if_hash"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
 
@@ -98,7 +100,7 @@ pub(super) const APPLY_DIFF: Tool = Tool::new(
     "Apply a unified diff to all its files or to none; line numbers may be wrong. Hunks that do not fit are told one by one.",
 )
 .destroys()
-.hiding(&["diff_base64"])
+.hiding(&["diff_base64", "strict", "if_hash"])
 .requiring(&["diff"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
@@ -143,7 +145,7 @@ pub(super) const UNDO: Tool = Tool::new(
     "Bring back what a file held before the last change, or any 'generation' that an answer named. A second undo takes back the first.",
 )
 .destroys()
-.hiding(&["if_hash"])
+.hiding(&["if_hash", "dry_run"])
 .leaving_out(TOLD)
 .speaking_within(&["diff"]);
 

@@ -9,7 +9,7 @@ pub(super) const STATUS: Tool = Tool::new(
     "Status of a repository",
     "The work tree: branch, staged and unstaged changes, new files, conflicts, a merge or rebase under way.",
 )
-.hiding(&["limit"]);
+.hiding(&["limit", "no_untracked", "ignored"]);
 
 pub(super) const DIFF: Tool = Tool::new(
         "git.diff",
@@ -20,6 +20,7 @@ pub(super) const DIFF: Tool = Tool::new(
     )
     .usually(r#"{"max_bytes":24000}"#)
     .hiding(&["max_bytes"])
+    .leaving_out(&["change"])
     .speaking(&["diff"]);
 
 pub(super) const LOG: Tool = Tool::new(
@@ -29,6 +30,7 @@ pub(super) const LOG: Tool = Tool::new(
     "Commits",
     "Commits, newest first, by path, author, time or message.",
 )
+.hiding(&["follow", "until"])
 .speaking(&["commits"]);
 
 pub(super) const SHOW: Tool = Tool::new(
@@ -40,6 +42,7 @@ pub(super) const SHOW: Tool = Tool::new(
 )
 .usually(r#"{"max_bytes":24000}"#)
 .hiding(&["max_bytes"])
+.leaving_out(&["change"])
 .speaking(&["commit", "diff", "file"]);
 
 pub(super) const BLAME: Tool = Tool::new(
@@ -60,15 +63,17 @@ pub(super) const ADD: Tool = Tool::new(
     "Stage changes",
     "Put changes into the index for the next commit. git_commit with 'paths' does both.",
 )
-.settles();
+.settles()
+.hiding(&["update"]);
 
 pub(super) const COMMIT: Tool = Tool::new(
     "git.commit",
     "git_commit",
     Toolset::Git,
     "Commit",
-    "Commit what is staged, some 'paths', or 'all' known files. 'committed': false: there was nothing to commit.",
-);
+    "Commit what is staged, some 'paths', or 'all' known files. Says if there was nothing to commit.",
+)
+.leaving_out(&["parents", "author", "email", "refs"]);
 
 pub(super) const RESTORE: Tool = Tool::new(
         "git.restore",
@@ -78,7 +83,8 @@ pub(super) const RESTORE: Tool = Tool::new(
         "Bring files back from the index, or from a revision; with 'staged', unstage them. Uncommitted changes in them are lost.",
     )
     .destroys()
-    .settles();
+    .settles()
+    .hiding(&["worktree"]);
 
 pub(super) const BRANCH: Tool = Tool::new(
     "git.branch",
@@ -102,6 +108,7 @@ pub(super) const STASH: Tool = Tool::new(
     "Put changes aside",
     "List, push, pop or drop changes put aside.",
 )
+.hiding(&["message"])
 .destroys();
 
 pub(super) const RESOLVE: Tool = Tool::new(
@@ -111,5 +118,5 @@ pub(super) const RESOLVE: Tool = Tool::new(
         "Resolve conflicts",
         "List the conflicts of a merge or rebase, settle one file (ours, theirs, done), continue or abort.",
     )
-    .hiding(&["base64"])
+    .hiding(&["base64", "bytes"])
     .destroys();

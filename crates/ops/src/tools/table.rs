@@ -22,7 +22,8 @@ pub static TOOLS: &[Tool] = &[
         "All that is known of the named processes: state and why, pid, ports, URL, last exit, health, CPU, memory. For one that failed, the answer to 'why'.",
     )
     .hiding(&["check", "usage", "no_usage", "ports", "cursors"])
-    .usually(r#"{"ports":true,"cursors":true,"tail":20}"#),
+    .usually(r#"{"ports":true,"cursors":true,"tail":20}"#)
+    .leaving_out(&["run", "wish"]),
     Tool::new(
         "service.start",
         "start_process",
@@ -31,8 +32,8 @@ pub static TOOLS: &[Tool] = &[
         "Start processes by 'names', or define and start a new one by 'name' and 'command' (dev servers, watchers, jobs). It keeps running after this call and this conversation, is restarted when it crashes, and its output is kept. Returns as soon as it runs; then use wait_for_process.",
     )
     .settles()
-    .hiding(&["argv", "no_wait"])
-    .in_brief(),
+    .hiding(&["argv", "args", "once", "no_wait"])
+    .changing(),
     Tool::new(
         "service.wait",
         "wait_for_process",
@@ -40,7 +41,7 @@ pub static TOOLS: &[Tool] = &[
         "Wait for processes",
         "Wait instead of sleeping and asking again: until processes are 'ready', have exited, a log line matches, a port opens. Returns at once when it cannot happen any more, and says what is missing, with the last lines. At most 50 seconds a call; then call again.",
     )
-    .hiding(&["generation"])
+    .hiding(&["generation", "tail"])
     .in_brief(),
     Tool::new(
         "service.stop",
@@ -51,7 +52,8 @@ pub static TOOLS: &[Tool] = &[
     )
     .destroys()
     .settles()
-    .in_brief(),
+    .hiding(&["no_wait"])
+    .changing(),
     Tool::new(
         "service.restart",
         "restart_process",
@@ -60,7 +62,8 @@ pub static TOOLS: &[Tool] = &[
         "Stop processes and start them again with their present settings, or with other arguments from now on.",
     )
     .destroys()
-    .in_brief(),
+    .hiding(&["no_wait"])
+    .changing(),
     Tool::new(
         "service.remove",
         "remove_process",
@@ -69,7 +72,8 @@ pub static TOOLS: &[Tool] = &[
         "Stop and forget processes that were added at run time (not those of proctor.yaml). Their logs stay readable.",
     )
     .destroys()
-    .settles(),
+    .settles()
+    .hiding(&["wait", "no_wait"]),
     Tool::new(
         "service.lease",
         "renew_lease",
@@ -91,10 +95,12 @@ pub static TOOLS: &[Tool] = &[
         "run_command",
         Toolset::Processes,
         "Run a command",
-        "Run a command to its end and return exit code and output: builds, tests, migrations. Not for servers: use start_process. Takes longer than 45 seconds? Then the reply has an operation to follow with get_operation.",
+        "Run a command to its end and return exit code and output: builds, tests, migrations. Not for servers: use start_process. After 45 seconds the reply has an operation to follow with get_operation.",
     )
     .destroys()
     .hiding(&["argv"])
+    .usually(r#"{"timeout_seconds":1800}"#)
+    .requiring(&["command"])
     .asking_text(&["command"])
     .speaking(&["stdout", "stderr"]),
     Tool::new(
@@ -105,7 +111,7 @@ pub static TOOLS: &[Tool] = &[
         "Restart one process with commands before and after it (build, migrate, check). A failed step before it skips the restart.",
     )
     .destroys()
-    .in_brief(),
+    .changing(),
     Tool::new(
         "service.up",
         "apply_config",
@@ -116,7 +122,8 @@ pub static TOOLS: &[Tool] = &[
     .hiding(&["refresh_env"])
     .destroys()
     .settles()
-    .in_brief(),
+    .hiding(&["example", "no_wait"])
+    .changing(),
     Tool::new(
         "config.show",
         "get_config",
@@ -150,7 +157,7 @@ pub static TOOLS: &[Tool] = &[
         "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'wait' waits for new lines, at most 50 seconds a call.",
     )
     .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
-    .hiding(&["raw", "text", "max_line", "until", "invert", "tail_each"])
+    .hiding(&["raw", "text", "max_line", "until", "invert", "tail_each", "fold", "max_bytes"])
     .speaking(&["items", "text"]),
     Tool::new(
         "event.read",
@@ -160,6 +167,7 @@ pub static TOOLS: &[Tool] = &[
         "What happened: starts, crashes with exit codes, restarts, health changes. Pass 'cursor' back to get only what is new; 'wait' waits for it.",
     )
     .usually(r#"{"tail":50,"limit":100}"#)
+    .hiding(&["limit"])
     .speaking(&["events"]),
     files::READ,
     files::SEARCH,

@@ -135,7 +135,8 @@ fn what_cannot_be_committed_is_refused_before_anything_is_changed_for_it() {
             let written = Written { content: b"x".into(), ..Written::default() };
             let planned = Wish { dry_run: true, ..Wish::default() };
             let planned = engine.files().write(format!("app/{path}"), written, planned).await;
-            let (mut repository, paths) = engine.repository_of(&[planned.unwrap()]).await.unwrap();
+            let (mut repository, paths) =
+                engine.repository_of(engine.files(), &[planned.unwrap()]).await.unwrap();
             let why = repository.check_commit("m", &paths).await.err().map(|why| why.to_string());
             let said = why.as_deref().map(|why| expected.is_some_and(|text| why.contains(text)));
             assert_eq!(said, expected.map(|_| true), "{path}: {why:?}");

@@ -113,7 +113,9 @@ fn an_assistant_reads_text_and_has_the_facts_beside_it() {
     put(&home, "large.txt", "0123456789\n".repeat(10_000));
     let mut assistant = Conversation::begin(&home, "assistant");
     let told = assistant.ok("read_file", json!({ "path": "a.rs" }));
-    assert_eq!(told.text, "fn main() {\n\tprintln!(\"`proctor list`\");\n}\n");
+    let (text, facts) = told.text.split_once("── ").unwrap();
+    assert_eq!(text, "fn main() {\n\tprintln!(\"`proctor list`\");\n}\n");
+    assert!(facts.starts_with("a.rs: sha256="), "{facts}");
     let file = &told.facts["files"][0];
     assert!(file["sha256"].is_string() && file.get("text").is_none(), "{file}");
     let told = assistant.ok("read_file", json!({ "path": "large.txt" }));

@@ -3,7 +3,7 @@
 use super::{app, put};
 use crate::support::ask;
 use proctor_testkit::{Conversation, Home};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::Path;
 
 /// What a command says in this folder; it succeeds.
@@ -118,23 +118,22 @@ fn with_several_roots_all_of_them_are_searched_unless_one_is_stood_in() {
     assert!(here.starts_with("app: ") && here.ends_with("\na.txt  6 B\n"), "{here}");
     assert_eq!(here.lines().count(), 2, "{here}");
     // Page by page, over the border between them.
-    let mut assistant = Conversation::begin(&home, "assistant");
-    for (tool, input) in [
-        ("search_files", json!({ "pattern": "hello", "most": 1 })),
-        ("find_files", json!({ "globs": ["*.txt"], "most": 1 })),
-        ("search_files", json!({ "pattern": "hello", "tell": "files", "most": 2 })),
+    for (operation, input) in [
+        ("file.search", json!({ "pattern": "hello", "most": 1 })),
+        ("file.find", json!({ "globs": ["*.txt"], "most": 1 })),
+        ("file.search", json!({ "pattern": "hello", "tell": "files", "most": 2 })),
     ] {
         let (mut input, mut told) = (input, String::new());
         loop {
-            let answer = assistant.ok(tool, input.clone());
-            told += &answer.text;
-            match answer.facts.get("cursor").and_then(Value::as_str) {
+            let answer = ask(&home, operation, &input);
+            told += &answer["ok"].to_string();
+            match answer["ok"]["cursor"].as_str() {
                 Some(cursor) => input["cursor"] = json!(cursor),
                 None => break,
             }
         }
         for path in all.lines() {
-            assert_eq!(told.matches(path).count(), 1, "{tool}: {path} in\n{told}");
+            assert_eq!(told.matches(path).count(), 1, "{operation}: {path} in\n{told}");
         }
     }
 }

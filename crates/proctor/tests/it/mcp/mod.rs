@@ -2,8 +2,10 @@
 
 mod crowds;
 mod everyday;
+mod halves;
 mod page;
 mod paging;
 mod parity;
 mod pipes;
+mod projects;
 mod web;

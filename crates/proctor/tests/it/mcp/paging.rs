@@ -8,24 +8,22 @@ use serde_json::{Value, json};
 /// All that a tool tells, page by page; `go_on` takes what an answer says of the next into the arguments.
 fn pages(
     home: &Home,
-    client: &str,
     (tool, mut arguments): (&str, Value),
     go_on: fn(&Value, &mut Value) -> bool,
 ) -> String {
-    let mut assistant = Conversation::begin(home, client);
+    let mut assistant = Conversation::begin(home, "assistant");
     let (mut told, mut count) = (String::new(), 0);
     loop {
         let answer = assistant.ok(tool, arguments.clone());
         assert!(!answer.text.contains("truncated"), "{tool}: {}", answer.text);
         assert!(answer.facts.get("truncated").is_none(), "{tool}");
-        // One of the two has what is long.
-        told += &if client == "assistant" { answer.text.clone() } else { answer.facts.to_string() };
+        told += &answer.text;
         count += 1;
         if !go_on(&answer.facts, &mut arguments) {
             assert!(count > 1 && count < 100, "{tool}: {count} pages");
             return told;
         }
-        if client == "assistant" && answer.facts.get("cursor").is_some() {
+        if answer.facts.get("cursor").is_some() {
             let said = answer.text.matches("more is there").count();
             assert_eq!(said, 1, "{tool}: {}", answer.text);
         }
@@ -54,13 +52,11 @@ fn every_match_and_every_name_is_seen_once() {
         put(&home, &format!("names/one-of-many-{number}-"), "");
     }
     let names = || (0..700).map(|number| format!("one-of-many-{number}-"));
-    for client in ["assistant", "codex"] {
-        let all = |tool, arguments| pages(&home, client, (tool, arguments), by_cursor);
-        let told = all("search_files", json!({ "pattern": "needle", "context": 5 }));
-        each_once(&told, (0..200).map(|number| format!("needle {number}.")));
-        each_once(&all("list_files", json!({ "path": "names" })), names());
-        each_once(&all("find_files", json!({ "globs": ["one-*"], "most": 5000 })), names());
-    }
+    let all = |tool, arguments| pages(&home, (tool, arguments), by_cursor);
+    let told = all("search_files", json!({ "pattern": "needle", "context": 5 }));
+    each_once(&told, (0..200).map(|number| format!("needle {number}.")));
+    each_once(&all("list_files", json!({ "path": "names" })), names());
+    each_once(&all("find_files", json!({ "globs": ["one-*"], "limit": 5000 })), names());
 }
 
 #[test]
@@ -76,9 +72,7 @@ fn every_line_that_somebody_wrote_is_seen_once() {
         let next = facts.get("next_line").cloned();
         next.map(|next| arguments["line"] = next).is_some()
     };
-    for client in ["assistant", "codex"] {
-        let arguments = json!({ "path": "long.txt", "limit": 5000 });
-        let told = pages(&home, client, ("git_blame", arguments), go_on);
-        each_once(&told, (0..3000).map(|number| format!("line {number}. ")));
-    }
+    let arguments = json!({ "path": "long.txt", "limit": 5000 });
+    let told = pages(&home, ("git_blame", arguments), go_on);
+    each_once(&told, (0..3000).map(|number| format!("line {number}. ")));
 }

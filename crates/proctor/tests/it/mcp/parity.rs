@@ -5,7 +5,7 @@ use crate::control::{admin, forget_times, listening};
 use crate::support::{service, services};
 use proctor_ops::operation::{Effect, Role};
 use proctor_ops::tools::{TOOLS, Tool};
-use proctor_testkit::{Conversation, Home, Http};
+use proctor_testkit::{Conversation, Home, Http, Told};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -113,8 +113,7 @@ fn an_assistant_is_answered_what_everybody_is_answered() {
                         assert!(error_of(&result).is_none())
                     }
                     Ok(output) => {
-                        let (mut output, mut facts) =
-                            (output.clone(), result["structuredContent"].clone());
+                        let (mut output, mut facts) = (output.clone(), Told::of(&result).facts);
                         forget_times(&mut output);
                         forget_times(&mut facts);
                         assert!(
@@ -138,7 +137,7 @@ fn what_makes_no_sense_is_refused_to_an_assistant_with_the_same_words() {
         let fields = schema["properties"].as_object().into_iter().flatten();
         let mut inputs = vec![json!({ "no_such_field": 1 })];
         // Those that this front fills in or makes use of itself are its own.
-        let ours = ["environment", "base_dir", "from_base", "background"];
+        let ours = ["environment", "base_dir", "from_base", "folders", "background"];
         let fields = fields.filter(|(field, _)| !ours.contains(&field.as_str()));
         inputs.extend(fields.map(|(field, _)| json!({ field: { "deep": [[[null]]] } })));
         for input in inputs {
