@@ -255,6 +255,9 @@ pub struct CommandResult {
     /// It wrote more than is kept: of each stream the beginning and the end are here
     #[serde(default)]
     pub truncated: bool,
+    /// Processes that it left running when it ended, and that were killed
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub killed: Vec<String>,
 }
 
 impl Planned {
@@ -291,6 +294,7 @@ impl CommandResult {
             execution_time_ms: u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX),
             error_message,
             truncated: finished.truncated,
+            killed: finished.left,
         }
     }
 
@@ -305,6 +309,13 @@ impl CommandResult {
         page.text(Style::Plain, &self.stderr);
         if let Some(message) = &self.error_message {
             page.line().name(&self.command).plain(": ").add(Style::Bad, message);
+        }
+        if !self.killed.is_empty() {
+            let left = self.killed.join(", ");
+            let text = format!(
+                "left running and killed: {left}; start a program that is to stay as a process"
+            );
+            page.line().dim(text);
         }
     }
 }

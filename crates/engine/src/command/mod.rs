@@ -59,7 +59,7 @@ pub struct Finished {
     pub truncated: bool,
     pub took: Duration,
     /// Processes that the command had started and that were still there: they were killed.
-    pub left: usize,
+    pub left: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Finished {
             stderr: String::new(),
             truncated: false,
             took,
-            left: 0,
+            left: Vec::new(),
         }
     }
 }
@@ -152,7 +152,7 @@ struct Over {
     end: End,
     out: Capture,
     err: Capture,
-    left: usize,
+    left: Vec<String>,
 }
 
 impl Over {
@@ -232,7 +232,7 @@ impl Running {
         let left = match self.mark.take_if(|_| !self.thorough && end != End::TimedOut) {
             Some(mark) => {
                 mark.forget();
-                0
+                Vec::new()
             }
             None => self.clear(&end).await?,
         };
@@ -240,8 +240,8 @@ impl Running {
         Ok(Over { end, out: out.capture, err: err.capture, left })
     }
 
-    /// End what is left: how many there were beside the command itself.
-    async fn clear(&mut self, end: &End) -> Result<usize, EngineError> {
+    /// End what is left: the processes that there were beside the command itself.
+    async fn clear(&mut self, end: &End) -> Result<Vec<String>, EngineError> {
         if self.gentle
             && *end == End::TimedOut
             && let Some(child) = &mut self.child
@@ -250,9 +250,11 @@ impl Running {
             self.tree.reaped_at = Some(clock::ticks_since_boot());
         }
         let tree = self.tree.clone();
-        let itself = usize::from(*end == End::TimedOut);
+        let itself = self.child.as_ref().and_then(Child::id).filter(|_| *end == End::TimedOut);
         let left = crate::blocking(move || {
-            let left = tree.members().len().saturating_sub(itself);
+            let members = tree.members();
+            let others = members.iter().filter(|member| Some(member.pid) != itself);
+            let left: Vec<String> = others.map(|member| shown_process(member.pid)).collect();
             (left, mark::end(&tree))
         });
         let (left, immortal) = left.await?;
@@ -296,6 +298,12 @@ impl Drop for Running {
             });
         }
     }
+}
+
+/// `sleep (pid 4711)`
+fn shown_process(pid: u32) -> String {
+    let name = proctor_sys::proc::name(pid).unwrap_or_else(|| "a process".into());
+    format!("{name} (pid {pid})")
 }
 
 async fn time_over(deadline: tokio::time::Instant, wanted: Option<oneshot::Receiver<()>>) {

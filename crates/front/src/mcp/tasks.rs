@@ -24,6 +24,19 @@ fn owner(speaker: &Speaker) -> String {
     speaker.caller.as_ref().map(|caller| format!("{:?}", caller.principal)).unwrap_or_default()
 }
 
+/// The end of a task. One that was cancelled and did not finish all the same is `cancelled`, not a completed error.
+fn ended(
+    result: Result<CallToolResult, ErrorData>,
+    cancelled: bool,
+) -> Result<CallToolResult, TaskExit> {
+    match result {
+        Ok(result) if cancelled && result.is_error == Some(true) => Err(TaskExit::Cancelled),
+        Ok(result) => Ok(result),
+        Err(_) if cancelled => Err(TaskExit::Cancelled),
+        Err(error) => Err(TaskExit::Error(error)),
+    }
+}
+
 impl Tasks {
     /// Let it go on. `stop` is dropped when the client does not want it any more.
     pub(super) fn begin(
@@ -40,11 +53,7 @@ impl Tasks {
                 loop {
                     tokio::select! {
                         result = &mut work => {
-                            let cancelled = context.is_cancel_requested();
-                            return result.map_err(|error| match cancelled {
-                                true => TaskExit::Cancelled,
-                                false => TaskExit::Error(error),
-                            });
+                            return ended(result, context.is_cancel_requested());
                         }
                         () = context.cancelled(), if stop.is_some() => drop(stop.take()),
                     }
@@ -86,5 +95,23 @@ impl Tasks {
 
     fn owners(&self) -> MutexGuard<'_, HashMap<String, String>> {
         self.owners.lock().expect("nothing panics in between")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rmcp::model::ContentBlock;
+
+    #[test]
+    fn a_task_that_was_cancelled_ends_as_cancelled() {
+        let error =
+            || Ok(CallToolResult::error(vec![ContentBlock::text("run_command was cancelled")]));
+        let done = || Ok(CallToolResult::success(vec![ContentBlock::text("done")]));
+        assert!(matches!(ended(error(), true), Err(TaskExit::Cancelled)));
+        assert!(ended(error(), false).is_ok(), "an error of the tool is a result");
+        assert!(ended(done(), true).is_ok(), "it was done before it heard of it");
+        let broken = Err(ErrorData::internal_error("x", None));
+        assert!(matches!(ended(broken, false), Err(TaskExit::Error(_))));
     }
 }

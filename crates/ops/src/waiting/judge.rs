@@ -42,9 +42,9 @@ pub(super) fn judge(
 ) -> Verdict {
     let Some(state) = &service.state else { return Verdict::NotYet(Missing::State) };
     match until {
-        Until::Running => running(&state.phase),
-        Until::Healthy => healthy(service, &state.phase),
-        Until::Ready => ready(service, &state.phase, now),
+        Until::Running => running(state),
+        Until::Healthy => healthy(service, state),
+        Until::Ready => ready(service, state, now),
         Until::Stopped => stopped(&state.phase),
         Until::Settled => settled(&state.phase),
         Until::Exit => exited(before, state),
@@ -53,10 +53,12 @@ pub(super) fn judge(
     }
 }
 
-fn running(phase: &PhaseView) -> Verdict {
-    match phase {
+fn running(state: &ServiceState) -> Verdict {
+    match &state.phase {
         PhaseView::Up { .. } => Verdict::Reached,
         PhaseView::Failed { .. } => Verdict::Hopeless(Missing::State),
+        // It has ended, and does not come back by itself. One that never ran may be started yet.
+        PhaseView::Down if state.last_exit.is_some() => Verdict::Hopeless(Missing::State),
         PhaseView::Down
         | PhaseView::Held
         | PhaseView::Backoff { .. }
@@ -66,8 +68,8 @@ fn running(phase: &PhaseView) -> Verdict {
     }
 }
 
-fn healthy(service: &ServiceView, phase: &PhaseView) -> Verdict {
-    match (running(phase), &service.health) {
+fn healthy(service: &ServiceView, state: &ServiceState) -> Verdict {
+    match (running(state), &service.health) {
         (Verdict::Reached, Some(Health::Unknown | Health::Failing { .. })) => {
             Verdict::NotYet(Missing::Health)
         }
@@ -75,14 +77,19 @@ fn healthy(service: &ServiceView, phase: &PhaseView) -> Verdict {
     }
 }
 
-/// Running; healthy and listening where that can be told, else having lived for a moment.
-fn ready(service: &ServiceView, phase: &PhaseView, now: Wall) -> Verdict {
-    let PhaseView::Up { run } = phase else { return to_come(phase) };
+/// Running; healthy and listening where that can be told, else having lived for a moment. One that crashed before has to live
+/// for a moment in any case: in a loop of crashes it listens again and again.
+fn ready(service: &ServiceView, state: &ServiceState, now: Wall) -> Verdict {
+    let PhaseView::Up { run } = &state.phase else { return to_come(&state.phase) };
+    let steady = steady(run, now);
+    if state.restarts > 0 && steady != Verdict::Reached {
+        return steady;
+    }
     match (&service.health, service.port) {
         (Some(Health::Unknown | Health::Failing { .. }), _) => Verdict::NotYet(Missing::Health),
         (Some(Health::Healthy { .. }) | None, Some(port)) => Verdict::IfOpen(port),
         (Some(Health::Healthy { .. }), None) => Verdict::Reached,
-        (None, None) => steady(run, now),
+        (None, None) => steady,
     }
 }
 

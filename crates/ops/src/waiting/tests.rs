@@ -76,7 +76,7 @@ fn a_state_is_reached_still_to_come_or_out_of_reach() {
     let hopeless = || Hopeless(Missing::State);
     let table: [(PhaseView, [Verdict; 5]); 8] = [
         // running, stopped, settled, healthy, ready
-        (PhaseView::Down, [not_yet(), Reached, Reached, not_yet(), hopeless()]),
+        (PhaseView::Down, [hopeless(), Reached, Reached, hopeless(), hopeless()]),
         (PhaseView::Held, [not_yet(), not_yet(), not_yet(), not_yet(), not_yet()]),
         (backoff(), [not_yet(), not_yet(), Reached, not_yet(), not_yet()]),
         (starting(5), [not_yet(), not_yet(), not_yet(), not_yet(), not_yet()]),
@@ -101,6 +101,26 @@ fn a_state_is_reached_still_to_come_or_out_of_reach() {
     for until in untils {
         check(until, None, &unknown, not_yet());
     }
+}
+
+#[test]
+fn a_process_that_never_ran_may_be_started_yet() {
+    for until in [Until::Running, Until::Healthy] {
+        let new = service(PhaseView::Down, None);
+        check(until, None, &new, Verdict::NotYet(Missing::State));
+    }
+}
+
+#[test]
+fn in_a_loop_of_crashes_an_open_port_is_not_enough() {
+    let looping = |restarts| {
+        let mut service = ServiceView { port: Some(3000), ..service(up(5), Some(4)) };
+        service.state.as_mut().unwrap().restarts = restarts;
+        let soon = Wall(STARTED.0 + 100_000);
+        judge(Until::Ready, None, Before { run: None }, &service, soon)
+    };
+    assert_eq!(looping(0), Verdict::IfOpen(3000));
+    assert_eq!(looping(3), Verdict::NotYet(Missing::Steady(Duration::from_millis(200))));
 }
 
 #[test]

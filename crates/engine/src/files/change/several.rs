@@ -7,6 +7,9 @@ use crate::files::fault::FileError;
 use crate::files::{Files, Spot};
 use proctor_core::edit::{self, Edit};
 
+/// The operation that histories name for a change that was taken back. What it removed was never wanted: an undo passes it over.
+pub(super) const TAKEN_BACK: &str = "change.check taken back";
+
 impl Files {
     /// Exact-text edits of several files. A file that is to be made has one edit whose old text is empty.
     pub async fn edit_several(
@@ -57,6 +60,7 @@ impl Files {
             it.spot.clone().filter(|_| it.held.is_some() || made(&it)).map(|spot| (spot, it))
         };
         let changes: Vec<(Spot, Changed)> = changes.into_iter().filter_map(of).collect();
+        let wish = Wish { by: TAKEN_BACK, ..wish };
         // Where it was changed it is taken back, whatever is declared by now.
         let roots = self.roots().and_of(changes.iter().map(|(spot, _)| spot));
         self.work_in(roots, move |files, stop| {

@@ -6,6 +6,7 @@
 
 use super::backup::{Generation, Moved};
 use super::names::Renamed;
+use super::several::TAKEN_BACK;
 use super::{After, Before, Changed, Found, Made, New, Target, Wish, described};
 use crate::error::EngineError;
 use crate::files::fault::FileError;
@@ -78,8 +79,9 @@ impl Files {
             };
             renamed || !is_as_then(it, before)
         };
+        let is_kept = |it: &Generation| it.by != TAKEN_BACK && other(it);
         let wanted =
-            |it: &Generation| number.map_or_else(|| other(it), |number| number == it.number);
+            |it: &Generation| number.map_or_else(|| is_kept(it), |number| number == it.number);
         let wanted = history.iter().find(|it| wanted(it)).cloned();
         wanted.ok_or_else(|| FileError::NoGeneration {
             path: spot.shown.clone(),

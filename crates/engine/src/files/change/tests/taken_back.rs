@@ -41,6 +41,19 @@ fn a_name_that_looks_like_a_root_is_that_of_a_file() {
 }
 
 #[test]
+fn an_undo_does_not_bring_back_what_was_taken_back() {
+    let scene = Scene::new();
+    scene.place.write("a", "first\n");
+    let edit = |from: &str, to: &str| format!("--- a/a\n+++ b/a\n@@ -1 +1 @@\n-{from}\n+{to}\n");
+    drop(held(&scene, &edit("first", "second")));
+    let bad = held(&scene, &edit("second", "bad"));
+    take_back(&scene, bad);
+    assert_eq!(scene.read("a").as_deref(), Some("second\n"));
+    scene.run(scene.files.undo("a".into(), None, wish())).unwrap();
+    assert_eq!(scene.read("a").as_deref(), Some("first\n"), "not the change that was taken back");
+}
+
+#[test]
 fn a_name_that_is_no_text_is_found_again() {
     let scene = Scene::new();
     let path = scene.place.path("app").join(OsStr::from_bytes(b"n\xff"));
