@@ -14,11 +14,11 @@ pub use crate::logs::query::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repea
 use crate::owner::{Answer, Command};
 use crate::registry::Registry;
 pub use crate::tenure::{Tenure, Use};
-use crate::tokens::Tokens;
+use crate::tokens::{self, Tokens};
 use crate::usage::Meter;
 pub use crate::view::{Health, KeeperView, PortSeen, ServiceView, Usage, View};
 use crate::{apply, logs, ports, select, source, startable, upgrade};
-use proctor_core::access::{ClientName, Principal};
+use proctor_core::access::{ClientName, Principal, TokenId};
 use proctor_core::config::Setting;
 use proctor_core::config::listen::Listeners;
 use proctor_core::config::security::Security;
@@ -177,6 +177,14 @@ impl Engine {
     /// Those who may come in by a network front.
     pub fn tokens(&self) -> &Tokens {
         &self.inner.tokens
+    }
+
+    /// Waits until this token is valid no longer.
+    pub async fn token_gone(&self, id: &TokenId) {
+        if id.0 == tokens::CONFIGURED {
+            return self.inner.registry.configured_token_changed().await;
+        }
+        self.inner.tokens.gone(id).await;
     }
 
     /// Make or revoke tokens, where waiting for the disk does no harm.

@@ -177,6 +177,19 @@ impl Registry {
         Arc::clone(&self.guard.borrow())
     }
 
+    /// Waits until the configured token is another one, or none.
+    pub(crate) async fn configured_token_changed(&self) {
+        let mut guards = self.guard.subscribe();
+        let first = self.guard();
+        let same = |now: &Arc<Guard>| match (&now.token, &first.token) {
+            (Some(now), Some(first)) => now.is(first),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        // An error would mean that the sender is gone, which is ours.
+        let _changed = guards.wait_for(|now| !same(now)).await;
+    }
+
     /// What is kept of files that are changed.
     pub(crate) fn backups(&self) -> Backups {
         self.guard().security.backups

@@ -3,7 +3,7 @@
 //! What is shown on purpose is masked where it is made (`core::config::secret`). This is the net below it, for texts that
 //! quote something: errors, our own log, the audit. One list for the process, because the log is one, too.
 
-use proctor_core::config::secret::{HIDDEN, looks_secret};
+use proctor_core::config::secret::{HIDDEN, is_secret, looks_secret};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub(crate) fn learn(secret: &str) {
 /// The same of those variables whose names say so.
 pub(crate) fn learn_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) {
     for (name, value) in variables {
-        if value.len() >= SHORTEST && looks_secret(name) {
+        if value.len() >= SHORTEST && is_secret(name, value) {
             learn(value);
         }
     }
@@ -86,7 +86,7 @@ fn words<'a>(words: impl Iterator<Item = &'a str>, found: &mut Vec<String>) {
     let mut named = false;
     for word in words {
         if let Some((name, value)) = word.split_once('=')
-            && looks_secret(name)
+            && is_secret(name, value)
         {
             found.push(value.trim_matches(['"', '\'']).to_owned());
         } else if named {

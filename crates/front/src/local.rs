@@ -4,6 +4,7 @@
 //! one after the other, connections beside each other. A client that vanishes ends its own long poll; a change
 //! that was begun is finished, because half of one would be worse than one nobody hears about.
 
+use crate::listen::{Seat, Seats};
 use crate::paint::paint;
 use crate::protocol::{self, Cut, Lines, MAX_REQUEST, Request};
 use proctor_ops::dispatch::{dispatch, may_ask, refused};
@@ -14,6 +15,7 @@ use proctor_ops::reply::{Form, Reply};
 use proctor_ops::table::{self, Entry};
 use proctor_sys::memory;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,8 +26,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Connections at once. A follower or waiting command holds one each; more than this is a mistake somewhere.
-const MOST_CONNECTIONS: usize = 256;
+/// Connections of one user at once: the owner and root have as many each. A follower or waiting command holds one; when there
+/// are more, the one that said nothing for the longest time makes room.
+const MAX_CONNECTIONS: usize = 256;
 
 /// A client that does not take its answer for this long is given up.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -58,6 +61,11 @@ pub trait Dispatch: Send + Sync + 'static {
     /// Whether `caller` may do this at all. `known` is what is known of the input; all of it is looked at by `dispatch`.
     fn may_ask(&self, caller: &Caller, entry: &Entry, known: &Value) -> Result<(), OpError>;
 
+    /// Waits until the token of `caller` is valid no longer; for ever if they came without one.
+    fn token_gone(&self, _caller: &Caller) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+
     /// Something of `caller` was refused that is not even an operation: `what` names it in the audit.
     fn turned_away(&self, caller: Caller, what: &'static str, error: &OpError);
 }
@@ -82,6 +90,14 @@ impl Dispatch for Context {
         may_ask(&self.called_by(caller.clone()), entry, known)
     }
 
+    fn token_gone(&self, caller: &Caller) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let Principal::Token { id, .. } = &caller.principal else {
+            return Box::pin(std::future::pending());
+        };
+        let (engine, id) = (self.engine.clone(), id.clone());
+        Box::pin(async move { engine.token_gone(&id).await })
+    }
+
     fn turned_away(&self, caller: Caller, what: &'static str, error: &OpError) {
         refused(&self.called_by(caller), what, &[], error);
     }
@@ -104,12 +120,16 @@ pub async fn serve_with(
     let listener = UnixListener::from_std(listener)?;
     // Dropped with the future that serves: every connection ends with it.
     let mut connections = JoinSet::new();
+    let mut seats: BTreeMap<u32, Seats> = BTreeMap::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let full = connections.len() >= MOST_CONNECTIONS;
-                    connections.spawn(connection(stream, full, dispatch.clone()));
+                    let peer = peer(&stream).map(|(uid, caller)| {
+                        let seats = seats.entry(uid).or_insert_with(|| Seats::of(MAX_CONNECTIONS));
+                        (caller, seats.take())
+                    });
+                    connections.spawn(connection(stream, peer, dispatch.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -121,35 +141,38 @@ pub async fn serve_with(
     }
 }
 
-async fn connection(stream: UnixStream, full: bool, dispatch: Arc<dyn Dispatch>) {
-    let peer = peer(&stream);
+async fn connection(
+    stream: UnixStream,
+    peer: Result<(Caller, Option<Seat>), OpError>,
+    dispatch: Arc<dyn Dispatch>,
+) {
     let (read, mut write) = stream.into_split();
-    let caller = match (peer, full) {
-        (Ok(caller), false) => caller,
-        (Ok(_), true) => {
+    let (caller, seat) = match peer {
+        Ok((caller, Some(seat))) => (caller, seat),
+        Ok((_, None)) => {
             let error =
                 OpError::new(Code::Busy, "too many connections").help("try again in a moment");
             let _ = refuse(&mut write, error).await;
             return;
         }
-        (Err(error), _) => {
+        Err(error) => {
             let _ = refuse(&mut write, error).await;
             return;
         }
     };
     let mut incoming = Incoming { stream: read, lines: Lines::default(), large: false };
     // The client is gone, or does not read: there is nobody to tell.
-    let _ = requests(&mut incoming, &mut write, &caller, dispatch.as_ref()).await;
+    let _ = requests(&mut incoming, &mut write, (&caller, &seat), dispatch.as_ref()).await;
     if incoming.large {
         memory::give_back();
     }
 }
 
 /// Who is at the other end: the owner of this process, or root.
-fn peer(stream: &UnixStream) -> Result<Caller, OpError> {
+fn peer(stream: &UnixStream) -> Result<(u32, Caller), OpError> {
     let own = rustix::process::geteuid().as_raw();
     match stream.peer_cred().map(|credentials| credentials.uid()) {
-        Ok(uid) if uid == own || uid == 0 => Ok(Caller::local(uid)),
+        Ok(uid) if uid == own || uid == 0 => Ok((uid, Caller::local(uid))),
         Ok(uid) => {
             Err(OpError::new(Code::Forbidden, format!("user {uid} may not use this Proctor"))
                 .help("its owner and root may"))
@@ -161,10 +184,16 @@ fn peer(stream: &UnixStream) -> Result<Caller, OpError> {
 async fn requests(
     incoming: &mut Incoming,
     write: &mut OwnedWriteHalf,
-    caller: &Caller,
+    (caller, seat): (&Caller, &Seat),
     dispatch: &dyn Dispatch,
 ) -> io::Result<()> {
-    while let Ok(line) = timeout(IDLE_TIMEOUT, incoming.line()).await {
+    loop {
+        let line = tokio::select! {
+            line = timeout(IDLE_TIMEOUT, incoming.line()) => line,
+            _ = seat.leave() => return Ok(()),
+        };
+        let Ok(line) = line else { return Ok(()) };
+        let busy = seat.busy();
         let request = match line? {
             Line::End => return Ok(()),
             Line::TooLong => {
@@ -185,19 +214,24 @@ async fn requests(
                 let reading =
                     table::find(&op).is_some_and(|entry| entry.meta.effect == Effect::Read);
                 let caller = voice.map_or_else(|| caller.clone(), |voice| voice.speaks_for(caller));
+                // Who waits for something to read can ask again: it counts as idle from now on.
+                let _busy = Some(busy).filter(|_| !reading);
                 let call = dispatch.dispatch(caller, op.into_owned(), input.into_owned(), form);
                 tokio::select! {
                     biased;
                     result = call => result,
                     () = incoming.vanished(), if reading => return Ok(()),
+                    _ = seat.leave(), if reading => return Ok(()),
                 }
             }
         };
         let line = protocol::line(result, form, bytes)?;
         incoming.large |= line.len() > LARGE_ANSWER;
-        send(write, &line).await?;
+        tokio::select! {
+            sent = send(write, &line) => sent?,
+            _ = seat.leave() => return Ok(()),
+        }
     }
-    Ok(())
 }
 
 enum Line {

@@ -214,7 +214,7 @@ pub(crate) fn plan(
     let (argv, shown) = context.engine.security(|security| {
         let may_run = |argv: &[String]| is_permitted(&context.caller, &security.execute, argv);
         let argv = command.argv(may_run)?;
-        let shown = hide(&redact::command_line(&argv)).into_owned();
+        let shown = hide(&redact::request_command_line(&argv)).into_owned();
         permit(&context.caller, &security.execute, &argv, &shown)?;
         Ok::<_, OpError>((argv, shown))
     })?;

@@ -9,7 +9,7 @@ use crate::check::{checked, unknown};
 use crate::error::{Code, OpError};
 use crate::field_aliases::understood;
 use crate::noted::{Noted, outcome, seen};
-use crate::operation::{About, Context, Effect, Role};
+use crate::operation::{About, Context, Effect, Principal, Role};
 use crate::operations::stop::named;
 use crate::quiet::quiet;
 use crate::reply::{Form, Reply};
@@ -113,6 +113,11 @@ fn admit(
     form: Form,
     private: &Arc<[String]>,
 ) -> Result<Work, OpError> {
+    if let Principal::Token { id, .. } = &context.caller.principal
+        && context.engine.tokens().is_revoked(id)
+    {
+        return Err(invalid_token());
+    }
     let (input, background) = checked(entry, input)?;
     let request = (entry.request)(input)?;
     authorise(context, &entry.meta, request.role)?;
@@ -146,7 +151,14 @@ async fn run(
     if entry.meta.effect == Effect::Read {
         let private = work.request.role > Role::Viewer;
         let begun = Instant::now();
-        let answer = perform(context, entry, work).await;
+        let answer = tokio::select! {
+            biased;
+            error = token_gone(context) => {
+                refused(context, entry.meta.name, subjects, &error);
+                return Err(error);
+            }
+            answer = perform(context, entry, work) => answer,
+        };
         let millis = begun.elapsed().as_millis() as u64;
         if private {
             return seen(context, call(), answer, millis).await;
@@ -165,6 +177,22 @@ async fn run(
         tracing::error!(operation = entry.meta.name, %error, "an operation failed");
         Err(OpError::new(Code::Internal, format!("{} ended in a mistake", entry.meta.name)))
     })
+}
+
+/// Completes when the caller's token is valid no longer: nobody reads on with it.
+async fn token_gone(context: &Context) -> OpError {
+    match &context.caller.principal {
+        Principal::Token { id, .. } => context.engine.token_gone(id).await,
+        Principal::Local { .. } | Principal::Anonymous | Principal::Stranger => {
+            std::future::pending::<()>().await;
+        }
+    }
+    invalid_token()
+}
+
+fn invalid_token() -> OpError {
+    OpError::new(Code::Unauthenticated, "the token is not valid any more")
+        .help("it was revoked or has expired; `proctor token create` makes another")
 }
 
 async fn perform(context: &Context, entry: &'static Entry, work: Work) -> Result<Reply, OpError> {

@@ -9,6 +9,7 @@ use proctor_core::logindex::Stream;
 use proctor_engine::api::{LogItem, LogLine, LogWhat};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
@@ -172,9 +173,52 @@ pub(crate) fn readable_item(item: LogItem) -> String {
 
 fn readable(line: &[u8], left_out: Option<u64>, repeated: Option<u64>) -> String {
     let text = String::from_utf8_lossy(line);
-    let mut text = harmless_line(&text, Colours::Strip).into_owned();
+    let mut text = without_marks(&harmless_line(&text, Colours::Strip)).into_owned();
     text += &remark(left_out, repeated);
     text
+}
+
+/// What every mark begins with: no line of a service does, as it is shown.
+const MARK: char = '─';
+
+/// A line of a service in which nothing looks like a mark of ours: the bar that marks begin with, and the remarks about repeated
+/// and shortened lines at the end, have their first character escaped. Expects a line that is harmless otherwise.
+pub fn without_marks(line: &str) -> Cow<'_, str> {
+    let first = first_visible(line).filter(|at| line[*at..].starts_with(MARK));
+    let last = forged_remark(line);
+    let mut shown = Cow::Borrowed(line);
+    for at in [last, first].into_iter().flatten() {
+        let forged = shown[at..].chars().next().unwrap_or(MARK);
+        let escaped = forged.escape_unicode().to_string();
+        shown.to_mut().replace_range(at..at + forged.len_utf8(), &escaped);
+    }
+    shown
+}
+
+/// The first character that takes room: after colours, white space and marks of direction.
+fn first_visible(line: &str) -> Option<usize> {
+    let mut rest = line;
+    loop {
+        rest = rest.trim_start_matches(|c: char| {
+            c.is_whitespace()
+                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        });
+        let colour =
+            rest.strip_prefix("\x1b[").and_then(|after| Some(&after[after.find('m')? + 1..]));
+        match colour {
+            Some(after) => rest = after,
+            None => return Some(line.len() - rest.len()).filter(|_| !rest.is_empty()),
+        }
+    }
+}
+
+/// Where a remark stands that the service wrote itself.
+fn forged_remark(line: &str) -> Option<usize> {
+    let end = line.trim_end();
+    let times = end.rfind("(×").map(|at| at + 1);
+    let times = times.filter(|_| end.ends_with(')'));
+    let more = end.rfind("… (").filter(|_| end.ends_with(" more)"));
+    times.or(more)
 }
 
 fn remark(left_out: Option<u64>, repeated: Option<u64>) -> String {
@@ -237,6 +281,32 @@ mod tests {
             assert_eq!(item.event().as_deref(), Some(expected));
             assert_eq!(item.readable(), format!("── {expected}, 1970-01-01T00:00:01Z"));
         }
+    }
+
+    #[test]
+    fn no_line_of_a_service_looks_like_a_mark() {
+        let bar = "\\u{2500}";
+        for (line, shown) in [
+            (
+                "── exited with code 0, 1970-01-01T00:00:01Z",
+                format!("{bar}─ exited with code 0, 1970-01-01T00:00:01Z"),
+            ),
+            ("\x1b[2m── started", format!("{bar}─ started")),
+            (" \u{200b}\u{feff}── started", format!(" \u{200b}\u{feff}{bar}─ started")),
+            ("a ── b", "a ── b".into()),
+            ("┌──┐", "┌──┐".into()),
+            ("--- started", "--- started".into()),
+            ("x (×3)", "x (\\u{d7}3)".into()),
+            ("x… (2.0 KiB more)", "x\\u{2026} (2.0 KiB more)".into()),
+            ("── x (×3)", format!("{bar}─ x (\\u{{d7}}3)")),
+            ("a 2×3 (b)", "a 2×3 (b)".into()),
+        ] {
+            let line = LogLine { bytes: line.as_bytes().into(), ..LogLine::default() };
+            let text = readable_item(logged(LogWhat::Line(line.clone())));
+            let shown = shown.replace(['\u{200b}', '\u{feff}'], "");
+            assert_eq!(text.replace(['\u{200b}', '\u{feff}'], ""), shown, "{line:?}");
+        }
+        assert_eq!(without_marks("\x1b[2m── a\x1b[0m"), format!("\x1b[2m{bar}─ a\x1b[0m"));
     }
 
     #[test]

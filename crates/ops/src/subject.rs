@@ -100,8 +100,8 @@ fn command(value: &Value) -> String {
     let length: usize = words.iter().map(|word| word.len() + 1).sum();
     match value.as_str() {
         _ if length > LONGEST_COMMAND => format!("a command of {length} bytes"),
-        Some(text) => secret::shown_text(text),
-        None => secret::shown_words(words).join(" "),
+        Some(text) => secret::shown_strictly(text),
+        None => secret::shown_words_strictly(words).join(" "),
     }
 }
 

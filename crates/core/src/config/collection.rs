@@ -6,7 +6,7 @@ use super::listen;
 use super::problem::{Place, quoted};
 use super::read::Reader;
 use super::scalar;
-use super::secret::shown_value;
+use super::secret::{shown_file_value, shown_strictly, shown_value};
 use super::tree::{Content, Node};
 use super::value::{Value, Variable, Word};
 use crate::commands;
@@ -128,7 +128,8 @@ impl Reader<'_> {
         let words = self.words(node, path, &expected)?;
         let is_commands = matches!(kind, Kind::Commands);
         for word in words.iter().filter(|word| !fits(kind, &word.text)) {
-            let message = format!("{path}: found {}, expected {expected}", quoted(&word.shown));
+            let found = quoted(&shown_strictly(&word.shown));
+            let message = format!("{path}: found {found}, expected {expected}");
             let near = suggest::nearest(&word.text, commands::words()).filter(|_| is_commands);
             let help = near.map(|near| format!("did you mean '{near}'?"));
             self.problem(node.place, message, help);
@@ -287,7 +288,7 @@ impl Reader<'_> {
 }
 
 fn from_file(file: &str, variable: &envfile::Variable) -> Variable {
-    let shown = shown_value(&variable.name, &variable.value);
+    let shown = shown_file_value(&variable.name, &variable.value);
     Variable {
         name: variable.name.clone(),
         text: variable.value.clone(),

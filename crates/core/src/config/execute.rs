@@ -5,6 +5,7 @@
 //! assignment unless the entry spells that part out.
 
 use super::problem::{Place, quoted};
+use super::secret::shown_strictly;
 use super::read::{Layer, Reader};
 use super::value::{Value, Word};
 use std::fmt;
@@ -186,7 +187,7 @@ pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: Place) -> Execut
     };
     let mut execute = Execute::NOTHING;
     let mut refuse = |key: &str, word: &Word, expected: &str| {
-        let found = quoted(&word.shown);
+        let found = quoted(&shown_strictly(&word.shown));
         let message = format!("supervisor.{key}: found {found}, expected {expected}");
         reader.problem(spot(key), message, None);
     };

@@ -2,6 +2,7 @@
 //! are open.
 
 use super::problem::{Place, quoted};
+use super::secret::shown_strictly;
 use super::read::{Layer, Reader};
 use super::value::{Value, Word};
 use crate::time::Millis;
@@ -40,7 +41,7 @@ pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: Place) -> Git {
         trusted.iter().filter_map(|word| reader.path(&word.text, spot(TRUSTED), &full)).collect();
     let protocols = words(PROTOCOLS);
     for word in protocols.iter().filter(|word| !KNOWN.contains(&word.text.as_str())) {
-        let found = quoted(&word.shown);
+        let found = quoted(&shown_strictly(&word.shown));
         let message = format!(
             "supervisor.{PROTOCOLS}: found {found}, expected https, http, ssh, git or file"
         );

@@ -3,7 +3,7 @@
 //! A `$` that is followed neither by `{` nor by `$` stays as it is, because commands for a shell are full of
 //! them. Keys of mappings are not touched.
 
-use super::secret::{HIDDEN, looks_secret};
+use super::secret::{HIDDEN, is_secret};
 
 /// Longest text a single value may grow to; the kernel takes 128 KiB for one argument or variable.
 const MAX_TEXT: usize = 1 << 20;
@@ -124,7 +124,7 @@ impl Expansion<'_> {
     }
 
     fn put(&mut self, name: &str, value: &str) {
-        self.push(value, if looks_secret(name) { HIDDEN } else { value });
+        self.push(value, if is_secret(name, value) { HIDDEN } else { value });
         if !self.out.variables.iter().any(|known| known == name) {
             self.out.variables.push(name.into());
         }

@@ -31,6 +31,8 @@ pub mod roots;
 mod scalar;
 mod schema;
 pub mod secret;
+mod secret_name;
+mod secret_value;
 pub mod security;
 mod service;
 mod settings;

@@ -6,6 +6,7 @@ use super::keys;
 use super::problem::{Place, quoted};
 use super::read::{Found, Layer, Reader};
 use super::scalar;
+use super::secret::shown_strictly;
 use super::settings::setting;
 use super::value::Word;
 use serde_json::Value as Json;
@@ -35,7 +36,7 @@ pub(super) fn take(reader: &mut Reader<'_>, supervisor: &mut Layer) -> Layer {
             Ok(value) => drop(own.insert(key, Found { value, place: None, origin })),
             Err(help) => {
                 let expected = scalar::expected(&declared.kind);
-                let found = quoted(scalar::shown(&declared.kind, &text));
+                let found = quoted(scalar::shown(&declared.kind, &shown_strictly(&text)));
                 let message = format!("{origin}: found {found}, expected {expected}");
                 reader.problem(Place::START, message, help);
             }

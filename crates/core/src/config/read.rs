@@ -10,7 +10,7 @@ use super::keys::{self, Absent, Key, Kind, Scope, suggest};
 use super::own_secrets::OwnSecrets;
 use super::problem::{MAX_PROBLEMS, Place, Problem, quoted};
 use super::scalar;
-use super::secret::shown_value;
+use super::secret::shown_strictly;
 use super::tree::{Content, Entry, MAX_NODES, Node};
 use super::value::{Value, Word};
 use crate::shell_syntax;
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
     pub(super) fn wrong(&mut self, node: &Node, path: &str, expected: &str, help: Option<String>) {
         let found = match &node.content {
             Content::Scalar { .. } if node.is_null() => "nothing".to_string(),
-            Content::Scalar { text, .. } => quoted(text),
+            Content::Scalar { text, .. } => quoted(&shown_strictly(text)),
             Content::Sequence(_) => "a list".into(),
             Content::Mapping(_) => "a mapping".into(),
         };
@@ -305,7 +305,7 @@ impl<'a> Reader<'a> {
             }
             Ok(value) => Some(value),
             Err(help) => {
-                let found = quoted(scalar::shown(kind, &shown_value("", &word.shown)));
+                let found = quoted(scalar::shown(kind, &shown_strictly(&word.shown)));
                 let message = format!("{path}: found {found}, expected {expected}");
                 self.problem(node.place, message, help);
                 None

@@ -2,14 +2,22 @@
 //!
 //! What looks secret is decided in `secret`. Values of environment variables never get this far.
 
-use super::secret::shown_words;
+use super::secret::{shown_words, shown_words_strictly};
 
 /// A command line as one text, secrets masked, quoted so that it can be read back as the same words.
 pub fn command_line(argv: &[String]) -> String {
+    joined(shown_words(argv.iter().map(String::as_str)))
+}
+
+/// The command line of a request: only plain words of it are shown, because nobody can know which of the others are secret.
+pub fn request_command_line(argv: &[String]) -> String {
+    joined(shown_words_strictly(argv.iter().map(String::as_str)))
+}
+
+fn joined(words: Vec<String>) -> String {
     let quote = |word: String| {
         shlex::try_quote(&word).map_or_else(|_| word.clone(), std::borrow::Cow::into_owned)
     };
-    let words = shown_words(argv.iter().map(String::as_str));
     words.into_iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 

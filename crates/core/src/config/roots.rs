@@ -2,6 +2,7 @@
 
 use super::keys::{Kind, suggest};
 use super::problem::quoted;
+use super::secret::shown_strictly;
 use super::read::{Reader, is_extension};
 use super::tree::{Content, Entry, Node};
 use super::value::Value;
@@ -97,7 +98,7 @@ impl Reader<'_> {
     fn root_name(&mut self, node: &Node, path: &str) -> Option<String> {
         let word = self.word(node, path, "a name")?;
         if word.text.is_empty() || !word.text.chars().all(is_plain) {
-            let found = quoted(&word.shown);
+            let found = quoted(&shown_strictly(&word.shown));
             let message = format!("{path}: found {found}, expected letters, digits, '.', '_', '-'");
             self.problem(node.place, message, None);
             return None;

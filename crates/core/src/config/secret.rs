@@ -1,30 +1,57 @@
-//! What must not be shown. By name, because a value does not say what it is; wrong in doubt, towards hiding.
+//! Texts without the secrets in them: variables, command lines, addresses, headers, JSON, scripts.
+//!
+//! `secret_name` and `secret_value` say what a secret is. Texts that somebody else brings (commands in the audit, wrong
+//! values in errors, env files) are shown strictly: only words that are plain.
+
+pub use super::secret_name::{is_secret, looks_secret};
+use super::secret_value::{is_plain, is_secret_word};
+use std::borrow::Cow;
 
 /// What stands in the place of a secret.
 pub const HIDDEN: &str = "***";
 
-/// Anywhere in a name: `API_KEY`, `apikey`, `GithubToken`.
-const PARTS: [&str; 7] = ["token", "secret", "passw", "passphrase", "credential", "key", "auth"];
-
-/// Only as a whole word of a name: `DB_PASS`, but not `COMPASS_HOST`.
-const WORDS: [&str; 2] = ["pass", "pwd"];
-
-/// The shell's own names for the working directory.
-const NOT_SECRET: [&str; 2] = ["pwd", "oldpwd"];
-
-/// Does a variable, option or key of this name hold something that must not be shown?
-pub fn looks_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    if NOT_SECRET.contains(&name.as_str()) {
-        return false;
-    }
-    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
-    PARTS.iter().any(|part| name.contains(part)) || words.any(|word| WORDS.contains(&word))
-}
-
 /// The value of the variable `name` as it may be shown.
 pub fn shown_value(name: &str, value: &str) -> String {
-    if looks_secret(name) { HIDDEN.into() } else { shown_text(value) }
+    if is_secret(name, value) { HIDDEN.into() } else { shown_text(value) }
+}
+
+/// The value of a variable of an env file as it may be shown. Such files are where secrets are kept: only plain words are shown.
+pub fn shown_file_value(name: &str, value: &str) -> String {
+    if is_secret(name, value) { HIDDEN.into() } else { shown_strictly(value) }
+}
+
+/// A text that somebody else brought, as it may be shown: the plain words of it.
+pub fn shown_strictly(text: &str) -> String {
+    strictly(&shown_text(text))
+}
+
+/// Words of a command line that somebody else brought, as they may be shown.
+pub fn shown_words_strictly<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    shown_words(words).iter().map(|word| strictly(word)).collect()
+}
+
+fn strictly(shown: &str) -> String {
+    each_word(shown, |word| !is_plain(word))
+}
+
+/// What stands between the words of a text.
+fn is_delimiter(c: char) -> bool {
+    c.is_whitespace() || "\"'`=:/,;?&#@()[]{}<>|\\".contains(c)
+}
+
+/// The text with the words hidden that `is_hidden` picks. Masks stay as they are.
+fn each_word(text: &str, is_hidden: impl Fn(&str) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(is_delimiter).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        shown.push_str(if word != HIDDEN && is_hidden(word) { HIDDEN } else { word });
+        let next = after.find(|c: char| !is_delimiter(c)).unwrap_or(after.len());
+        shown.push_str(&after[..next]);
+        rest = &after[next..];
+    }
+    shown
 }
 
 /// A token of Proctor: this prefix and as many characters of base64 for URLs.
@@ -42,19 +69,17 @@ pub fn has_proctor_token(text: &str) -> bool {
 
 /// Words of a command line as they may be shown: each as a text, and the word after `--token` not at all.
 pub fn shown_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut named = false;
-    let show = |word: &'a str| {
-        let hidden = named && !word.starts_with('-');
-        named = names_next(word);
-        if hidden { HIDDEN.into() } else { shown_text(word) }
-    };
-    words.into_iter().map(show).collect()
+    let mut before = Before::default();
+    words.into_iter().map(|word| before.show(word, shown_text)).collect()
 }
 
 /// A text as it may be shown. It may be a word, an address, a header or a script: what follows `--token`, `TOKEN=` and
-/// `Authorization: ` is hidden in it, and logins in addresses are.
+/// `Authorization: ` is hidden in it, logins in addresses are, and words that are secrets by their form.
 pub fn shown_text(text: &str) -> String {
-    shown(text, true)
+    if let Some((before, _)) = text.split_once("-----BEGIN ") {
+        return format!("{}{HIDDEN}", shown_text(before));
+    }
+    each_word(&shown(&hide_fields(text), true), is_secret_word)
 }
 
 /// What stands in quotes is a text again; quotes in that are not looked into.
@@ -63,28 +88,166 @@ fn shown(text: &str, into_quotes: bool) -> String {
         return header;
     }
     let mut out = String::with_capacity(text.len());
-    let mut named = false;
+    let mut before = Before::default();
     for piece in pieces(text) {
-        let is_space = piece.starts_with(char::is_whitespace);
-        match quoted(piece).filter(|_| into_quotes) {
-            _ if named && !is_space && !piece.starts_with('-') => out.push_str(HIDDEN),
-            Some((quote, inner)) => out.extend([quote, &shown(inner, false), quote]),
-            None => out.push_str(&shown_piece(piece)),
+        if piece.starts_with(char::is_whitespace) {
+            out.push_str(piece);
+            continue;
         }
-        named = names_next(piece) || (named && is_space);
+        out.push_str(&before.show(piece, |piece| match quoted(piece).filter(|_| into_quotes) {
+            Some((quote, inner)) => [quote, &shown(inner, false), quote].concat(),
+            None => shown_piece(piece),
+        }));
     }
     out
 }
 
-/// Is this an option whose value is the next word, and must not be shown?
-fn names_next(word: &str) -> bool {
-    word.starts_with('-') && !word.contains(['=', ' ']) && looks_secret(word)
+/// The words before one of a command line, as far as they say what it is.
+#[derive(Default)]
+struct Before<'a> {
+    program: &'a str,
+    word: &'a str,
+    /// The first of `IDENTIFIED BY`.
+    second: &'a str,
+}
+
+impl<'a> Before<'a> {
+    /// The next word as it may be shown, by what stands before it or else by `plainly`.
+    fn show(&mut self, word: &'a str, plainly: impl FnOnce(&str) -> String) -> String {
+        let shown = self.login(word).or_else(|| self.attached(word));
+        let shown = shown.or_else(|| self.names(word).then(|| HIDDEN.to_owned()));
+        let base = word.rsplit('/').next().unwrap_or(word);
+        if PASSWORD_OPTIONS.iter().any(|(program, _)| *program == base) {
+            self.program = base;
+        }
+        (self.second, self.word) = (self.word, word);
+        shown.unwrap_or_else(|| plainly(word))
+    }
+
+    /// Is the next word a value that must not be shown?
+    fn names(&self, word: &str) -> bool {
+        let option = self.word.starts_with('-') && !self.word.contains(['=', ' ', ':']);
+        let known = PASSWORD_OPTIONS.contains(&(self.program, self.word));
+        let by_name = option && is_secret(self.word, word) && !word.starts_with('-');
+        let scheme = self.word.trim_start_matches(['"', '\'']);
+        let bearer = scheme.eq_ignore_ascii_case("bearer")
+            || (scheme.eq_ignore_ascii_case("basic") && !is_plain(word));
+        let in_sql = (self.word.eq_ignore_ascii_case("by")
+            && self.second.eq_ignore_ascii_case("identified"))
+            || (self.word.eq_ignore_ascii_case("password") && word.starts_with(['\'', '"']));
+        known || by_name || bearer || in_sql
+    }
+
+    /// `admin:***` after `-u`, unless it is a user and a group: both are alike, or numbers.
+    fn login(&self, word: &str) -> Option<String> {
+        if !LOGIN_OPTIONS.contains(&self.word) {
+            return None;
+        }
+        let (user, rest) = word.split_once([':', '%'])?;
+        let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+        let group = user == rest || (digits(user) && digits(rest));
+        (!group && !rest.is_empty())
+            .then(|| format!("{user}{}{HIDDEN}", &word[user.len()..=user.len()]))
+    }
+
+    /// `-p***` of programs that take a password so.
+    fn attached(&self, word: &str) -> Option<String> {
+        let option = word.get(..2).filter(|option| ATTACHED.contains(&(self.program, option)))?;
+        (word.len() > 2).then(|| format!("{option}{HIDDEN}"))
+    }
+}
+
+/// Options with a user and a password, `curl -u admin:…`.
+const LOGIN_OPTIONS: [&str; 6] = ["-u", "-U", "--user", "--proxy-user", "--login", "--username"];
+
+/// Options of programs whose next word is a password, although their names do not say so.
+const PASSWORD_OPTIONS: [(&str, &str); 20] = [
+    ("sshpass", "-p"),
+    ("redis-cli", "-a"),
+    ("ldapsearch", "-w"),
+    ("ldapmodify", "-w"),
+    ("ldapadd", "-w"),
+    ("docker", "-p"),
+    ("podman", "-p"),
+    ("mongo", "-p"),
+    ("mongosh", "-p"),
+    ("mongodump", "-p"),
+    ("zip", "-P"),
+    ("unzip", "-P"),
+    ("curl", "-b"),
+    ("http", "-a"),
+    ("https", "-a"),
+    ("mysql", "-p"),
+    ("mysqldump", "-p"),
+    ("mysqladmin", "-p"),
+    ("mariadb", "-p"),
+    ("7z", "-p"),
+];
+
+/// Those that take it in the same word.
+const ATTACHED: [(&str, &str); 7] = [
+    ("mysql", "-p"),
+    ("mysqldump", "-p"),
+    ("mysqladmin", "-p"),
+    ("mariadb", "-p"),
+    ("7z", "-p"),
+    ("curl", "-b"),
+    ("sshpass", "-p"),
+];
+
+/// `"password": "***"` in JSON, in whatever quotes, also escaped ones, and `password: ***` in YAML on one line.
+fn hide_fields(text: &str) -> Cow<'_, str> {
+    let mut shown = String::new();
+    let (mut kept, mut at) = (0, 0);
+    while let Some(found) = text[at..].find(':') {
+        let colon = at + found;
+        at = colon + 1;
+        let Some((begin, end)) = field_value(text, colon) else { continue };
+        shown.push_str(&text[kept..begin]);
+        shown.push_str(HIDDEN);
+        (kept, at) = (end, end);
+    }
+    if kept == 0 {
+        return Cow::Borrowed(text);
+    }
+    shown.push_str(&text[kept..]);
+    Cow::Owned(shown)
+}
+
+/// Where the value is that belongs to the field whose name ends at this colon, if it is secret.
+fn field_value(text: &str, colon: usize) -> Option<(usize, usize)> {
+    let quotes = ['"', '\'', '\\'];
+    let before = text[..colon].trim_end();
+    let unquoted = before.trim_end_matches(quotes);
+    let is_quoted = unquoted.len() < before.len();
+    let outside = unquoted.trim_end_matches(is_of_name);
+    let name = &unquoted[outside.len()..];
+    let after = &text[colon + 1..];
+    let value = after.trim_start();
+    // `http://…`, `a:b`: without quotes a field is a word of its own.
+    let is_field = is_quoted || (after.len() > value.len() && outside.ends_with(['{', ',', ' ']));
+    // Only then is its end looked for, and skipped: each byte once.
+    if !is_field || value.starts_with(['{', '[']) || !looks_secret(name) {
+        return None;
+    }
+    let inner = value.trim_start_matches(quotes);
+    let quote = value[..value.len() - inner.len()].chars().last();
+    let length = match quote {
+        Some(quote) => inner.find(quote).map(|end| inner[..end].trim_end_matches('\\').len()),
+        None => {
+            inner.find(|c: char| c.is_whitespace() || matches!(c, ',' | '}' | ']' | '\'' | '"'))
+        }
+    };
+    let length = length.unwrap_or(inner.len());
+    let begin = text.len() - inner.len();
+    is_secret(name, &inner[..length]).then_some((begin, begin + length))
 }
 
 /// `Authorization: ***`
 fn header(text: &str) -> Option<String> {
     let (name, _) = text.split_once(": ")?;
-    (name.chars().all(is_of_name) && looks_secret(name)).then(|| format!("{name}: {HIDDEN}"))
+    let named = name.chars().all(is_of_name) && !name.is_empty() && looks_secret(name);
+    named.then(|| format!("{name}: {HIDDEN}"))
 }
 
 /// The text in its order: white space, words, and what quotes hold together.
@@ -133,17 +296,37 @@ fn shown_piece(piece: &str) -> String {
         let outside = before.trim_end_matches(is_of_name);
         let parameter = outside.ends_with(['?', '&']);
         // Looked for only where it is skipped: once for each byte, however many `=` there are.
-        let end = match looks_secret(&before[outside.len()..]) {
+        let name = &before[outside.len()..];
+        let end = match looks_secret(name) {
             true if parameter => value.find(['&', '#']).unwrap_or(value.len()),
             true => value.len(),
             false => 0,
         };
+        let end = if is_secret(name, &value[..end]) { end } else { 0 };
         shown.push_str(&rest[..=at]);
         shown.push_str(if end > 0 { HIDDEN } else { "" });
         rest = &value[end..];
     }
     shown.push_str(rest);
-    hide_logins(&shown)
+    hide_logins(&hide_bare_login(&shown))
+}
+
+/// `admin:***@host` and `pass:***`, where no scheme stands before it.
+fn hide_bare_login(text: &str) -> Cow<'_, str> {
+    if let Some(rest) = text.strip_prefix("pass:").filter(|rest| !rest.is_empty()) {
+        return Cow::Owned(format!("pass:{}", if rest == HIDDEN { rest } else { HIDDEN }));
+    }
+    let Some((login, host)) = text.split_once('@').filter(|_| !text.contains("://")) else {
+        return Cow::Borrowed(text);
+    };
+    match login.rsplit_once(':') {
+        Some((user, password))
+            if !password.is_empty() && !login.contains('/') && !host.is_empty() =>
+        {
+            Cow::Owned(format!("{user}:{HIDDEN}@{host}"))
+        }
+        Some(_) | None => Cow::Borrowed(text),
+    }
 }
 
 /// `postgres://me:***@host/db` for an address with a password in it, `https://***@host/` for one with a token.
@@ -170,30 +353,6 @@ fn hide_logins(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_secrets_are_known_in_every_spelling() {
-        for name in [
-            "SUPERVISOR_TOKEN",
-            "api_key",
-            "APIKEY",
-            "dbPassword",
-            "AWS_SECRET_ACCESS_KEY",
-            "credentials",
-            "AUTH",
-            "Authorization",
-            "DB_PASS",
-            "MYSQL_PWD",
-            "passphrase",
-            "--token",
-            "PGPASSWORD",
-        ] {
-            assert!(looks_secret(name), "{name} was not taken as secret");
-        }
-        for name in ["PORT", "PWD", "OLDPWD", "COMPASS_HOST", "PATH", "LOG_LEVEL", "", "HOME"] {
-            assert!(!looks_secret(name), "{name} was taken as secret");
-        }
-    }
 
     #[test]
     fn secret_values_are_hidden_in_words_and_addresses() {
@@ -235,6 +394,34 @@ mod tests {
             ("echo 'a  b' \"c\" it's", "echo 'a  b' \"c\" it's"),
             ("while :; do date; sleep 2; done", "while :; do date; sleep 2; done"),
             ("", ""),
+            (
+                r#"app --config {"user":"me","password":"abc"}"#,
+                r#"app --config {"user":"me","password":"***"}"#,
+            ),
+            (
+                r#"app '{ "db" : { "password" : "a, b" , "port" : 5 } }'"#,
+                r#"app '{ "db" : { "password" : "***" , "port" : 5 } }'"#,
+            ),
+            (r#"{\"token\":\"abc\",\"n\":1}"#, r#"{\"token\":\"***\",\"n\":1}"#),
+            ("app {'pin': 1234, 'a': 'b'}", "app {'pin': ***, 'a': 'b'}"),
+            ("app {password: abc, user: me}", "app {password: ***, user: me}"),
+            ("curl -u admin:abc http://h", "curl -u admin:*** http://h"),
+            ("curl --user admin:abc http://h", "curl --user admin:*** http://h"),
+            ("docker run -u 1000:1000 x", "docker run -u 1000:1000 x"),
+            ("docker run -u www-data:www-data x", "docker run -u www-data:www-data x"),
+            ("smbclient -U admin%abc x", "smbclient -U admin%*** x"),
+            ("mysql -uroot -pabc db", "mysql -uroot -p*** db"),
+            ("sshpass -p abc ssh h", "sshpass -p *** ssh h"),
+            ("redis-cli -h h -a abc ping", "redis-cli -h h -a *** ping"),
+            ("openssl rsa -passin pass:abc", "openssl rsa -passin pass:***"),
+            ("app admin:abc@db:5432", "app admin:***@db:5432"),
+            ("git clone git@forge.example:a/b", "git clone git@forge.example:a/b"),
+            ("curl -H 'Cookie: a=abc'", "curl -H 'Cookie: ***'"),
+            ("run Bearer abc", "run Bearer ***"),
+            ("psql -c \"ALTER ROLE me PASSWORD 'abc'\"", "psql -c \"ALTER ROLE me PASSWORD ***\""),
+            ("--pat abc --seed 42 --port 80", "--pat *** --seed 42 --port 80"),
+            ("x ghp_16C7e42F292c6912E7710c838347Ae178B4a", "x ***"),
+            ("cert '-----BEGIN PRIVATE KEY-----abc", "cert '***"),
         ];
         for (text, shown) in table {
             assert_eq!(shown_text(text), shown);
@@ -244,5 +431,23 @@ mod tests {
             let text = hostile.repeat(200_000);
             assert_eq!(shown_text(&text).contains(HIDDEN), hostile == "?token=", "{hostile}");
         }
+    }
+
+    #[test]
+    fn only_plain_words_are_shown_strictly() {
+        for (text, shown) in [
+            ("make test", "make test"),
+            ("./bin/migrate --to 42 -v", "./bin/migrate --to 42 -v"),
+            ("curl -f http://localhost:3000/health", "curl -f http://localhost:3000/health"),
+            ("app --odd s3cr3t-1-x", "app --odd ***"),
+            ("app --odd=s3cr3t-1-x --level=info", "app --odd=*** --level=info"),
+            ("ODD=p4ssw0rd exec app", "ODD=*** exec app"),
+            ("sh -c 'echo a; date +%s'", "sh -c 'echo a; date +%s'"),
+        ] {
+            assert_eq!(shown_strictly(text), shown);
+        }
+        assert_eq!(shown_words_strictly(["x", "--odd", "s3cr3t-1-x"]), ["x", "--odd", "***"]);
+        assert_eq!(shown_file_value("ODD", "s3cr3t-1-x"), "***");
+        assert_eq!(shown_file_value("LEVEL", "info"), "info");
     }
 }

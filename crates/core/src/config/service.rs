@@ -5,7 +5,7 @@ use super::mcp;
 use super::problem::{Place, quoted};
 use super::read::{Found, Layer, Reader};
 use super::scalar;
-use super::secret::shown_text;
+use super::secret::shown_strictly;
 use super::value::{Value, Variable, Word};
 use super::{HealthCheck, ServiceDef, UserRef};
 use crate::name::{MAX_NAME, ServiceName};
@@ -325,7 +325,11 @@ fn split(reader: &mut Reader<'_>, line: &Word, place: Place, path: &str) -> Opti
             Some("close it, or write the command as a list of words".to_string()),
         ),
     };
-    reader.problem(place, format!("{path}: {message}: {}", quoted(&shown_text(&line.shown))), help);
+    reader.problem(
+        place,
+        format!("{path}: {message}: {}", quoted(&shown_strictly(&line.shown))),
+        help,
+    );
     None
 }
 

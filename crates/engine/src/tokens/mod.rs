@@ -14,13 +14,19 @@ use proctor_core::access::{Principal, Role, TokenId};
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_sys::{atomic, clock, file};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, RwLock};
+use std::time::Duration;
+use tokio::sync::watch;
 
 /// The token of the first start.
 const FIRST: &str = "admin";
+
+/// Revoked tokens that are remembered: more than anybody revokes while a request lasts.
+const MAX_REVOKED: usize = 4096;
 
 /// What the token of the configuration is called.
 pub const CONFIGURED: &str = "configuration";
@@ -59,6 +65,8 @@ pub struct Tokens {
     known: RwLock<Known>,
     /// Held by who writes the file; readers never wait for that.
     writing: Mutex<()>,
+    /// Tokens that were revoked while this daemon lives, for requests that began before.
+    revoked: watch::Sender<BTreeSet<TokenId>>,
 }
 
 struct Known {
@@ -102,7 +110,13 @@ impl Tokens {
         if let Some(problem) = &known.unreadable {
             tracing::error!(problem, "no token is valid");
         }
-        Tokens { path, first, known: RwLock::new(known), writing: Mutex::new(()) }
+        Tokens {
+            path,
+            first,
+            known: RwLock::new(known),
+            writing: Mutex::new(()),
+            revoked: watch::Sender::default(),
+        }
     }
 
     /// Write the file if the first token is not in it yet. Blocks; apart from `open`, because it waits for the disk.
@@ -179,11 +193,44 @@ impl Tokens {
         records.remove(at);
         self.write(&records)?;
         let token = self.change().tokens.remove(at);
+        self.revoked.send_modify(|all| {
+            if all.len() >= MAX_REVOKED {
+                all.pop_first();
+            }
+            all.insert(token.record.id.clone());
+        });
         if token.record.name == FIRST {
             // It opens nothing any more; one that cannot be removed does no harm.
             file::remove(&self.first).ok();
         }
         Ok(token.view())
+    }
+
+    /// Returns true if the token was revoked while this daemon lives.
+    pub fn is_revoked(&self, id: &TokenId) -> bool {
+        self.revoked.borrow().contains(id)
+    }
+
+    /// Waits until the token is revoked or expires.
+    pub(crate) async fn gone(&self, id: &TokenId) {
+        let mut revoked = self.revoked.subscribe();
+        let expires = self
+            .look()
+            .tokens
+            .iter()
+            .find(|token| token.record.id == *id)
+            .and_then(|token| token.record.expires);
+        let expired = async {
+            let Some(expires) = expires else { return std::future::pending().await };
+            let left = expires.saturating_sub(seconds(clock::now().wall));
+            tokio::time::sleep(Duration::from_secs(u64::try_from(left).unwrap_or(0))).await;
+        };
+        tokio::select! {
+            biased;
+            // An error would mean that the sender is gone, which is ours.
+            _ = revoked.wait_for(|all| all.contains(id)) => {}
+            () = expired => {}
+        }
     }
 
     pub fn list(&self) -> Vec<TokenView> {

@@ -7,7 +7,7 @@ use crate::paint::paint;
 use clap::{ArgMatches, Args, FromArgMatches};
 use jiff::tz::TimeZone;
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::lines::{Item, Kind, StreamWord};
+use proctor_ops::lines::{Item, Kind, StreamWord, without_marks};
 use proctor_ops::moment;
 use proctor_ops::operations::list;
 use proctor_ops::operations::logs::Output;
@@ -250,7 +250,8 @@ impl View {
             }
             let text = item.line();
             let colours = if self.colour { Colours::Keep } else { Colours::Strip };
-            line.push_str(&harmless_line(&String::from_utf8_lossy(&text), colours));
+            let text = String::from_utf8_lossy(&text);
+            line.push_str(&without_marks(&harmless_line(&text, colours)));
             let remark = item.remark();
             if !remark.is_empty() {
                 style(Style::Dim, &remark, &mut line);

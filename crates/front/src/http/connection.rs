@@ -19,11 +19,12 @@ use proctor_ops::operation::{Caller, Front, Principal};
 use proctor_ops::reply::{Form, Reply};
 use proctor_ops::table::Entry;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -40,7 +41,14 @@ const LARGEST_HEAD: usize = 16 << 10;
 const MOST_AT_ONCE: usize = 192;
 
 /// Streams at once; each is a long poll that never ends.
-const MOST_STREAMS: usize = 64;
+const MAX_STREAMS: usize = 256;
+
+/// Streams and requests at once of one caller: a token, or all without one. Others keep their room.
+const MAX_STREAMS_OF_ONE: usize = 64;
+const MAX_REQUESTS_OF_ONE: usize = 128;
+
+/// Callers that are counted; those who have nothing under way are forgotten.
+const MAX_CALLERS: usize = 512;
 
 /// KiB of all request bodies together that are held at once, of callers with a token.
 const MOST_BODIES: usize = 8 << 10;
@@ -53,8 +61,8 @@ pub(super) struct Shared {
     dispatch: Arc<dyn Dispatch>,
     settings: watch::Receiver<Arc<Settings>>,
     router: Router,
-    requests: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
+    requests: Share,
+    streams: Share,
     pub(super) bodies: Arc<Semaphore>,
     pub(super) nameless_bodies: Arc<Semaphore>,
     /// Of this daemon: generations of another one mean something else.
@@ -90,8 +98,8 @@ impl Shared {
             dispatch,
             settings,
             router: route::router(),
-            requests: room(MOST_AT_ONCE),
-            streams: room(MOST_STREAMS),
+            requests: Share::new(MOST_AT_ONCE, MAX_REQUESTS_OF_ONE),
+            streams: Share::new(MAX_STREAMS, MAX_STREAMS_OF_ONE),
             bodies: room(MOST_BODIES),
             nameless_bodies: room(MOST_NAMELESS_BODIES),
             era: proctor_sys::clock::now().wall.0.unsigned_abs(),
@@ -201,6 +209,11 @@ impl Visitor {
         self.seat.leave().await;
     }
 
+    /// Until the token of this caller is valid no longer.
+    pub(super) fn token_gone(&self, caller: &Caller) -> impl Future<Output = ()> + Send + use<> {
+        self.shared.dispatch.token_gone(caller)
+    }
+
     /// Who is here without a token.
     pub(super) fn nameless(&self) -> Principal {
         self.nameless.get_or_init(|| nearby::without_token(self.local, self.peer)).clone()
@@ -237,7 +250,7 @@ impl Visitor {
         entry: &'static Entry,
         input: Value,
     ) -> Result<Reply, OpError> {
-        let (_busy, _room) = (self.busy(), room(&self.shared.requests)?);
+        let (_busy, _room) = (self.busy(), self.request(&caller)?);
         self.read(caller, entry, input).await
     }
 
@@ -252,13 +265,42 @@ impl Visitor {
     }
 
     /// Room for one more request.
-    pub(super) fn request(&self) -> Result<OwnedSemaphorePermit, OpError> {
-        room(&self.shared.requests)
+    pub(super) fn request(&self, caller: &Caller) -> Result<Room, OpError> {
+        self.shared.requests.take(caller)
     }
 
     /// Room for one more stream.
-    pub(super) fn stream(&self) -> Result<OwnedSemaphorePermit, OpError> {
-        room(&self.shared.streams)
+    pub(super) fn stream(&self, caller: &Caller) -> Result<Room, OpError> {
+        self.shared.streams.take(caller)
+    }
+}
+
+/// Room that all callers share, of which no caller gets more than a part.
+struct Share {
+    all: Arc<Semaphore>,
+    of_one: usize,
+    callers: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+}
+
+/// A place among all, and one among those of the caller.
+pub(super) type Room = [OwnedSemaphorePermit; 2];
+
+impl Share {
+    fn new(all: usize, of_one: usize) -> Share {
+        Share { all: Arc::new(Semaphore::new(all)), of_one, callers: Mutex::default() }
+    }
+
+    fn take(&self, caller: &Caller) -> Result<Room, OpError> {
+        let key = match &caller.principal {
+            Principal::Token { id, .. } => format!("token {id}"),
+            Principal::Local { .. } | Principal::Anonymous | Principal::Stranger => String::new(),
+        };
+        let mut callers = self.callers.lock().expect("nothing panics in between");
+        if callers.len() >= MAX_CALLERS {
+            callers.retain(|_, free| free.available_permits() < self.of_one);
+        }
+        let own = callers.entry(key).or_insert_with(|| Arc::new(Semaphore::new(self.of_one)));
+        Ok([room(own)?, room(&self.all)?])
     }
 }
 

@@ -93,7 +93,7 @@ fn host<B>(request: &Request<B>) -> Result<Authority, Refusal> {
         .ok_or_else(|| Refusal::bad_input("the request has no Host header"))?;
     let wrong = || Refusal::bad_input("the Host header is not a host");
     let host = Authority::try_from(value.as_bytes()).map_err(|_| wrong())?;
-    if host.host().is_empty() || host.as_str().contains('@') {
+    if host.host().is_empty() || port(&host).is_none() {
         return Err(wrong());
     }
     match request.uri().authority() {
@@ -152,8 +152,21 @@ fn origin<B>(
 fn same_place(authority: &str, host: &Authority, secure: bool) -> bool {
     let usual = if secure { 443 } else { 80 };
     let Ok(theirs) = Authority::try_from(authority) else { return false };
+    let (Some(their_port), Some(port)) = (port(&theirs), port(host)) else { return false };
     theirs.host().eq_ignore_ascii_case(host.host())
-        && theirs.port_u16().unwrap_or(usual) == host.port_u16().unwrap_or(usual)
+        && their_port.unwrap_or(usual) == port.unwrap_or(usual)
+}
+
+/// The port after the host, if there is one; `None` if anything else stands beside the host. The parser of addresses takes
+/// `127.0.0.1:80.example` for the host 127.0.0.1 without a port.
+fn port(authority: &Authority) -> Option<Option<u16>> {
+    let rest = authority.as_str().strip_prefix(authority.host())?;
+    if rest.is_empty() {
+        return Some(None);
+    }
+    let digits =
+        rest.strip_prefix(':').filter(|it| it.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse().ok().map(Some)
 }
 
 /// Browsers say when a request comes from a page elsewhere, also where they send no Origin: an image, a script. A link that

@@ -1,7 +1,7 @@
 //! `/mcp`: what MCP shares with the rest of HTTP: who calls, how much may come in, how long it may take.
 
 use super::answer::Refusal;
-use super::connection::Visitor;
+use super::connection::{Room, Visitor};
 use super::operation::visitor;
 use super::{body, caller, dashboard};
 use crate::listen::Busy;
@@ -17,7 +17,6 @@ use serde_json::json;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::OwnedSemaphorePermit;
 
 pub(super) fn add(router: Router) -> Router {
     router.route("/mcp", any(serve))
@@ -40,26 +39,38 @@ async fn respond(request: Request<Body>) -> Result<Response<Body>, Refusal> {
     // Who may not even look is told at the door, not by each tool.
     visitor.may_ask(&caller, dashboard::entry("service.list")?, &json!({}))?;
     let room = match Endpoint::listens(&parts) {
-        true => visitor.stream()?,
-        false => visitor.request()?,
+        true => visitor.stream(&caller)?,
+        false => visitor.request(&caller)?,
     };
     let busy = visitor.busy();
     let bytes = body::bytes(&visitor.shared, &caller.principal, body, LARGEST).await?;
+    let gone = visitor.token_gone(&caller);
     let response = visitor.shared.mcp.serve(caller, parts, bytes).await?;
-    Ok(response.map(|body| Body::new(Held::new(body, visitor, room, busy))))
+    Ok(response.map(|body| Body::new(Held::new(body, (visitor, gone), room, busy))))
 }
 
-/// An answer that goes on: it has its place until it is over, and gives it up when the connection is to end.
+/// An answer that goes on: it has its place until it is over, and gives it up when the connection is to end or
+/// the token of the caller is valid no longer.
 struct Held {
     body: Body,
     leaving: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _room: OwnedSemaphorePermit,
+    _room: Room,
     _busy: Busy,
 }
 
 impl Held {
-    fn new(body: Body, visitor: Arc<Visitor>, room: OwnedSemaphorePermit, busy: Busy) -> Held {
-        let leaving = Box::pin(async move { visitor.leave().await });
+    fn new(
+        body: Body,
+        (visitor, gone): (Arc<Visitor>, impl Future<Output = ()> + Send + 'static),
+        room: Room,
+        busy: Busy,
+    ) -> Held {
+        let leaving = Box::pin(async move {
+            tokio::select! {
+                () = visitor.leave() => {}
+                () = gone => {}
+            }
+        });
         Held { body, leaving, _room: room, _busy: busy }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::answer::{Refusal, answer};
 use super::caller;
-use super::connection::Visitor;
+use super::connection::{Room, Visitor};
 use super::route::Route;
 use crate::listen::Busy;
 use axum::body::{Body, Bytes, HttpBody};
@@ -20,7 +20,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -44,7 +43,7 @@ struct Pages {
     next: Option<Next>,
     source: Arc<Source>,
     leaving: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _room: OwnedSemaphorePermit,
+    _room: Room,
     _busy: Busy,
 }
 
@@ -64,7 +63,7 @@ pub(super) async fn begin(
     headers: &HeaderMap,
     mut input: Map<String, Value>,
 ) -> Result<Response<Body>, Refusal> {
-    let room = visitor.stream()?;
+    let room = visitor.stream(&caller::caller(&visitor, headers, Front::Rest)?)?;
     let busy = visitor.busy();
     if let Some(id) = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()) {
         input.insert("cursor".into(), json!(id));

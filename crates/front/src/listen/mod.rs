@@ -10,7 +10,7 @@ pub use seats::{Busy, Leave, Seat};
 
 use proctor_core::config::listen::{Listeners, Place};
 use proctor_sys::port;
-use seats::Seats;
+pub(crate) use seats::Seats;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;

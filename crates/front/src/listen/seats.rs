@@ -25,7 +25,7 @@ pub enum Leave {
 }
 
 /// All seats of a listener. Dropping it asks everybody to leave.
-pub(super) struct Seats {
+pub(crate) struct Seats {
     hall: Arc<Hall>,
 }
 
@@ -70,7 +70,7 @@ impl Default for Seats {
 }
 
 impl Seats {
-    pub(super) fn of(most: usize) -> Seats {
+    pub(crate) fn of(most: usize) -> Seats {
         Seats { hall: Arc::new(Hall { most, taken: Mutex::default(), freed: Notify::new() }) }
     }
 
@@ -82,7 +82,7 @@ impl Seats {
     }
 
     /// A seat; if there is none, that of whoever has been idle longest. `None` while everybody is busy.
-    pub(super) fn take(&self) -> Option<Seat> {
+    pub(crate) fn take(&self) -> Option<Seat> {
         let mut taken = self.hall.taken();
         let staying = taken.seats.values().filter(|one| one.stays());
         if staying.count() >= self.hall.most {

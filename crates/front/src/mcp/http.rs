@@ -5,7 +5,7 @@ use super::call::PATIENCE;
 use super::door::Direct;
 use super::lines;
 use super::listeners::Listeners;
-use super::sessions::{Sessions, Store};
+use super::sessions::{MAX_SESSIONS, Sessions, Store};
 use super::tasks::Tasks;
 use crate::local::Dispatch;
 use axum::body::{Body, Bytes};
@@ -34,9 +34,6 @@ const JSON: &str = "application/json";
 
 /// Largest message: what the largest input of an operation takes, escaped.
 pub(crate) const LARGEST: usize = 8 << 20;
-
-/// Sessions in memory at once; each costs some 20 KiB.
-const MOST_SESSIONS: usize = 256;
 
 /// A session in memory that nobody uses is let go; kept in its file, it comes back when it is used again.
 const IDLE: Duration = Duration::from_secs(10 * 60);
@@ -102,7 +99,7 @@ impl Endpoint {
                     .help("begin again with 'initialize'"));
             }
             Some(id) => self.resumable(id, &parts.headers).await?,
-            None => self.room().await?,
+            None => self.room(&caller.principal).await?,
         }
         let principal: Principal = caller.principal.clone();
         parts.extensions.insert(caller);
@@ -142,8 +139,22 @@ impl Endpoint {
         Err(error.help("ask again; the session goes on"))
     }
 
-    async fn room(&self) -> Result<(), OpError> {
-        if self.manager.sessions.read().await.len() < MOST_SESSIONS {
+    /// Room for one more session in memory, each of which costs some 20 KiB. One that makes room stays in its file.
+    async fn room(&self, principal: &Principal) -> Result<(), OpError> {
+        let known: Vec<String> =
+            self.manager.sessions.read().await.keys().map(|id| id.to_string()).collect();
+        let count = known.len();
+        let in_memory = known.into_iter().map(|id| {
+            let listens = self.listeners.hears(&id);
+            (id, listens)
+        });
+        let idle = self.sessions.makes_room(principal, &in_memory.collect());
+        if let Some(id) = idle {
+            // One that ended meanwhile makes room as well.
+            let _ended = self.manager.close_session(&id.as_str().into()).await;
+            return Ok(());
+        }
+        if count < MAX_SESSIONS {
             return Ok(());
         }
         let error = OpError::new(Code::Busy, "too many sessions at once");

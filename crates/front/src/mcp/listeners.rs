@@ -35,6 +35,12 @@ impl Listeners {
         response.map(|body| Body::new(Listener { body: Some(body), over, leave: Leave(round) }))
     }
 
+    /// Returns true if somebody listens to this session.
+    pub(super) fn hears(&self, session: &str) -> bool {
+        let rounds = self.0.lock().expect("nothing panics in between");
+        rounds.get(session).is_some_and(|round| !round.is_closed())
+    }
+
     fn round(&self, session: &str) -> Round {
         let mut rounds = self.0.lock().expect("nothing panics in between");
         rounds.retain(|_, round| !round.is_closed());

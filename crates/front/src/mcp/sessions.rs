@@ -11,13 +11,16 @@ use rmcp::transport::streamable_http_server::session::{
     SessionState, SessionStore, SessionStoreError,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
-/// Kept at once. The oldest is forgotten for a new one: its client begins again.
-const MOST: usize = 256;
+/// Sessions kept at once. For a new one, the oldest of the caller with the most sessions is forgotten: its client begins again.
+pub(super) const MAX_SESSIONS: usize = 256;
+
+/// Sessions of one caller in memory: a quarter, so that nobody keeps others out.
+const MAX_SHARE: usize = MAX_SESSIONS / 4;
 
 /// What a client says of itself when it begins.
 const LARGEST: u64 = 64 << 10;
@@ -27,6 +30,8 @@ pub(super) struct Sessions {
     folder: Option<PathBuf>,
     /// Whose each is that was used since we began.
     owners: Mutex<BTreeMap<String, String>>,
+    /// Who used each last, and when.
+    used: Mutex<BTreeMap<String, (String, Instant)>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,14 +72,44 @@ fn is_ours(id: &str) -> bool {
 
 impl Sessions {
     pub(super) fn new(folder: Option<PathBuf>) -> Sessions {
-        Sessions { folder, owners: Mutex::default() }
+        Sessions { folder, owners: Mutex::default(), used: Mutex::default() }
     }
 
     /// Whether this one may use the session. Nobody learns that there is one of another.
     pub(super) fn is_of(&self, id: &str, principal: &Principal) -> bool {
         let owner = owner(principal);
         let known = self.owners().get(id).cloned();
-        known.or_else(|| self.read(id).map(|kept| kept.owner)).is_some_and(|whose| whose == owner)
+        let known = known.or_else(|| self.read(id).map(|kept| kept.owner));
+        let is_theirs = known.is_some_and(|whose| whose == owner);
+        if is_theirs {
+            self.used().insert(id.to_owned(), (owner, Instant::now()));
+        }
+        is_theirs
+    }
+
+    /// The session in memory that makes room for a new one of this caller, if there are too many: one of their own if they
+    /// have their share, else one of the caller with the most. The one that was not used for the longest time goes, and
+    /// one that somebody listens to only if there is no other.
+    pub(super) fn makes_room(
+        &self,
+        principal: &Principal,
+        in_memory: &BTreeMap<String, bool>,
+    ) -> Option<String> {
+        let owner = owner(principal);
+        let mut used = self.used();
+        used.retain(|id, _| in_memory.contains_key(id));
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for (owner, _) in used.values() {
+            *counts.entry(owner).or_default() += 1;
+        }
+        let whose = match counts.get(owner.as_str()) {
+            Some(count) if *count >= MAX_SHARE => owner.as_str(),
+            _ if in_memory.len() < MAX_SESSIONS => return None,
+            _ => counts.iter().max_by_key(|(_, count)| **count).map(|(owner, _)| *owner)?,
+        };
+        let theirs = used.iter().filter(|(_, (owner, _))| owner == whose);
+        let rank = |id: &String, at: Instant| (in_memory.get(id).copied().unwrap_or(false), at);
+        theirs.min_by_key(|(id, (_, at))| rank(id, *at)).map(|(id, _)| id.clone())
     }
 
     /// Whether it began at this daemon, not at one before.
@@ -86,13 +121,14 @@ impl Sessions {
     pub(super) fn begun(&self, id: &str, principal: &Principal) {
         let owner = owner(principal);
         let mut owners = self.owners();
-        if owners.len() >= MOST
+        if owners.len() >= MAX_SESSIONS
             && let Some(some) = owners.keys().next().cloned()
         {
             owners.remove(&some);
         }
         owners.insert(id.to_owned(), owner.clone());
         drop(owners);
+        self.used().insert(id.to_owned(), (owner.clone(), Instant::now()));
         if let Some(kept) = self.read(id) {
             self.write(id, &Kept { owner, ..kept });
         }
@@ -143,6 +179,10 @@ impl Sessions {
         self.owners.lock().expect("nothing panics in between")
     }
 
+    fn used(&self) -> MutexGuard<'_, BTreeMap<String, (String, Instant)>> {
+        self.used.lock().expect("nothing panics in between")
+    }
+
     /// Make room for one more.
     fn forget_oldest(&self) {
         let Some(folder) = &self.folder else { return };
@@ -151,9 +191,23 @@ impl Sessions {
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
         all.sort();
-        for (_, path) in all.iter().take((all.len() + 1).saturating_sub(MOST)) {
+        let mut too_many = (all.len() + 1).saturating_sub(MAX_SESSIONS);
+        if too_many == 0 {
+            return;
+        }
+        // The oldest of whoever has the most, by what the files say.
+        let mut by_owner: BTreeMap<String, VecDeque<PathBuf>> = BTreeMap::new();
+        for (_, path) in all {
+            let id = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let owner = self.read(id).map(|kept| kept.owner).unwrap_or_default();
+            by_owner.entry(owner).or_default().push_back(path);
+        }
+        while too_many > 0 {
+            let most = by_owner.values_mut().max_by_key(|paths| paths.len());
+            let Some(path) = most.and_then(VecDeque::pop_front) else { return };
             // It is tried again with the next one.
-            let _ = file::remove(path);
+            let _ = file::remove(&path);
+            too_many -= 1;
         }
     }
 }
@@ -234,12 +288,51 @@ mod tests {
             store.store(id, &state()).await.unwrap();
             assert!(store.load(id).await.unwrap().is_none(), "{id}");
         }
-        for number in 0..MOST + 20 {
+        for number in 0..MAX_SESSIONS + 20 {
             let id = format!("00000000-0000-0000-0000-{number:012}");
             store.store(&id, &state()).await.unwrap();
             sessions.begun(&id, &token("a"));
         }
         let files = std::fs::read_dir(folder.path().join("mcp")).unwrap().count();
-        assert!(files <= MOST && sessions.owners().len() <= MOST, "{files}");
+        assert!(files <= MAX_SESSIONS && sessions.owners().len() <= MAX_SESSIONS, "{files}");
+    }
+
+    #[test]
+    fn idle_sessions_make_room_and_nobody_takes_more_than_their_share() {
+        let sessions = Sessions::new(None);
+        let (flood, other) = (token("flood"), token("other"));
+        let id = |number: usize| format!("00000000-0000-0000-0000-{number:012}");
+        let mut in_memory = BTreeMap::new();
+        for number in 0..MAX_SHARE {
+            assert_eq!(sessions.makes_room(&flood, &in_memory), None, "{number}");
+            in_memory.insert(id(number), false);
+            sessions.begun(&id(number), &flood);
+        }
+        // Used last, and listened to: neither goes first.
+        assert!(sessions.is_of(&id(0), &flood));
+        in_memory.insert(id(1), true);
+        assert_eq!(sessions.makes_room(&flood, &in_memory), Some(id(2)));
+        assert_eq!(sessions.makes_room(&other, &in_memory), None);
+        for number in MAX_SHARE..MAX_SESSIONS {
+            let whose = token(&format!("of {}", number % 100));
+            in_memory.insert(id(number), false);
+            sessions.begun(&id(number), &whose);
+        }
+        assert_eq!(sessions.makes_room(&other, &in_memory), Some(id(2)), "of who has the most");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn files_of_a_caller_with_many_sessions_go_before_those_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = Arc::new(Sessions::new(Some(folder.path().join("mcp"))));
+        let store = Store(Arc::clone(&sessions));
+        store.store(ID, &state()).await.unwrap();
+        sessions.begun(ID, &token("first"));
+        for number in 0..MAX_SESSIONS + 20 {
+            let id = format!("00000000-0000-0000-0000-{number:012}");
+            store.store(&id, &state()).await.unwrap();
+            sessions.begun(&id, &token("flood"));
+        }
+        assert!(store.load(ID).await.unwrap().is_some(), "a flood pushed another's session out");
     }
 }

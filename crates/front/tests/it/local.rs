@@ -146,17 +146,21 @@ fn a_client_that_vanishes_ends_its_long_poll_but_not_a_change() {
 }
 
 #[test]
-fn more_connections_than_allowed_are_told_so() {
+fn idle_connections_make_room_for_others() {
     let daemon = echo();
-    let crowd: Vec<_> = (0..256)
-        .map(|_| {
-            let (mut stream, mut reader) = connect(&daemon);
-            writeln!(stream, r#"{{"op":"a"}}"#).unwrap();
-            answer(&mut reader);
-            (stream, reader)
-        })
-        .collect();
-    let (_stream, mut reader) = connect(&daemon);
-    assert_eq!(answer(&mut reader)["error"]["code"], "busy");
-    drop(crowd);
+    let silent: Vec<_> = (0..200).map(|_| connect(&daemon)).collect();
+    let ask = || {
+        let (mut stream, mut reader) = connect(&daemon);
+        writeln!(stream, r#"{{"op":"a"}}"#).unwrap();
+        assert_eq!(answer(&mut reader)["ok"]["op"], "a");
+        (stream, reader)
+    };
+    let answered: Vec<_> = (0..400).map(|_| ask()).collect();
+    // Those who never said anything went first, then those who were answered first.
+    for (_stream, mut reader) in silent {
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0, "it was kept");
+    }
+    let mut newest = answered.into_iter().next_back().unwrap();
+    writeln!(newest.0, r#"{{"op":"b"}}"#).unwrap();
+    assert_eq!(answer(&mut newest.1)["ok"]["op"], "b");
 }

@@ -1,4 +1,4 @@
-//! Fifty secrets, planted wherever secrets are: none is seen in what Proctor says, writes down or logs.
+//! More than eighty secrets, planted wherever secrets are: none is seen in what Proctor says, writes down or logs.
 
 use crate::support::{LIMIT, wait_state};
 use proctor_testkit::{Home, Http, finish, victim};
@@ -6,6 +6,22 @@ use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+
+/// Ordinary values beside the secrets: they stay visible.
+const VISIBLE: [&str; 12] = [
+    "GIT_AUTHOR_NAME",
+    "Ann Author",
+    "info,tower=debug",
+    "/etc/ssl/server.pem",
+    "8f14e45fceea167a5a36dedd4bea2543",
+    "postgres://db.internal:5432/app",
+    "--max-old-space-size=512",
+    "1000:1000",
+    "MyApplicationConfiguration",
+    "oauth2",
+    "2026-01-02",
+    "sleep 1000; TOKEN=***",
+];
 
 /// Everything that was said, and every secret there is.
 struct Scene {
@@ -49,6 +65,16 @@ impl Scene {
             "AUTHORIZATION",
             "CREDENTIALS",
             "PRIVATE_KEY",
+            "GITHUB_PAT",
+            "JWT",
+            "COOKIE",
+            "BEARER",
+            "SALT",
+            "dbPw",
+            "SESSION_ID",
+            "WEBHOOK",
+            "LICENSE_CODE",
+            "OTP",
         ];
         let env: Vec<String> =
             names.iter().map(|name| format!("{name}: {}", self.secret(name))).collect();
@@ -60,14 +86,32 @@ impl Scene {
             format!("http://h/?a=b&api_key={}&c=d", self.secret("parameter")),
             format!("X-Api-Key: {}", self.secret("header")),
             format!("SECRET={}", self.secret("assigned")),
+            format!("{{\"user\":\"me\",\"password\":\"{}\"}}", self.secret("json")),
+            format!("{{\"db\": {{\"apiKey\": \"{}\"}}}}", self.secret("json-inner")),
+            "-u".into(),
+            format!("admin:{}", self.secret("login-option")),
+            "--github-pat".into(),
+            self.secret("pat-option"),
+            format!("Cookie: sid={}", self.secret("cookie-header")),
+            format!("admin:{}@db:5432", self.secret("bare-login")),
+            format!("pass:{}", self.secret("openssl")),
         ];
         let args: Vec<String> = args.iter().map(|arg| format!("{arg:?}")).collect();
-        let all = ["${OUTER_TOKEN}", "${OUTER_SECRET}", "${DOTENV_TOKEN}", "x${OUTER_PASSWORD}y"]
-            .map(|text| format!("{text:?}"));
+        let all = [
+            "${OUTER_TOKEN}",
+            "${OUTER_SECRET}",
+            "${DOTENV_TOKEN}",
+            "x${OUTER_PASSWORD}y",
+            "${OUTER_PAT}",
+        ]
+        .map(|text| format!("{text:?}"));
         format!(
             "supervisor:\n  security:\n    authentication: {{ token: {} }}\n  env: {{ SHARED_SECRET: {} }}\n  services:\n\
              \x20   web:\n      command: [/bin/sh, -c, exec sleep 1000, sh]\n      args: [{}, {}]\n      env: {{ {} }}\n      env_file: more.env\n\
              \x20   sick:\n      command: [{:?}]\n      health_check_url: http://127.0.0.1:1/?token={}\n      health_check: {{ interval: 0.1, retries: 1 }}\n\
+             \x20   plain:\n      command: [sleep, '1000', --max-old-space-size=512, -u, '1000:1000', MyApplicationConfiguration]\n      autostart: false\n\
+             \x20     env: {{ GIT_AUTHOR_NAME: Ann Author, RUST_LOG: 'info,tower=debug', TLS_KEY_FILE: /etc/ssl/server.pem, AUTH_TYPE: oauth2, SINCE: 2026-01-02,\n\
+             \x20            REVISION: 8f14e45fceea167a5a36dedd4bea2543, DATABASE: 'postgres://db.internal:5432/app' }}\n\
              \x20   shell:\n      shell: true\n      command: 'sleep 1000; TOKEN={} exec x'\n",
             self.secret("configured"),
             self.secret("shared"),
@@ -82,9 +126,16 @@ impl Scene {
 }
 
 fn environment(scene: &Scene) -> Vec<(&'static str, String)> {
-    ["OUTER_TOKEN", "OUTER_SECRET", "OUTER_PASSWORD", "SUPERVISOR_TOKEN", "OTHER_API_KEY"]
-        .map(|name| (name, scene.secret(name)))
-        .into()
+    [
+        "OUTER_TOKEN",
+        "OUTER_SECRET",
+        "OUTER_PASSWORD",
+        "SUPERVISOR_TOKEN",
+        "OTHER_API_KEY",
+        "OUTER_PAT",
+    ]
+    .map(|name| (name, scene.secret(name)))
+    .into()
 }
 
 /// Everything that anybody may be shown: the audit and our own log are, the state that is the owner's alone is not.
@@ -99,7 +150,7 @@ fn files(home: &Path) -> String {
 }
 
 #[test]
-fn fifty_planted_secrets_are_seen_nowhere() {
+fn planted_secrets_are_seen_nowhere() {
     let scene =
         Scene { home: Home::listening(), planted: RefCell::default(), said: RefCell::default() };
     let environment = environment(&scene);
@@ -107,7 +158,8 @@ fn fifty_planted_secrets_are_seen_nowhere() {
     scene.home.write(".env", &dotenv);
     let more =
         [1, 2, 3, 4, 5, 6, 7, 8].map(|n| format!("FILE_TOKEN_{n}={}\n", scene.secret("env-file")));
-    scene.home.write("more.env", &more.concat());
+    let odd = [1, 2, 3].map(|n| format!("PLAIN_NAME_{n}={}\n", scene.secret("odd-in-env-file")));
+    scene.home.write("more.env", &(more.concat() + &odd.concat() + "LEVEL=debug\n"));
     scene.home.write("proctor.yaml", &scene.configuration());
     let run = |words: &[&str]| scene.run(words, &environment);
     run(&["config", "--check", "proctor.yaml"]);
@@ -139,7 +191,7 @@ fn fifty_planted_secrets_are_seen_nowhere() {
     over_the_network(&scene, first.trim_end());
     run(&["down"]);
     let planted = scene.planted.take();
-    assert!(planted.len() >= 50, "only {} were planted", planted.len());
+    assert!(planted.len() >= 80, "only {} were planted", planted.len());
     let (said, files) = (scene.said.take(), files(scene.home.path()));
     let seen = |(what, text): (&'static str, &String)| {
         let leaks = |line: &&str| planted.iter().any(|secret| line.contains(secret.as_str()));
@@ -149,6 +201,9 @@ fn fifty_planted_secrets_are_seen_nowhere() {
         [("said", &said), ("written", &files)].into_iter().flat_map(seen).collect();
     assert!(seen.is_empty(), "seen:\n{}", seen.join("\n"));
     assert!(said.contains("***") && files.contains("service.up"), "the test looks at nothing");
+    for visible in VISIBLE {
+        assert!(said.contains(visible), "'{visible}' is hidden");
+    }
 }
 
 /// What the ports say, to somebody without a token and to an admin.
@@ -194,6 +249,13 @@ fn added(scene: &Scene, run: &impl Fn(&[&str])) {
     let variable = format!("RUN_TOKEN={}", scene.secret("start"));
     run(&["start", "--name", "job", "--env", &variable, "--command", "sleep 1000"]);
     run(&["execute", "--", "false", "--token", &scene.secret("executed")]);
+    run(&["execute", "--", "false", "-u", &format!("admin:{}", scene.secret("executed-login"))]);
+    run(&["execute", "--", "false", "--odd-name", &scene.secret("executed-odd")]);
+    run(&["execute", "--", "false", &format!("ODD={}", scene.secret("executed-variable"))]);
+    run(&["execute", "--", "false", &format!("{{\"pin\":\"{}\"}}", scene.secret("executed-json"))]);
+    let script = format!("true; mysql -uroot -p{} x", scene.secret("executed-mysql"));
+    run(&["execute", "--shell", "--command", &script]);
+    run(&["run", "--", "sh", "-c", "exit 3", "sh", &format!("--pw={}", scene.secret("run"))]);
     let (pre, variable) = (
         format!("true --api-key {}", scene.secret("pre")),
         format!("K_TOKEN={}", scene.secret("once")),
@@ -220,6 +282,13 @@ fn mistakes(scene: &Scene, run: &impl Fn(&[&str])) {
     run(&["execute", "--", "/nowhere/program", "--secret", &scene.secret("no-command")]);
     let broken = [
         format!("port: {{ token: {} }}", scene.secret("wrong-kind")),
+        format!("command: x\n      port: {}", scene.secret("wrong-port")),
+        format!("command: x\n      restart: {}", scene.secret("wrong-block")),
+        format!("command: x\n      restart: {{ policy: {} }}", scene.secret("wrong-choice")),
+        format!("command: x\n      user: '{} x'", scene.secret("wrong-user")),
+        format!("command: x\n      env: {}", scene.secret("wrong-env-shape")),
+        format!("command: \"x '{}\"", scene.secret("wrong-quote")),
+        format!("command: x\n      umask: {}", scene.secret("wrong-umask")),
         format!("command: x\n      stop: {{ signal: 'TOKEN={}' }}", scene.secret("wrong-signal")),
         format!(
             "command: x\n      health_check_url: 'https://me:{}@h/'",

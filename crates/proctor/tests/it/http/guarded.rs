@@ -88,6 +88,16 @@ fn a_page_of_another_origin_is_refused_on_every_route() {
     ] {
         check_refused(&home, |client| client.header("Origin", origin));
     }
+    // A port that is none is not the usual one.
+    for (host, origin) in [
+        ("127.0.0.1", format!("http://127.0.0.1:{port}.evil")),
+        ("127.0.0.1:80", "http://127.0.0.1:evil".into()),
+        ("127.0.0.1", "http://me@127.0.0.1".into()),
+    ] {
+        check_refused(&home, |client| {
+            client.without("Host").header("Host", host).header("Origin", &origin)
+        });
+    }
 }
 
 #[test]

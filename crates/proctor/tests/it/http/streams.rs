@@ -2,9 +2,11 @@
 
 use super::{nobody, owner, two};
 use crate::control::listening;
+use crate::files::token;
 use crate::support::{LIMIT, services, shell};
 use proctor_testkit::{Event, Stream, kill9, wait_until};
 use serde_json::Value;
+use std::time::{Duration, Instant};
 
 fn field<'a>(event: &'a Event, name: &str) -> &'a str {
     event
@@ -131,10 +133,34 @@ fn streams_are_bounded_and_end_with_their_clients() {
     assert!(open.iter().all(|stream| stream.status == 200));
     let refused = nobody(&home).get("/api/v1/services/web/logs/stream");
     assert_eq!((refused.status, refused.json()["code"].as_str()), (503, Some("busy")));
+    let own = owner(&home).stream("/api/v1/services/web/logs/stream");
+    assert_eq!(own.status, 200, "a caller with a token has streams of their own");
     assert_eq!(owner(&home).get("/api/v1/services").status, 200, "others are served");
     home.ok(["status", "web"]);
     drop(open);
     wait_until("there is room again", LIMIT, || {
         nobody(&home).stream("/api/v1/services/web/logs/stream").status == 200
     });
+}
+
+#[test]
+fn a_stream_ends_at_once_when_its_token_is_revoked() {
+    let home = two();
+    let secret = token(&home, "viewer");
+    let client = nobody(&home).token(&secret);
+    let mut stream = client.stream("/api/v1/services/web/logs/stream?tail=0");
+    let mut events = client.stream("/api/v1/events/stream?tail=0");
+    assert_eq!((stream.status, events.status), (200, 200));
+    let waiting =
+        std::thread::spawn(move || client.get("/api/v1/services/web/logs?tail=0&wait=20"));
+    let begun = Instant::now();
+    home.ok(["token", "revoke", "viewer"]);
+    for stream in [&mut stream, &mut events] {
+        let mut all = std::iter::from_fn(|| stream.event());
+        let last = all.find(|event| field(event, "event") == "error").expect("a reason");
+        assert!(field(&last, "data").contains("unauthenticated"), "{last:?}");
+    }
+    assert_eq!(waiting.join().unwrap().status, 401);
+    // Without a word of the revocation it would have gone on until the next page, 15 s at most.
+    assert!(begun.elapsed() < Duration::from_secs(8), "after {:?}", begun.elapsed());
 }
