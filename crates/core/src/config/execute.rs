@@ -5,8 +5,8 @@
 //! assignment unless the entry spells that part out.
 
 use super::problem::{Place, quoted};
-use super::secret::shown_strictly;
 use super::read::{Layer, Reader};
+use super::secret::shown_strictly;
 use super::value::{Value, Word};
 use std::fmt;
 

@@ -2,8 +2,8 @@
 //! are open.
 
 use super::problem::{Place, quoted};
-use super::secret::shown_strictly;
 use super::read::{Layer, Reader};
+use super::secret::shown_strictly;
 use super::value::{Value, Word};
 use crate::time::Millis;
 

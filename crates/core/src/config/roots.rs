@@ -2,8 +2,8 @@
 
 use super::keys::{Kind, suggest};
 use super::problem::quoted;
-use super::secret::shown_strictly;
 use super::read::{Reader, is_extension};
+use super::secret::shown_strictly;
 use super::tree::{Content, Entry, Node};
 use super::value::Value;
 
