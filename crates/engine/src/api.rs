@@ -261,12 +261,7 @@ impl Engine {
         self.inner.commands.run(plan).await
     }
 
-    /// The git repository that a folder is in; the folder of the configuration if none is named.
-    pub async fn repository(&self, folder: Option<PathBuf>) -> Result<Repository, EngineError> {
-        self.repository_in(&self.inner.files, folder).await
-    }
-
-    /// The same below the roots of a conversation.
+    /// The git repository that a folder below the roots is in; the first root if none is named.
     pub async fn repository_in(
         &self,
         files: &Files,
