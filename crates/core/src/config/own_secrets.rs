@@ -124,7 +124,7 @@ mod tests {
         }
         for (name, value) in [
             ("PATH", "/bin"),
-            ("HOME", "/root"),
+            ("HOME", "/home/me"),
             ("A", "visible-to-all"),
             ("SUPERVISOR_PORT", "3000"),
             ("PROCTOR_HTTP_PORT", "3001"),
@@ -135,7 +135,7 @@ mod tests {
             assert!(!secrets.holds(name, value), "{name} is not inherited");
         }
         secrets.add_names(&["HOME".into()], true);
-        assert!(secrets.holds("HOME", "/root"));
+        assert!(secrets.holds("HOME", "/home/me"));
     }
 
     #[test]
