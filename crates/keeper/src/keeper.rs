@@ -24,7 +24,9 @@ use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
 use proctor_sys::poll::{Interest, Poller, Ready};
 use proctor_sys::signal::{self, Signals};
+use proctor_sys::tree::Snapshot;
 use proctor_sys::{clock, inherit, proc, process};
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -81,6 +83,7 @@ pub fn run(options: Options) -> Result<(), KeeperError> {
     let mut ready = Vec::new();
     loop {
         ready.clear();
+        keeper.snapshot = OnceCell::new();
         keeper.pump.ring();
         let timeout = keeper.next_deadline();
         let waited = keeper.poller.wait(timeout, &mut ready);
@@ -136,6 +139,8 @@ pub(crate) struct Keeper {
     pub(crate) keeper_command: Vec<String>,
     pub(crate) witnesses: Vec<OwnedFd>,
     pub(crate) rest: Rest,
+    /// All processes of the machine, looked at once in a round if somebody has to.
+    pub(crate) snapshot: OnceCell<Snapshot>,
     /// Looked up once in a takeover, if something was lost.
     pub(crate) marked: Option<Marked>,
 }
@@ -237,6 +242,7 @@ impl Keeper {
             keeper_command: options.keeper,
             witnesses: options.witnesses,
             rest: Rest::after_beginning(),
+            snapshot: OnceCell::new(),
             marked: None,
             lock: options.lock,
             _state_lock: options.state_lock,

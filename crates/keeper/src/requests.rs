@@ -12,6 +12,7 @@ use proctor_core::record::StoredSpec;
 use proctor_core::spec::ServiceSpec;
 use proctor_core::wire::{FromKeeper, Refusal, ToKeeper, Whom};
 use proctor_sys::failpoint::{self, Point};
+use proctor_sys::tree::Look;
 use proctor_sys::{cgroup, clock, file, process};
 use std::sync::Arc;
 
@@ -179,7 +180,7 @@ impl Keeper {
                 let mark = self.mark(slot, run.id).ok_or_else(not_running)?;
                 log!(
                     "signal {signal} to {} processes of {name}",
-                    run.tree(mark).signal(signal, None)
+                    run.tree(mark).signal(signal, None, Look::Everywhere)
                 );
                 Ok(())
             }

@@ -16,6 +16,7 @@ use proctor_sys::cgroup::Hierarchy;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::spawn::{self, Group, Outcome, Plan, Record};
+use proctor_sys::tree::Look;
 use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -218,6 +219,8 @@ impl Keeper {
             started: header.started,
             cgroup: group.map(|(folder, _)| folder),
             main: Main::Child,
+            began: None,
+            is_ours: true,
             spawned: Some(spawned),
             asked: false,
             killed: false,
@@ -270,7 +273,11 @@ impl Keeper {
         if sent.is_err() {
             // Who was asked with the group is not asked twice: some programs take that for "at once".
             let except = run.asked.then_some(run.pid);
-            run.left = u32::try_from(run.tree(mark).signal(signal, except)).unwrap_or(u32::MAX);
+            let (children, daemon) = (&self.children, &self.daemon);
+            let is_known = |pid| children.contains_key(&pid) || daemon.is(pid);
+            let look = if run.is_ours { Look::Orphans(&is_known) } else { Look::Everywhere };
+            let left = run.tree(mark).signal(signal, except, look);
+            run.left = u32::try_from(left).unwrap_or(u32::MAX);
         }
         run.asked |= !matches!(run.main, Main::Gone { .. });
     }
@@ -281,14 +288,21 @@ impl Keeper {
         let Some(run) = service.run.as_mut().filter(|run| run.id == id) else { return };
         run.killed = true;
         let tree = run.tree(mark);
-        tree.kill();
+        let (children, daemon) = (&self.children, &self.daemon);
+        let is_known = |pid| children.contains_key(&pid) || daemon.is(pid);
+        let is_gone = matches!(run.main, Main::Gone { .. });
+        let look = match run.is_ours && (is_gone || tree.cgroup.is_some()) {
+            true => Look::Orphans(&is_known),
+            false => Look::Everywhere,
+        };
+        tree.kill(look);
         // It may have moved to another cgroup, where the kill of its own does not reach.
         let _ = match &run.main {
             Main::Child => process::signal_child_group(run.pid, signal::SIGKILL),
             Main::Adopted(process) => process.signal(signal::SIGKILL).map(drop),
             Main::Gone { .. } => Ok(()),
         };
-        run.left = u32::try_from(tree.members().len()).unwrap_or(u32::MAX);
+        run.left = u32::try_from(tree.members(look).len()).unwrap_or(u32::MAX);
         service.changed = true;
     }
 
@@ -346,7 +360,12 @@ impl Keeper {
     fn tree_is_empty(&self, slot: u32, id: RunId) -> bool {
         let Some(mark) = self.mark(slot, id) else { return true };
         let run = self.services.get(slot).and_then(|s| s.run.as_ref());
-        run.is_none_or(|run| run.tree(mark).is_empty())
+        let is_known = |pid| self.children.contains_key(&pid) || self.daemon.is(pid);
+        run.is_none_or(|run| {
+            let ours = run.is_ours && run.cgroup.is_some();
+            let look = if ours { Look::Orphans(&is_known) } else { Look::Shared(&self.snapshot) };
+            run.tree(mark).is_empty(look)
+        })
     }
 
     /// The tree is empty: the pump stores what is left, then the run's files go.

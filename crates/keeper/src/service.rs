@@ -81,6 +81,10 @@ pub(crate) struct Run {
     pub(crate) started: Wall,
     pub(crate) cgroup: Option<NamedFolder>,
     pub(crate) main: Main,
+    /// The tick at which a main process that is not our child began, where it is known.
+    pub(crate) began: Option<u64>,
+    /// Its orphans become children of ours: it was started by this process.
+    pub(crate) is_ours: bool,
     /// Set while it is not known whether the program could be executed.
     pub(crate) spawned: Option<Spawned>,
     /// The stop signal went to its group.
@@ -189,7 +193,7 @@ impl Run {
             Main::Child | Main::Adopted(_) => None,
         };
         let cgroup = self.cgroup.as_ref().map(NamedFolder::path);
-        Tree { pid: self.pid, cgroup, mark, reaped_at }
+        Tree { pid: self.pid, cgroup, mark, began: self.began, reaped_at }
     }
 }
 

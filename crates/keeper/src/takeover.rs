@@ -21,6 +21,7 @@ use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
 use proctor_sys::{cgroup, clock, file, own_file, proc};
+use std::cell::OnceCell;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,8 +36,8 @@ enum Found {
     Alive(RunHeader, Process),
     /// No record tells who it is; it was found by its mark or in its cgroup.
     Searched(RunHeader, Process),
-    /// It is over; how, if a witness can tell.
-    Over(RunHeader, Exit),
+    /// It is over; how, if a witness can tell; and by which number its session is still known.
+    Over(RunHeader, Exit, Option<Session>),
     /// No process came of it.
     Never,
 }
@@ -59,7 +60,8 @@ impl Keeper {
         self.keep_lost_runs();
         // Something may have vanished while the program that we replaced was on its way out.
         self.mend_folder();
-        // Children that ended while we were becoming this program.
+        // Children that ended while we were becoming this program, some of them begun since we looked around.
+        self.snapshot = OnceCell::new();
         self.reap();
         self.witnesses.clear();
         failpoint::moment(Point::TakeoverDone);
@@ -148,12 +150,16 @@ impl Keeper {
                 self.keep_run(slot, folder, &header, process);
                 self.record_anew(slot);
             }
-            Found::Over(header, exit) => {
+            Found::Over(header, exit, session) => {
                 match self.open_pipes(slot, folder, run) {
                     Ok(pipes) => self.begin_logs(slot, run, pipes),
                     Err(error) => return self.again_later(Undone::Run { slot, run }, &error),
                 }
-                self.hold(slot, gone(&header, self.groups.as_ref()));
+                let mut held = gone(&header, self.groups.as_ref());
+                if let Some(session) = session {
+                    session.note_in(&mut held);
+                }
+                self.hold(slot, held);
                 self.handle_as_of(slot, Event::Started { run }, moment(header.started));
                 self.main_ended(slot, exit);
             }
@@ -215,7 +221,9 @@ impl Keeper {
             },
             Ok(Some((header, Some(identity)))) => self.recognise(header, &identity),
             // It counts as up only because its state was lost: nobody else would end it.
-            Ok(Some((header, None))) if self.is_up(slot) => Found::Over(header, Exit::Unknown),
+            Ok(Some((header, None))) if self.is_up(slot) => {
+                Found::Over(header, Exit::Unknown, None)
+            }
             Ok(Some((_, None))) => Found::Never,
             Err(error) => {
                 log!("{error}; looking for run {run} by its mark");
@@ -234,16 +242,24 @@ impl Keeper {
             Some(process) if !process.is_gone() || is_child(identity.pid) => {
                 return Found::Alive(header, process);
             }
-            Some(process) => return Found::Over(header, process.exit()),
+            // Not reaped: its number is nobody else's.
+            Some(process) => {
+                let session = Session::of_leader(&process, header.run);
+                return Found::Over(header, process.exit(), Some(session));
+            }
             None => {}
         }
         // Its number may be anybody's; but somebody may have held it open all along.
         let witness =
             self.witnesses.iter().find(|fd| pidfs_inode(fd) == Some(identity.pidfs_inode));
         let copy = witness.and_then(|fd| fd.try_clone().ok());
-        let exit =
-            copy.map_or(Exit::Unknown, |fd| Process::from_inherited(fd, identity.pid).exit());
-        Found::Over(header, exit)
+        let Some(process) = copy.map(|fd| Process::from_inherited(fd, identity.pid)) else {
+            return Found::Over(header, Exit::Unknown, None);
+        };
+        // The number of a group is given to nobody else while the group has members.
+        let has_group = process.signal_group(0).unwrap_or(false);
+        let session = has_group.then(|| Session::of_leader(&process, header.run));
+        Found::Over(header, process.exit(), session)
     }
 
     /// The record cannot be read: the process that leads a session and carries the run's mark, or that is in the
@@ -263,7 +279,8 @@ impl Keeper {
                 Found::Searched(RunHeader { run, started, cgroup }, process)
             }
             None => {
-                Found::Over(RunHeader { run, started: clock::now().wall, cgroup }, Exit::Unknown)
+                let header = RunHeader { run, started: clock::now().wall, cgroup };
+                Found::Over(header, Exit::Unknown, None)
             }
         }
     }
@@ -281,8 +298,10 @@ impl Keeper {
         if is_child {
             self.children.insert(pid, slot);
         }
+        let began = process.identity(header.run).map(|identity| identity.start_ticks);
         let main = if is_child { Main::Child } else { Main::Adopted(process) };
-        self.hold(slot, Run { pid, main, ..gone(header, self.groups.as_ref()) });
+        let gone = gone(header, self.groups.as_ref());
+        self.hold(slot, Run { pid, main, began, is_ours: is_child, ..gone });
         self.watch_again(slot);
     }
 
@@ -364,10 +383,32 @@ fn gone(header: &RunHeader, groups: Option<&Arc<Path>>) -> Run {
         started: header.started,
         cgroup: header.cgroup.as_ref().and_then(|path| NamedFolder::at(Path::new(path), groups)),
         main: Main::Gone { reaped_at: 0 },
+        began: None,
+        is_ours: false,
         spawned: None,
         asked: false,
         killed: false,
         left: 0,
+    }
+}
+
+/// A session whose leader is gone while its number is known to be nobody else's.
+struct Session {
+    leader: u32,
+    /// Known while nobody has reaped the leader.
+    began: Option<u64>,
+}
+
+impl Session {
+    fn of_leader(process: &Process, run: RunId) -> Session {
+        let began = process.identity(run).map(|identity| identity.start_ticks);
+        Session { leader: process.pid(), began }
+    }
+
+    /// Find what is left of a run by it.
+    fn note_in(&self, run: &mut Run) {
+        run.main = Main::Gone { reaped_at: clock::ticks_since_boot() };
+        (run.pid, run.began) = (self.leader, self.began);
     }
 }
 

@@ -84,6 +84,16 @@ pub fn pids() -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// The children of a process, of all its threads; `None` where the kernel does not tell (`CONFIG_PROC_CHILDREN`).
+pub fn children(pid: u32) -> Option<Vec<u32>> {
+    let mut found = Vec::new();
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let text = std::fs::read_to_string(task.path().join("children")).ok()?;
+        found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    Some(found)
+}
+
 /// Does the environment that `pid` was started with hold exactly this `NAME=value`?
 pub fn environment_has(pid: u32, entry: &str) -> bool {
     let Ok(bytes) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };

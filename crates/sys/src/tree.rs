@@ -1,11 +1,12 @@
 //! All processes of a run: the main one, its descendants, and those that tried to get away.
 //!
-//! With a cgroup, the kernel knows. Without one, a process belongs to the run if it carries the run's mark in the
-//! environment it was started with, is in the run's session, or descends from one that does. What escapes that net
-//! (a new session, an orphan, **and** a wiped environment, without a cgroup) is documented as not found.
+//! A process belongs to the run if it is in the run's cgroup, is in the run's session, carries the run's mark in the
+//! environment it was started with, or descends from one that does. No one of these is enough: a process can leave its
+//! cgroup, its session and its parents, and wipe its environment. One that does all of it is not found, which is documented.
 
 use crate::proc::{self, Stat};
 use crate::process::Process;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub struct Tree {
     pub cgroup: Option<PathBuf>,
     /// `NAME=value` in the environment of every process of the run.
     pub mark: String,
+    /// The tick at which the main process began, where it is known: one of its number that began at another is a stranger.
+    pub began: Option<u64>,
     /// Once the main process was reaped its number may be given to a stranger: from this tick on a process
     /// that began later is not ours for being in a session of that number.
     pub reaped_at: Option<u64>,
@@ -29,67 +32,96 @@ pub struct Member {
     pub start_ticks: u64,
 }
 
-impl Tree {
-    /// The living processes of the tree, now.
-    pub fn members(&self) -> Vec<Member> {
-        match &self.cgroup {
-            Some(folder) => living(crate::cgroup::members(folder)),
-            None => self.scan(),
+/// Where the processes of a tree are looked for, apart from its cgroup.
+#[derive(Clone, Copy)]
+pub enum Look<'a> {
+    /// Among all processes of the machine.
+    Everywhere,
+    /// The same, but at most once for all who share the cell.
+    Shared(&'a OnceCell<Snapshot>),
+    /// Among children of this process other than those it knows, and their descendants: enough for a tree that was started
+    /// by this process, which adopts orphans, once its main process is gone.
+    Orphans(&'a dyn Fn(u32) -> bool),
+}
+
+impl Look<'_> {
+    fn with<T>(self, use_it: impl FnOnce(&Snapshot) -> T) -> T {
+        match self {
+            Look::Everywhere => use_it(&Snapshot::of_all()),
+            Look::Shared(cell) => use_it(cell.get_or_init(Snapshot::of_all)),
+            Look::Orphans(is_known) => {
+                use_it(&Snapshot::of_orphans(is_known).unwrap_or_else(Snapshot::of_all))
+            }
         }
     }
+}
 
-    /// Is nothing of it left? Cheaper than [`Tree::members`] with a cgroup.
-    pub fn is_empty(&self) -> bool {
-        match &self.cgroup {
-            // A group that is gone has no members.
-            Some(folder) => !crate::cgroup::populated(folder).unwrap_or(false),
-            None => self.scan().is_empty(),
-        }
+impl Tree {
+    /// The living processes of the tree, now.
+    pub fn members(&self, look: Look<'_>) -> Vec<Member> {
+        look.with(|snapshot| self.members_in(snapshot))
+    }
+
+    /// Is nothing of it left? Cheaper than [`Tree::members`].
+    pub fn is_empty(&self, look: Look<'_>) -> bool {
+        // A group that is gone has no members.
+        let populated = |folder: &PathBuf| crate::cgroup::populated(folder).unwrap_or(false);
+        !self.cgroup.as_ref().is_some_and(populated)
+            && look.with(|snapshot| self.scan(snapshot, &[]).is_empty())
     }
 
     /// Send a signal to every member that is not in the process group `except`; each is recognised again before it is
     /// signalled. Returns how many members there are.
-    pub fn signal(&self, signal: i32, except: Option<u32>) -> usize {
-        let members = self.members();
-        for member in &members {
-            let Some(process) = Process::open(member.pid) else { continue };
-            // Opened, then compared: from here on it cannot become another.
-            let Some(stat) = proc::stat(member.pid) else { continue };
-            if stat.start_ticks == member.start_ticks && Some(stat.group) != except {
-                let _ = process.signal(signal);
-            }
-        }
+    pub fn signal(&self, signal: i32, except: Option<u32>, look: Look<'_>) -> usize {
+        let members = self.members(look);
+        signal_all(&members, signal, except);
         members.len()
     }
 
     /// Kill everything, again and again until a look finds nothing new, a bounded number of times.
-    pub fn kill(&self) {
+    pub fn kill(&self, look: Look<'_>) {
         /// A fork storm needs several looks; the caller comes back if that was not enough.
         const LOOKS: u32 = 8;
-        if self.cgroup.as_deref().is_some_and(crate::cgroup::kill) {
-            return;
-        }
+        // At once, where the kernel can (Linux 5.14 and later): then only those outside are left to be found.
+        let inside_is_killed = self.cgroup.as_deref().is_some_and(crate::cgroup::kill);
+        let find = || match inside_is_killed {
+            true => look.with(|snapshot| self.scan(snapshot, &[])),
+            false => self.members(look),
+        };
         for _ in 0..LOOKS {
             // Stopped first, so that none forks while the others are killed.
-            if self.signal(libc::SIGSTOP, None) == 0 {
+            let members = find();
+            if members.is_empty() {
                 return;
             }
-            self.signal(libc::SIGKILL, None);
+            signal_all(&members, libc::SIGSTOP, None);
+            signal_all(&find(), libc::SIGKILL, None);
         }
     }
 
-    fn scan(&self) -> Vec<Member> {
-        let stats: HashMap<u32, Stat> =
-            proc::pids().into_iter().filter_map(|pid| Some((pid, proc::stat(pid)?))).collect();
+    fn members_in(&self, snapshot: &Snapshot) -> Vec<Member> {
+        let inside = self.cgroup.as_ref().map(|folder| crate::cgroup::members(folder));
+        let inside = inside.unwrap_or_default();
+        let mut members = self.scan(snapshot, &inside);
+        let known: HashSet<u32> = members.iter().map(|member| member.pid).collect();
+        members.extend(living(inside.into_iter().filter(|pid| !known.contains(pid))));
+        members
+    }
+
+    /// Those in the snapshot that belong to the tree, `inside` and its descendants among them.
+    fn scan(&self, snapshot: &Snapshot, inside: &[u32]) -> Vec<Member> {
+        let stats = &snapshot.stats;
         // While anybody is in the session, the kernel gives its number to no process: one that has it now is a stranger, and
-        // so is its session.
-        let reused = self.reaped_at.is_some() && stats.contains_key(&self.pid);
+        // so is its session. A main process that nobody has reaped is none.
+        let is_stranger = |stat: &Stat| Some(stat.start_ticks) != self.began;
+        let reused = self.reaped_at.is_some() && stats.get(&self.pid).is_some_and(is_stranger);
         let mut ours: HashSet<u32> = stats
             .iter()
-            .filter(|(pid, stat)| self.belongs(**pid, stat, reused))
+            .filter(|(pid, stat)| self.belongs(**pid, stat, reused, snapshot))
             .map(|(pid, _)| *pid)
             .collect();
-        add_descendants(&stats, &mut ours);
+        ours.extend(inside);
+        add_descendants(stats, &mut ours);
         ours.into_iter()
             .filter_map(|pid| stats.get(&pid).map(|stat| (pid, stat)))
             .filter(|(_, stat)| !stat.is_dead())
@@ -97,11 +129,64 @@ impl Tree {
             .collect()
     }
 
-    fn belongs(&self, pid: u32, stat: &Stat, reused: bool) -> bool {
+    fn belongs(&self, pid: u32, stat: &Stat, reused: bool, snapshot: &Snapshot) -> bool {
         let in_time = self.reaped_at.is_none_or(|tick| stat.start_ticks <= tick);
         let could_be = self.pid != 0 && in_time && !reused;
-        (could_be && (pid == self.pid || stat.session == self.pid))
-            || proc::environment_has(pid, &self.mark)
+        if could_be && (pid == self.pid || stat.session == self.pid) {
+            return true;
+        }
+        // Nobody who was there before the run was started by it.
+        self.began.is_none_or(|tick| stat.start_ticks >= tick) && snapshot.has_mark(pid, &self.mark)
+    }
+}
+
+/// Signal those that are not in the process group `except`.
+fn signal_all(members: &[Member], signal: i32, except: Option<u32>) {
+    for member in members {
+        let Some(process) = Process::open(member.pid) else { continue };
+        // Opened, then compared: from here on it cannot become another.
+        let Some(stat) = proc::stat(member.pid) else { continue };
+        if stat.start_ticks == member.start_ticks && Some(stat.group) != except {
+            let _ = process.signal(signal);
+        }
+    }
+}
+
+/// Processes at one moment.
+#[derive(Default)]
+pub struct Snapshot {
+    stats: HashMap<u32, Stat>,
+    /// Marks that were read, as whole entries of an environment.
+    marks: RefCell<HashMap<u32, Option<String>>>,
+}
+
+impl Snapshot {
+    fn of_all() -> Snapshot {
+        Snapshot::of(proc::pids())
+    }
+
+    fn of(pids: impl IntoIterator<Item = u32>) -> Snapshot {
+        let stats = pids.into_iter().filter_map(|pid| Some((pid, proc::stat(pid)?))).collect();
+        Snapshot { stats, marks: RefCell::default() }
+    }
+
+    /// `None` where the kernel does not tell the children of a process.
+    fn of_orphans(is_known: &dyn Fn(u32) -> bool) -> Option<Snapshot> {
+        let mut found = proc::children(std::process::id())?;
+        found.retain(|pid| !is_known(*pid));
+        let mut at = 0;
+        while let Some(pid) = found.get(at).copied() {
+            found.extend(proc::children(pid).unwrap_or_default());
+            at += 1;
+        }
+        Some(Snapshot::of(found))
+    }
+
+    fn has_mark(&self, pid: u32, mark: &str) -> bool {
+        let Some((name, _)) = mark.split_once('=') else { return false };
+        let mut marks = self.marks.borrow_mut();
+        let read = || Some(format!("{name}={}", proc::environment_value(pid, name)?));
+        marks.entry(pid).or_insert_with(read).as_deref() == Some(mark)
     }
 }
 
@@ -121,12 +206,10 @@ fn add_descendants(stats: &HashMap<u32, Stat>, ours: &mut HashSet<u32>) {
     }
 }
 
-fn living(pids: Vec<u32>) -> Vec<Member> {
-    pids.into_iter()
-        .filter_map(|pid| Some((pid, proc::stat(pid)?)))
+fn living(pids: impl Iterator<Item = u32>) -> impl Iterator<Item = Member> {
+    pids.filter_map(|pid| Some((pid, proc::stat(pid)?)))
         .filter(|(_, stat)| !stat.is_dead())
         .map(|(pid, stat)| Member { pid, start_ticks: stat.start_ticks })
-        .collect()
 }
 
 /// Every process of the machine at one moment, for counting what many trees without cgroups use.

@@ -6,7 +6,8 @@
 //! ends by itself.
 
 use proctor_core::home::Home;
-use proctor_sys::{clock, file, own_file, signal, tree::Tree};
+use proctor_sys::tree::{Look, Tree};
+use proctor_sys::{clock, file, own_file, signal};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -59,7 +60,7 @@ impl Mark {
     /// The processes of the command whose first one is `pid`; 0 if that is not known.
     pub(super) fn tree(&self, pid: u32) -> Tree {
         let mark = format!("{VARIABLE}={}", self.value);
-        Tree { pid, cgroup: None, mark, reaped_at: None }
+        Tree { pid, cgroup: None, mark, began: None, reaped_at: None }
     }
 
     /// Nothing is left of the command.
@@ -74,7 +75,7 @@ impl Mark {
 /// Wait until nothing is left of all of them, so many looks at most.
 fn wait(trees: &[&Tree], looks: u32) {
     for _ in 0..looks {
-        if trees.iter().all(|tree| tree.is_empty()) {
+        if trees.iter().all(|tree| tree.is_empty(Look::Everywhere)) {
             return;
         }
         std::thread::sleep(LOOK_AGAIN);
@@ -84,13 +85,13 @@ fn wait(trees: &[&Tree], looks: u32) {
 /// Kill everything and wait until it is gone: how many are left that cannot be killed. Blocks.
 pub(super) fn end(tree: &Tree) -> usize {
     for _ in 0..LOOKS {
-        tree.kill();
-        if tree.is_empty() {
+        tree.kill(Look::Everywhere);
+        if tree.is_empty(Look::Everywhere) {
             return 0;
         }
         std::thread::sleep(LOOK_AGAIN);
     }
-    tree.members().len()
+    tree.members(Look::Everywhere).len()
 }
 
 /// The marks that an earlier daemon left.
@@ -107,7 +108,7 @@ pub(crate) fn sweep(marks: Vec<Mark>) {
     let trees: Vec<Tree> = marks.iter().map(|mark| mark.tree(0)).collect();
     wait(&trees.iter().collect::<Vec<_>>(), LAST_LOOKS);
     for (mark, tree) in marks.iter().zip(trees) {
-        let found = tree.signal(signal::SIGTERM, None);
+        let found = tree.signal(signal::SIGTERM, None, Look::Everywhere);
         if found > 0 {
             tracing::warn!(found, "ending what a command of the last daemon left");
             wait(&[&tree], LAST_LOOKS);

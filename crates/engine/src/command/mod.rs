@@ -16,7 +16,7 @@ pub(crate) use mark::{VARIABLE as MARK_VARIABLE, left_behind, sweep};
 use proctor_core::config::secret::shown_text;
 use proctor_core::home::Home;
 use proctor_sys::process::Process;
-use proctor_sys::tree::Tree;
+use proctor_sys::tree::{Look, Tree};
 use proctor_sys::{clock, leash, signal};
 pub(crate) use produce::{Produced, Program};
 use std::os::unix::process::ExitStatusExt;
@@ -252,7 +252,7 @@ impl Running {
         let tree = self.tree.clone();
         let itself = self.child.as_ref().and_then(Child::id).filter(|_| *end == End::TimedOut);
         let left = crate::blocking(move || {
-            let members = tree.members();
+            let members = tree.members(Look::Everywhere);
             let others = members.iter().filter(|member| Some(member.pid) != itself);
             let left: Vec<String> = others.map(|member| shown_process(member.pid)).collect();
             (left, mark::end(&tree))
@@ -280,7 +280,7 @@ impl Drop for Running {
         match &self.child {
             Some(child) if gentle && thorough => ask_to_end(child),
             Some(_) if gentle => {}
-            Some(_) | None => self.tree.kill(),
+            Some(_) | None => self.tree.kill(Look::Everywhere),
         }
         // Reaped here; if the daemon is ending, by the keeper, and the file is left to the next daemon.
         let (child, mut tree) = (self.child.take(), self.tree.clone());
@@ -288,7 +288,7 @@ impl Drop for Running {
             runtime.spawn(async move {
                 if let Some(mut child) = child {
                     if gentle && !end_gently(&mut child, thorough).await {
-                        tree.kill();
+                        tree.kill(Look::Everywhere);
                     }
                     reap(child, &mut tree).await;
                 }

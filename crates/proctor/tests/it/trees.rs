@@ -1,7 +1,9 @@
 //! Stop leaves no descendant, however hostile the tree, with and without cgroups.
 
-use crate::support::{LIMIT, web};
-use proctor_testkit::{Home, descendants_alive, recorded, wait_until};
+use crate::support::{LIMIT, pid, replace_keeper, services, shell, status, web};
+use proctor_testkit::{Home, alive, descendants_alive, kill9, recorded, signal, wait_until};
+use rustix::process::Signal;
+use std::path::PathBuf;
 
 /// Start the victim with these arguments, wait for `family` processes, stop it: none may live.
 fn check(args: &[&str], family: usize, without_cgroups: bool) {
@@ -119,5 +121,93 @@ fn a_tree_that_does_all_of_this_at_once_is_ended() {
     for without in [false, true] {
         check(&tricks, 29, without);
         check(&[&tricks[..], &["--stop-self"]].concat(), 9, without);
+    }
+}
+
+/// The ways of a process to get out of sight of those who look for it in one way only. `$1` is a cgroup of its own.
+const ESCAPES: [(&str, &str); 5] = [
+    ("in the session", "exec /bin/sh -c"),
+    ("in the session, without an environment", "exec env -i /bin/sh -c"),
+    ("in another cgroup", "echo $$ > $1/cgroup.procs; exec /bin/sh -c"),
+    (
+        "in another cgroup, without an environment",
+        "echo $$ > $1/cgroup.procs; exec env -i /bin/sh -c",
+    ),
+    ("in another cgroup and session", "echo $$ > $1/cgroup.procs; exec setsid /bin/sh -c"),
+];
+
+/// A home whose `web` has a child that ignores TERM and escapes like this; the child's pid.
+fn with_escapee(escape: &str, group: &std::path::Path, cgroups: bool) -> (Home, u32) {
+    let home = Home::new();
+    let (pids, inner) = (home.path().join("escapee"), home.path().join("inner"));
+    let stay = format!("trap '' TERM; echo $$ > {}; while :; do sleep 1; done\n", pids.display());
+    home.write("inner", &stay);
+    let outer = home.path().join("outer");
+    let script = format!("/bin/sh {} {} & sleep 1000", outer.display(), group.display());
+    home.write("outer", &format!("{escape} '. {}'\n", inner.display()));
+    let keys = "restart_policy: never\nstop: { grace: 200 }";
+    home.write("proctor.yaml", &services(&[shell("web", &script, keys)]));
+    let mut command = home.command(["up", "-d"]);
+    if !cgroups {
+        command.env("PROCTOR_NO_CGROUPS", "1");
+    }
+    assert!(command.output().unwrap().status.success());
+    let escapee = || std::fs::read_to_string(&pids).ok()?.trim().parse().ok();
+    let escapee = proctor_testkit::wait_for("the escapee", LIMIT, escapee);
+    (home, escapee)
+}
+
+/// A group of the v2 hierarchy in which nothing is; removed with its last process.
+struct OtherGroup(PathBuf);
+
+impl OtherGroup {
+    fn make(name: &str) -> Option<OtherGroup> {
+        killed_group(name).map(|group| {
+            // One that was killed is not entered again by everybody: a fresh one.
+            std::fs::remove_dir(&group).unwrap();
+            std::fs::create_dir(&group).unwrap();
+            OtherGroup(group)
+        })
+    }
+}
+
+impl Drop for OtherGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.0.join("cgroup.kill"), "1");
+        wait_until("the group is empty", LIMIT, || std::fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+#[test]
+fn stop_leaves_nobody_who_left_only_some_of_cgroup_session_and_environment() {
+    let name = format!("p-escape-{}", std::process::id());
+    let Some(group) = OtherGroup::make(&name) else { return };
+    for (how, escape) in ESCAPES {
+        for (cgroups, taken_over) in [(true, false), (true, true), (false, false), (false, true)] {
+            let (home, escapee) = with_escapee(escape, &group.0, cgroups);
+            if taken_over {
+                replace_keeper(&home);
+            }
+            home.ok(["stop", "web"]);
+            assert_eq!(status(&home, "web")["state"], "stopped");
+            let case = format!("{how}, cgroups {cgroups}, taken over {taken_over}");
+            assert!(!alive(escapee), "{case}\n{}", home.own_log());
+        }
+    }
+}
+
+#[test]
+fn what_is_left_of_a_run_whose_main_process_ended_while_no_keeper_lived_is_ended() {
+    for cgroups in [true, false] {
+        let (_, escape) = ESCAPES[1];
+        let (home, escapee) = with_escapee(escape, std::path::Path::new("/"), cgroups);
+        let (keeper, daemon, web) = (home.keeper_pid(), home.daemon_pid(), pid(&home, "web"));
+        signal(daemon, Signal::STOP);
+        kill9(keeper);
+        kill9(web);
+        kill9(daemon);
+        wait_until("a keeper", LIMIT, || home.living_keeper().is_some_and(|now| now != keeper));
+        home.ok(["stop", "web"]);
+        assert!(!alive(escapee), "cgroups {cgroups}\n{}", home.own_log());
     }
 }
