@@ -129,10 +129,11 @@ impl Connection {
         while self.wait(give_up) {
             let (length, fds) = socket::receive_packet(&self.socket, &mut bytes).ok()?;
             held.extend(fds);
-            match Message::decode(&bytes[..length]) {
-                Some(Message::HeldAll) => return Some(held),
-                _ if length == 0 => return None,
-                _ => {}
+            if length == 0 {
+                return None;
+            }
+            if Message::decode(&bytes[..length]) == Some(Message::HeldAll) {
+                return Some(held);
             }
         }
         None
