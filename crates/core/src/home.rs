@@ -234,8 +234,6 @@ mod tests {
         let home = Home { state: "/s".into(), runtime: "/s/run".into() };
         let own = [
             home.services_json(),
-            home.unsaved_services(),
-            home.audit_owed(),
             home.tokens_json(),
             home.first_token(),
             home.audit(),

@@ -234,8 +234,11 @@ pub(crate) fn upgrade(session: &mut Session<'_>, arguments: &ArgMatches) -> Ende
     }
     old.wait_for_end(REPLACE_LIMIT);
     let after = daemon(session)?;
-    if after.daemon.pid == before.daemon.pid {
-        return Err(OpError::new(Code::Failed, "Proctor was not replaced")
+    let keeper = |status: &daemon_status::Output| status.keeper.as_ref().map(|it| it.pid);
+    // A binary that fails as the keeper is followed by a keeper of the old one, which the guard starts: another process.
+    if after.daemon.pid == before.daemon.pid || keeper(&after) != keeper(&before) {
+        let message = format!("Proctor was not replaced; version {} runs", after.version);
+        return Err(OpError::new(Code::Failed, message)
             .help(format!("{} says why", session.home.own_log().display()))
             .into());
     }

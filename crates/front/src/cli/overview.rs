@@ -22,7 +22,7 @@ Usage: proctor COMMAND
                          run a command; restart with commands around it
   file, git, change      the code behind the services
   mcp install CLIENT     set up an assistant (Claude Code, Cursor, VS Code, …)
-  daemon, mode, token, audit, completions
+  daemon, mode, token, audit, trust, completions
                          Proctor itself, and who may do what
 
 `proctor COMMAND --help` explains one of them, `proctor --help` all.

@@ -174,8 +174,9 @@ fn logs_are_read_page_by_page() {
     assert_eq!((text.code, text.out.as_str()), (0, "web | one\napi | t\\x1b[2Jwo\nweb | three\n"));
     let calls = daemon.calls();
     let calls: Vec<_> = calls.iter().filter(|call| call.0 == "log.read").collect();
-    assert_eq!(calls[0].1, json!({ "services": ["web", "api"], "tail": 9 }));
-    assert_eq!(calls[1].1, json!({ "services": ["web", "api"], "cursor": "1" }));
+    assert_eq!(calls[0].1, json!({ "services": ["web", "api"], "tail": 9, "tail_each": true }));
+    let next = json!({ "services": ["web", "api"], "tail_each": true, "cursor": "1" });
+    assert_eq!(calls[1].1, next);
     let document: Value = serde_json::from_str(&run(&daemon, &["logs", "--json"]).out).unwrap();
     assert_eq!(
         (document["items"].as_array().unwrap().len(), &document["cursor"]),
@@ -232,7 +233,8 @@ fn up_finds_its_configuration_and_a_newcomer_is_told_what_to_write() {
     let mut up = command(daemon.folder.path(), &["up", "-d"]);
     up.env("PROCTOR_CONFIG", "other.yaml");
     said(up);
-    assert_eq!(daemon.calls().last().unwrap().1["config"], "other.yaml");
+    let other = daemon.folder.path().canonicalize().unwrap().join("other.yaml");
+    assert_eq!(daemon.calls().last().unwrap().1["config"], json!(other.to_string_lossy()));
 }
 
 #[test]

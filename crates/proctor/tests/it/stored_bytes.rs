@@ -236,7 +236,7 @@ fn times_select_from_several_services_at_once() {
     early.sort();
     assert_eq!(early, ["a early line 1", "a early line 2", "b early line 1", "b early line 2"]);
     assert!(all(&["--since", &last, "--until", &last]).len() <= 4);
-    assert_eq!(all(&["-n", "1"]).len(), 1, "the last line of both together");
+    assert_eq!(all(&["-n", "1"]).len(), 2, "the last line of each");
     for words in [["--since", "soon"], ["--until", "25:61"]] {
         let mut all = vec!["logs", "a"];
         all.extend(words);

@@ -99,7 +99,7 @@ fn where_somebody_stands_paths_begin_there_and_are_said_so_that_they_mean_the_sa
         (&one, "app", "a", "a"),
         (&one, "outside", "a", "a"),
         (&two, "app/docs", "a", "app:docs/a"),
-        (&two, "outside", "a", "outside:a"),
+        (&two, "outside", "a", "a"),
         (&two, "app/docs", "outside:a", "outside:a"),
     ] {
         let here = place.path(here);

@@ -268,6 +268,10 @@ fn the_last_lines_are_counted_for_all_services_or_for_each() {
     };
     check(false, None, &["worker two", "worker three"]);
     check(true, None, &["web two", "web three", "worker two", "worker three"]);
-    check(true, Some("three"), &["web two", "web three", "worker two", "worker three"]);
+    check(
+        true,
+        Some("three"),
+        &["web two", "web three", "worker one", "worker two", "worker three"],
+    );
     check(true, Some("web t"), &["web one", "web two", "web three", "worker one"]);
 }

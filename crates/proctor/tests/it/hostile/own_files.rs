@@ -5,6 +5,7 @@ use crate::support::{LIMIT, pid, services, shell};
 use proctor_testkit::{Home, alive, kill9, wait_until};
 use rustix::process::Signal;
 use std::fs;
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -13,41 +14,43 @@ const DAMAGES: [&str; 6] = ["cut", "flip", "noise", "pipe", "folder", "link"];
 /// Content of a file that a link names.
 const THEIRS: &str = "theirs\n";
 
-/// Put a damaged `original`, or something else, at `path`.
+/// Put a damaged `original`, or something else, at `path`. A living Proctor may write a missing file anew in between.
 fn put(path: &Path, original: &[u8], damage: &str, target: &Path) {
-    clear(path);
+    let attempt = || clear(path).and_then(|()| try_put(path, original, damage, target));
+    wait_until("the damage is done", LIMIT, || attempt().is_ok());
+}
+
+fn try_put(path: &Path, original: &[u8], damage: &str, target: &Path) -> io::Result<()> {
     let mut bytes = original.to_vec();
     match damage {
         "cut" => {
             bytes.truncate(original.len() / 2);
-            fs::write(path, bytes).unwrap();
+            fs::write(path, bytes)
         }
         "flip" => {
             let middle = original.len() / 2;
             if let Some(byte) = bytes.get_mut(middle) {
                 *byte ^= 4;
             }
-            fs::write(path, bytes).unwrap();
+            fs::write(path, bytes)
         }
-        "noise" => {
-            fs::write(path, [0x9e, 0x37, 0x79, 0xb9, 0, 255, b'\n', b'{'].repeat(100)).unwrap()
-        }
+        "noise" => fs::write(path, [0x9e, 0x37, 0x79, 0xb9, 0, 255, b'\n', b'{'].repeat(100)),
         "pipe" => {
             let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
             let fifo = rustix::fs::FileType::Fifo;
-            rustix::fs::mknodat(rustix::fs::CWD, path, fifo, mode, 0).unwrap();
+            Ok(rustix::fs::mknodat(rustix::fs::CWD, path, fifo, mode, 0)?)
         }
-        "folder" => fs::create_dir_all(path.join("not-empty")).unwrap(),
-        "link" => symlink(target, path).unwrap(),
+        "folder" => fs::create_dir_all(path.join("not-empty")),
+        "link" => symlink(target, path),
         _ => unreachable!("it is one of the six"),
     }
 }
 
-fn clear(path: &Path) {
+fn clear(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(path).unwrap(),
-        Ok(_) => fs::remove_file(path).unwrap(),
-        Err(_) => {}
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(_) => Ok(()),
     }
 }
 
