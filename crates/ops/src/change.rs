@@ -187,7 +187,7 @@ impl FileChange {
             line.dim(format!(" (+{} -{})", self.added, self.removed));
         }
         if let Some(generation) = self.generation.filter(|_| !self.created) {
-            line.dim(format!(", generation {generation} is what it was"));
+            line.dim(format!(", earlier content is generation {generation}"));
         }
         let inexact = |place: &&HunkPlace| place.offset != 0 || place.fuzz != 0;
         for HunkPlace { line, offset, fuzz } in self.hunks.iter().filter(inexact) {

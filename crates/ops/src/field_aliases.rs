@@ -2,6 +2,7 @@
 //!
 //! A name that an operation has itself is never changed. What stays unknown is refused by `check`, with the nearest name.
 
+use crate::moment;
 use crate::table::{self, Entry};
 use serde_json::{Map, Value, json};
 
@@ -21,6 +22,9 @@ const GROUPS: [&[&str]; 10] = [
 
 /// Lengths of time in thousandths of a second.
 const MILLISECONDS: [&str; 2] = ["timeout_ms", "wait_ms"];
+
+/// Fields that hold a number of seconds.
+const SECONDS: [&str; 3] = ["timeout", "timeout_seconds", "wait"];
 
 /// Names of the parts of an edit that other editors use.
 const EDIT_PARTS: [(&str, &str); 4] =
@@ -97,12 +101,28 @@ fn reshape(name: &str, value: &mut Value, lists: &[String]) {
             }
         }
         Value::String(text) if is_list => *value = json!([text]),
+        Value::String(text) if SECONDS.contains(&name) => {
+            if let Some(seconds) = seconds(text) {
+                *value = json!(seconds);
+            }
+        }
         Value::Array(edits) if matches!(name, "edits" | "files") => {
             edits.iter_mut().for_each(rename_parts);
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         Value::Array(_) | Value::Object(_) => {}
     }
+}
+
+/// Seconds written as `60`, `60s` or `1m`; `None` for other text.
+fn seconds(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let number = text.parse::<f64>().ok().filter(|seconds| seconds.is_finite());
+    number.or_else(|| {
+        let micros = moment::duration(text).filter(|_| !text.is_empty())?;
+        let millis = i32::try_from(micros / 1000).ok()?;
+        Some(f64::from(millis) / 1000.0)
+    })
 }
 
 /// `KEY=VALUE` of an object whose values are plain; `None` otherwise.
@@ -184,6 +204,21 @@ mod tests {
         check("command.execute", list.clone(), list);
         let deep = json!({ "command": "x", "env": { "A": [1] } });
         check("command.execute", deep.clone(), deep);
+    }
+
+    #[test]
+    fn seconds_may_be_text_with_a_unit() {
+        for (text, seconds) in [("60", 60.0), ("1.5", 1.5), ("60s", 60.0), ("2m", 120.0)] {
+            check("service.wait", json!({ "timeout": text }), json!({ "timeout": seconds }));
+        }
+        check(
+            "command.execute",
+            json!({ "command": "x", "timeout": "90s" }),
+            json!({ "command": "x", "timeout_seconds": 90.0 }),
+        );
+        for text in ["soon", ""] {
+            check("service.stop", json!({ "wait": text }), json!({ "wait": text }));
+        }
     }
 
     #[test]

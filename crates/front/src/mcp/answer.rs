@@ -11,6 +11,7 @@ use super::tool_names::{in_hints, in_tools};
 use proctor_core::text::beginning;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::show::{Page, unpainted};
+use proctor_ops::tools::fields::in_shown_names;
 use proctor_ops::tools::{Tool, Toolset};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, MetaObject};
 use serde_json::{Map, Value, json};
@@ -138,9 +139,17 @@ fn goes_on(operation: &str, offered: &[Toolset]) -> CallToolResult {
 }
 
 /// An error that the assistant reads, or one of the protocol where the request cannot be understood at all.
-pub(super) fn failed(error: OpError, offered: &[Toolset]) -> Result<CallToolResult, ErrorData> {
+pub(super) fn failed(
+    tool: &Tool,
+    mut error: OpError,
+    offered: &[Toolset],
+) -> Result<CallToolResult, ErrorData> {
     if let Some(number) = error.code.rpc() {
         return Err(ErrorData::new(ErrorCode(number), error.message, None));
+    }
+    if error.code == Code::BadInput {
+        error.message = in_shown_names(tool, &error.message);
+        error.help = error.help.map(|help| in_shown_names(tool, &help));
     }
     let mut text = format!("{} ({})\n", error.message, error.code.as_str());
     if let Some(help) = &error.help {
@@ -148,7 +157,9 @@ pub(super) fn failed(error: OpError, offered: &[Toolset]) -> Result<CallToolResu
     }
     let mut result = CallToolResult::error(vec![ContentBlock::text(shortened(&text, LONGEST))]);
     // Not as structured content: clients compare that with the schema of a good answer.
-    let told = serde_json::to_value(&error).unwrap_or_default();
+    let mut told = serde_json::to_value(&error).unwrap_or_default();
+    // Some clients show a model all of a failed reply.
+    in_hints(&mut told, offered);
     result.meta = Some(for_programs(ERROR, told));
     Ok(result)
 }
@@ -301,12 +312,20 @@ mod tests {
 
     #[test]
     fn an_error_has_a_remedy_and_the_protocol_its_own_ones() {
-        let error = OpError::new(Code::UnknownService, "no service 'x'").help("list_processes");
-        let result = failed(error, &Toolset::USUAL).unwrap();
+        let tool = proctor_ops::tools::find("run_command").unwrap();
+        let error = OpError::new(Code::UnknownService, "no service 'x'").help("`proctor list`");
+        let result = failed(tool, error, &Toolset::USUAL).unwrap();
         assert_eq!(result.is_error, Some(true));
         let text = result.content[0].as_text().unwrap().text.clone();
         assert_eq!(text, "no service 'x' (unknown_service)\nremedy: list_processes\n");
-        let error = failed(OpError::new(Code::UnknownOperation, "x"), &Toolset::USUAL).unwrap_err();
+        let programs = serde_json::to_string(&result.meta).unwrap();
+        assert!(programs.contains("list_processes") && !programs.contains('`'), "{programs}");
+        let wrong = OpError::bad_input("timeout_seconds: a word");
+        let result = failed(tool, wrong, &Toolset::USUAL).unwrap();
+        let text = result.content[0].as_text().unwrap().text.clone();
+        assert_eq!(text, "timeout: a word (bad_input)\n");
+        let unknown = OpError::new(Code::UnknownOperation, "x");
+        let error = failed(tool, unknown, &Toolset::USUAL).unwrap_err();
         assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
     }
 }

@@ -4,6 +4,7 @@ use super::answer;
 use super::call::{self, Call, Progress};
 use super::door::{Door, Presented, Speaker};
 use super::http::SESSION;
+use super::instructions::instructions;
 use super::project::KnownProject;
 use super::sessions::{Followed, Sessions};
 use super::tasks::Tasks;
@@ -19,7 +20,7 @@ use proctor_ops::tools::{self, Tool, Toolset};
 use rmcp::model::SetLevelRequestParams;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
-    CompleteRequestParams, CompleteResult, CreateTaskResult, ErrorCode, ErrorData,
+    CompleteRequestParams, CompleteResult, CreateTaskResult, DiscoverResult, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
     InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
@@ -33,9 +34,6 @@ use serde_json::{Map, Value, json};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-
-/// Under 2,000 characters; read by every assistant before it has asked for anything.
-pub(super) const INSTRUCTIONS: &str = include_str!("instructions.md");
 
 /// Maximum bytes of a page of text: all of it fits into a reply, with its notes.
 const LARGEST_PAGE: u64 = 24_000;
@@ -130,6 +128,13 @@ impl Assistant {
         }
     }
 
+    /// The instructions for the tools that this conversation is offered.
+    async fn instructions(&self, context: &RequestContext<RoleServer>) -> String {
+        // Toolsets that do not exist are refused when tools are listed.
+        let sets = self.sets(context).await.unwrap_or_else(|_| Toolset::USUAL.to_vec());
+        instructions(&sets)
+    }
+
     async fn tool(
         &self,
         name: &str,
@@ -203,7 +208,14 @@ fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
     let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
     // Who says where to begin does not mean the end.
     let begins = ["cursor", "since"].iter().any(|field| input.contains_key(*field));
-    for (field, value) in usual.into_iter().filter(|(field, _)| field != "tail" || !begins) {
+    // A line or a port says what to wait for.
+    let is_said = ["log", "port"].iter().any(|field| input.contains_key(*field));
+    let applies = |field: &str| match field {
+        "tail" => !begins,
+        "until" => !is_said,
+        _ => true,
+    };
+    for (field, value) in usual.into_iter().filter(|(field, _)| applies(field)) {
         input.entry(field).or_insert(value);
     }
     // Lines that the text has no room for would be passed over by its own cursor.
@@ -231,7 +243,7 @@ impl ServerHandler for Assistant {
         let version = env!("CARGO_PKG_VERSION");
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("proctor", version).with_title("Proctor"))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(instructions(&Toolset::USUAL))
     }
 
     async fn initialize(
@@ -243,7 +255,18 @@ impl ServerHandler for Assistant {
         if let Some(SessionRestoreMarker { id, .. }) = context.extensions.get() {
             self.resume(id, &context);
         }
-        self.negotiate_initialize(&request)
+        let mut result = self.negotiate_initialize(&request)?;
+        result.instructions = Some(self.instructions(&context).await);
+        Ok(result)
+    }
+
+    async fn discover(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let config = self.get_info().with_instructions(self.instructions(&context).await);
+        let versions = self.supported_protocol_versions().into_owned();
+        Ok(DiscoverResult::from_server_info(versions, config))
     }
 
     async fn list_tools(
@@ -453,21 +476,6 @@ async fn answered(
 ) -> Result<CallToolResult, ErrorData> {
     match call.run().await {
         Ok(outcome) => Ok(answer::answer(tool, outcome, &offered)),
-        Err(error) => answer::failed(error, &offered),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn instructions_are_short_and_name_tools_that_exist() {
-        assert!(INSTRUCTIONS.chars().count() < 2000, "{}", INSTRUCTIONS.chars().count());
-        for word in INSTRUCTIONS.split(|c: char| !(c.is_ascii_lowercase() || c == '_')) {
-            if word.contains('_') && tools::find(word).is_none() {
-                panic!("there is no tool '{word}'");
-            }
-        }
+        Err(error) => answer::failed(tool, error, &offered),
     }
 }

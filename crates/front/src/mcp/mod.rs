@@ -15,6 +15,7 @@ pub(crate) mod door;
 #[cfg(feature = "fixtures")]
 mod fixture;
 pub(crate) mod http;
+mod instructions;
 mod lines;
 mod listeners;
 mod messages;

@@ -359,6 +359,63 @@ mod tests {
         }
     }
 
+    /// Every name of a field and every value that a schema lists.
+    fn names_in(schema: &Value, found: &mut Vec<String>) {
+        match schema {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    if let ("properties", Value::Object(named)) = (key.as_str(), value) {
+                        found.extend(named.keys().cloned());
+                    }
+                    if let ("enum", Value::Array(values)) = (key.as_str(), value) {
+                        found.extend(values.iter().filter_map(Value::as_str).map(str::to_owned));
+                    }
+                    names_in(value, found);
+                }
+            }
+            Value::Array(values) => values.iter().for_each(|value| names_in(value, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// Every description in a schema.
+    fn descriptions_in(schema: &Value, found: &mut Vec<String>) {
+        match schema {
+            Value::Object(fields) => {
+                found.extend(fields.get("description").and_then(Value::as_str).map(str::to_owned));
+                fields.values().for_each(|value| descriptions_in(value, found));
+            }
+            Value::Array(values) => values.iter().for_each(|value| descriptions_in(value, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// Quoted words that are neither fields nor values.
+    const PLAIN_WORDS: [&str; 1] = ["why"];
+
+    #[test]
+    fn a_description_names_only_fields_values_and_tools_that_exist() {
+        for tool in tools(&Toolset::USUAL) {
+            let schema = Value::Object(tool.input_schema.as_ref().clone());
+            let (mut names, mut texts) = (Vec::new(), Vec::new());
+            names_in(&schema, &mut names);
+            descriptions_in(&schema, &mut texts);
+            texts.extend(tool.description.as_deref().map(str::to_owned));
+            for text in texts {
+                let quoted = text.split(['\'', '`']).skip(1).step_by(2);
+                let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+                for word in quoted.filter(|word| !word.is_empty() && word.chars().all(is_name)) {
+                    let is_known = names.iter().any(|name| name == word);
+                    assert!(is_known || PLAIN_WORDS.contains(&word), "{}: '{word}'", tool.name);
+                }
+                for word in text.split(|c| !is_name(c)).filter(|word| word.contains('_')) {
+                    let is_tool = proctor_ops::tools::find(word).is_some();
+                    assert!(is_tool || names.iter().any(|name| name == word), "{word}: {text}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn choices_are_one_list_of_values() {
         let mut schema = json!({

@@ -2,6 +2,11 @@
 //!
 //! The names of the operations stay what they are on the wire; `field_aliases` understands both.
 
+use super::Tool;
+
+/// Begins the list of fields that an operation takes.
+const KNOWN: &str = "known: ";
+
 /// Fields of operations that tools show by another name, so that all tools agree.
 const SHOWN_AS: [(&str, &str); 6] = [
     ("services", "names"),
@@ -15,6 +20,25 @@ const SHOWN_AS: [(&str, &str); 6] = [
 /// The name that tools show for a field of an operation.
 pub fn shown_as(field: &str) -> &str {
     SHOWN_AS.iter().find(|(own, _)| *own == field).map_or(field, |(_, shown)| shown)
+}
+
+/// A message about the input of a tool with the field names that the tool shows: `timeout: …`, `'timeout'`, `known: …`.
+pub fn in_shown_names(tool: &Tool, message: &str) -> String {
+    let mut said = message.to_owned();
+    if let Some(rest) = said.strip_prefix(tool.operation) {
+        said = format!("{}{rest}", tool.name);
+    }
+    if let Some(known) = said.strip_prefix(KNOWN) {
+        let listed = known.split(", ").filter(|field| !tool.hides.contains(field));
+        return KNOWN.to_owned() + &listed.map(shown_as).collect::<Vec<_>>().join(", ");
+    }
+    for (own, shown) in SHOWN_AS {
+        if let Some(rest) = said.strip_prefix(own).filter(|rest| rest.starts_with(':')) {
+            said = format!("{shown}{rest}");
+        }
+        said = said.replace(&format!("'{own}'"), &format!("'{shown}'"));
+    }
+    said
 }
 
 /// The description of a field of a tool; empty where its name says all. `field` is the operation's own name.
@@ -114,5 +138,24 @@ fn of_any(field: &str) -> &'static str {
         "repo" => "Folder in the repository, if not this one",
         "dry_run" => "Show the diff only",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::find;
+
+    #[test]
+    fn an_error_names_fields_as_the_tool_shows_them() {
+        let check = |tool, message, expected: &str| {
+            assert_eq!(in_shown_names(find(tool).unwrap(), message), expected);
+        };
+        check("run_command", "timeout_seconds: invalid type", "timeout: invalid type");
+        check("stop_process", "wait: 9 is not between", "timeout: 9 is not between");
+        check("stop_process", "service.stop: unknown field 'x'", "stop_process: unknown field 'x'");
+        check("stop_process", "known: names, wait, no_wait", "known: names, timeout");
+        check("git_log", "did you mean 'rev'?", "did you mean 'revision'?");
+        check("git_log", "service: wait for it", "name: wait for it");
     }
 }

@@ -41,6 +41,7 @@ pub static TOOLS: &[Tool] = &[
         "Wait for processes",
         "Wait instead of sleeping and asking again: until processes are 'ready', have exited, a log line matches, a port opens. Returns at once when it cannot happen any more, and says what is missing, with the last lines. At most 50 seconds a call; then call again.",
     )
+    .usually(r#"{"until":"ready"}"#)
     .hiding(&["generation", "tail"])
     .in_brief(),
     Tool::new(
@@ -136,7 +137,7 @@ pub static TOOLS: &[Tool] = &[
         "get_operation",
         Toolset::Processes,
         "Follow an operation",
-        "How far a long operation has got, or its result. 'wait' waits for its end, at most 50 seconds a call.",
+        "How far a long operation has got, or its result. 'timeout' waits for its end, at most 50 seconds a call.",
     )
     .usually(r#"{"wait":45}"#)
     .hiding(&["seen"]),
@@ -154,7 +155,7 @@ pub static TOOLS: &[Tool] = &[
         "get_process_logs",
         Toolset::Logs,
         "Read logs",
-        "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'wait' waits for new lines, at most 50 seconds a call.",
+        "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'timeout' waits for new lines, at most 50 seconds a call.",
     )
     .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
     .hiding(&["raw", "text", "max_line", "until", "invert", "tail_each", "fold", "max_bytes"])
@@ -164,7 +165,7 @@ pub static TOOLS: &[Tool] = &[
         "get_events",
         Toolset::Logs,
         "Read events",
-        "What happened: starts, crashes with exit codes, restarts, health changes. Pass 'cursor' back to get only what is new; 'wait' waits for it.",
+        "What happened: starts, crashes with exit codes, restarts, health changes. Pass 'cursor' back to get only what is new; 'timeout' waits for it.",
     )
     .usually(r#"{"tail":50,"limit":100}"#)
     .hiding(&["limit"])

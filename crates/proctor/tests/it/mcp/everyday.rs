@@ -248,6 +248,31 @@ fn running_is_true_and_a_crash_is_noticed() {
 }
 
 #[test]
+fn a_wait_that_names_no_goal_waits_until_ready() {
+    let home = Home::new();
+    let mut conversation = Conversation::begin(&home, "claude-code");
+    let crashing = json!({ "name": "bad", "command": "sh -c 'echo broken; exit 7'" });
+    conversation.call("start_process", crashing);
+    let told = conversation.call("wait_for_process", json!({ "names": ["bad"], "timeout": "1s" }));
+    assert_eq!(told.facts["reached"], false, "{told:#?}");
+    assert!(told.text.contains("broken") && told.text.contains("exit code 7"), "{}", told.text);
+    let told = conversation.call("run_command", json!({ "command": "true", "timeout": "soon" }));
+    assert!(told.is_error && told.text.starts_with("timeout: "), "{}", told.text);
+}
+
+#[test]
+fn instructions_name_only_tools_that_are_offered() {
+    let home = Home::new();
+    let mut conversation = Conversation::silent(&home, &["--toolsets", "logs,git"]);
+    let client = json!({ "name": "test", "version": "1" });
+    let hello =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let told = conversation.ask("initialize", hello)["instructions"].as_str().unwrap().to_owned();
+    assert!(told.contains("get_process_logs") && told.contains("git_status"), "{told}");
+    assert!(!told.contains("start_process") && !told.contains("read_file"), "{told}");
+}
+
+#[test]
 fn only_what_was_named_is_stopped() {
     let home = up(&web(&[], ""));
     let mut conversation = Conversation::begin(&home, "claude-code");
