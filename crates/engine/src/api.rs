@@ -1,13 +1,15 @@
 //! What the operations see of the engine. Reading never waits for anything; writing is a message to the one
 //! owner of the state.
 
+mod repositories;
+
 use crate::audit::Audit;
 pub use crate::command::{CommandPlan, End, Finished, Surroundings};
 use crate::command::{Commands, surroundings};
 use crate::error::EngineError;
 pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
-use crate::files::{Changed, FileError, Files, Spot};
-use crate::git::{Around, Git, Repository};
+use crate::files::Files;
+use crate::git::Git;
 pub use crate::lease::LeaseChange;
 use crate::link::{Ask, Link};
 pub use crate::logs::query::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
@@ -30,7 +32,6 @@ use proctor_core::time::Millis;
 use proctor_core::wire::{RunView, Whom};
 use proctor_sys::port::Listening;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -259,56 +260,6 @@ impl Engine {
     /// Run a command to its end. Dropped early, everything of it is killed.
     pub async fn run_command(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
         self.inner.commands.run(plan).await
-    }
-
-    /// The git repository that a folder below the roots is in; the first root if none is named.
-    pub async fn repository_in(
-        &self,
-        files: &Files,
-        folder: Option<PathBuf>,
-    ) -> Result<Repository, EngineError> {
-        let registry = &self.inner.registry;
-        let around = Around {
-            files: files.clone(),
-            terms: registry.guard().security.git.clone(),
-            env: surroundings::of(registry, None, (None, None))?.env,
-        };
-        Arc::clone(&self.inner.git).open(around, folder).await
-    }
-
-    /// The daemon ends: what has to come to its end first.
-    pub(crate) async fn settle(&self) {
-        self.inner.git.settle().await;
-    }
-
-    /// The repository that has the files of a change, which may not be there yet, and where they are.
-    pub async fn repository_of(
-        &self,
-        within: &Files,
-        changes: &[Changed],
-    ) -> Result<(Repository, Vec<String>), EngineError> {
-        // Names that were only looked for are no files of the change.
-        let files = changes.iter().filter(|it| it.before.is_some() || it.after.is_some());
-        let spots: Vec<Spot> = files.filter_map(|it| it.spot.clone()).collect();
-        let find = move || -> Result<_, FileError> {
-            let paths: Vec<PathBuf> = spots.iter().map(Spot::real).collect();
-            let above = paths.first().into_iter().flat_map(|path| path.ancestors().skip(1));
-            let folder = above.into_iter().find(|folder| folder.is_dir()).map(Path::to_owned);
-            let unknown = |path: OsString| {
-                let path = path.display();
-                FileError::BadInput(format!("'{path}' cannot be committed: its name is not UTF-8"))
-            };
-            let text = |path: PathBuf| path.into_os_string().into_string().map_err(unknown);
-            Ok((folder, paths.into_iter().map(text).collect::<Result<_, _>>()?))
-        };
-        let (folder, paths) = crate::blocking(find).await??;
-        Ok((self.repository_in(within, folder).await?, paths))
-    }
-
-    /// Leave out the kernel's fence around git, to see that it is not needed. For tests.
-    #[doc(hidden)]
-    pub fn without_git_fence(&self) {
-        self.inner.git.without_fence();
     }
 
     /// Events from somewhere on, at most `most` of those that are wanted. Waits for none; see [`Engine::changed`].

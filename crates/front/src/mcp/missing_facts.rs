@@ -53,7 +53,12 @@ pub(super) fn lines(text: &str, facts: &Value, mark: &str) -> String {
                     push(&mut added, mark, Some(&label), &missing);
                 }
             }
-            value => collect_field(text, key, value, &mut top),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => collect_field(text, key, value, &mut top),
         }
     }
     push(&mut added, mark, None, &top);

@@ -152,7 +152,7 @@ fn brief(schema: &mut Value) {
             for (key, value) in fields.iter_mut() {
                 match (key.as_str(), value) {
                     ("properties" | DEFINITIONS, Value::Object(named)) => {
-                        named.values_mut().for_each(|schema| brief(schema));
+                        named.values_mut().for_each(brief);
                     }
                     ("enum" | "const" | "default" | "required", _) => {}
                     (_, value) => brief(value),
@@ -160,7 +160,7 @@ fn brief(schema: &mut Value) {
             }
             shorten(fields);
         }
-        Value::Array(schemas) => schemas.iter_mut().for_each(|schema| brief(schema)),
+        Value::Array(schemas) => schemas.iter_mut().for_each(brief),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -262,7 +262,9 @@ fn the_last_lines_are_counted_for_all_services_or_for_each() {
         });
         let lines = page.items.into_iter().map(|item| match item.what {
             LogWhat::Line(line) => String::from_utf8(line.bytes).unwrap(),
-            other => panic!("{other:?}"),
+            other @ (LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_)) => {
+                panic!("{other:?}")
+            }
         });
         assert_eq!(lines.collect::<Vec<_>>(), expected, "{tail_each} {grep:?}");
     };

@@ -41,7 +41,9 @@ pub(super) fn custom_restart(sent: Map<String, Value>) -> Map<String, Value> {
     input.entry("background").or_insert(json!(true));
     match legacy::variables(Value::Object(input)) {
         Value::Object(input) => input,
-        _ => Map::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Map::new()
+        }
     }
 }
 
