@@ -3,6 +3,7 @@
 
 mod repositories;
 
+pub use crate::args_override::RestartWith;
 use crate::audit::Audit;
 pub use crate::command::{CommandPlan, End, Finished, Surroundings};
 use crate::command::{Commands, surroundings};
@@ -108,15 +109,6 @@ pub struct NewService {
     pub lease: Option<Millis>,
     /// What will be wished of it next, kept with its definition. Refused, with nothing changed, if it cannot be started.
     pub start: Option<Wish>,
-}
-
-/// What is different about the run that a restart makes.
-#[derive(Debug, Clone, Default)]
-pub struct RestartWith {
-    /// Replaces the arguments (not the program) from now on.
-    pub args: Option<Vec<String>>,
-    /// Laid over the variables of the service, in this run and in no other.
-    pub env: Vec<(String, String)>,
 }
 
 /// How long a removed service may take to end before its logs are deleted.

@@ -15,7 +15,7 @@ use proctor_core::config::grants::Grants;
 use proctor_core::config::listen::Listeners;
 use proctor_core::config::own_secrets::OwnSecrets;
 use proctor_core::config::security::Security;
-use proctor_core::config::{Config, Problem, Setting};
+use proctor_core::config::{Config, Problem, ServiceDef, Setting};
 use proctor_core::hands::Hands;
 use proctor_core::name::ServiceName;
 use proctor_core::wire::{PhaseView, ServiceState};
@@ -56,12 +56,14 @@ pub(crate) struct Inheritance {
     pub(crate) environment: Arc<Environment>,
     /// Environments that services were started with: `up` from another terminal is no reason to change them.
     pub(crate) kept: BTreeMap<ServiceName, Arc<Environment>>,
+    /// The definitions in force.
+    pub(crate) before: BTreeMap<ServiceName, Arc<Definition>>,
 }
 
 /// Read a configuration and resolve what it says. Blocks, changes nothing.
 pub(crate) fn prepare(
     source: &Source,
-    Inheritance { environment, kept }: &Inheritance,
+    Inheritance { environment, kept, before }: &Inheritance,
     args: &BTreeMap<ServiceName, Vec<String>>,
     files: Files,
 ) -> Result<Prepared, EngineError> {
@@ -78,8 +80,11 @@ pub(crate) fn prepare(
     } = source::load(source, environment, &files)?;
     let environment = environment.hiding(&own_secrets);
     let kept = hiding(kept, &own_secrets);
-    let define = |def: proctor_core::config::ServiceDef| {
-        let args = args.get(&def.name).filter(|_| Definition::takes_arguments(&def));
+    // A definition that has changed says anew what its arguments are.
+    let is_unchanged = |def: &ServiceDef| before.get(&def.name).is_none_or(|old| old.def() == def);
+    let define = |def: ServiceDef| {
+        let keeps = |_: &&Vec<String>| Definition::takes_arguments(&def) && is_unchanged(&def);
+        let args = args.get(&def.name).filter(keeps);
         let args = args.map(Vec::as_slice);
         let inherited = kept.get(&def.name).unwrap_or(&environment);
         Definition::new(def, Origin::File, inherited, args).map(Arc::new)
@@ -126,7 +131,7 @@ pub(crate) fn check(
     let asked = source::choose(request, current)?;
     let environment =
         Environments::default().share(asked.given.as_ref(), &OwnSecrets::default())?;
-    let inheritance = Inheritance { environment, kept: BTreeMap::new() };
+    let inheritance = Inheritance { environment, kept: BTreeMap::new(), before: BTreeMap::new() };
     let prepared =
         prepare(&asked.source, &inheritance, &BTreeMap::new(), source::Files::default())?;
     Ok(prepared.refuse_ambiguities()?.settings)
@@ -202,6 +207,9 @@ impl Owner {
         // With the configuration: a daemon that dies before the keeper hears of it leaves the rest to the next.
         let wanted = difference.applied.starting.iter();
         stored.wishes.extend(wanted.map(|name| (name.clone(), StoredWish::Up)));
+        for definition in prepared.definitions.iter().filter(|it| it.args_override().is_none()) {
+            stored.args.remove(definition.name());
+        }
         self.note_execs(&mut stored, &prepared.definitions);
         let hidden = self.hide_from_added(&prepared.own_secrets).await;
         self.note_execs(&mut stored, &hidden);
@@ -328,20 +336,26 @@ impl Owner {
     async fn prepare(&mut self, asked: &Current, refresh: bool) -> Result<Prepared, EngineError> {
         let environment = self.environments.share(asked.given.as_ref(), &OwnSecrets::default())?;
         let kept = if refresh { BTreeMap::new() } else { self.environments_at_work() };
-        let inheritance = Inheritance { environment, kept };
-        let (source, args) = (asked.source.clone(), self.stored.args.clone());
+        let of_file = self.of_file().into_iter();
+        let before = of_file.filter_map(|(name, old)| Some((name, old?))).collect();
+        let inheritance = Inheritance { environment, kept, before };
+        let (source, mut args) = (asked.source.clone(), self.stored.args.clone());
+        // What does not run is started as configured.
+        args.retain(|name, _| self.is_at_work(name));
         crate::blocking(move || prepare(&source, &inheritance, &args, Files::default())).await?
+    }
+
+    /// Whether it runs, or will by itself.
+    pub(crate) fn is_at_work(&self, name: &ServiceName) -> bool {
+        let look = |view: &View| Some(at_work(view.services.get(name)?.state.as_ref()?));
+        self.registry.read(look) == Some(true)
     }
 
     /// What the services of the file inherit that are at work.
     fn environments_at_work(&self) -> BTreeMap<ServiceName, Arc<Environment>> {
-        let is_at_work = |name: &ServiceName| {
-            let look = |view: &View| Some(at_work(view.services.get(name)?.state.as_ref()?));
-            self.registry.read(look) == Some(true)
-        };
         let of_file = self.of_file().into_iter();
         let kept = of_file
-            .filter(|(name, _)| is_at_work(name))
+            .filter(|(name, _)| self.is_at_work(name))
             .filter_map(|(name, definition)| Some((name, Arc::clone(definition?.environment()))));
         kept.collect()
     }

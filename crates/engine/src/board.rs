@@ -220,6 +220,9 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
         tenure: definition.tenure().cloned(),
         state,
         health: checked.then(|| health.unwrap_or(Health::Unknown)),
+        args_override: definition
+            .args_override()
+            .map(|args| secrets::hide(&redact::command_line(args)).into_owned()),
         stale: false,
     }
 }
@@ -248,6 +251,7 @@ pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
         tenure: None,
         state: None,
         health: None,
+        args_override: None,
         stale: false,
     }
 }

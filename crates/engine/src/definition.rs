@@ -22,6 +22,8 @@ pub(crate) struct Definition {
     exec: u64,
     /// Of one that was added.
     tenure: Option<Arc<Tenure>>,
+    /// Arguments given with a restart, in place of those in `def`.
+    args_override: Option<Vec<String>>,
 }
 
 /// Who defined it.
@@ -34,7 +36,7 @@ pub(crate) enum Origin {
 }
 
 impl Definition {
-    /// `arguments` replaces what follows the program.
+    /// `arguments` takes the place of the configured `args`.
     pub(crate) fn new(
         def: ServiceDef,
         origin: Origin,
@@ -74,6 +76,7 @@ impl Definition {
             environment: Arc::clone(environment),
             exec,
             tenure: None,
+            args_override: arguments.map(<[String]>::to_vec),
         })
     }
 
@@ -87,11 +90,25 @@ impl Definition {
         Ok(Definition { tenure, ..new })
     }
 
-    /// May what follows its program be replaced? What a shell runs is one text; words appended to it would be lost
-    /// without a trace.
+    /// The definition without arguments of a restart.
+    pub(crate) fn as_configured(&self) -> Result<Definition, EngineError> {
+        let (def, tenure) = (self.def.clone(), self.tenure.clone());
+        let new = Definition::new(def, self.origin, &self.environment, None)?;
+        Ok(Definition { tenure, ..new })
+    }
+
+    /// Arguments given with a restart, in place of the configured ones.
+    pub(crate) fn args_override(&self) -> Option<&[String]> {
+        self.args_override.as_deref()
+    }
+
+    /// May its arguments be replaced? What a shell runs is one text; words appended to it would be lost without a trace,
+    /// unless it has arguments already.
     pub(crate) fn takes_arguments(def: &ServiceDef) -> bool {
-        !matches!(def.argv.as_slice(), [program, flag, ..]
-            if flag == "-c" && matches!(program.as_str(), "/bin/sh" | "sh"))
+        let uses_arguments = def.argv.len() > def.command_words && def.command_words > 3;
+        let is_shell = matches!(def.argv.as_slice(), [program, flag, ..]
+            if flag == "-c" && matches!(program.as_str(), "/bin/sh" | "sh"));
+        uses_arguments || !is_shell
     }
 
     pub(crate) fn name(&self) -> &ServiceName {
@@ -151,7 +168,7 @@ fn with_arguments(def: &ServiceDef, arguments: &[String]) -> Result<Vec<String>,
         let message = format!("{name} runs through a shell: its arguments are part of its command");
         return Err(EngineError::Failed(message));
     }
-    Ok(def.argv.iter().take(1).chain(arguments).cloned().collect())
+    Ok(def.argv.iter().take(def.command_words).chain(arguments).cloned().collect())
 }
 
 /// `None` where the service runs as who we are: only root can change that, and nobody else needs to.
@@ -189,6 +206,7 @@ pub(crate) mod tests {
             description: None,
             groups: Vec::new(),
             argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+            command_words: argv.len().min(1),
             env: Vec::new(),
             working_dir: "/".into(),
             user: None,
@@ -247,6 +265,13 @@ pub(crate) mod tests {
         assert!(!first.same_as(&second));
         let back = second.with_arguments(&["a.js".into()]).unwrap();
         assert!(first.same_as(&back) && first.exec() == back.exec());
+        assert!(first.same_as(&second.as_configured().unwrap()));
+        // The command's own words stay: arguments are what `args` says.
+        let mut def = plain("web", &["npm", "run", "dev", "--old"]);
+        def.command_words = 3;
+        let npm = definition(def, Origin::File).with_arguments(&["--new".into()]).unwrap();
+        assert_eq!(npm.spec().exec.argv, ["npm", "run", "dev", "--new"]);
+        assert_eq!(npm.args_override(), Some(&["--new".to_owned()][..]));
         let shell = definition(plain("web", &["/bin/sh", "-c", "node $FLAGS"]), Origin::File);
         assert!(shell.with_arguments(&["x".into()]).is_err());
     }

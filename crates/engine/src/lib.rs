@@ -7,6 +7,7 @@
 mod added;
 pub mod api;
 mod apply;
+mod args_override;
 pub mod audit;
 mod board;
 mod command;

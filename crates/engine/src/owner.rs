@@ -75,9 +75,9 @@ pub(crate) enum Command {
     },
 }
 
-struct WishCommand {
-    names: Vec<ServiceName>,
-    wish: Wish,
+pub(crate) struct WishCommand {
+    pub(crate) names: Vec<ServiceName>,
+    pub(crate) wish: Wish,
     answer: Answer<Option<String>>,
 }
 
@@ -198,16 +198,28 @@ impl Owner {
                 Err(error) => drop(command.answer.send(Err(error))),
             }
         }
+        let ending = self.ending_overrides(&valid);
+        let mut changed = self.as_configured(&ending).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "services keep the arguments of a restart");
+            Vec::new()
+        });
         let mut unrecorded = None;
-        if let Err(unwritable) = self.save(self.with_wishes(&valid)).await {
+        if let Err(unwritable) = self.save(self.with_wishes(&valid, &changed)).await {
             // What is to stop is stopped, whatever can be written.
             let (stops, others): (Vec<_>, Vec<_>) =
                 valid.into_iter().partition(|command| command.wish == Wish::Down);
             for command in others {
                 command.answer.send(Err(unwritable.clone().into())).ok();
             }
-            unrecorded = Some(self.save_later(self.with_wishes(&stops), &unwritable).await);
+            let is_stopped = |name: &ServiceName| stops.iter().any(|it| it.names.contains(name));
+            changed.retain(|definition| is_stopped(definition.name()));
+            let stored = self.with_wishes(&stops, &changed);
+            unrecorded = Some(self.save_later(stored, &unwritable).await);
             valid = stops;
+        }
+        self.registry.define(&changed);
+        if let Err(error) = self.tell(&changed, &[]).await {
+            tracing::warn!(%error, "the keeper did not take configured arguments");
         }
         let ask = |command: &WishCommand| {
             let wish = command.wish;
@@ -223,8 +235,13 @@ impl Owner {
         }
     }
 
-    fn with_wishes(&self, commands: &[WishCommand]) -> Stored {
+    /// What is to be stored with these wishes, and with definitions whose arguments are the configured ones again.
+    fn with_wishes(&self, commands: &[WishCommand], changed: &[Arc<Definition>]) -> Stored {
         let mut stored = self.stored.clone();
+        for definition in changed {
+            stored.args.remove(definition.name());
+        }
+        self.note_execs(&mut stored, changed);
         for command in commands {
             let wish = StoredWish::of(command.wish);
             stored.wishes.extend(command.names.iter().map(|name| (name.clone(), wish)));
@@ -264,9 +281,10 @@ impl Owner {
         let mut stored = self.stored.clone();
         let changed = match &args {
             Some(args) => self.with_arguments(&names, args).await?,
-            None => Vec::new(),
+            None => self.as_configured(&names).await?,
         };
         for name in &names {
+            stored.args.remove(name);
             stored.args.extend(args.clone().map(|args| (name.clone(), args)));
             // A restart of what is not wanted makes it wanted.
             let wish =
@@ -319,23 +337,6 @@ impl Owner {
                 None
             }
         }
-    }
-
-    async fn with_arguments(
-        &self,
-        names: &[ServiceName],
-        args: &[String],
-    ) -> Result<Vec<Arc<Definition>>, EngineError> {
-        let mut definitions = Vec::new();
-        for name in names {
-            let known = self.registry.definition(name);
-            definitions.push(known.ok_or_else(|| lost(name))?);
-        }
-        let args = args.to_vec();
-        crate::blocking(move || {
-            definitions.iter().map(|old| old.with_arguments(&args).map(Arc::new)).collect()
-        })
-        .await?
     }
 
     /// Make definitions known to the keeper and let it drop services. The first refusal is the result, but everything

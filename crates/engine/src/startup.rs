@@ -90,6 +90,8 @@ impl Startup {
     pub(crate) fn plan(found: Found, snapshot: &Snapshot) -> Startup {
         let mut plan = Startup::default();
         plan.take_stored(found, snapshot);
+        // Arguments of a restart last as long as what it started.
+        plan.stored.args.retain(|name, _| snapshot.get(name).is_some_and(at_work));
         plan.end_leases();
         plan.read_configuration(snapshot);
         plan.listen_without_file();
@@ -197,7 +199,7 @@ impl Startup {
                 kept.insert(name.clone(), self.environments.share(Some(variables), secrets)?);
             }
         }
-        Ok(Inheritance { environment, kept })
+        Ok(Inheritance { environment, kept, before: BTreeMap::new() })
     }
 
     /// No configuration, or none that can be read: where to listen is up to the environment. One that was lost may have closed

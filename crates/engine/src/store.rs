@@ -63,7 +63,7 @@ pub(crate) struct Stored {
     environments: BTreeMap<u64, BTreeMap<String, String>>,
     #[serde(default)]
     pub(crate) wishes: BTreeMap<ServiceName, StoredWish>,
-    /// Arguments given with a restart; they hold until others are given.
+    /// Arguments given with a restart; they hold while that service is at work and its definition stays the same.
     #[serde(default)]
     pub(crate) args: BTreeMap<ServiceName, Vec<String>>,
     #[serde(default)]

@@ -22,6 +22,9 @@ use tokio::sync::Semaphore;
 /// Looks that are closer together get the same answer: over a few ticks of the clock a percentage is noise.
 const SAME_LOOK: Duration = Duration::from_millis(200);
 
+/// A percentage of a younger run is about this long: a start of some milliseconds would be hundreds of percent.
+const FIRST_SECONDS: f64 = 1.0;
+
 /// More services than this are measured away from the tasks that serve clients.
 const FEW: usize = 4;
 
@@ -108,7 +111,7 @@ fn measure(
 ) -> Option<Usage> {
     let now = Instant::now();
     let last = samples.get_mut(name).filter(|sample| sample.run == run.id);
-    let (mut since, mut before) = (age(run.started, clock::now().wall), 0.0);
+    let (mut since, mut before) = (age(run.started, clock::now().wall).max(FIRST_SECONDS), 0.0);
     if let Some(last) = last {
         let recent = now.duration_since(last.at) < SAME_LOOK;
         if recent && (last.usage.ports.is_some() || machine.listening.is_none()) {
@@ -209,6 +212,14 @@ mod tests {
 
         measure(&mut samples, &name, &this_process(2), &machine()).unwrap();
         assert_eq!(samples[&name].run, RunId(2));
+    }
+
+    #[test]
+    fn a_run_that_has_just_begun_is_measured_over_its_first_second() {
+        let name = ServiceName::parse("web").unwrap();
+        let run = RunView { started: clock::now().wall, ..this_process(1) };
+        let usage = measure(&mut BTreeMap::new(), &name, &run, &machine()).unwrap();
+        assert!(usage.cpu_percent <= 100.0 * usage.cpu_seconds + 0.001, "{usage:?}");
     }
 
     #[test]

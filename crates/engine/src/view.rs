@@ -62,6 +62,8 @@ pub struct ServiceView {
     /// `None` until the keeper has confirmed the definition.
     pub state: Option<ServiceState>,
     pub health: Option<Health>,
+    /// Arguments given with a restart, in place of the configured ones; secrets are masked.
+    pub args_override: Option<String>,
     /// The settings changed since the current run began; a restart applies them.
     pub stale: bool,
 }

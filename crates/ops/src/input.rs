@@ -143,7 +143,7 @@ pub struct Definition {
     #[arg(long, value_name = "COMMAND", conflicts_with = "argv")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// More arguments, split like a shell does: --args "--port 3000"
+    /// Arguments after those of the command, split like a shell does: --args "--port 3000"
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Words>,

@@ -82,6 +82,8 @@ pub struct ServiceDef {
     pub groups: Vec<String>,
     /// Program and arguments, split and joined; `shell: true` is already `["/bin/sh","-c",…]`.
     pub argv: Vec<String>,
+    /// The first words of `argv` that `command` gives; those after them are `args`.
+    pub command_words: usize,
     /// Environment of the service over its base: env files, then `env`, then `PORT` and `PROCTOR_INSTANCE`.
     pub env: Vec<(String, String)>,
     /// Absolute.

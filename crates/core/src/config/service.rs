@@ -58,12 +58,13 @@ impl Service<'_> {
         self.check_restart(reader);
         self.check_logs(reader);
         self.check_instances(reader);
-        let definitions = argv.map(|argv| {
+        let definitions = argv.map(|(argv, command_words)| {
             let definition = ServiceDef {
                 name: self.name.clone(),
                 description: self.text("description"),
                 groups,
                 argv,
+                command_words,
                 env: variables.iter().map(|it| (it.name.clone(), it.text.clone())).collect(),
                 working_dir: self
                     .text("working_dir")
@@ -87,7 +88,8 @@ impl Service<'_> {
         Built { definitions: definitions.unwrap_or_default(), variables }
     }
 
-    fn argv(&self, reader: &mut Reader<'_>) -> Option<Vec<String>> {
+    /// The whole command line, and how many words of it are the command's own.
+    fn argv(&self, reader: &mut Reader<'_>) -> Option<(Vec<String>, usize)> {
         let Some(found) = self.find("command") else {
             let message = format!("{}: 'command' is missing", self.path);
             reader.problem(self.place, message, Some("write 'command: …' below it".into()));
@@ -97,7 +99,9 @@ impl Service<'_> {
         let path = format!("{}.command", self.path);
         let args = self.words("args").into_iter();
         let mut argv = match (&found.value, self.flag("shell")) {
-            (Value::Line(line, _), true) => return self.shell(reader, &line.text, args.collect()),
+            (Value::Line(line, _), true) => {
+                return Some(self.shell(reader, &line.text, args.collect()));
+            }
             (Value::Line(line, syntax), false) => {
                 let argv = split(reader, line, place, &path)?;
                 if let Some(syntax) = syntax.as_ref().filter(|syntax| syntax.is_certain()) {
@@ -118,14 +122,21 @@ impl Service<'_> {
             let message = format!("{path}: '~' is not expanded, found {}", quoted(&argv[0]));
             reader.problem(place, message, Some("write ${HOME}/…, or a path from '/'".into()));
         }
+        let command_words = argv.len();
         argv.extend(args);
-        Some(argv)
+        Some((argv, command_words))
     }
 
-    fn shell(&self, reader: &mut Reader<'_>, line: &str, args: Vec<String>) -> Option<Vec<String>> {
+    fn shell(
+        &self,
+        reader: &mut Reader<'_>,
+        line: &str,
+        args: Vec<String>,
+    ) -> (Vec<String>, usize) {
         let mut argv = vec!["/bin/sh".to_string(), "-c".into(), line.into()];
         if args.is_empty() {
-            return Some(argv);
+            let command_words = argv.len();
+            return (argv, command_words);
         }
         if !line.contains('$') {
             let place = self.place_of("args");
@@ -138,8 +149,9 @@ impl Service<'_> {
         }
         // The word after the command is the shell's own name, $0.
         argv.push("sh".into());
+        let command_words = argv.len();
         argv.extend(args);
-        Some(argv)
+        (argv, command_words)
     }
 
     /// Within a level files lie under `env`; every value of the service lies over those of the supervisor.

@@ -361,10 +361,10 @@ async fn an_added_service_is_kept_replaced_and_removed() {
 }
 
 #[tokio::test]
-async fn arguments_given_with_a_restart_hold_until_others_are_given() {
+async fn arguments_given_with_a_restart_outlive_the_daemon_while_the_service_is_at_work() {
     let place = Place::new();
-    let path =
-        write(&place, "proctor.yaml", &yaml("    web:\n      command: [serve, --port, '1']\n"));
+    let web = "    web:\n      command: serve\n      args: [--port, '1']\n";
+    let path = write(&place, "proctor.yaml", &yaml(web));
     place
         .daemon(Manners::default(), async |engine, fake| {
             engine.apply(request(path)).await.unwrap();

@@ -116,8 +116,14 @@ pub(crate) fn end_idle(session: &mut Session<'_>) {
 
 /// Whether Proctor, which this command started, has nothing left to do.
 pub(crate) fn nothing_runs(session: &mut Session<'_>) -> Result<bool, Failure> {
+    Ok(still_running(session)?.is_empty())
+}
+
+/// The services that keep Proctor busy.
+pub(crate) fn still_running(session: &mut Session<'_>) -> Result<Vec<String>, Failure> {
     let services = statuses(session.call("service.status", &json!({ "no_usage": true }))?)?;
-    Ok(services.iter().all(|service| matches!(service.state, State::Stopped | State::Failed)))
+    let is_over = |s: &ServiceStatus| matches!(s.state, State::Stopped | State::Failed);
+    Ok(services.into_iter().filter(|s| !is_over(s)).map(|s| s.name).collect())
 }
 
 pub(crate) fn statuses(answer: Value) -> Result<Vec<ServiceStatus>, OpError> {

@@ -1,7 +1,7 @@
 //! `up`: make the configuration run, and in the foreground stay with it until Ctrl-C.
 
 use super::configuration::Choice;
-use super::daemon::{nothing_runs, statuses};
+use super::daemon::{statuses, still_running};
 use super::interrupt::{Came, Interrupts};
 use super::logs::{self, View};
 use super::progress::Progress;
@@ -13,7 +13,7 @@ use proctor_ops::error::{Code, OpError};
 use proctor_ops::lines::Kind;
 use proctor_ops::moment::rfc3339;
 use proctor_ops::operations::up;
-use proctor_ops::settle::{Changed, Outcome};
+use proctor_ops::settle::{Changed, Outcome, Report};
 use proctor_ops::status::{ServiceStatus, State};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -104,11 +104,8 @@ fn in_foreground(session: &mut Session<'_>, choice: &Choice, input: &mut Value) 
     let input = json!({ "services": names, "since": since });
     let mut follow = Follow { input, view: View::new(session.terminal), unheard: false, looks: 0 };
     follow.view.align(names.iter().map(String::as_str));
-    session.terminal.note(&format!(
-        "running {} of {}; Ctrl-C stops",
-        names.join(", "),
-        begun.source
-    ));
+    let ours = stopped_at_the_end(&begun, session.launched);
+    session.terminal.note(&announcement(&begun.source, &names, &ours));
     match follow.until_interrupted(session, &interrupts)? {
         Until::Interrupted => {}
         Until::Ended => {
@@ -117,13 +114,30 @@ fn in_foreground(session: &mut Session<'_>, choice: &Choice, input: &mut Value) 
         }
         Until::Done(services) => return done(session, &services),
     }
-    let ours: Vec<String> = begun
-        .services
-        .iter()
-        .filter(|report| report.result != Outcome::AlreadyRunning)
-        .map(|report| report.service.name.clone())
-        .collect();
     stop(session, &interrupts, &mut follow, &ours)
+}
+
+/// The services that Ctrl-C stops: those that this command has started. A Proctor that it has launched has started them
+/// all, some perhaps before it was asked to.
+fn stopped_at_the_end(begun: &up::Output, launched: bool) -> Vec<String> {
+    let is_ours = |report: &&Report| launched || report.result != Outcome::AlreadyRunning;
+    begun.services.iter().filter(is_ours).map(|report| report.service.name.clone()).collect()
+}
+
+/// What runs, and what Ctrl-C does about it.
+fn announcement(source: &str, names: &[String], ours: &[String]) -> String {
+    let left: Vec<&str> =
+        names.iter().filter(|name| !ours.contains(name)).map(String::as_str).collect();
+    let running = format!("running {} of {source}", names.join(", "));
+    match (ours, left.as_slice()) {
+        (_, []) => format!("{running}; Ctrl-C stops them"),
+        ([], _) => format!("{running}; they ran before, and Ctrl-C leaves them running"),
+        (ours, left) => format!(
+            "{running}; Ctrl-C stops {}, and leaves {} running, which ran before",
+            ours.join(", "),
+            left.join(", ")
+        ),
+    }
 }
 
 /// The logs of some services, page after page.
@@ -266,8 +280,14 @@ fn stop(
         return session.terminal.answer(operate::entry("service.stop")?, &answer);
     }
     session.terminal.note("stopped");
-    if session.launched && nothing_runs(session)? {
-        daemon::end(session, "daemon.stop", &json!({}))?;
+    if session.launched {
+        match still_running(session)?.as_slice() {
+            [] => drop(daemon::end(session, "daemon.stop", &json!({}))?),
+            names => session.terminal.note(&format!(
+                "started meanwhile and still running: {}; `proctor down` stops everything",
+                names.join(", ")
+            )),
+        }
     }
     Ok(0)
 }
@@ -281,7 +301,7 @@ fn done(session: &mut Session<'_>, services: &[ServiceStatus]) -> Ended {
         names => format!("nothing runs any more; failed: {}", names.join(", ")),
     });
     // Services also get done because somebody else ends Proctor: one that does not answer is ending already.
-    if session.launched && matches!(nothing_runs(session), Ok(true)) {
+    if session.launched && still_running(session).is_ok_and(|names| names.is_empty()) {
         match daemon::end(session, "daemon.stop", &json!({})) {
             Err(Failure::Op(error)) if error.code == Code::Unavailable => {}
             ended => drop(ended?),

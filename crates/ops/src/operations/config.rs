@@ -6,7 +6,8 @@ use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table, counted};
 use proctor_core::config::Setting;
 use proctor_core::home::Home;
-use proctor_engine::api::{ConfigRequest, Engine};
+use proctor_core::name::ServiceName;
+use proctor_engine::api::{ConfigRequest, Engine, ServiceView};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -105,10 +106,17 @@ Examples:
             let settings = context.engine.check(request).await?;
             return Ok(output(&input, source, settings));
         }
-        let (source, settings) = context.engine.read(|view| {
-            (view.config.as_ref().map(|path| path.display().to_string()), view.settings.clone())
+        let (source, settings, overrides) = context.engine.read(|view| {
+            let source = view.config.as_ref().map(|path| path.display().to_string());
+            let overridden = |service: &ServiceView| {
+                Some((service.name.clone(), service.args_override.clone()?))
+            };
+            let overrides: Vec<_> = view.services.values().filter_map(overridden).collect();
+            (source, view.settings.clone(), overrides)
         });
-        Ok(output(&input, source, settings.unpack()))
+        let mut settings = settings.unpack();
+        show_overrides(&mut settings, overrides);
+        Ok(output(&input, source, settings))
     }
 
     fn without_daemon(_: &Home, input: &Input) -> Option<Result<Output, OpError>> {
@@ -139,6 +147,17 @@ fn output(input: &Input, source: Option<String>, settings: Vec<Setting>) -> Outp
     let checked = input.check.is_some();
     let brief = checked && !input.verbose && input.names.is_empty();
     Output { source, settings, checked, brief, example: None }
+}
+
+/// Arguments of a restart are in force, whatever the file says.
+fn show_overrides(settings: &mut [Setting], overrides: Vec<(ServiceName, String)>) {
+    for (name, args) in overrides {
+        let key = format!("services.{}.args", name.base());
+        if let Some(setting) = settings.iter_mut().find(|setting| setting.key == key) {
+            setting.value = Value::String(args).to_string();
+            setting.origin = format!("restart --args of {name}");
+        }
+    }
 }
 
 fn example() -> Output {

@@ -39,7 +39,7 @@ pub struct Input {
     #[arg(long = "post-command", value_name = "COMMAND")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub post_commands: Vec<Command>,
-    /// Arguments to run with from now on, split like a shell does
+    /// Arguments in place of the configured `args`, until it is stopped, restarted or defined differently; split like a shell does
     #[arg(long = "args", value_name = "ARGS", allow_hyphen_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_args: Option<Words>,

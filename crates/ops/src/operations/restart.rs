@@ -1,4 +1,4 @@
-//! `service.restart`: a new run of services, with their present settings and, if asked, other arguments.
+//! `service.restart`: a new run of services, with their present settings and, if asked, other arguments for a while.
 
 use super::stop::{USUAL_WAIT, named};
 use crate::error::OpError;
@@ -17,7 +17,7 @@ pub struct Input {
     /// Services, all instances of one, groups, or `all`
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// Arguments to run with from now on, split like a shell does
+    /// Arguments in place of the configured `args`, until it is stopped, restarted or defined differently; split like a shell does
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Words>,
@@ -33,7 +33,8 @@ impl Operation for Restart {
         cli: &["restart"],
         summary: "Stop services and start them again, with their present settings",
         details: "\
-A service that does not run is started. Restarts asked for like this never use up the restart budget.
+A service that does not run is started. Restarts asked for like this never use up the restart budget. Words of `command` stay; \
+--args takes the place of `args` after them. `status` and `config` show such arguments; a restart without --args ends them.
 
 Examples:
   proctor restart web

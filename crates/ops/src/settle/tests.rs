@@ -60,6 +60,7 @@ fn status(of: ServiceState) -> ServiceStatus {
         tenure: None,
         state: Some(of),
         health: None,
+        args_override: None,
         stale: false,
     };
     ServiceStatus::of(&view, Now { mono: Mono(0), wall: Wall(0) }, None)

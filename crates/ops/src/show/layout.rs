@@ -6,6 +6,9 @@ use std::borrow::Cow;
 /// Between columns.
 const GAP: usize = 2;
 
+/// The last characters of a name stay where it is cut: `@12` tells instances apart.
+const NAME_END: usize = 6;
+
 /// What becomes of a column when the terminal is too narrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
@@ -15,6 +18,26 @@ pub enum Fit {
     Drop(u8),
     /// Cut with `…`, down to this many columns.
     Shrink(usize),
+    /// Cut like [`Fit::Shrink`]; if that is not enough, left out like [`Fit::Drop`].
+    ShrinkThenDrop(usize, u8),
+}
+
+impl Fit {
+    /// The number of columns it may be cut down to.
+    fn least(self) -> Option<usize> {
+        match self {
+            Fit::Shrink(least) | Fit::ShrinkThenDrop(least, _) => Some(least),
+            Fit::Keep | Fit::Drop(_) => None,
+        }
+    }
+
+    /// The higher, the sooner it is left out.
+    fn priority(self) -> Option<u8> {
+        match self {
+            Fit::Drop(priority) | Fit::ShrinkThenDrop(_, priority) => Some(priority),
+            Fit::Keep | Fit::Shrink(_) => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +139,7 @@ impl Table {
     fn shrink(&self, widths: &mut [Option<usize>], room: usize) {
         for at in (0..widths.len()).rev() {
             let excess = total(widths).saturating_sub(room);
-            if let (Fit::Shrink(least), Some(width)) = (self.columns[at].fit, &mut widths[at]) {
+            if let (Some(least), Some(width)) = (self.columns[at].fit.least(), &mut widths[at]) {
                 let least = least.min(*width);
                 *width = width.saturating_sub(excess).max(least);
             }
@@ -124,10 +147,7 @@ impl Table {
     }
 
     fn next_to_drop(&self, widths: &[Option<usize>]) -> Option<usize> {
-        let priority = |at: usize| match self.columns[at].fit {
-            Fit::Drop(priority) => Some(priority),
-            Fit::Keep | Fit::Shrink(_) => None,
-        };
+        let priority = |at: usize| self.columns[at].fit.priority();
         (0..widths.len())
             .filter(|at| widths[*at].is_some() && priority(*at).is_some())
             .max_by_key(|at| priority(*at))
@@ -137,8 +157,8 @@ impl Table {
     fn grow_back(&self, widths: &mut [Option<usize>], room: usize) {
         for at in 0..widths.len() {
             let free = room.saturating_sub(total(widths));
-            if let (Fit::Shrink(_), Some(natural), Some(width)) =
-                (self.columns[at].fit, self.natural(at), widths[at])
+            if let (Some(_), Some(natural), Some(width)) =
+                (self.columns[at].fit.least(), self.natural(at), widths[at])
             {
                 widths[at] = Some(natural.min(width + free));
             }
@@ -161,7 +181,8 @@ impl Table {
                 pending += before;
             } else {
                 blanks(pending + before, out);
-                paint(style, &cut(text, takes, width), out);
+                let end = if style == Style::Name { NAME_END } else { 0 };
+                paint(style, &cut(text, takes, width, end), out);
                 pending = 0;
             }
             // Nothing is written after the last cell: no line ends in blanks.
@@ -181,12 +202,15 @@ fn columns(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
-fn cut(text: &str, takes: usize, width: usize) -> Cow<'_, str> {
+/// The text with `…` before its last `end` characters, if it takes more than `width`.
+fn cut(text: &str, takes: usize, width: usize, end: usize) -> Cow<'_, str> {
     if takes <= width {
         return Cow::Borrowed(text);
     }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    let end = if width > 2 * end { end } else { 0 };
+    let mut short: String = text.chars().take(width.saturating_sub(1 + end)).collect();
     short.push('…');
+    short.extend(text.chars().skip(takes - end));
     Cow::Owned(short)
 }
 

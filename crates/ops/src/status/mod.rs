@@ -72,6 +72,9 @@ pub struct ServiceStatus {
     pub primary: bool,
     /// Its settings changed since it was started; a restart applies them
     pub stale: bool,
+    /// Arguments given with a restart, in place of the configured ones until it is stopped or restarted; secrets are masked
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args_override: Option<String>,
     /// The last lines that its run wrote, where they were asked for or say why
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
@@ -224,6 +227,7 @@ impl ServiceStatus {
             added: view.added,
             primary: view.primary,
             stale: view.stale,
+            args_override: view.args_override.clone(),
             log_cursor: None,
             output: Vec::new(),
             owner: view.owner().map(ToString::to_string),

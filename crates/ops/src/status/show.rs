@@ -16,18 +16,22 @@ pub(crate) fn style_of(state: State) -> Style {
 /// In a row of a table; more are shown of one service alone.
 const MANY_PORTS: usize = 3;
 
+/// A longer name is cut before another column is left out for it.
+const LONG_NAME: usize = 24;
+
+/// A narrow terminal does without the command first and without the health last.
 const COLUMNS: [Column; 11] = [
-    Column::new("NAME", Fit::Keep),
+    Column::new("NAME", Fit::Shrink(LONG_NAME)),
     Column::new("STATE", Fit::Keep),
-    Column::number("PID", Fit::Drop(1)),
-    Column::number("UPTIME", Fit::Drop(2)),
-    Column::number("RESTARTS", Fit::Drop(3)),
-    Column::number("CPU", Fit::Drop(4)),
-    Column::number("MEMORY", Fit::Drop(4)),
+    Column::number("PID", Fit::Drop(2)),
+    Column::number("UPTIME", Fit::Drop(3)),
+    Column::number("RESTARTS", Fit::Drop(4)),
+    Column::number("CPU", Fit::Drop(5)),
+    Column::number("MEMORY", Fit::Drop(5)),
     Column::number("PORT", Fit::Drop(6)),
-    Column::new("HEALTH", Fit::Drop(5)),
-    Column::new("OWNER", Fit::Drop(3)),
-    Column::new("COMMAND", Fit::Shrink(12)),
+    Column::new("HEALTH", Fit::Drop(1)),
+    Column::new("OWNER", Fit::Drop(4)),
+    Column::new("COMMAND", Fit::ShrinkThenDrop(12, 7)),
 ];
 
 /// Many services, one a row, and below them what needs attention.
@@ -166,6 +170,12 @@ pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
     let lease = service.lease_seconds_left;
     fact("lease", lease.map(|left| format!("{} left, then it is removed", span(left as f64))));
     fact("note", service.stale.then(|| "its settings changed: a restart applies them".into()));
+    fact(
+        "arguments",
+        service.args_override.as_ref().map(|args| {
+            format!("{args} (given with a restart; a stop or another restart ends that)")
+        }),
+    );
     if let Some(exit) = &service.last_exit {
         let at = page.moment(&exit.at);
         page.line().dim(format!("  {:<12}", "last exit")).plain(format!("{}, {at}", exit.text));
@@ -196,5 +206,52 @@ fn health_text(health: &HealthStatus) -> String {
             format!("failing, {} in a row: {why}", health.failures)
         }
         (HealthState::Failing, None) => format!("failing, {} in a row", health.failures),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::unpainted;
+
+    fn cell(text: &str) -> Span<'_> {
+        Span::new(Style::Plain, text)
+    }
+
+    /// A table of two services, one of which has a very long name, as a terminal of this width shows it.
+    fn shown(width: usize) -> String {
+        let long = "team-product-component-with-a-very-long-name-of-sixty@12";
+        let mut table = Table::with_rows(&COLUMNS, 2);
+        for name in ["web", long] {
+            table.row([
+                Span::new(Style::Name, name),
+                cell("running"),
+                cell("1234567"),
+                cell("2h10m"),
+                cell("3"),
+                cell("12.5%"),
+                cell("120 MiB"),
+                cell("3000"),
+                cell("healthy"),
+                cell(""),
+                cell("node /srv/app/server.js --port 3000 --verbose"),
+            ]);
+        }
+        let mut page = Page::new(|| jiff::tz::TimeZone::UTC);
+        page.table(table);
+        page.render(Some(width), unpainted)
+    }
+
+    #[test]
+    fn a_narrow_terminal_keeps_the_health_and_one_long_name_breaks_no_line() {
+        for width in [80, 40] {
+            let text = shown(width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+            assert!(!text.contains("COMMAND"), "{width}:\n{text}");
+            assert!(text.contains("…"), "{width}:\n{text}");
+        }
+        assert!(shown(80).contains("healthy"), "{}", shown(80));
+        assert!(shown(80).contains("xty@12"), "{}", shown(80));
+        assert!(shown(200).contains("--verbose"), "{}", shown(200));
     }
 }

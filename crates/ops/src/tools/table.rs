@@ -60,7 +60,7 @@ pub static TOOLS: &[Tool] = &[
         "restart_process",
         Toolset::Processes,
         "Restart processes",
-        "Stop processes and start them again with their present settings, or with other arguments from now on.",
+        "Stop processes and start them again with their present settings, or with other arguments until they are stopped or restarted.",
     )
     .destroys()
     .hiding(&["no_wait"])

@@ -39,6 +39,7 @@ fn service(phase: PhaseView, last: Option<u64>) -> ServiceView {
         tenure: None,
         state: Some(state),
         health: None,
+        args_override: None,
         stale: false,
     }
 }

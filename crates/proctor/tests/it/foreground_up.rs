@@ -146,3 +146,44 @@ fn up_ends_when_nothing_runs_any_more_and_says_whether_it_went_well() {
         );
     }
 }
+
+/// A command in the foreground whose notes we read.
+#[track_caller]
+fn begin_noting(mut command: Command) -> (Child, BufReader<impl Read>) {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let notes = BufReader::new(child.stderr.take().unwrap());
+    (child, notes)
+}
+
+#[test]
+fn up_stops_what_it_shows_also_when_proctor_started_it_by_itself() {
+    let home = Home::new();
+    home.write("proctor.yaml", &web(&[], ""));
+    home.ok(["up", "-d"]);
+    home.ok(["daemon", "stop"]);
+    let (mut child, mut notes) = begin_noting(home.command(["up"]));
+    read_until(&mut notes, "running web of");
+    signal(child.id(), Signal::INT);
+    read_until(&mut notes, "stopped");
+    assert_eq!(wait_for_end(&mut child), Some(0));
+    check_nothing_runs(&home);
+}
+
+#[test]
+fn up_says_before_what_it_will_leave_running_and_at_the_end_what_came_meanwhile() {
+    let home = Home::new();
+    home.write("proctor.yaml", &web(&[], ""));
+    let (mut first, mut notes) = begin_noting(home.command(["up"]));
+    read_until(&mut notes, "Ctrl-C stops them");
+    let both =
+        format!("supervisor:\n  services:\n{}{}", service("web", &[], ""), service("new", &[], ""));
+    home.write("proctor.yaml", &both);
+    let (mut second, mut others) = begin_noting(home.command(["up"]));
+    read_until(&mut others, "Ctrl-C stops new, and leaves web running");
+    signal(first.id(), Signal::INT);
+    read_until(&mut notes, "still running: new");
+    assert_eq!(wait_for_end(&mut first), Some(0));
+    signal(second.id(), Signal::INT);
+    assert_eq!(wait_for_end(&mut second), Some(0));
+    home.ok(["down"]);
+}

@@ -13,8 +13,10 @@ fn crashing(all: &[String]) -> Home {
 }
 
 #[test]
-fn a_restart_with_arguments_uses_them_from_then_on() {
-    let home = up(&services(&[service("web", &["--lines", "1", "--line-prefix", "old "], "")]));
+fn arguments_of_a_restart_hold_until_the_next_stop_restart_or_change_of_the_file() {
+    let config =
+        |prefix| services(&[service("web", &["--lines", "1", "--line-prefix", prefix], "")]);
+    let home = up(&config("old "));
     wait_until("a line", LIMIT, || lines(&home, "web", &[]) == ["old line 1"]);
     home.ok(["restart", "web", "--args", "--lines 1 --line-prefix 'new and \"quoted\" '"]);
     let expected = ["old line 1", "new and \"quoted\" line 1"];
@@ -24,9 +26,34 @@ fn a_restart_with_arguments_uses_them_from_then_on() {
     kill9(pid(&home, "web"));
     wait_until("a third line", LIMIT, || lines(&home, "web", &[]).len() == 3);
     assert_eq!(lines(&home, "web", &[])[2], expected[1]);
+    let shown = status(&home, "web")["args_override"].as_str().unwrap_or_default().to_owned();
+    assert!(shown.contains("new and"), "{shown}");
+    let settings = home.json(["config", "web"])["settings"].to_string();
+    assert!(settings.contains("restart --args of web"), "{settings}");
+
+    let next = |count: usize| {
+        wait_until("the next line", LIMIT, || lines(&home, "web", &[]).len() == count);
+        lines(&home, "web", &[])[count - 1].clone()
+    };
     home.ok(["restart", "web"]);
-    wait_until("a fourth line", LIMIT, || lines(&home, "web", &[]).len() == 4);
-    assert_eq!(lines(&home, "web", &[])[3], expected[1]);
+    assert_eq!(next(4), "old line 1", "a restart without arguments uses the configured ones");
+    assert!(status(&home, "web")["args_override"].is_null());
+
+    let give = |count| {
+        home.ok(["restart", "web", "--args", "--lines 1 --line-prefix 'given '"]);
+        assert_eq!(next(count), "given line 1");
+    };
+    give(5);
+    let given = pid(&home, "web");
+    home.ok(["up", "-d"]);
+    assert_eq!(pid(&home, "web"), given, "an unchanged file ends nothing");
+    home.write("proctor.yaml", &config("changed "));
+    home.ok(["up", "-d"]);
+    assert_eq!(next(6), "changed line 1");
+    give(7);
+    home.ok(["stop", "web"]);
+    home.ok(["start", "web"]);
+    assert_eq!(next(8), "changed line 1");
 }
 
 #[test]
