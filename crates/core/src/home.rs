@@ -101,6 +101,11 @@ impl Home {
         [folder.join(format!("{run}.out")), folder.join(format!("{run}.err"))]
     }
 
+    /// The FIFO that the next run of this service has as its standard input, if somebody offers one.
+    pub fn input(&self, name: &ServiceName) -> PathBuf {
+        self.runtime.join(format!("{name}.stdin"))
+    }
+
     /// Which boot the runtime folder is about.
     pub fn boot(&self) -> PathBuf {
         self.runtime.join("boot")

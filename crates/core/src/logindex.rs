@@ -44,6 +44,7 @@ impl ExitMark {
     const SIGNAL: u32 = 2 << 28;
     const OOM: u32 = 3 << 28;
     const SPAWN: u32 = 4 << 28;
+    const BACKGROUNDED: u32 = 5 << 28;
     const KIND: u32 = 0xf << 28;
 
     pub fn of(exit: &Exit) -> ExitMark {
@@ -54,6 +55,7 @@ impl ExitMark {
             }
             Exit::Signal { oom: true, .. } => Self::OOM,
             Exit::SpawnFailed(failure) => Self::SPAWN | (failure.errno.unsigned_abs() & 0xffff),
+            Exit::Backgrounded => Self::BACKGROUNDED,
             Exit::Unknown => 0,
         })
     }
@@ -67,6 +69,7 @@ impl std::fmt::Display for ExitMark {
             Self::SIGNAL => write!(f, "signal {value}"),
             Self::OOM => f.write_str("out of memory"),
             Self::SPAWN => write!(f, "could not be started (errno {value})"),
+            Self::BACKGROUNDED => f.write_str("exit code 0, with processes left in the background"),
             _ => f.write_str("exit status unknown"),
         }
     }

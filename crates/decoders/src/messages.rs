@@ -130,6 +130,7 @@ pub(crate) fn seeds_from_keeper() -> Vec<Vec<u8>> {
         Exit::Signal { signal: 9, oom: true, core: false },
         Exit::SpawnFailed(Box::new(failure)),
         Exit::Unknown,
+        Exit::Backgrounded,
     ];
     let phases = [
         PhaseView::Down,

@@ -9,7 +9,7 @@ use crate::tenure::Tenure;
 use proctor_core::config::{HealthCheck, ServiceDef, UserRef};
 use proctor_core::name::ServiceName;
 use proctor_core::spec::{Credentials, ExecSpec, ServiceSpec};
-use proctor_sys::user::{self, Unknown};
+use proctor_sys::user::{self, Account, Unknown};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -50,17 +50,22 @@ impl Definition {
             None => def.argv.clone(),
             Some(arguments) => with_arguments(&def, arguments)?,
         };
-        let exec = ExecSpec {
+        let account = account(&def)?;
+        let mut exec = ExecSpec {
             argv,
             env: def.env.clone(),
             base_env: environment.id(),
             working_dir: def.working_dir.clone(),
-            credentials: credentials(&def)?,
+            credentials: account.as_ref().and_then(credentials),
             umask: def.umask,
             limits: def.limits.clone(),
             nice: def.nice,
             oom_score_adj: def.oom_score_adj,
         };
+        // Like inherited variables, those of the user's account count at the next start and are not a change by themselves.
+        let hash = exec_hash(&exec)?;
+        let own = account.into_iter().flat_map(|account| account.variables);
+        exec.env.splice(0..0, own.filter(|(name, _)| !def.env.iter().any(|(key, _)| key == name)));
         let spec = ServiceSpec {
             name: def.name.clone(),
             exec,
@@ -68,13 +73,12 @@ impl Definition {
             restart: def.restart.clone(),
             logs: def.logs.clone(),
         };
-        let exec = exec_hash(&spec.exec)?;
         Ok(Definition {
             origin,
             def,
             spec,
             environment: Arc::clone(environment),
-            exec,
+            exec: hash,
             tenure: None,
             args_override: arguments.map(<[String]>::to_vec),
         })
@@ -171,23 +175,22 @@ fn with_arguments(def: &ServiceDef, arguments: &[String]) -> Result<Vec<String>,
     Ok(def.argv.iter().take(def.command_words).chain(arguments).cloned().collect())
 }
 
-/// `None` where the service runs as who we are: only root can change that, and nobody else needs to.
-fn credentials(def: &ServiceDef) -> Result<Option<Credentials>, EngineError> {
+/// The account that the service runs as; `None` where that is left to be ours.
+fn account(def: &ServiceDef) -> Result<Option<Account>, EngineError> {
     let Some(UserRef { user, group, supplementary }) = &def.user else { return Ok(None) };
     let service = def.name.clone();
-    let found =
-        user::credentials(user, group.as_deref(), supplementary).map_err(
-            |unknown| match unknown {
-                Unknown::User(user) | Unknown::Group(user) => {
-                    EngineError::UnknownUser { service, user }
-                }
-                Unknown::NoGroup(_) => EngineError::Failed(format!("{service}: {unknown}")),
-            },
-        )?;
-    let ourselves = user::effective();
-    let already =
-        ourselves.0 != 0 && ourselves == (found.uid, found.gid) && supplementary.is_empty();
-    Ok((!already).then_some(found))
+    let unknown = |unknown| match unknown {
+        Unknown::User(user) | Unknown::Group(user) => EngineError::UnknownUser { service, user },
+        Unknown::NoGroup(_) => EngineError::Failed(format!("{service}: {unknown}")),
+    };
+    user::account(user, group.as_deref(), supplementary).map(Some).map_err(unknown)
+}
+
+/// `None` where the service runs as who we are: only root can change that, and nobody else needs to.
+fn credentials(account: &Account) -> Option<Credentials> {
+    let (found, ourselves) = (&account.credentials, user::effective());
+    let is_ours = ourselves.0 != 0 && ourselves == (found.uid, found.gid);
+    (!is_ours || account.has_more_groups).then(|| found.clone())
 }
 
 #[cfg(test)]
@@ -293,6 +296,27 @@ pub(crate) mod tests {
         def.env = vec![("PATH".into(), "/mine".into())];
         assert_eq!(definition(def.clone(), Origin::File).variable("PATH"), Some("/mine"));
         assert_eq!(definition(def, Origin::File).variable("NONE"), None);
+    }
+
+    #[test]
+    fn a_user_brings_the_variables_of_its_account_and_its_own_settings_win() {
+        let mut def = plain("web", &["node"]);
+        let plain_hash = definition(def.clone(), Origin::File).exec();
+        assert_eq!(definition(def.clone(), Origin::File).variable("LOGNAME"), None);
+        let user =
+            UserRef { user: "4294967000".into(), group: Some("0".into()), supplementary: vec![] };
+        def.user = Some(user);
+        let bare = definition(def.clone(), Origin::File);
+        let seen = |definition: &Definition| {
+            ["HOME", "USER", "LOGNAME", "SHELL"]
+                .map(|name| definition.variable(name).unwrap().to_owned())
+        };
+        assert_eq!(seen(&bare), ["/", "4294967000", "4294967000", "/bin/sh"]);
+        assert_ne!(bare.exec(), plain_hash);
+        def.env = vec![("HOME".into(), "/srv".into())];
+        let own = definition(def, Origin::File);
+        assert_eq!(seen(&own), ["/srv", "4294967000", "4294967000", "/bin/sh"]);
+        assert_eq!(own.spec().exec.env.iter().filter(|(name, _)| name == "HOME").count(), 1);
     }
 
     #[test]

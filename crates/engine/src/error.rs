@@ -39,6 +39,10 @@ pub enum EngineError {
     HomeInUse { running: PathBuf, asked: PathBuf },
     #[error("{service}: program '{program}' was not found")]
     ProgramMissing { service: ServiceName, program: String, searched: String },
+    #[error("{service}: program '{program}' cannot be run: {why}")]
+    NotRunnable { service: ServiceName, program: String, why: String, remedy: String },
+    #[error("{service}: Proctor runs as {ourselves} and cannot start anything as user '{user}'")]
+    CannotChangeUser { service: ServiceName, user: String, ourselves: String },
     #[error("{service}: port {port} is in use{}", .holder.as_ref().map(|h| format!(" by {h}")).unwrap_or_default())]
     PortInUse { service: ServiceName, port: u16, holder: Option<PortHolder> },
     #[error("{service}: no user or group '{user}' on this machine")]

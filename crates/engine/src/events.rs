@@ -102,9 +102,14 @@ impl Word {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Code(i32),
-    Signal { signal: i32, oom: bool },
+    Signal {
+        signal: i32,
+        oom: bool,
+    },
     NotStarted,
     Unknown,
+    /// With code 0 soon after its start, while others of its tree lived on.
+    Backgrounded,
 }
 
 /// Events after some moment.
@@ -221,6 +226,7 @@ impl Ended {
             Exit::Signal { signal, oom, core: _ } => Ended::Signal { signal: *signal, oom: *oom },
             Exit::SpawnFailed(_) => Ended::NotStarted,
             Exit::Unknown => Ended::Unknown,
+            Exit::Backgrounded => Ended::Backgrounded,
         }
     }
 }

@@ -8,8 +8,9 @@ use crate::usage::members;
 use proctor_core::config::secret::shown_text;
 use proctor_core::name::ServiceName;
 use proctor_sys::port::Holder;
+use proctor_sys::program::Missing;
 use proctor_sys::tree::Census;
-use proctor_sys::{port, program};
+use proctor_sys::{port, program, user};
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -51,10 +52,17 @@ fn check_one(
     }
     let name = exec.argv.first().map_or("", String::as_str);
     if let Err(missing) = program::resolve(name, folder, definition.variable("PATH")) {
-        return Err(EngineError::ProgramMissing {
+        return Err(not_runnable(service, name, &missing));
+    }
+    if let Some(credentials) = exec.credentials.as_ref().filter(|_| !user::may_change()) {
+        return Err(EngineError::CannotChangeUser {
             service: service.clone(),
-            program: shown_text(name),
-            searched: shown_text(&missing.to_string()),
+            user: definition
+                .def()
+                .user
+                .as_ref()
+                .map_or_else(|| credentials.uid.to_string(), |wanted| wanted.user.clone()),
+            ourselves: user::shown_user(user::effective().0),
         });
     }
     match definition.def().port {
@@ -66,6 +74,17 @@ fn check_one(
             })
         }
         Some(_) | None => Ok(()),
+    }
+}
+
+fn not_runnable(service: &ServiceName, program: &str, missing: &Missing) -> EngineError {
+    let (service, program) = (service.clone(), shown_text(program));
+    let why = shown_text(&missing.to_string());
+    match missing.remedy() {
+        None => EngineError::ProgramMissing { service, program, searched: why },
+        Some(remedy) => {
+            EngineError::NotRunnable { service, program, why, remedy: shown_text(&remedy) }
+        }
     }
 }
 

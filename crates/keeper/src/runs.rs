@@ -17,7 +17,7 @@ use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::spawn::{self, Group, Outcome, Plan, Record};
 use proctor_sys::tree::Look;
-use proctor_sys::{cgroup, clock, fifo, file, proc, process, signal};
+use proctor_sys::{cgroup, clock, fifo, file, input_fifo, proc, process, signal};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -26,6 +26,9 @@ use std::sync::Arc;
 
 /// How long the news of an exit may wait for the last lines to be stored. Disks can hang; news should not.
 const QUIET: Millis = Millis(2000);
+
+/// A main process that ends with 0 within this time and leaves others running has put itself into the background.
+const BACKGROUNDED_WITHIN: Millis = Millis::seconds(10);
 
 /// From the signal that asks a service to stop to the one that wakes it, in case that it was stopped.
 const WAKE_AFTER: Millis = Millis(20);
@@ -197,6 +200,8 @@ impl Keeper {
         // It comes with the next daemon: a shortage, not a fault of the service.
         let missing = || failure("find the environment of", name, &rustix::io::Errno::AGAIN.into());
         let environment = self.environments.of(exec, &marks).ok_or_else(missing)?;
+        let input = input_fifo::take(&self.home.input(&spec.name));
+        let input = input.as_ref().map_or(self.null.as_raw_fd(), AsRawFd::as_raw_fd);
         let spawned = spawn::spawn(&Plan {
             program: None,
             argv: &exec.argv,
@@ -207,7 +212,7 @@ impl Keeper {
             limits: &self.limits_for(&exec.limits),
             nice: exec.nice,
             oom_score_adj: exec.oom_score_adj,
-            stdio: [self.null.as_raw_fd(), out.theirs.as_raw_fd(), err.theirs.as_raw_fd()],
+            stdio: [input, out.theirs.as_raw_fd(), err.theirs.as_raw_fd()],
             passed: &[],
             record: Some(Record { file: &record, offset, run: header.run }),
             cgroup: group.as_ref().map(|(_, folder)| Group { folder, walks_in }),
@@ -319,14 +324,21 @@ impl Keeper {
         if !matches!(run.main, Main::Gone { .. }) {
             run.main = Main::Gone { reaped_at: clock::ticks_since_boot() };
         }
+        let (killed, was_left_alone) = (run.killed, !run.killed && !run.asked);
+        let lived = clock::now().wall.0.saturating_sub(run.started.0) / 1000;
+        let is_young = u64::try_from(lived).is_ok_and(|lived| Millis(lived) < BACKGROUNDED_WITHIN);
+        let tree_empty = self.tree_is_empty(slot, id);
         let exit = match exit {
             Exit::Signal { signal: signal::SIGKILL, core, .. } => {
-                Exit::Signal { signal: signal::SIGKILL, oom: oom && !run.killed, core }
+                Exit::Signal { signal: signal::SIGKILL, oom: oom && !killed, core }
             }
-            other
-            @ (Exit::Code(_) | Exit::Signal { .. } | Exit::SpawnFailed(_) | Exit::Unknown) => other,
+            Exit::Code(0) if !tree_empty && is_young && was_left_alone => Exit::Backgrounded,
+            other @ (Exit::Code(_)
+            | Exit::Signal { .. }
+            | Exit::SpawnFailed(_)
+            | Exit::Unknown
+            | Exit::Backgrounded) => other,
         };
-        let tree_empty = self.tree_is_empty(slot, id);
         self.handle(slot, Event::Exited { run: id, exit, tree_empty });
     }
 

@@ -148,7 +148,13 @@ pub const TABLE: &[Row] = &[
     row(Code::PortInUse, "port_in_use", 8, 409, "the port is taken"),
     row(Code::Conflict, "conflict", 8, 409, "something else is under way that this would disturb"),
     row(Code::Stale, "stale", 8, 412, "it has changed since the caller looked"),
-    row(Code::ProgramMissing, "program_missing", 9, 422, "the program to run was not found"),
+    row(
+        Code::ProgramMissing,
+        "program_missing",
+        9,
+        422,
+        "the program to run was not found or cannot be run",
+    ),
     row(Code::UnknownUser, "unknown_user", 9, 422, "no such user or group on this machine"),
 ];
 

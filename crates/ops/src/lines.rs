@@ -276,6 +276,7 @@ mod tests {
             (Exit::Signal { signal: 15, oom: false, core: false }, "was ended by SIGTERM"),
             (Exit::Signal { signal: 9, oom: true, core: false }, "exited: out of memory"),
             (Exit::Unknown, "exited: exit status unknown"),
+            (Exit::Backgrounded, "exited with code 0, with processes left in the background"),
         ] {
             let item = item(LogWhat::Exited(ExitMark::of(&exit)));
             assert_eq!(item.event().as_deref(), Some(expected));

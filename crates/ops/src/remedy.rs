@@ -50,6 +50,9 @@ impl From<EngineError> for OpError {
             EngineError::ProgramMissing { searched, .. } => {
                 op(Code::ProgramMissing).help(searched)
             }
+            EngineError::NotRunnable { remedy, .. } => op(Code::ProgramMissing).help(remedy),
+            EngineError::CannotChangeUser { .. } => op(Code::Failed)
+                .help("run Proctor as root, or remove `user:` from the service"),
             EngineError::PortInUse { port, holder, .. } => port_in_use(op(Code::PortInUse), port, holder),
             EngineError::UnknownUser { .. } => op(Code::UnknownUser),
             EngineError::Refused(refusal) => refused(&refusal),

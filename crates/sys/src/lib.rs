@@ -18,6 +18,7 @@ pub mod fifo;
 pub mod file;
 pub mod host;
 pub mod inherit;
+pub mod input_fifo;
 pub mod leash;
 pub mod memory;
 pub mod own_file;

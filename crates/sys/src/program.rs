@@ -1,7 +1,7 @@
 //! Finding a program the way `exec` will find it, so that a missing one is reported before anything is started.
 //!
 //! Whether the service's user may execute it is left to the kernel: permission bits of folders, mounts and
-//! security modules decide that, and guessing wrong would refuse what works.
+//! security modules decide that, and guessing wrong would refuse what works. What cannot be read is left to it, too.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -26,10 +26,52 @@ pub enum Missing {
     NotInPath(String),
     #[error("the name of the program is empty")]
     Empty,
+    #[error("the first line of {0} ends in CR LF, as on Windows, so that it names no interpreter")]
+    CarriageReturn(PathBuf),
+    #[error(
+        "the first line of {script} asks for the interpreter '{interpreter}', which is missing"
+    )]
+    NoInterpreter { script: PathBuf, interpreter: String },
+    #[error("{program} is loaded by {loader}, which is missing")]
+    NoLoader { program: PathBuf, loader: PathBuf },
 }
 
-/// The file that `program` stands for: a name with `/` from `working_dir` on, any other from the folders of `path`.
+impl Missing {
+    /// What to do about a file that is there and cannot be run; `None` if there is no such file.
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            Missing::NoFile(_) | Missing::NotInPath(_) | Missing::Empty => None,
+            Missing::NotAFile(_) => Some("name a program, not a folder".into()),
+            Missing::NotExecutable(file) => {
+                let file = file.display();
+                Some(format!("`chmod +x {file}`, or begin the command with its interpreter: `sh {file}`"))
+            }
+            Missing::CarriageReturn(script) => {
+                Some(format!("`sed -i 's/\\r$//' {}` gives it the line ends of Unix", script.display()))
+            }
+            Missing::NoInterpreter { .. } => {
+                Some("install the interpreter, correct the line, or give the service a PATH that has it".into())
+            }
+            Missing::NoLoader { .. } => Some(
+                "it was built for another system or C library: build it for this one, or statically".into(),
+            ),
+        }
+    }
+}
+
+/// The file that `program` stands for: a name with `/` from `working_dir` on, any other from the folders of `path`. Scripts
+/// and dynamic programs count only with what runs them.
 pub fn resolve(program: &str, working_dir: &Path, path: Option<&str>) -> Result<PathBuf, Missing> {
+    let runnable = |file| check_interpreter(check(file)?, working_dir, path);
+    find(program, working_dir, path, &runnable)
+}
+
+fn find(
+    program: &str,
+    working_dir: &Path,
+    path: Option<&str>,
+    check: &dyn Fn(PathBuf) -> Result<PathBuf, Missing>,
+) -> Result<PathBuf, Missing> {
     if program.is_empty() {
         return Err(Missing::Empty);
     }
@@ -42,8 +84,15 @@ pub fn resolve(program: &str, working_dir: &Path, path: Option<&str>) -> Result<
         // An empty entry is the working directory, as the shells have it.
         match check(working_dir.join(folder).join(program)) {
             Ok(found) => return Ok(found),
-            Err(missing @ Missing::NotExecutable(_)) => refused = Some(missing),
-            Err(_) => {}
+            Err(
+                missing @ (Missing::NotExecutable(_)
+                | Missing::CarriageReturn(_)
+                | Missing::NoInterpreter { .. }
+                | Missing::NoLoader { .. }),
+            ) => refused = Some(missing),
+            Err(
+                Missing::NoFile(_) | Missing::NotAFile(_) | Missing::NotInPath(_) | Missing::Empty,
+            ) => {}
         }
     }
     Err(refused.unwrap_or_else(|| Missing::NotInPath(path.to_owned())))
@@ -60,13 +109,79 @@ fn check(file: PathBuf) -> Result<PathBuf, Missing> {
     }
 }
 
+/// Bytes of a file that say what runs it: the kernel looks for `#!` in 256, and linkers put the name of the loader first.
+const BEGINNING: u64 = 4096;
+
+/// Does whatever runs this file exist: the interpreter of a script, the loader of a dynamic program?
+fn check_interpreter(
+    file: PathBuf,
+    working_dir: &Path,
+    path: Option<&str>,
+) -> Result<PathBuf, Missing> {
+    let Some(bytes) = beginning(&file, BEGINNING) else { return Ok(file) };
+    let Some(script) = bytes.strip_prefix(b"#!") else {
+        return match loader_named(&bytes).filter(|loader| is_missing(loader)) {
+            Some(loader) => Err(Missing::NoLoader { program: file, loader }),
+            None => Ok(file),
+        };
+    };
+    let line = script.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let Ok(line) = std::str::from_utf8(line) else { return Ok(file) };
+    let (interpreter, argument) = parts(line);
+    // Perl reads its own argument and knows such ends.
+    if line.ends_with('\r') && (argument.is_empty() || !interpreter.ends_with("perl")) {
+        return Err(Missing::CarriageReturn(file));
+    }
+    let missing = match env_program(interpreter, argument) {
+        _ if is_missing(&working_dir.join(interpreter)) => Some(interpreter),
+        Some(program) => find(program, working_dir, path, &check).is_err().then_some(program),
+        None => None,
+    };
+    match missing {
+        Some(name) => Err(Missing::NoInterpreter { script: file, interpreter: name.to_owned() }),
+        None => Ok(file),
+    }
+}
+
+/// Interpreter and argument of a `#!` line.
+fn parts(line: &str) -> (&str, &str) {
+    const BLANK: [char; 2] = [' ', '\t'];
+    let line = line.trim_matches(BLANK);
+    let (interpreter, argument) = line.split_once(BLANK).unwrap_or((line, ""));
+    (interpreter, argument.trim_matches(BLANK))
+}
+
+/// The program that `#!/usr/bin/env NAME` or `env -S NAME …` looks for, if it is written plainly.
+fn env_program<'a>(interpreter: &str, argument: &'a str) -> Option<&'a str> {
+    Path::new(interpreter).file_name().filter(|name| *name == "env")?;
+    let words = argument.strip_prefix("-S").unwrap_or(argument);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+/-".contains(c);
+    words
+        .split_ascii_whitespace()
+        .next()
+        .filter(|word| !word.starts_with('-') && word.chars().all(plain))
+}
+
+fn is_missing(file: &Path) -> bool {
+    std::fs::metadata(file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+fn beginning(file: &Path, most: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(file).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 /// Headers of a program stand at its beginning.
 const HEADERS: u64 = 64 << 10;
 
 /// The file that loads this program, if it is one that is loaded: a dynamic executable of this machine's kind.
 pub fn loader(program: &Path) -> Option<PathBuf> {
-    let mut bytes = Vec::new();
-    fs::File::open(program).ok()?.take(HEADERS).read_to_end(&mut bytes).ok()?;
+    loader_named(&beginning(program, HEADERS)?)
+}
+
+/// The loader that the first bytes of a program name.
+fn loader_named(bytes: &[u8]) -> Option<PathBuf> {
     let number = |at: usize, size: usize| -> Option<usize> {
         let mut value = [0; 8];
         value[..size].copy_from_slice(bytes.get(at..at.checked_add(size)?)?);
@@ -124,6 +239,57 @@ mod tests {
         check(base, "folder", Some(&both), Err(Missing::NotInPath(both.clone())));
         check(base, "here/x", None, Err(Missing::NoFile(base.join("here/x"))));
         check(base, "", Some(&both), Err(Missing::Empty));
+    }
+
+    #[test]
+    fn a_script_needs_its_interpreter() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path();
+        put(base, "bin/known", 0o755);
+        let script = base.join("script");
+        let cr = || Err(Missing::CarriageReturn(script.clone()));
+        let none = |interpreter: &str| {
+            let interpreter = interpreter.to_owned();
+            Err(Missing::NoInterpreter { script: script.clone(), interpreter })
+        };
+        for (text, expected) in [
+            ("#!/bin/sh\necho\r\n", Ok(())),
+            ("#! /bin/sh -e\n", Ok(())),
+            ("#!/bin/sh", Ok(())),
+            ("no script at all", Ok(())),
+            ("", Ok(())),
+            ("#!/bin/sh\r\necho\r\n", cr()),
+            ("#!/bin/sh -e\r\n", cr()),
+            ("#!/usr/bin/env known\r\n", cr()),
+            ("#!/no/such/python3 -u\n", none("/no/such/python3")),
+            ("#!bin/known\n", Ok(())),
+            ("#!/usr/bin/env known\n", Ok(())),
+            ("#!/usr/bin/env -S known --flag\n", Ok(())),
+            ("#!/usr/bin/env unknown\n", none("unknown")),
+            ("#!/usr/bin/env -S unknown --flag\n", none("unknown")),
+            ("#!/usr/bin/env -S A=1 unknown\n", Ok(())),
+            ("#!/usr/bin/env -i unknown\n", Ok(())),
+        ] {
+            put(base, "script", 0o755);
+            fs::write(&script, text).unwrap();
+            let found = resolve("./script", base, Some("bin")).map(drop);
+            assert_eq!(found, expected.map(drop), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_dynamic_program_needs_its_loader() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, shell) = (folder.path().join("sh"), fs::canonicalize("/bin/sh").unwrap());
+        let loader = loader(&shell).unwrap();
+        let mut bytes = fs::read(&shell).unwrap();
+        let name = loader.as_os_str().as_bytes();
+        let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+        bytes[at + 1] = b'?';
+        fs::write(&path, &bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let error = resolve("./sh", folder.path(), None).unwrap_err();
+        assert!(matches!(&error, Missing::NoLoader { .. }) && error.remedy().is_some(), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::directory;
 use proctor_core::spec::Credentials;
+use rustix::thread::CapabilitySet;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
@@ -15,14 +16,32 @@ pub enum Unknown {
     NoGroup(u32),
 }
 
-/// Who a process becomes that runs as `user`: its group (or `group` instead), and the groups it is a member of
-/// with `supplementary` added.
-pub fn credentials(
+/// An account that a process can run as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    pub credentials: Credentials,
+    /// Somebody asked for groups beside those that the user is a member of.
+    pub has_more_groups: bool,
+    /// `HOME`, `USER`, `LOGNAME` and `SHELL`, as a login sets them.
+    pub variables: [(String, String); 4],
+}
+
+/// The account of `user`: its group (or `group` instead), and the groups it is a member of with `supplementary` added.
+pub fn account(
     user: &str,
     group: Option<&str>,
     supplementary: &[String],
-) -> Result<Credentials, Unknown> {
-    Database::of_this_machine().credentials(user, group, supplementary)
+) -> Result<Account, Unknown> {
+    Database::of_this_machine().account(user, group, supplementary)
+}
+
+/// Returns true if this process may start others as another user: root, unless it gave that up.
+pub fn may_change() -> bool {
+    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
+    match rustix::thread::capabilities(None) {
+        Ok(sets) => sets.effective.contains(needed),
+        Err(_) => effective().0 == 0,
+    }
 }
 
 /// The user and group this process acts as.
@@ -65,6 +84,23 @@ struct User {
     name: String,
     uid: u32,
     gid: u32,
+    home: String,
+    shell: String,
+}
+
+impl User {
+    fn variables(self) -> [(String, String); 4] {
+        let or = |text: String, otherwise: &str| match text.is_empty() {
+            true => otherwise.to_owned(),
+            false => text,
+        };
+        [
+            ("HOME".into(), or(self.home, "/")),
+            ("USER".into(), self.name.clone()),
+            ("LOGNAME".into(), self.name),
+            ("SHELL".into(), or(self.shell, "/bin/sh")),
+        ]
+    }
 }
 
 impl Database<'_> {
@@ -76,12 +112,12 @@ impl Database<'_> {
         Database { passwd: read("/etc/passwd"), group: read("/etc/group"), ask: &directory::ask }
     }
 
-    fn credentials(
+    fn account(
         &self,
         user: &str,
         group: Option<&str>,
         supplementary: &[String],
-    ) -> Result<Credentials, Unknown> {
+    ) -> Result<Account, Unknown> {
         let entry = self.user(user);
         let uid = match (&entry, user.parse()) {
             (Some(entry), _) => entry.uid,
@@ -93,14 +129,21 @@ impl Database<'_> {
             (None, Some(entry)) => entry.gid,
             (None, None) => return Err(Unknown::NoGroup(uid)),
         };
-        let mut groups = entry.map(|entry| self.memberships(&entry)).unwrap_or_default();
+        let mut groups = entry.as_ref().map(|entry| self.memberships(entry)).unwrap_or_default();
         groups.push(gid);
         for name in supplementary {
             groups.push(self.group(name)?);
         }
         groups.sort_unstable();
         groups.dedup();
-        Ok(Credentials { uid, gid, groups })
+        // A number without an entry has no name and no folder of its own.
+        let bare =
+            || User { name: uid.to_string(), uid, gid, home: String::new(), shell: String::new() };
+        Ok(Account {
+            credentials: Credentials { uid, gid, groups },
+            has_more_groups: !supplementary.is_empty(),
+            variables: entry.unwrap_or_else(bare).variables(),
+        })
     }
 
     fn user(&self, name: &str) -> Option<User> {
@@ -166,7 +209,9 @@ fn user_entry(line: &str) -> Option<User> {
     let name = fields.next().filter(|name| !name.is_empty() && !name.starts_with('#'))?;
     let uid = fields.nth(1)?.parse().ok()?;
     let gid = fields.next()?.parse().ok()?;
-    Some(User { name: name.to_owned(), uid, gid })
+    let home = fields.nth(1).unwrap_or("").to_owned();
+    let shell = fields.next().unwrap_or("").to_owned();
+    Some(User { name: name.to_owned(), uid, gid, home, shell })
 }
 
 /// `name:password:gid:member,member`
@@ -182,12 +227,15 @@ mod tests {
     use super::*;
 
     const PASSWD: &str = "root:x:0:0:root:/:/bin/sh\n# comment:x:5:5\nbroken\n\
-                          ann:x:1000:100:Ann:/home/ann:/bin/sh\n1000x:x:7:8::/:/bin/sh\n";
+                          ann:x:1000:100:Ann:/home/ann:/bin/zsh\n1000x:x:7:8::/:/bin/sh\n\
+                          bare:x:9:9\n";
     const GROUP: &str = "root:x:0:\nusers:x:100:\ndocker:x:50:bob,ann\naudio:x:60:annette\n";
 
     fn fake(program: &str, arguments: &[&str]) -> Option<String> {
         match (program, arguments) {
-            ("getent", ["passwd", "--", "dora"]) => Some("dora:*:7000:7001::/:/bin/sh\n".into()),
+            ("getent", ["passwd", "--", "dora"]) => {
+                Some("dora:*:7000:7001::/far/dora:/bin/ksh\n".into())
+            }
             ("getent", ["group", "--", "remote"]) => Some("remote:*:7002:dora\n".into()),
             ("id", ["-G", "--", "dora"]) => Some("7001 7002\n".into()),
             _ => None,
@@ -202,7 +250,7 @@ mod tests {
     ) {
         let database = Database { passwd: PASSWD.into(), group: GROUP.into(), ask: &fake };
         let names: Vec<String> = supplementary.iter().map(|name| (*name).to_owned()).collect();
-        let found = database.credentials(user, group, &names);
+        let found = database.account(user, group, &names).map(|account| account.credentials);
         let expected =
             expected.map(|(uid, gid, groups)| Credentials { uid, gid, groups: groups.to_vec() });
         assert_eq!(found, expected, "{user}:{group:?} with {supplementary:?}");
@@ -217,6 +265,22 @@ mod tests {
         check("root", None, &[], Ok((0, 0, &[0])));
         check("12345", Some("users"), &[], Ok((12345, 100, &[100])));
         check("1000x", None, &[], Ok((7, 8, &[8])));
+    }
+
+    #[test]
+    fn an_account_has_the_variables_of_a_login() {
+        for (user, group, expected) in [
+            ("ann", None, ["/home/ann", "ann", "ann", "/bin/zsh"]),
+            ("bare", None, ["/", "bare", "bare", "/bin/sh"]),
+            ("12345", Some("users"), ["/", "12345", "12345", "/bin/sh"]),
+            ("dora", None, ["/far/dora", "dora", "dora", "/bin/ksh"]),
+        ] {
+            let database = Database { passwd: PASSWD.into(), group: GROUP.into(), ask: &fake };
+            let variables = database.account(user, group, &[]).unwrap().variables;
+            let names = ["HOME", "USER", "LOGNAME", "SHELL"].map(str::to_owned);
+            let pairs = names.into_iter().zip(expected.map(str::to_owned));
+            assert_eq!(variables.to_vec(), pairs.collect::<Vec<_>>(), "{user}");
+        }
     }
 
     #[test]

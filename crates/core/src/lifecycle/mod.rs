@@ -104,6 +104,9 @@ pub enum Exit {
     SpawnFailed(Box<SpawnFailure>),
     /// It ended while nobody who could know was looking. Never invented.
     Unknown,
+    /// Its main process ended with 0 soon after its start and left others of its tree running: a program that puts itself
+    /// into the background.
+    Backgrounded,
 }
 
 /// The step of making a process that failed, and on what.
@@ -179,13 +182,14 @@ impl Exit {
     fn is_shortage(&self) -> bool {
         match self {
             Exit::SpawnFailed(failure) => failure.is_shortage(),
-            Exit::Code(_) | Exit::Signal { .. } | Exit::Unknown => false,
+            Exit::Code(_) | Exit::Signal { .. } | Exit::Unknown | Exit::Backgrounded => false,
         }
     }
 
     pub fn is_success(&self, success_codes: &[i32]) -> bool {
         match self {
             Exit::Code(code) => success_codes.contains(code),
+            Exit::Backgrounded => success_codes.contains(&0),
             Exit::Signal { .. } | Exit::SpawnFailed(_) | Exit::Unknown => false,
         }
     }

@@ -249,5 +249,6 @@ fn exit_word(exit: &Exit) -> String {
         Exit::Signal { signal, .. } => format!("sig{signal}"),
         Exit::SpawnFailed(_) => "nospawn".to_owned(),
         Exit::Unknown => "unknown".to_owned(),
+        Exit::Backgrounded => "backgrounded".to_owned(),
     }
 }

@@ -20,6 +20,7 @@ mod plain;
 mod progress;
 mod reference;
 mod run;
+mod run_input;
 mod session;
 mod terminal;
 mod tree;

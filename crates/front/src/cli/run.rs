@@ -2,10 +2,12 @@
 //! left of it afterwards.
 
 use super::interrupt::{Came, Interrupts};
+use super::run_input::{self, Input};
 use super::session::Session;
 use super::{Ended, Failure, caller, logs};
 use crate::client::{Breaker, CallError, Client};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use proctor_core::name::ServiceName;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::lines::{Item, Kind, StreamWord};
 use proctor_ops::moment::rfc3339;
@@ -56,10 +58,16 @@ pub(crate) fn command() -> Command {
         .after_help(
             "\
 Ctrl-C stops it with everything it started. It is not restarted, and nothing is left of it. Others see it in \
-`proctor list` while it runs. It has no standard input.
+`proctor list` while it runs.
+
+It reads the standard input of this command, to its end: `echo x | proctor run -- cat`. At a terminal it reads the lines that are \
+typed, and Ctrl-D ends them; its input and output are pipes, so a shell shows no prompt and full-screen programs do not work. In a \
+loop that reads lines itself, `< /dev/null` keeps the loop's input from it. If this command is killed, the program goes on, and its \
+input ends.
 
 Examples:
   proctor run -- ./import --all
+  pg_dump shop | proctor run -- gzip > shop.gz
   proctor run --name import --env MODE=test -- python3 import.py",
         )
         .defer(Options::augment_args)
@@ -72,10 +80,19 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     session.connect(true)?;
     let interrupts = Interrupts::catch()?;
     let since = rfc3339(proctor_sys::clock::now().wall);
+    // A name that is not legal is refused by the start.
+    let input = ServiceName::parse(&name).ok().map(|name| Input::offer(&session.home, &name));
+    let offered = input.transpose()?;
     session.call("service.start", &definition(&options, &name))?;
+    if run_input::is_typed() && !run_input::is_in_background() {
+        session.terminal.note(&format!(
+            "{name} reads what you type here, line by line; Ctrl-D ends its input, Ctrl-C stops it"
+        ));
+    }
     let input = json!({ "services": [name], "since": since, "raw": true });
     let mut output = Output { input, ended: false, unheard: false };
     let left = !output.follow(session, &interrupts, &name)?;
+    drop(offered);
     if left {
         session.terminal.note_over(&format!(
             "left: Proctor goes on stopping {name}; `proctor remove {name}` forgets it"

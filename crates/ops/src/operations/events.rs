@@ -264,6 +264,10 @@ impl EventStatus {
             }
             Ended::NotStarted => "could not be started".into(),
             Ended::Unknown => "ended; how is not known".into(),
+            Ended::Backgrounded => {
+                self.exit_code = Some(0);
+                "exited with code 0 and left processes in the background, which were stopped".into()
+            }
         }
     }
 }

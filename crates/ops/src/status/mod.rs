@@ -10,7 +10,7 @@ use crate::moment::{Moment, rfc3339, seconds_between, span};
 use crate::show::counted;
 use address::url;
 use proctor_core::config::signal;
-use proctor_core::lifecycle::{Exit, FailReason, Wish};
+use proctor_core::lifecycle::{Exit, FailReason, SpawnFailure, Wish};
 use proctor_core::time::{Mono, Now};
 use proctor_core::wire::{LastExit, PhaseView, ServiceState};
 use proctor_engine::api::{Health, ServiceView, Usage};
@@ -324,6 +324,7 @@ fn left(state: &ServiceState) -> Option<u32> {
 pub(crate) fn exit_status(last: &LastExit) -> ExitStatus {
     let (kind, code, signal) = match &last.exit {
         Exit::Code(code) => (ExitKind::Code, Some(*code), None),
+        Exit::Backgrounded => (ExitKind::Code, Some(0), None),
         Exit::Signal { signal, oom: false, .. } => (ExitKind::Signal, None, Some(*signal)),
         Exit::Signal { signal, oom: true, .. } => (ExitKind::Oom, None, Some(*signal)),
         Exit::SpawnFailed(_) => (ExitKind::SpawnFailed, None, None),
@@ -341,11 +342,31 @@ fn exit_text(exit: &Exit) -> String {
             let core = if *core { " (core dumped)" } else { "" };
             format!("killed by {}{core}", signal::long_name(*number))
         }
-        Exit::SpawnFailed(failure) => {
-            format!("could not {} {}: {}", failure.step, failure.subject, errno_text(failure.errno))
-        }
+        Exit::SpawnFailed(failure) => spawn_failure_text(failure),
         Exit::Unknown => "exit status unknown".into(),
+        Exit::Backgrounded => BACKGROUNDED.into(),
     }
+}
+
+/// The exit of a program that puts itself into the background, with the remedy.
+const BACKGROUNDED: &str = "exit code 0, with processes left in the background, which were stopped; Proctor needs the program in the \
+     foreground: give it its own option for that, often --foreground, --nodaemon or `daemon off`";
+
+fn spawn_failure_text(failure: &SpawnFailure) -> String {
+    /// The numbers of `ENOEXEC` and `EACCES`.
+    const NO_PROGRAM: i32 = 8;
+    const NO_ACCESS: i32 = 13;
+    let SpawnFailure { step, subject, errno } = failure;
+    let hint = match (step.as_str(), *errno) {
+        ("run", NO_PROGRAM) => {
+            "; it is not a program of this machine, or a script without a first line such as #!/bin/sh"
+        }
+        ("run", NO_ACCESS) => {
+            "; its user may not execute it: look at the modes of the file (chmod +x) and of its folders"
+        }
+        _ => "",
+    };
+    format!("could not {step} {subject}: {}{hint}", errno_text(*errno))
 }
 
 /// `No such file or directory` of 2.

@@ -162,7 +162,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::User,
         Absent::Nothing("the user Proctor runs as"),
-        "Run as this user, or `user:group`; names or numbers. Needs a Proctor that runs as root.",
+        "Run as this user, or `user:group`; names or numbers. `HOME`, `USER`, `LOGNAME` and `SHELL` are those of the user, unless `env` sets them. Needs a Proctor that runs as root.",
         "www-data:www-data",
     ),
     key(
