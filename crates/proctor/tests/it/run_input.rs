@@ -66,7 +66,11 @@ fn a_program_reads_the_lines_that_are_typed_at_a_terminal() {
     File::from(master.try_clone().unwrap()).write_all(b"echo typed\nexit 3\n\x04").unwrap();
     let output = ended(child);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b"typed\n"[..]), "{said}");
+    assert_eq!(
+        (output.status.code(), output.stdout.as_slice()),
+        (Some(3), &b"typed\n"[..]),
+        "{said}"
+    );
     assert!(said.contains("reads what you type here"), "{said}");
 }
 
