@@ -77,8 +77,20 @@ impl Http {
     /// An answer that goes on; read line by line.
     #[track_caller]
     pub fn stream(&self, path: &str) -> Stream {
+        self.streamed("GET", path, b"")
+    }
+
+    /// Sends a document whose answer is read event by event. Dropped, the connection ends.
+    #[track_caller]
+    pub fn stream_of_post(&self, path: &str, body: &Value) -> Stream {
+        let client = self.header("Content-Type", "application/json");
+        client.streamed("POST", path, body.to_string().as_bytes())
+    }
+
+    #[track_caller]
+    fn streamed(&self, method: &str, path: &str, body: &[u8]) -> Stream {
         let mut stream = connect(self.port);
-        stream.write_all(&self.request("GET", path, b"")).expect("the request is taken");
+        stream.write_all(&self.request(method, path, body)).expect("the request is taken");
         let mut lines = BufReader::new(stream);
         let status = one_line(&mut lines);
         let code = status.split(' ').nth(1).and_then(|code| code.parse().ok());

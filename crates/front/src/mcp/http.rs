@@ -5,6 +5,7 @@ use super::call::PATIENCE;
 use super::door::Direct;
 use super::lines;
 use super::listeners::Listeners;
+use super::resumable_sessions::ResumableSessions;
 use super::sessions::{MAX_SESSIONS, Sessions, Store};
 use super::tasks::Tasks;
 use crate::local::Dispatch;
@@ -41,7 +42,7 @@ const IDLE: Duration = Duration::from_secs(10 * 60);
 /// The endpoint.
 pub(crate) struct Endpoint {
     transport: Transport,
-    manager: Arc<LocalSessionManager>,
+    manager: Arc<ResumableSessions>,
     sessions: Arc<Sessions>,
     listeners: Listeners,
 }
@@ -50,9 +51,9 @@ impl Endpoint {
     /// `folder`: where sessions are kept from one daemon to the next.
     pub(crate) fn new(dispatch: Arc<dyn Dispatch>, folder: Option<PathBuf>) -> Endpoint {
         let sessions = Arc::new(Sessions::new(folder));
-        let mut manager = LocalSessionManager::default();
-        manager.session_config.keep_alive = Some(IDLE);
-        let manager = Arc::new(manager);
+        let mut local = LocalSessionManager::default();
+        local.session_config.keep_alive = Some(IDLE);
+        let manager = Arc::new(ResumableSessions::new(local));
         let house = Arc::new(House {
             door: Box::new(Direct(dispatch)),
             sets: None,
@@ -71,7 +72,7 @@ impl Endpoint {
         let assistant = move || Assistant::new(Arc::clone(&house));
         #[cfg(feature = "fixtures")]
         if super::fixture::are_wanted() {
-            let around = super::fixture::around(assistant, Arc::clone(&manager));
+            let around = super::fixture::around(assistant, Arc::clone(&manager.local));
             let transport = transport(around, Arc::clone(&manager), config);
             return Endpoint { transport, manager, sessions, listeners: Listeners::default() };
         }
@@ -98,7 +99,7 @@ impl Endpoint {
                 return Err(OpError::new(Code::NotFound, "there is no such session")
                     .help("begin again with 'initialize'"));
             }
-            Some(id) => self.resumable(id, &parts.headers).await?,
+            Some(id) => self.resumable(id, &parts.headers)?,
             None => self.room(&caller.principal).await?,
         }
         let principal: Principal = caller.principal.clone();
@@ -129,10 +130,9 @@ impl Endpoint {
     /// Refuse who wants the rest of an answer that is gone: with its daemon, or because it came too late. The SDK would say
     /// that there is no more of it, and some clients then ask again for ever. In a session that began at another daemon,
     /// the same number is another request by now.
-    async fn resumable(&self, session: &str, headers: &HeaderMap) -> Result<(), OpError> {
+    fn resumable(&self, session: &str, headers: &HeaderMap) -> Result<(), OpError> {
         let Some(last) = answer_of(headers) else { return Ok(()) };
-        let resumed = self.manager.resume(&session.into(), last.to_owned()).await;
-        if self.sessions.began_here(session) && resumed.is_ok() {
+        if self.sessions.began_here(session) && self.manager.keeps(session, last) {
             return Ok(());
         }
         let error = OpError::new(Code::ConnectionLost, "the rest of this answer is lost");
@@ -142,7 +142,7 @@ impl Endpoint {
     /// Room for one more session in memory, each of which costs some 20 KiB. One that makes room stays in its file.
     async fn room(&self, principal: &Principal) -> Result<(), OpError> {
         let known: Vec<String> =
-            self.manager.sessions.read().await.keys().map(|id| id.to_string()).collect();
+            self.manager.local.sessions.read().await.keys().map(|id| id.to_string()).collect();
         let count = known.len();
         let in_memory = known.into_iter().map(|id| {
             let listens = self.listeners.hears(&id);
@@ -168,7 +168,7 @@ type Answered = Pin<Box<dyn Future<Output = Response<BoxBody<Bytes, Infallible>>
 
 fn transport<Server: ServerHandler>(
     server: impl Fn() -> Server + Send + Sync + 'static,
-    manager: Arc<LocalSessionManager>,
+    manager: Arc<ResumableSessions>,
     config: StreamableHttpServerConfig,
 ) -> Transport {
     let service = Arc::new(StreamableHttpService::new(move || Ok(server()), manager, config));

@@ -9,6 +9,7 @@
 //! takes longer than a client waits.
 
 mod answer;
+mod answer_cache;
 mod assistant;
 mod call;
 pub(crate) mod door;
@@ -25,6 +26,7 @@ mod prompts;
 mod reference;
 mod remote;
 mod resources;
+mod resumable_sessions;
 mod schema;
 mod sessions;
 pub(crate) mod stdio;

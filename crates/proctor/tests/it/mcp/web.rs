@@ -273,6 +273,31 @@ fn who_goes_away_in_the_middle_of_a_call_is_not_waited_for() {
 }
 
 #[test]
+fn an_answer_finished_while_its_client_was_away_is_there_when_it_returns() {
+    let home = home();
+    let mine = session(&client(&home));
+    let arguments = json!({ "names": ["web"], "until": "stopped", "timeout": 40 });
+    let params = json!({ "name": "wait_for_process", "arguments": arguments });
+    let asked = json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params });
+    let mut stream = mine.stream_of_post("/mcp", &asked);
+    let first = stream.event().unwrap();
+    let last = first.iter().find(|(name, _)| name == "id").unwrap().1.clone();
+    drop(stream);
+    wait_until("the wait is under way", LIMIT, || running(&home) == 1);
+    home.ok(["stop", "web"]);
+    wait_until("it has ended", LIMIT, || running(&home) == 0);
+    let back = mine.header("Accept", "text/event-stream").header("Last-Event-ID", &last);
+    // It may be lost on the way again.
+    for _ in 0..2 {
+        let told = answer(&back.send("GET", "/mcp", b""));
+        assert_eq!(told["id"], 9, "{told}");
+        assert_eq!(told["result"]["structuredContent"]["reached"], true, "{told}");
+    }
+    let other = back.header("Last-Event-ID", "0/999");
+    assert_eq!(other.send("GET", "/mcp", b"").status, 502, "there is no such answer");
+}
+
+#[test]
 fn who_stops_listening_gives_the_place_back() {
     let home = home();
     let daemon = home.daemon_pid();
