@@ -69,10 +69,12 @@ impl Endpoint {
             .disable_allowed_origins()
             .with_max_request_body_bytes(LARGEST);
         config.session_store = Some(Arc::new(Store(Arc::clone(&sessions))));
+        #[cfg(feature = "fixtures")]
+        let own = Arc::clone(&house);
         let assistant = move || Assistant::new(Arc::clone(&house));
         #[cfg(feature = "fixtures")]
         if super::fixture::are_wanted() {
-            let around = super::fixture::around(assistant, Arc::clone(&manager.local));
+            let around = super::fixture::around(assistant, Arc::clone(&manager.local), own);
             let transport = transport(around, Arc::clone(&manager), config);
             return Endpoint { transport, manager, sessions, listeners: Listeners::default() };
         }
