@@ -19,7 +19,9 @@ use crate::registry::Registry;
 pub use crate::tenure::{Tenure, Use};
 use crate::tokens::{self, Tokens};
 use crate::usage::Meter;
-pub use crate::view::{Health, KeeperView, PortSeen, ServiceView, Usage, View};
+pub use crate::view::{
+    FailedChecks, Health, KeeperView, PortSeen, ServiceView, UnhealthyRun, Usage, View,
+};
 use crate::{apply, logs, ports, select, source, startable, upgrade};
 use proctor_core::access::{ClientName, Principal, TokenId};
 use proctor_core::config::Setting;

@@ -201,7 +201,8 @@ pub(crate) fn up(state: &ServiceState) -> Option<RunId> {
 /// The view of a service, with what was observed of it so far.
 fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
     let def = definition.def();
-    let (state, health) = old.map_or((None, None), |old| (old.state, old.health));
+    let (state, health, unhealthy_runs) =
+        old.map_or_else(Default::default, |old| (old.state, old.health, old.unhealthy_runs));
     let runs = state.as_ref().is_some_and(|state| state.phase.run().is_some());
     let checked = def.health.is_some() && runs;
     ServiceView {
@@ -220,6 +221,7 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
         tenure: definition.tenure().cloned(),
         state,
         health: checked.then(|| health.unwrap_or(Health::Unknown)),
+        unhealthy_runs,
         args_override: definition
             .args_override()
             .map(|args| secrets::hide(&redact::command_line(args)).into_owned()),
@@ -251,6 +253,7 @@ pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
         tenure: None,
         state: None,
         health: None,
+        unhealthy_runs: Vec::new(),
         args_override: None,
         stale: false,
     }

@@ -3,12 +3,13 @@
 //! The keeper sends whole states, the newest of each service: of a service that comes and goes faster than it can be told,
 //! each event is true and some are missing, as the count of restarts shows. Nothing here is on disk.
 
-use crate::api::{Health, ServiceView};
+use crate::api::{FailedChecks, Health, ServiceView};
 use proctor_core::lifecycle::Exit;
 use proctor_core::name::ServiceName;
 use proctor_core::time::Wall;
 use proctor_core::wire::{PhaseView, ServiceState};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Events that are kept: a few minutes of a busy machine. Each takes 48 bytes.
 const MOST: usize = 4096;
@@ -43,6 +44,8 @@ pub enum Happening {
         healthy: bool,
         failures: u32,
     },
+    /// Its run is ended because its health check failed.
+    Unhealthy(Arc<FailedChecks>),
     /// A configuration was applied.
     Configured,
     /// Boxed: it is rarer than the others, and larger.
@@ -182,7 +185,7 @@ impl Ring {
     /// A health check came to another result than the one before.
     pub(crate) fn health(&mut self, service: &ServiceView, now: &Health) {
         let kind = |health: &Health| match health {
-            Health::Unknown => None,
+            Health::Unknown | Health::Starting { .. } => None,
             Health::Healthy { .. } => Some((true, 0)),
             Health::Failing { failures, .. } => Some((false, *failures)),
         };

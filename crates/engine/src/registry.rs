@@ -4,23 +4,24 @@
 //! what the keeper says, and the owner of the state, with what is defined. Every change of the view is one more
 //! generation, however many services it touched: a thousand starts are a few hundred changes, not a million.
 
-use crate::api::{Health, View};
+use crate::api::{FailedChecks, Health, View};
 use crate::board::{Board, unknown, up};
 use crate::definition::{Definition, Origin};
 use crate::events::{Event, Events, From, Happening};
 use crate::files::Roots;
 use crate::lease::OverLease;
 use crate::link::News;
+use crate::probes::CheckedRun;
 use crate::secrets;
 use crate::settings::Settings;
 use crate::source::Current;
 use crate::tokens::secret::Digest;
 use proctor_core::access::ClientName;
+use proctor_core::config::Setting;
 use proctor_core::config::backups::Backups;
 use proctor_core::config::listen::Listeners;
 use proctor_core::config::own_secrets::OwnSecrets;
 use proctor_core::config::security::Security;
-use proctor_core::config::{HealthCheck, Setting};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::RunView;
@@ -282,6 +283,19 @@ impl Registry {
         });
     }
 
+    /// Remembers why the keeper is asked to end `run`, before it does.
+    pub(crate) fn set_unhealthy(&self, name: &ServiceName, run: RunId, checks: FailedChecks) {
+        self.change(|board| {
+            if let Some(service) = board.view.services.get_mut(name)
+                && service.state.as_ref().is_some_and(|state| up(state) == Some(run))
+            {
+                let checks = Arc::new(checks);
+                service.add_unhealthy(run, Arc::clone(&checks));
+                board.events.push(Some(name), Happening::Unhealthy(checks));
+            }
+        });
+    }
+
     /// From here on, what is taken in is news.
     pub(crate) fn begin_events(&self) {
         self.modify().events.begin();
@@ -424,11 +438,16 @@ impl Registry {
     }
 
     /// The run of this service that is to be checked, and how.
-    pub(crate) fn probe_of(&self, name: &ServiceName) -> Option<(RunId, HealthCheck)> {
+    pub(crate) fn probe_of(&self, name: &ServiceName) -> Option<CheckedRun> {
         let board = self.look();
-        let state = board.view.services.get(name)?.state.as_ref()?;
+        let service = board.view.services.get(name)?;
+        let state = service.state.as_ref()?;
         let check = board.records.get(name)?.definition.as_ref()?.health()?;
-        Some((up(state)?, check.clone()))
+        let run = up(state)?;
+        let started = state.phase.run()?.started;
+        let has_started =
+            matches!(service.health, Some(Health::Healthy { .. } | Health::Failing { .. }));
+        Some(CheckedRun { run, started, has_started, check: check.clone() })
     }
 
     /// Wait for services that the keeper dropped though they are defined, and take them.

@@ -4,13 +4,17 @@ use crate::settings::Settings;
 use crate::tenure::Tenure;
 use proctor_core::access::ClientName;
 use proctor_core::hands::Assistants;
-use proctor_core::name::ServiceName;
+use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::{Mono, Wall};
 use proctor_core::wire::{ServiceState, Tracking};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Reasons kept of each service: more than a usual restart budget.
+const MAX_UNHEALTHY_RUNS: usize = 16;
 
 /// Everything known now. Lives behind a lock held for microseconds; see [`crate::api::Engine::read`].
 #[derive(Debug, Default)]
@@ -62,6 +66,8 @@ pub struct ServiceView {
     /// `None` until the keeper has confirmed the definition.
     pub state: Option<ServiceState>,
     pub health: Option<Health>,
+    /// The latest runs that Proctor ended because they were unhealthy, oldest first. Forgotten with the daemon.
+    pub unhealthy_runs: Vec<UnhealthyRun>,
     /// Arguments given with a restart, in place of the configured ones; secrets are masked.
     pub args_override: Option<String>,
     /// The settings changed since the current run began; a restart applies them.
@@ -72,6 +78,20 @@ impl ServiceView {
     /// The program that added it.
     pub fn owner(&self) -> Option<&ClientName> {
         self.tenure.as_ref().and_then(|tenure| tenure.owner())
+    }
+
+    /// Why Proctor ended `run`, if its health check was the reason.
+    pub fn unhealthy(&self, run: RunId) -> Option<&FailedChecks> {
+        self.unhealthy_runs.iter().find(|it| it.run == run).map(|it| &*it.checks)
+    }
+
+    /// Remembers why `run` is ended; the oldest reason makes room.
+    pub(crate) fn add_unhealthy(&mut self, run: RunId, checks: Arc<FailedChecks>) {
+        self.unhealthy_runs.retain(|it| it.run != run);
+        if self.unhealthy_runs.len() >= MAX_UNHEALTHY_RUNS {
+            self.unhealthy_runs.remove(0);
+        }
+        self.unhealthy_runs.push(UnhealthyRun { run, checks });
     }
 
     /// How long it stays if its owner does not use it any more; `None`: until it is removed.
@@ -85,6 +105,11 @@ impl ServiceView {
 pub enum Health {
     /// Not checked yet in this run.
     Unknown,
+    /// Never healthy in this run, and still within `health_check.start_period`; the last check said `why`.
+    Starting {
+        at: Wall,
+        why: String,
+    },
     Healthy {
         at: Wall,
     },
@@ -94,6 +119,35 @@ pub enum Health {
         failures: u32,
         why: String,
     },
+}
+
+/// A run that Proctor ended because of its health check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnhealthyRun {
+    pub run: RunId,
+    pub checks: Arc<FailedChecks>,
+}
+
+/// The failed checks that ended a run: `unhealthy: GET http://localhost:3000/: connection refused, 3 failures in a row`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedChecks {
+    /// Without its query, which may hold a secret.
+    pub url: String,
+    /// The last error.
+    pub why: String,
+    /// In a row.
+    pub failures: u32,
+}
+
+impl fmt::Display for FailedChecks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FailedChecks { url, why, failures } = self;
+        write!(f, "unhealthy: GET {url}: {why}, ")?;
+        match failures {
+            1 => write!(f, "1 failure"),
+            _ => write!(f, "{failures} failures in a row"),
+        }
+    }
 }
 
 /// Of the whole tree of a service.

@@ -55,7 +55,7 @@ pub(crate) fn status(service: &ServiceStatus) -> Value {
         "restart_count": service.restarts,
         "last_restart": service.started.as_ref().filter(|_| again),
         "health_status": match health {
-            HealthState::Unknown => "unknown",
+            HealthState::Unknown | HealthState::Starting => "unknown",
             HealthState::Healthy => "healthy",
             HealthState::Failing => "unhealthy",
         },

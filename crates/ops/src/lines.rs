@@ -1,6 +1,7 @@
 //! A line of a log, or something that happened to its service, as every answer has it.
 
 use crate::moment::{self, rfc3339};
+use crate::operation::Context;
 use crate::show::harmless::{Colours, harmless_line};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -72,6 +73,9 @@ pub struct Item {
     /// How many bytes were lost here
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u32>,
+    /// Of an exit: why Proctor ended the run, if its health check was the reason
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unhealthy: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -99,6 +103,7 @@ impl Item {
             repeated: None,
             last_at: None,
             dropped: None,
+            unhealthy: None,
         };
         match item.what {
             LogWhat::Line(line) => out.fill(&line, raw),
@@ -139,7 +144,11 @@ impl Item {
         match self.kind {
             Kind::Line => None,
             Kind::Started => Some("started".into()),
-            Kind::Exited => Some(exit_event(self.text.as_deref().unwrap_or("exit status unknown"))),
+            Kind::Exited => {
+                let event = exit_event(self.text.as_deref().unwrap_or("exit status unknown"));
+                let why = self.unhealthy.as_ref().map(|why| format!(" ({why})"));
+                Some(event + &why.unwrap_or_default())
+            }
             Kind::Dropped => {
                 Some(format!("lost {} of output", moment::bytes(self.dropped.unwrap_or(0).into())))
             }
@@ -162,12 +171,22 @@ impl Item {
 }
 
 /// What [`Item::readable`] says of it, without making all of an answer.
-pub(crate) fn readable_item(item: LogItem) -> String {
+pub(crate) fn readable_item(item: LogItem, unhealthy: Option<String>) -> String {
     match item.what {
         LogWhat::Line(line) => readable(&line.bytes, left_out(&line), repeated(&line)),
         LogWhat::Started | LogWhat::Exited(_) | LogWhat::Dropped(_) => {
-            Item::of(item, false).readable()
+            Item { unhealthy, ..Item::of(item, false) }.readable()
         }
+    }
+}
+
+/// For the end of a run that Proctor ended as unhealthy: the reason.
+pub(crate) fn unhealthy(context: &Context, item: &LogItem) -> Option<String> {
+    match &item.what {
+        LogWhat::Exited(_) => context.engine.read(|view| {
+            view.services.get(&item.service)?.unhealthy(item.run).map(ToString::to_string)
+        }),
+        LogWhat::Line(_) | LogWhat::Started | LogWhat::Dropped(_) => None,
     }
 }
 
@@ -281,6 +300,12 @@ mod tests {
             let item = item(LogWhat::Exited(ExitMark::of(&exit)));
             assert_eq!(item.event().as_deref(), Some(expected));
             assert_eq!(item.readable(), format!("── {expected}, 1970-01-01T00:00:01Z"));
+            let why = Some("unhealthy: GET http://h/: 503, 2 failures in a row".into());
+            let expected = format!(
+                "── {expected} (unhealthy: GET http://h/: 503, 2 failures in a row), 1970-01-01T00:00:01Z"
+            );
+            let logged = logged(LogWhat::Exited(ExitMark::of(&exit)));
+            assert_eq!(readable_item(logged, why), expected);
         }
     }
 
@@ -303,7 +328,7 @@ mod tests {
             ("a 2×3 (b)", "a 2×3 (b)".into()),
         ] {
             let line = LogLine { bytes: line.as_bytes().into(), ..LogLine::default() };
-            let text = readable_item(logged(LogWhat::Line(line.clone())));
+            let text = readable_item(logged(LogWhat::Line(line.clone())), None);
             let shown = shown.replace(['\u{200b}', '\u{feff}'], "");
             assert_eq!(text.replace(['\u{200b}', '\u{feff}'], ""), shown, "{line:?}");
         }
@@ -321,7 +346,10 @@ mod tests {
             (LogLine { repeats, left_out: 1, ..line }, "red\\x07… (1 B more) (×3)"),
         ] {
             let (item, shown) = (logged(LogWhat::Line(line.clone())), item(LogWhat::Line(line)));
-            assert_eq!((shown.readable().as_str(), &*readable_item(item)), (expected, expected));
+            assert_eq!(
+                (shown.readable().as_str(), &*readable_item(item, None)),
+                (expected, expected)
+            );
         }
     }
 }

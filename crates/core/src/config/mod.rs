@@ -122,6 +122,8 @@ pub struct HealthCheck {
     pub timeout: Millis,
     /// Failures in a row after which the run is restarted.
     pub retries: u32,
+    /// Failures of a run that is younger than this and was never healthy do not count.
+    pub start_period: Millis,
 }
 
 /// One effective value of the configuration.

@@ -221,6 +221,7 @@ impl Service<'_> {
                 interval: self.millis("health_check.interval"),
                 timeout: self.millis("health_check.timeout"),
                 retries: self.count("health_check.retries"),
+                start_period: self.millis("health_check.start_period"),
             });
         }
         let timing = self.own.iter().find(|(key, _)| key.starts_with("health_check."));

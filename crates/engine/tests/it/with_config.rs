@@ -240,7 +240,7 @@ async fn server(status: &'static str) -> u16 {
 }
 
 fn checked(port: u16) -> String {
-    let check = "health_check: { interval: 100ms, timeout: 5, retries: 3 }";
+    let check = "health_check: { interval: 100ms, timeout: 5, retries: 3, start_period: 0 }";
     yaml(&format!(
         "    web:\n      command: sleep 9\n      health_check_url: http://localhost:{port}/\n      {check}\n"
     ))
@@ -253,7 +253,8 @@ fn health(view: &proctor_engine::api::View) -> Option<Health> {
 #[tokio::test]
 async fn an_unhealthy_run_is_reported_once_and_the_next_run_anew() {
     let place = Place::new();
-    let path = write(&place, "proctor.yaml", &checked(server("500 Internal Server Error").await));
+    let port = server("500 Internal Server Error").await;
+    let path = write(&place, "proctor.yaml", &checked(port));
     place
         .daemon(Manners::default(), async |engine, mut fake| {
             engine.apply(request(path)).await.unwrap();
@@ -280,6 +281,15 @@ async fn an_unhealthy_run_is_reported_once_and_the_next_run_anew() {
             })
             .await;
             assert!(engine.read(failures) >= 3, "what it failed of is still there");
+            let reason = |view: &proctor_engine::api::View, run| {
+                view.services[&name("web")].unhealthy(proctor_core::name::RunId(run)).map(ToString::to_string)
+            };
+            let expected = format!(
+                "unhealthy: GET http://localhost:{port}/: 500 Internal Server Error, 3 failures in a row"
+            );
+            assert_eq!(engine.read(|view| reason(view, 1001)), Some(expected.clone()));
+            assert_eq!(engine.read(|view| reason(view, 7)), Some(expected));
+            assert_eq!(engine.read(|view| reason(view, 8)), None);
             fake.say(FromKeeper::State(Box::new(state("web", Wish::Down, PhaseView::Down))));
             until(&engine, "nothing is checked", |view| health(view).is_none()).await;
         })

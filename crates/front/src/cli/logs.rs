@@ -357,6 +357,7 @@ mod tests {
             repeated: None,
             last_at: None,
             dropped: Some(2048),
+            unhealthy: None,
         }
     }
 

@@ -105,7 +105,7 @@ pub enum Kind {
     State,
     /// A run ended
     Exited,
-    /// A health check came to another result
+    /// A health check came to another result, or ends a run
     Health,
     /// A configuration was applied
     Configured,
@@ -239,6 +239,10 @@ impl EventStatus {
                     false => format!("unhealthy: {}", counted(*failures, "failed check")),
                 };
                 (Kind::Health, text)
+            }
+            Happening::Unhealthy(checks) => {
+                status.healthy = Some(false);
+                (Kind::Health, format!("{checks}; its run is ended"))
             }
             Happening::Operation(news) => {
                 let OperationNews { id, operation, what } = &**news;

@@ -3,7 +3,7 @@
 
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
-use crate::lines::{Item, StreamWord, readable_item};
+use crate::lines::{Item, StreamWord, readable_item, unhealthy};
 use crate::moment;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation};
 use crate::show::{Page, Show, Style};
@@ -169,7 +169,7 @@ Examples:
                     .await;
             page = context.engine.read_logs(next).await?;
         }
-        Ok(Output::of(page, &input))
+        Ok(Output::of(context, page, &input))
     }
 }
 
@@ -248,19 +248,21 @@ fn services(context: &Context, words: &[String]) -> Result<Vec<ServiceName>, OpE
 }
 
 impl Output {
-    fn of(page: LogPage, input: &Input) -> Output {
+    fn of(context: &Context, page: LogPage, input: &Input) -> Output {
         let LogPage { items, cursor, more, truncated } = page;
         let (items, text) = if input.text {
-            (Vec::new(), Some(text(items)))
+            (Vec::new(), Some(text(context, items)))
         } else {
-            (items.into_iter().map(|item| Item::of(item, input.raw)).collect(), None)
+            let item =
+                |item| Item { unhealthy: unhealthy(context, &item), ..Item::of(item, input.raw) };
+            (items.into_iter().map(item).collect(), None)
         };
         Output { items, text, cursor, more, truncated }
     }
 }
 
 /// A line each, with the names of the services where there are several.
-fn text(items: Vec<LogItem>) -> String {
+fn text(context: &Context, items: Vec<LogItem>) -> String {
     let one = items.iter().all(|item| item.service == items[0].service);
     let mut text = String::new();
     for item in items {
@@ -268,7 +270,8 @@ fn text(items: Vec<LogItem>) -> String {
             text.push_str(item.service.as_str());
             text.push_str(" | ");
         }
-        text.push_str(&readable_item(item));
+        let unhealthy = unhealthy(context, &item);
+        text.push_str(&readable_item(item, unhealthy));
         text.push('\n');
     }
     text

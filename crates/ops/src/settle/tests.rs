@@ -60,6 +60,7 @@ fn status(of: ServiceState) -> ServiceStatus {
         tenure: None,
         state: Some(of),
         health: None,
+        unhealthy_runs: Vec::new(),
         args_override: None,
         stale: false,
     };

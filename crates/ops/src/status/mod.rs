@@ -156,7 +156,7 @@ pub struct ExitStatus {
     pub code: Option<i32>,
     /// With kinds `signal` and `oom`
     pub signal: Option<i32>,
-    /// As a sentence: `exit code 1`, `killed by SIGKILL`
+    /// As a sentence: `exit code 1`, `killed by SIGKILL`; of a run that Proctor ended as unhealthy, with the last error
     pub text: String,
     /// RFC 3339
     pub at: String,
@@ -191,6 +191,8 @@ pub struct HealthStatus {
 pub enum HealthState {
     /// Not checked yet in this run
     Unknown,
+    /// Fails, but its start period is not over: the failures do not count
+    Starting,
     Healthy,
     Failing,
 }
@@ -208,9 +210,9 @@ impl ServiceStatus {
             since: state.map(|s| Moment(s.since)),
             uptime_seconds: run.map(|r| seconds_between(r.started, now.wall) as u64),
             restarts: state.map_or(0, |s| s.restarts),
-            last_exit: state.and_then(|s| s.last_exit.as_ref()).map(exit_status),
+            last_exit: state.and_then(|s| s.last_exit.as_ref()).map(|last| exit_status(view, last)),
             wish: wish_word(state.map_or(Wish::Down, |s| s.wish)),
-            why: state.and_then(why),
+            why: state.and_then(|state| why(view, state)),
             next: state.and_then(|s| next(s, now.mono)),
             left: state.and_then(left),
             health: view.health.as_ref().map(health_status),
@@ -257,8 +259,9 @@ pub(crate) fn wish_word(wish: Wish) -> WishWord {
     }
 }
 
-fn why(state: &ServiceState) -> Option<String> {
+fn why(view: &ServiceView, state: &ServiceState) -> Option<String> {
     match &state.phase {
+        PhaseView::Stopping { run, .. } => view.unhealthy(run.id).map(ToString::to_string),
         PhaseView::Failed { why: FailReason::BudgetSpent { restarts } } => {
             Some(format!("gave up after {}", counted(*restarts, "restart")))
         }
@@ -268,10 +271,7 @@ fn why(state: &ServiceState) -> Option<String> {
         PhaseView::Cooling { .. } => Some("too many restarts".into()),
         PhaseView::Held => Some("something it needs is not running".into()),
         PhaseView::Down => done(state).map(|last| format!("done: {}", exit_text(&last.exit))),
-        PhaseView::Backoff { .. }
-        | PhaseView::Starting { .. }
-        | PhaseView::Up { .. }
-        | PhaseView::Stopping { .. } => None,
+        PhaseView::Backoff { .. } | PhaseView::Starting { .. } | PhaseView::Up { .. } => None,
     }
 }
 
@@ -321,7 +321,7 @@ fn left(state: &ServiceState) -> Option<u32> {
     }
 }
 
-pub(crate) fn exit_status(last: &LastExit) -> ExitStatus {
+fn exit_status(view: &ServiceView, last: &LastExit) -> ExitStatus {
     let (kind, code, signal) = match &last.exit {
         Exit::Code(code) => (ExitKind::Code, Some(*code), None),
         Exit::Backgrounded => (ExitKind::Code, Some(0), None),
@@ -330,7 +330,10 @@ pub(crate) fn exit_status(last: &LastExit) -> ExitStatus {
         Exit::SpawnFailed(_) => (ExitKind::SpawnFailed, None, None),
         Exit::Unknown => (ExitKind::Unknown, None, None),
     };
-    let text = exit_text(&last.exit);
+    let mut text = exit_text(&last.exit);
+    if let Some(checks) = view.unhealthy(last.run) {
+        text += &format!(" ({checks})");
+    }
     ExitStatus { kind, code, signal, text, at: rfc3339(last.at), run: last.run.to_string() }
 }
 
@@ -379,6 +382,9 @@ fn health_status(health: &Health) -> HealthStatus {
     let of = |state, at, failures, why| HealthStatus { state, at, failures, why };
     match health {
         Health::Unknown => of(HealthState::Unknown, None, 0, None),
+        Health::Starting { at, why } => {
+            of(HealthState::Starting, Some(rfc3339(*at)), 0, Some(why.clone()))
+        }
         Health::Healthy { at } => of(HealthState::Healthy, Some(rfc3339(*at)), 0, None),
         Health::Failing { at, failures, why } => {
             of(HealthState::Failing, Some(rfc3339(*at)), *failures, Some(why.clone()))

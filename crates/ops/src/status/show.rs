@@ -88,6 +88,7 @@ fn state_text(service: &ServiceStatus) -> &'static str {
 fn health_cell(health: &HealthStatus) -> Span<'static> {
     match health.state {
         HealthState::Unknown => Span::new(Style::Dim, "unknown"),
+        HealthState::Starting => Span::new(Style::Dim, "starting"),
         HealthState::Healthy => Span::new(Style::Good, "healthy"),
         HealthState::Failing => Span::new(Style::Bad, format!("failing ({})", health.failures)),
     }
@@ -201,6 +202,9 @@ fn heading(service: &ServiceStatus, page: &mut Page) {
 fn health_text(health: &HealthStatus) -> String {
     match (health.state, &health.why) {
         (HealthState::Unknown, _) => "not checked yet".into(),
+        (HealthState::Starting, why) => {
+            format!("starting, not healthy yet: {}", why.as_deref().unwrap_or("no answer"))
+        }
         (HealthState::Healthy, _) => "healthy".into(),
         (HealthState::Failing, Some(why)) => {
             format!("failing, {} in a row: {why}", health.failures)

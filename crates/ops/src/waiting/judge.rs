@@ -70,9 +70,10 @@ fn running(state: &ServiceState) -> Verdict {
 
 fn healthy(service: &ServiceView, state: &ServiceState) -> Verdict {
     match (running(state), &service.health) {
-        (Verdict::Reached, Some(Health::Unknown | Health::Failing { .. })) => {
-            Verdict::NotYet(Missing::Health)
-        }
+        (
+            Verdict::Reached,
+            Some(Health::Unknown | Health::Starting { .. } | Health::Failing { .. }),
+        ) => Verdict::NotYet(Missing::Health),
         (verdict, _) => verdict,
     }
 }
@@ -86,7 +87,9 @@ fn ready(service: &ServiceView, state: &ServiceState, now: Wall) -> Verdict {
         return steady;
     }
     match (&service.health, service.port) {
-        (Some(Health::Unknown | Health::Failing { .. }), _) => Verdict::NotYet(Missing::Health),
+        (Some(Health::Unknown | Health::Starting { .. } | Health::Failing { .. }), _) => {
+            Verdict::NotYet(Missing::Health)
+        }
         (Some(Health::Healthy { .. }) | None, Some(port)) => Verdict::IfOpen(port),
         (Some(Health::Healthy { .. }), None) => Verdict::Reached,
         (None, None) => steady,

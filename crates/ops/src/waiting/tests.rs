@@ -39,6 +39,7 @@ fn service(phase: PhaseView, last: Option<u64>) -> ServiceView {
         tenure: None,
         state: Some(state),
         health: None,
+        unhealthy_runs: Vec::new(),
         args_override: None,
         stale: false,
     }
@@ -128,9 +129,11 @@ fn in_a_loop_of_crashes_an_open_port_is_not_enough() {
 fn ready_is_what_the_checks_say_and_without_any_a_moment_of_life() {
     let ill = Health::Failing { at: Wall(0), failures: 2, why: "503".into() };
     let well = Health::Healthy { at: Wall(0) };
+    let starting = Health::Starting { at: Wall(0), why: "connection refused".into() };
     for (health, port, expected) in [
         (None, None, Verdict::Reached),
         (Some(Health::Unknown), None, Verdict::NotYet(Missing::Health)),
+        (Some(starting), None, Verdict::NotYet(Missing::Health)),
         (Some(ill.clone()), Some(3000), Verdict::NotYet(Missing::Health)),
         (Some(well.clone()), None, Verdict::Reached),
         (Some(well), Some(3000), Verdict::IfOpen(3000)),

@@ -1,16 +1,22 @@
 //! The HTTP health check.
 
-use crate::support::{LIMIT, status, up, wait_state, web};
-use proctor_testkit::{free_port, wait_until};
+use crate::support::{LIMIT, pid, status, up, wait_state, web};
+use proctor_testkit::{Home, free_port, wait_until};
 
-fn checked(status_code: &str, more: &[&str], keys: &str) -> proctor_testkit::Home {
-    let port = free_port().to_string();
-    let mut args = vec!["--http", &port, "--http-status", status_code];
+/// A service that answers with this status, and whose failures count from the first.
+fn checked(status_code: &str, more: &[&str], keys: &str) -> Home {
+    started(free_port(), 0, status_code, more, keys)
+}
+
+fn started(port: u16, start_period: u32, status: &str, more: &[&str], keys: &str) -> Home {
+    let port = port.to_string();
+    let mut args = vec!["--http", &port, "--http-status", status];
     args.extend(more);
+    let timing = format!("interval: 1, timeout: 1, retries: 2, start_period: {start_period}");
     up(&web(
         &args,
         &format!(
-            "health_check_url: http://localhost:{port}/health\nhealth_check: {{ interval: 1, timeout: 1, retries: 2 }}\n{keys}"
+            "health_check_url: http://localhost:{port}/health?key=hidden\nhealth_check: {{ {timing} }}\n{keys}"
         ),
     ))
 }
@@ -33,7 +39,7 @@ fn a_service_that_answers_500_is_restarted_within_the_budget() {
 #[test]
 fn a_service_that_stops_answering_well_is_restarted() {
     let home = checked("200", &["--http-fail-after", "2"], "");
-    let first = crate::support::pid(&home, "web");
+    let first = pid(&home, "web");
     wait_until("a new run", LIMIT, || {
         status(&home, "web")["pid"].as_u64().is_some_and(|pid| pid as u32 != first)
     });
@@ -50,4 +56,59 @@ fn a_service_that_hangs_is_restarted_within_the_budget() {
     let failed = wait_state(&home, "web", "failed");
     assert_eq!(failed["restarts"], 1, "{failed:#}");
     assert_eq!(failed["processes"], serde_json::Value::Null, "nothing is left of it: {failed:#}");
+}
+
+#[test]
+fn a_service_that_binds_late_has_its_start_period() {
+    let home = Home::new();
+    let (go, port) = (home.path().join("go"), free_port());
+    let text = port.to_string();
+    let args = ["--wait-file", go.to_str().unwrap(), "--http", &text];
+    // One failure that counts would end the run. The start period is the default.
+    let keys = format!(
+        "health_check_url: http://localhost:{port}/\nhealth_check: {{ interval: 100ms, retries: 1 }}"
+    );
+    home.write("proctor.yaml", &web(&args, &keys));
+    home.ok(["up", "-d"]);
+    let first = pid(&home, "web");
+    wait_until("a check failed", LIMIT, || status(&home, "web")["health"]["state"] == "starting");
+    let starting = status(&home, "web");
+    assert_eq!(starting["health"]["why"], "connection refused", "{starting:#}");
+    assert_eq!(starting["health"]["failures"], 0, "{starting:#}");
+    let text = home.ok(["status", "web"]);
+    assert!(text.contains("starting, not healthy yet: connection refused"), "{text}");
+    std::fs::write(&go, "").unwrap();
+    home.ok(["wait", "web", "--until", "healthy"]);
+    let healthy = status(&home, "web");
+    assert_eq!((&healthy["pid"], &healthy["restarts"]), (&first.into(), &0.into()), "{healthy:#}");
+}
+
+#[test]
+fn the_first_success_ends_the_start_period() {
+    let home = started(free_port(), 3600, "200", &["--http-fail-after", "2"], "");
+    let first = pid(&home, "web");
+    wait_until("a new run", LIMIT, || {
+        status(&home, "web")["pid"].as_u64().is_some_and(|pid| pid as u32 != first)
+    });
+}
+
+#[test]
+fn status_logs_and_events_say_that_a_run_was_ended_as_unhealthy() {
+    let port = free_port();
+    let keys = "max_restarts: 1\nrestart: { delay: 1 }";
+    let home = started(port, 0, "500", &[], keys);
+    let failed = wait_state(&home, "web", "failed");
+    let reason = format!(
+        "unhealthy: GET http://localhost:{port}/health: 500 Internal Server Error, 2 failures in a row"
+    );
+    assert_eq!(failed["last_exit"]["text"], format!("killed by SIGTERM ({reason})"), "{failed:#}");
+    let text = home.ok(["status", "web"]);
+    assert!(text.contains(&reason), "{text}");
+    let logs = home.ok(["logs", "web"]);
+    assert_eq!(logs.matches(&format!("was ended by SIGTERM ({reason})")).count(), 2, "{logs}");
+    let events = home.ok(["events", "web"]);
+    assert_eq!(events.matches(&format!("{reason}; its run is ended")).count(), 2, "{events}");
+    for text in [failed.to_string(), text, logs, events] {
+        assert!(!text.contains("hidden"), "{text}");
+    }
 }

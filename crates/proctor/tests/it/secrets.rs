@@ -108,7 +108,7 @@ impl Scene {
         format!(
             "supervisor:\n  security:\n    authentication: {{ token: {} }}\n  env: {{ SHARED_SECRET: {} }}\n  services:\n\
              \x20   web:\n      command: [/bin/sh, -c, exec sleep 1000, sh]\n      args: [{}, {}]\n      env: {{ {} }}\n      env_file: more.env\n\
-             \x20   sick:\n      command: [{:?}]\n      health_check_url: http://127.0.0.1:1/?token={}\n      health_check: {{ interval: 0.1, retries: 1 }}\n\
+             \x20   sick:\n      command: [{:?}]\n      health_check_url: http://127.0.0.1:1/?token={}\n      health_check: {{ interval: 0.1, retries: 1, start_period: 0 }}\n\
              \x20   plain:\n      command: [sleep, '1000', --max-old-space-size=512, -u, '1000:1000', MyApplicationConfiguration]\n      autostart: false\n\
              \x20     env: {{ GIT_AUTHOR_NAME: Ann Author, RUST_LOG: 'info,tower=debug', TLS_KEY_FILE: /etc/ssl/server.pem, AUTH_TYPE: oauth2, SINCE: 2026-01-02,\n\
              \x20            REVISION: 8f14e45fceea167a5a36dedd4bea2543, DATABASE: 'postgres://db.internal:5432/app' }}\n\

@@ -120,6 +120,14 @@ pub(in super::super) const HEALTH_CHECK: &[Key] = &[
         "Failures in a row after which the service is restarted.",
         "3",
     ),
+    key(
+        "start_period",
+        Scope::Both,
+        seconds(0),
+        Absent::Value("30"),
+        "Failures of a run that is younger than this and was never healthy do not count. The first success ends the period; until then a check follows every 2 s at the latest. `0`: every failure counts.",
+        "2m",
+    ),
 ];
 
 pub(in super::super) const LOGS: &[Key] = &[

@@ -69,7 +69,6 @@ const PLANNED: &[Planned] = &[
     probe("command", "command probes"),
     probe("grpc", "gRPC probes"),
     probe("http", "other HTTP probes"),
-    probe("start_period", "readiness probes"),
 ];
 
 /// The entry of the key `name`, if people are known to try it here.

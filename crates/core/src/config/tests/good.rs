@@ -252,10 +252,13 @@ fn logs() {
 
 #[test]
 fn health_checks() {
-    let health = |url: &str, interval, timeout, retries| {
+    let starting = |url: &str, interval, timeout, retries, start_period| {
         let (interval, timeout) = (Millis(interval), Millis(timeout));
-        Some(HealthCheck { url: url.into(), interval, timeout, retries })
+        let start_period = Millis(start_period);
+        Some(HealthCheck { url: url.into(), interval, timeout, retries, start_period })
     };
+    let health =
+        |url: &str, interval, timeout, retries| starting(url, interval, timeout, retries, 30_000);
     let url = "http://localhost:5173";
     check(
         |it| it.health.clone(),
@@ -269,6 +272,14 @@ fn health_checks() {
             (
                 "health_check_url: http://localhost:5173\nhealth_check: {interval: 0.5, timeout: 200ms, retries: 1}",
                 health(url, 500, 200, 1),
+            ),
+            (
+                "health_check_url: http://localhost:5173\nhealth_check: {start_period: 2m}",
+                starting(url, 30_000, 10_000, 3, 120_000),
+            ),
+            (
+                "health_check_url: http://localhost:5173\nhealth_check: {start_period: 0}",
+                starting(url, 30_000, 10_000, 3, 0),
             ),
             (
                 "health_check_url: 'http://[::1]:80/a?b=c'",
