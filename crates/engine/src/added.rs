@@ -61,6 +61,7 @@ impl Owner {
         }
 
         let names: Vec<ServiceName> = definitions.iter().map(|d| d.name().clone()).collect();
+        let is_new = before.is_empty();
         let gone: Vec<ServiceName> =
             before.into_keys().filter(|old| !names.contains(old)).collect();
         let mut stored = self.stored.clone();
@@ -84,8 +85,31 @@ impl Owner {
         for key in gone.iter().chain([&name]) {
             self.clear_troubles(key);
         }
-        self.tell(&definitions, &gone).await?;
-        Ok(names)
+        match self.tell(&definitions, &gone).await {
+            Err(error) if is_new => Err(self.take_back(&name, &names, error).await),
+            told => told.map(|()| names),
+        }
+    }
+
+    /// Forgets a new service that the keeper did not take. Returns the keeper's error.
+    async fn take_back(
+        &mut self,
+        key: &ServiceName,
+        names: &[ServiceName],
+        error: EngineError,
+    ) -> EngineError {
+        let mut stored = self.stored.clone();
+        stored.added.remove(key);
+        names.iter().for_each(|name| stored.forget(name));
+        if let Err(unwritable) = self.save(stored).await {
+            tracing::error!(service = %key, %unwritable, "a failed addition stays in services.json");
+        }
+        self.tenures.remove(key);
+        self.registry.removing(names);
+        if let Err(left) = self.tell(&[], names).await {
+            tracing::error!(service = %key, error = %left, "a failed addition stays in the keeper");
+        }
+        error
     }
 
     /// Somebody asks for what is theirs and there already: it stays as it is.

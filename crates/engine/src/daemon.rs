@@ -174,8 +174,7 @@ async fn plan(
         trust::begin(&home);
         let (store, found): (Store, Found) =
             Store::open(home.services_json(), home.unsaved_services());
-        let mut startup = Startup::plan(found, &states);
-        startup.holds_listeners = listen == Listen::AfterUp && states.is_empty();
+        let startup = Startup::plan(found, &states, listen == Listen::AfterUp);
         (store, startup, Arc::new(Tokens::open(&home)))
     });
     planned.await.map_err(|error| {

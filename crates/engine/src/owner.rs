@@ -230,7 +230,16 @@ impl Owner {
         failpoint::moment(Point::OwnerTold);
         for command in valid {
             let own: Vec<_> = answers.by_ref().take(command.names.len()).collect();
-            let answer: Result<(), EngineError> = own.into_iter().collect();
+            let own = own.into_iter().map(|answer| match answer {
+                // A service that the keeper does not have is stopped already.
+                Err(EngineError::Refused(Refusal::UnknownService(_)))
+                    if command.wish == Wish::Down =>
+                {
+                    Ok(())
+                }
+                other => other,
+            });
+            let answer: Result<(), EngineError> = own.collect();
             command.answer.send(answer.map(|()| unrecorded.clone())).ok();
         }
     }

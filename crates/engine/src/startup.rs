@@ -87,8 +87,11 @@ type Snapshot = BTreeMap<ServiceName, ServiceState>;
 
 impl Startup {
     /// Decide. Blocks: configurations are read and users looked up.
-    pub(crate) fn plan(found: Found, snapshot: &Snapshot) -> Startup {
-        let mut plan = Startup::default();
+    ///
+    /// `awaits_up`: the command that starts this Proctor applies a configuration next, which decides what begins.
+    pub(crate) fn plan(found: Found, snapshot: &Snapshot, awaits_up: bool) -> Startup {
+        let holds_listeners = awaits_up && snapshot.is_empty();
+        let mut plan = Startup { holds_listeners, ..Startup::default() };
         plan.take_stored(found, snapshot);
         // Arguments of a restart last as long as what it started.
         plan.stored.args.retain(|name, _| snapshot.get(name).is_some_and(at_work));
@@ -290,7 +293,10 @@ impl Startup {
     }
 
     fn decide_wishes(&mut self, snapshot: &Snapshot) {
-        let begins = !snapshot.values().any(at_work);
+        // After `down` nothing is wished, and what the file names since then waits for the next `up`, too.
+        let is_down = !self.stored.wishes.is_empty()
+            && self.stored.wishes.values().all(|wish| *wish == StoredWish::Down);
+        let begins = !snapshot.values().any(at_work) && !is_down && !self.holds_listeners;
         for definition in &self.definitions {
             let name = definition.name();
             let keeper = snapshot.get(name).map(|state| state.wish);
@@ -413,7 +419,7 @@ mod tests {
                 .map(|(service, wish, run)| (name(service), state(service, wish, run)))
                 .into();
         for found in [Found::Nothing, Found::Damaged { problem: "x is damaged".into() }] {
-            let plan = Startup::plan(found, &snapshot);
+            let plan = Startup::plan(found, &snapshot, false);
             assert_eq!(plan.removes, []);
             assert_eq!(plan.wishes, []);
             assert!(plan.kept.values().all(|origin| *origin == Origin::Added));
@@ -422,11 +428,11 @@ mod tests {
             assert_eq!(plan.stored.wishes[&name("b@1")], StoredWish::Down);
             assert_eq!(plan.troubles.texts().len(), 2 + snapshot.len());
             // The next daemon reads what this one wrote, and forgets nothing either.
-            let again = Startup::plan(Found::Stored(Box::new(plan.stored)), &snapshot);
+            let again = Startup::plan(Found::Stored(Box::new(plan.stored)), &snapshot, false);
             assert_eq!((again.removes.len(), again.kept.len()), (0, 3));
             assert_eq!(again.troubles.texts().len(), 1 + snapshot.len());
         }
-        let fresh = Startup::plan(Found::Nothing, &Snapshot::new());
+        let fresh = Startup::plan(Found::Nothing, &Snapshot::new(), false);
         assert_eq!(fresh.troubles.texts(), [""; 0]);
     }
 
@@ -438,26 +444,26 @@ mod tests {
             (registry.guard().security.clone(), Listeners::clone(&registry.listeners().borrow()))
         };
         let damaged = Found::Damaged { problem: "x is damaged".into() };
-        let mut plan = Startup::plan(damaged, &Snapshot::new());
+        let mut plan = Startup::plan(damaged, &Snapshot::new(), false);
         assert_eq!(shown(&plan), (Security::CLOSED, Listeners::OFF));
         assert_eq!(plan.troubles.texts()[1], CLOSED);
         let stored = std::mem::take(&mut plan.stored);
-        let mut next = Startup::plan(Found::Stored(Box::new(stored)), &Snapshot::new());
+        let mut next = Startup::plan(Found::Stored(Box::new(stored)), &Snapshot::new(), false);
         assert_eq!(shown(&next), (Security::CLOSED, Listeners::OFF));
         assert_eq!(next.troubles.texts(), [CLOSED]);
         next.stored.set_source(&crate::source::Source::Example);
-        let applied = Startup::plan(Found::Stored(Box::new(next.stored)), &Snapshot::new());
+        let applied = Startup::plan(Found::Stored(Box::new(next.stored)), &Snapshot::new(), false);
         assert_ne!(shown(&applied).0, Security::CLOSED);
     }
 
     #[test]
     fn what_nobody_defines_is_removed_unless_the_file_that_may_define_it_cannot_be_read() {
         let snapshot: Snapshot = [(name("old"), state("old", Wish::Up, Some(1)))].into();
-        let plan = Startup::plan(Found::Stored(Box::default()), &snapshot);
+        let plan = Startup::plan(Found::Stored(Box::default()), &snapshot, false);
         assert_eq!(plan.removes, [name("old")]);
         let mut stored = Stored::default();
         stored.set_source(&crate::source::Source::File("/nowhere/proctor.yaml".into()));
-        let plan = Startup::plan(Found::Stored(Box::new(stored)), &snapshot);
+        let plan = Startup::plan(Found::Stored(Box::new(stored)), &snapshot, false);
         assert_eq!(plan.removes, []);
         assert_eq!(plan.kept[&name("old")], Origin::File);
         assert!(plan.troubles.texts()[0].starts_with("/nowhere/proctor.yaml cannot be applied"));

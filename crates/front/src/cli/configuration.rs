@@ -10,7 +10,7 @@
 
 use proctor_ops::error::OpError;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// File names of a configuration, in the order in which they are looked for.
 const NAMES: [&str; 2] = ["proctor.yaml", "proctor.yml"];
@@ -90,9 +90,18 @@ impl Choice {
     }
 }
 
+/// One spelling for one file: another path counts as another configuration. A folder is resolved only where `..` is in its
+/// name, so that a link to a folder stays what the user calls it.
 fn absolute(path: PathBuf) -> Result<PathBuf, OpError> {
-    std::path::absolute(&path)
-        .map_err(|error| OpError::bad_input(format!("cannot resolve {}: {error}", path.display())))
+    let absolute = std::path::absolute(&path).map_err(|error| {
+        OpError::bad_input(format!("cannot resolve {}: {error}", path.display()))
+    })?;
+    let climbs = absolute.components().any(|part| part == Component::ParentDir);
+    let folder = absolute.parent().filter(|_| climbs).and_then(|it| it.canonicalize().ok());
+    Ok(match (folder, absolute.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        (None, _) | (_, None) => absolute,
+    })
 }
 
 /// Upwards from `folder` to the root, or to `home` if that comes first.

@@ -107,7 +107,8 @@ async fn begin(
     wish: Wish,
     wait: Duration,
 ) -> Result<Changed, OpError> {
-    let befores = before(context, names, Goal::Start);
+    let goal = if wish == Wish::Once { Goal::Once } else { Goal::Start };
+    let befores = before(context, names, goal);
     // One more run is not wanted of what runs already; that it stays up is.
     let wished: Vec<ServiceName> = befores
         .iter()
@@ -115,8 +116,8 @@ async fn begin(
         .map(|b| b.name.clone())
         .collect();
     context.engine.set_wish(&wished, wish).await?;
-    let settled = settle(context, Goal::Start, &befores, wait).await;
-    Ok(report(context, Goal::Start, &befores, settled, !wait.is_zero()))
+    let settled = settle(context, goal, &befores, wait).await;
+    Ok(report(context, goal, &befores, settled, !wait.is_zero()))
 }
 
 async fn define(

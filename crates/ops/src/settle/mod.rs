@@ -26,6 +26,8 @@ pub(crate) const STEADY: Duration = Duration::from_millis(300);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goal {
     Start,
+    /// One run: nothing is wished any more when it has ended.
+    Once,
     Restart,
     Stop,
 }
@@ -67,9 +69,10 @@ fn old_news(state: Option<&ServiceState>, goal: Goal) -> RunId {
     let last = state.last_exit.as_ref().map_or(RunId::NONE, |exit| exit.run);
     match (&state.phase, goal) {
         // A start is content with the run that is there or on its way; a restart wants another.
-        (PhaseView::Up { run } | PhaseView::Starting { run }, Goal::Start | Goal::Stop) => {
-            last.max(RunId(run.id.0.saturating_sub(1)))
-        }
+        (
+            PhaseView::Up { run } | PhaseView::Starting { run },
+            Goal::Start | Goal::Once | Goal::Stop,
+        ) => last.max(RunId(run.id.0.saturating_sub(1))),
         (PhaseView::Up { run } | PhaseView::Starting { run }, Goal::Restart) => last.max(run.id),
         (PhaseView::Stopping { run, .. }, _) => last.max(run.id),
         (
@@ -98,7 +101,7 @@ fn reached(goal: Goal, before: &Before, now: Option<&ServiceState>) -> Progress 
     // Removed meanwhile: there is nothing left to wait for.
     let Some(state) = now else { return Progress::There };
     // What this request wished is not wished any more: what it waits for may never come.
-    if overruled(goal, wish_word(state.wish)) {
+    if overruled(goal, wish_word(state.wish), ended_anew(before, state)) {
         return Progress::There;
     }
     match goal {
@@ -112,7 +115,7 @@ fn reached(goal: Goal, before: &Before, now: Option<&ServiceState>) -> Progress 
             | PhaseView::Failed { .. }
             | PhaseView::Cooling { .. } => Progress::Under,
         },
-        Goal::Start | Goal::Restart => match &state.phase {
+        Goal::Start | Goal::Once | Goal::Restart => match &state.phase {
             PhaseView::Up { run } if run.id > before.old => Progress::Up(run.id),
             PhaseView::Backoff { .. }
             | PhaseView::Failed { .. }
@@ -135,11 +138,12 @@ fn reached(goal: Goal, before: &Before, now: Option<&ServiceState>) -> Progress 
 }
 
 /// Has somebody else asked for the opposite since?
-fn overruled(goal: Goal, wish: WishWord) -> bool {
+fn overruled(goal: Goal, wish: WishWord, ended_anew: bool) -> bool {
     match (goal, wish) {
         (Goal::Start | Goal::Restart, WishWord::Down)
         | (Goal::Stop, WishWord::Up | WishWord::Once) => true,
-        (Goal::Start | Goal::Restart, WishWord::Up | WishWord::Once)
+        (Goal::Once, WishWord::Down) => !ended_anew,
+        (Goal::Start | Goal::Once | Goal::Restart, WishWord::Up | WishWord::Once)
         | (Goal::Stop, WishWord::Down) => false,
     }
 }
@@ -165,15 +169,18 @@ pub(crate) async fn settle(
         let generation = context.engine.read(|view| {
             waiting.retain(|before| {
                 let state = view.services.get(&before.name).map(|s| s.state.as_ref());
-                // Defined, but not confirmed by the keeper yet: still to come.
+                // Defined, but not confirmed by the keeper yet: still to come. It needs no stop.
                 let Some(state) = state else { return false };
                 if state.is_none() {
-                    return true;
+                    return goal != Goal::Stop;
                 }
                 match reached(goal, before, state) {
                     Progress::There => false,
                     Progress::Under => true,
-                    Progress::Up(_) if goal == Goal::Start && before.state == State::Running => {
+                    Progress::Up(_)
+                        if matches!(goal, Goal::Start | Goal::Once)
+                            && before.state == State::Running =>
+                    {
                         false
                     }
                     Progress::Up(run) => {
@@ -284,21 +291,22 @@ fn outcome(
     looping: bool,
 ) -> Outcome {
     let pending = if waited { Outcome::Pending } else { Outcome::Asked };
-    if overruled(goal, status.wish) {
+    if overruled(goal, status.wish, anew) {
         return Outcome::Overruled;
     }
     match (goal, status.state) {
-        (Goal::Start | Goal::Restart, _) if looping => Outcome::Crashed,
-        (Goal::Start, State::Running) if fresh && before.state == State::Running => {
+        (Goal::Start | Goal::Once | Goal::Restart, _) if looping => Outcome::Crashed,
+        (Goal::Start | Goal::Once, State::Running) if fresh && before.state == State::Running => {
             Outcome::AlreadyRunning
         }
-        (Goal::Start, State::Running) if fresh => Outcome::Started,
+        (Goal::Start | Goal::Once, State::Running) if fresh => Outcome::Started,
         (Goal::Restart, State::Running) if fresh => Outcome::Restarted,
-        (Goal::Start | Goal::Restart, State::Stopped) if anew => Outcome::Finished,
-        (Goal::Start | Goal::Restart, State::Backoff | State::Failed | State::Cooling) if anew => {
-            Outcome::Crashed
-        }
-        (Goal::Start | Goal::Restart, _) => pending,
+        (Goal::Start | Goal::Once | Goal::Restart, State::Stopped) if anew => Outcome::Finished,
+        (
+            Goal::Start | Goal::Once | Goal::Restart,
+            State::Backoff | State::Failed | State::Cooling,
+        ) if anew => Outcome::Crashed,
+        (Goal::Start | Goal::Once | Goal::Restart, _) => pending,
         (Goal::Stop, State::Stopped) if before.state == State::Stopped => Outcome::AlreadyStopped,
         (Goal::Stop, State::Stopped) => Outcome::Stopped,
         (Goal::Stop, _) => pending,

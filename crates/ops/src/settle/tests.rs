@@ -36,6 +36,10 @@ fn stopping(id: u64) -> PhaseView {
     PhaseView::Stopping { run: run(id), kill_at: Some(Mono(8_000_000)), left: 2 }
 }
 
+fn down() -> ServiceState {
+    state(PhaseView::Down, None)
+}
+
 fn failed() -> PhaseView {
     PhaseView::Failed { why: FailReason::BudgetSpent { restarts: 3 } }
 }
@@ -93,7 +97,6 @@ fn check(
 #[test]
 fn a_start_wants_a_run_that_is_new_or_still_there() {
     use Outcome::*;
-    let down = || state(PhaseView::Down, None);
     let starting = PhaseView::Starting { run: run(6) };
     check(
         Goal::Start,
@@ -235,6 +238,11 @@ fn what_somebody_else_asked_for_meanwhile_is_not_waited_for_and_said() {
             );
         }
     }
+    let finished = unwished(PhaseView::Down, Some(6));
+    let once = |is, result, words| check(Goal::Once, down(), is, Progress::There, result, words);
+    once(finished, Finished, "ran and finished");
+    once(unwished(failed(), Some(6)), Crashed, "crashed");
+    once(unwished(PhaseView::Down, None), Overruled, asked);
     let asked = "another request asked it to start";
     check(Goal::Stop, state(up(5), None), state(up(6), Some(5)), Progress::There, Overruled, asked);
 }

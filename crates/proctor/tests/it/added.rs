@@ -151,3 +151,36 @@ fn a_configuration_leaves_added_services_alone() {
     assert_eq!(pid(&home, "added"), before);
     assert_eq!(status(&home, "added")["added"], true);
 }
+
+#[test]
+fn a_job_that_runs_once_is_told_by_how_it_ended() {
+    let home = up(&services(&[service("web", &[], "")]));
+    let run = |name: &str, program: &[&str]| {
+        let mut words = vec!["start", "--name", name, "--once", "--"];
+        words.extend(program);
+        home.run(words)
+    };
+    let good = run("good", &["/bin/true"]);
+    let said = String::from_utf8_lossy(&good.stdout);
+    assert!(good.status.success() && said.contains("ran and finished: exit code 0"), "{said}");
+    let bad = run("bad", &["/bin/sh", "-c", "exit 3"]);
+    let said =
+        String::from_utf8_lossy(&bad.stdout).into_owned() + &String::from_utf8_lossy(&bad.stderr);
+    assert_eq!(bad.status.code(), Some(4), "{said}");
+    assert!(said.contains("crashed: exit code 3"), "{said}");
+}
+
+#[test]
+fn an_addition_that_the_keeper_cannot_take_leaves_nothing_and_everything_can_be_stopped() {
+    let home = up(&services(&[service("web", &[], "")]));
+    let web = pid(&home, "web");
+    let folder = home.path().join("run/services");
+    std::fs::rename(&folder, home.path().join("run/aside")).unwrap();
+    std::fs::write(&folder, "in its place").unwrap();
+    let added = home.run(["add", "n", "--command", "/bin/true"]);
+    if !added.status.success() {
+        assert_eq!(names(&home), ["web"], "a failed addition leaves nothing");
+    }
+    home.ok(["down"]);
+    assert!(!alive(web));
+}

@@ -81,3 +81,22 @@ fn a_taken_port_is_reported_by_up() {
     let again = up(&home);
     assert!(String::from_utf8_lossy(&again.stdout).contains(&own), "it is still taken");
 }
+
+#[test]
+fn a_service_that_was_never_applied_is_not_started_by_a_command_for_something_else() {
+    let home = home_at(free_port(), free_port(), &service("web", &[], ""));
+    assert!(up(&home).status.success());
+    let file = home.path().join("proctor.yaml");
+    let text = std::fs::read_to_string(&file).unwrap() + &service("later", &[], "");
+    std::fs::write(&file, text).unwrap();
+    home.ok(["down"]);
+    // Starts a Proctor, which reads the file.
+    home.ok(["start", "--name", "other", "--", "/bin/sleep", "1000"]);
+    let list = home.json(["list"]);
+    let state = |name: &str| {
+        let all = list["services"].as_array().unwrap();
+        all.iter().find(|it| it["name"] == name).map(|it| it["state"].clone())
+    };
+    assert_eq!(state("web").unwrap(), "stopped", "{list:#}");
+    assert!(state("later").is_none_or(|state| state == "stopped"), "{list:#}");
+}

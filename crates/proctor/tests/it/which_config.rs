@@ -121,3 +121,18 @@ fn a_keeper_in_the_foreground_follows_the_same_rule() {
     signal(keeper.id(), Signal::TERM);
     assert!(keeper.wait().unwrap().success());
 }
+
+#[test]
+fn another_spelling_of_the_same_file_restarts_nothing() {
+    let home = three_files();
+    let up = |folder: &str, file: &str| {
+        let mut command = home.command(["up", "-d", "--config", file]);
+        command.current_dir(home.path().join(folder));
+        let output = finish(&mut command, LIMIT);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        crate::support::pid(&home, "three")
+    };
+    let first = up("three", "proctor.yaml");
+    assert_eq!(up("three/below", "../proctor.yaml"), first);
+    assert_eq!(up("one", "../three/below/../proctor.yaml"), first);
+}
