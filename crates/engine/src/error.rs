@@ -37,7 +37,7 @@ pub enum EngineError {
     Unreadable { path: PathBuf, why: String },
     #[error("this Proctor already runs {running}")]
     HomeInUse { running: PathBuf, asked: PathBuf },
-    #[error("{service}: program '{program}' was not found")]
+    #[error("{service}: program '{program}' was not found: {searched}")]
     ProgramMissing { service: ServiceName, program: String, searched: String },
     #[error("{service}: program '{program}' cannot be run: {why}")]
     NotRunnable { service: ServiceName, program: String, why: String, remedy: String },

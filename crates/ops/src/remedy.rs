@@ -47,9 +47,14 @@ impl From<EngineError> for OpError {
                     asked.display()
                 ))
                 .details(json!({ "running": running, "asked": asked })),
-            EngineError::ProgramMissing { searched, .. } => {
-                op(Code::ProgramMissing).help(searched)
+            EngineError::ProgramMissing { program, .. } if program.contains('/') => {
+                op(Code::ProgramMissing).help(
+                    "correct the path, or build the program first; a relative path begins in the working directory",
+                )
             }
+            EngineError::ProgramMissing { .. } => op(Code::ProgramMissing).help(
+                "install the program, write its full path, or give the service a PATH in `env` that has it",
+            ),
             EngineError::NotRunnable { remedy, .. } => op(Code::ProgramMissing).help(remedy),
             EngineError::CannotChangeUser { .. } => op(Code::Failed)
                 .help("run Proctor as root, or remove `user:` from the service"),
@@ -189,6 +194,21 @@ mod tests {
             EngineError::HomeInUse { running: "/a/p.yaml".into(), asked: "/b/p.yaml".into() },
             Code::HomeInUse,
             &["/a/p.yaml", "/b/p.yaml", "--home", "proctor down"],
+        );
+        let missing = |program: &str, searched: &str| EngineError::ProgramMissing {
+            service: web(),
+            program: program.into(),
+            searched: searched.into(),
+        };
+        check(
+            missing("tool", "not in PATH (/bin)"),
+            Code::ProgramMissing,
+            &["not found: not in PATH (/bin) / install the program"],
+        );
+        check(
+            missing("./tool", "there is no /srv/tool"),
+            Code::ProgramMissing,
+            &["not found: there is no /srv/tool / correct the path"],
         );
         check(
             EngineError::from(Refusal::NotRunning(web())),

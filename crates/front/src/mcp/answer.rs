@@ -5,7 +5,7 @@
 //! everywhere. Its facts are in `_meta`, which is for programs. A tool that tells the state of processes sends both halves.
 //! Neither half is longer than an assistant can afford.
 
-use super::missing_facts;
+use super::missing_facts::{self, OwnText};
 use super::tool_names::{in_hints, in_tools};
 
 use proctor_core::text::beginning;
@@ -34,6 +34,10 @@ const ERROR: &str = "proctor/error";
 
 /// Where `_meta` holds the facts of a reply whose content is text.
 const FACTS: &str = "proctor/facts";
+
+/// An assistant has no command line to end another configuration or to choose another home.
+const HOME_IN_USE_REMEDY: &str = "start_process with name and command runs a program beside the services that run; \
+     or ask the person you work for, who decides which configuration runs";
 
 /// What an operation came to.
 #[derive(Debug)]
@@ -74,9 +78,11 @@ fn done(tool: &Tool, mut output: Value, offered: &[Toolset]) -> CallToolResult {
     if let Some(cut) = fit(&mut output, LONGEST) {
         notes += &format!("{cut}\n");
     }
-    let mark = if tool.speaks() { "── " } else { "" };
-    notes = missing_facts::lines(&(text.clone() + &notes), &output, mark) + &notes;
-    let mut content = vec![ContentBlock::text(with_notes(&text, &notes))];
+    let facts = match tool.speaks() {
+        true => missing_facts::lines(OwnText::Notes(&notes), &output, "── "),
+        false => missing_facts::lines(OwnText::Page(&(text.clone() + &notes)), &output, ""),
+    };
+    let mut content = vec![ContentBlock::text(with_notes(&text, &facts, &notes))];
     content.extend(pictures);
     let mut result = CallToolResult::success(content);
     match tool.replies_in_text() {
@@ -101,10 +107,11 @@ fn in_short(tool: &Tool, fields: &mut Map<String, Value>) {
     }
 }
 
-/// The text with its notes, which are never cut off.
-fn with_notes(text: &str, notes: &str) -> String {
-    let notes = shortened(notes, LONGEST_ADDED);
-    shortened(text, LONGEST - notes.len()) + &notes
+/// The text with the facts that it lacks and its notes. Notes hold the cursor and come last, so facts are cut before them.
+fn with_notes(text: &str, facts: &str, notes: &str) -> String {
+    let notes = shortened(notes, LONGEST_ADDED / 2);
+    let added = shortened(facts, LONGEST_ADDED - notes.len()) + &notes;
+    shortened(text, LONGEST - added.len()) + &added
 }
 
 /// Where an answer can be gone on from, for who reads the text only.
@@ -150,6 +157,9 @@ pub(super) fn failed(
     if error.code == Code::BadInput {
         error.message = in_shown_names(tool, &error.message);
         error.help = error.help.map(|help| in_shown_names(tool, &help));
+    }
+    if error.code == Code::HomeInUse {
+        error.help = Some(HOME_IN_USE_REMEDY.into());
     }
     let mut text = format!("{} ({})\n", error.message, error.code.as_str());
     if let Some(help) = &error.help {
@@ -299,8 +309,10 @@ mod tests {
         let short = shortened(&long, LONGEST);
         assert!(short.len() <= LONGEST && short.contains("… truncated: "), "{}", short.len());
         assert_eq!(shortened("a\n", LONGEST), "a\n");
-        let noted = with_notes(&long, "cursor: c\n");
-        assert!(noted.len() <= LONGEST && noted.ends_with("\ncursor: c\n"));
+        let noted = with_notes(&long, "a=1\n", "cursor: c\n");
+        assert!(noted.len() <= LONGEST && noted.ends_with("\na=1\ncursor: c\n"));
+        let noted = with_notes("a\n", &long, "cursor: c\n");
+        assert!(noted.len() <= LONGEST && noted.ends_with("\ncursor: c\n"), "{}", noted.len());
     }
 
     #[test]
@@ -320,6 +332,11 @@ mod tests {
         assert_eq!(text, "no service 'x' (unknown_service)\nremedy: list_processes\n");
         let programs = serde_json::to_string(&result.meta).unwrap();
         assert!(programs.contains("list_processes") && !programs.contains('`'), "{programs}");
+        let in_use = OpError::new(Code::HomeInUse, "in use").help("`proctor --home DIR up`");
+        let result = failed(tool, in_use, &Toolset::USUAL).unwrap();
+        let told = serde_json::to_string(&result).unwrap();
+        assert!(told.contains("start_process") && told.contains("ask the person"), "{told}");
+        assert!(!told.contains("proctor --home"), "{told}");
         let wrong = OpError::bad_input("timeout_seconds: a word");
         let result = failed(tool, wrong, &Toolset::USUAL).unwrap();
         let text = result.content[0].as_text().unwrap().text.clone();

@@ -2,6 +2,8 @@
 //!
 //! Tables and sentences are made for people and leave out cursors, hashes and URLs. Whatever of the facts cannot be found in
 //! the text is added as `name: field=value, …`, so no tool can forget a field in one half.
+//!
+//! Text that quotes a file, a log or a program is never searched: a line that happens to hold `0` does not tell an exit code.
 
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -37,8 +39,39 @@ const IDENTITY: [&str; 5] = ["name", "path", "operation", "id", "hash"];
 /// A hash is known by this many of its first characters.
 const SHORT_HASH: usize = 10;
 
+/// The part of a reply that may tell a fact.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum OwnText<'a> {
+    /// Tables and sentences of ours, which name every number.
+    Page(&'a str),
+    /// Notes below quoted text. A number in them is about the quote, so every number is added.
+    Notes(&'a str),
+}
+
+impl<'a> OwnText<'a> {
+    fn text(self) -> &'a str {
+        match self {
+            OwnText::Page(text) | OwnText::Notes(text) => text,
+        }
+    }
+
+    fn with_text(self, text: &str) -> OwnText<'_> {
+        match self {
+            OwnText::Page(_) => OwnText::Page(text),
+            OwnText::Notes(_) => OwnText::Notes(text),
+        }
+    }
+
+    fn tells_number(self, number: &str) -> bool {
+        match self {
+            OwnText::Page(text) => has_word(text, number),
+            OwnText::Notes(_) => false,
+        }
+    }
+}
+
 /// Lines with every fact that `text` does not tell. Each begins with `mark`.
-pub(super) fn lines(text: &str, facts: &Value, mark: &str) -> String {
+pub(super) fn lines(text: OwnText<'_>, facts: &Value, mark: &str) -> String {
     let Value::Object(fields) = facts else { return String::new() };
     let mut added = String::new();
     let mut top = Vec::new();
@@ -49,7 +82,8 @@ pub(super) fn lines(text: &str, facts: &Value, mark: &str) -> String {
                     let label = label(key, at, item);
                     let mut missing = Vec::new();
                     // Its label tells its identity.
-                    collect(&format!("{text}\n{label}"), "", item, &mut missing);
+                    let labelled = format!("{}\n{label}", text.text());
+                    collect(text.with_text(&labelled), "", item, &mut missing);
                     push(&mut added, mark, Some(&label), &missing);
                 }
             }
@@ -79,7 +113,7 @@ fn label(key: &str, at: usize, item: &Value) -> String {
     named.map_or_else(|| format!("{key} {}", at + 1), ToOwned::to_owned)
 }
 
-fn collect(text: &str, within: &str, value: &Value, missing: &mut Vec<String>) {
+fn collect(text: OwnText<'_>, within: &str, value: &Value, missing: &mut Vec<String>) {
     let Value::Object(fields) = value else { return collect_field(text, within, value, missing) };
     let prefixed = |key: &str| match within {
         "" => key.to_owned(),
@@ -90,7 +124,7 @@ fn collect(text: &str, within: &str, value: &Value, missing: &mut Vec<String>) {
     }
 }
 
-fn collect_field(text: &str, key: &str, value: &Value, missing: &mut Vec<String>) {
+fn collect_field(text: OwnText<'_>, key: &str, value: &Value, missing: &mut Vec<String>) {
     match value {
         Value::Object(_) => collect(text, key, value, missing),
         Value::Array(items) => {
@@ -105,7 +139,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), |text| text.trim_end().replace('\n', "\\n"))
 }
 
-fn is_told(text: &str, key: &str, value: &Value) -> bool {
+fn is_told(text: OwnText<'_>, key: &str, value: &Value) -> bool {
     let field = key.rsplit('.').next().unwrap_or(key);
     let is_ordinary = value.as_str().is_some_and(|text| ORDINARY.contains(&(field, text)));
     if ROUNDED.contains(&field) || is_ordinary {
@@ -113,9 +147,9 @@ fn is_told(text: &str, key: &str, value: &Value) -> bool {
     }
     match value {
         Value::Null | Value::Bool(false) => true,
-        Value::Bool(true) => !DECISIVE.contains(&field) || has_word(text, field),
-        Value::Number(number) => has_word(text, &number.to_string()),
-        Value::String(said) => said.lines().all(|line| has_line(text, line.trim())),
+        Value::Bool(true) => !DECISIVE.contains(&field) || has_word(text.text(), field),
+        Value::Number(number) => text.tells_number(&number.to_string()),
+        Value::String(said) => said.lines().all(|line| has_line(text.text(), line.trim())),
         Value::Array(_) | Value::Object(_) => true,
     }
 }
@@ -158,7 +192,18 @@ mod tests {
     use serde_json::json;
 
     fn check(text: &str, facts: Value, expected: &str) {
-        assert_eq!(lines(text, &facts, ""), expected, "{text}");
+        assert_eq!(lines(OwnText::Page(text), &facts, ""), expected, "{text}");
+    }
+
+    #[test]
+    fn notes_below_quoted_text_tell_a_cursor_but_no_number() {
+        let check = |notes: &str, facts: Value, expected: &str| {
+            assert_eq!(lines(OwnText::Notes(notes), &facts, "── "), expected, "{notes}");
+        };
+        let notes = "more is there (lines 2 to 2 of 9); continue with cursor: c1\n";
+        let file = json!({ "path": "2", "from": 2, "to": 2, "cursor": "c1" });
+        check(notes, json!({ "files": [file] }), "── 2: from=2, to=2\n");
+        check("", json!({ "exit_code": 0, "truncated": true }), "── exit_code=0, truncated=true\n");
     }
 
     #[test]

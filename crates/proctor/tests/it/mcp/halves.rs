@@ -188,3 +188,25 @@ fn no_reply_depends_on_the_name_of_the_client() {
     }
     assert_eq!(replies.len(), 1, "{replies:#?}");
 }
+
+#[test]
+fn the_facts_of_a_tool_do_not_depend_on_the_content() {
+    let home = home();
+    put(&home, "2", "1\n2\n3\n");
+    let mut assistant = Conversation::begin(&home, "assistant");
+    let check = |told: &Told, facts: &[&str]| {
+        let last = told.text.split("── ").last().unwrap_or_default();
+        for fact in facts {
+            assert!(last.contains(fact), "'{fact}' is missing in: {}", told.text);
+        }
+    };
+    for command in ["echo hello", "echo '0 errors'"] {
+        let told = assistant.ok("run_command", json!({ "command": command }));
+        check(&told, &[&format!("command={command}"), "exit_code=0", "execution_time_ms="]);
+    }
+    let told = assistant.call("run_command", json!({ "command": "echo 3; exit 3" }));
+    assert!(told.is_error, "{}", told.text);
+    check(&told, &["exit_code=3"]);
+    let part = json!({ "path": "2", "from": 2, "lines": 1 });
+    check(&assistant.ok("read_file", part), &["2: ", "from=2", "to=2"]);
+}
