@@ -305,8 +305,7 @@ impl CommandResult {
     }
 
     pub(crate) fn show(&self, page: &mut Page) {
-        page.text(Style::Plain, &self.stdout);
-        page.text(Style::Plain, &self.stderr);
+        page.command_output(&self.stdout, &self.stderr);
         if let Some(message) = &self.error_message {
             page.line().name(&self.command).plain(": ").add(Style::Bad, message);
         }
@@ -315,7 +314,7 @@ impl CommandResult {
             let text = format!(
                 "left running and killed: {left}; start a program that is to stay as a process"
             );
-            page.line().dim(text);
+            page.remark(text);
         }
     }
 }

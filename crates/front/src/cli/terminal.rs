@@ -82,16 +82,20 @@ impl Terminal {
             self.document(answer)?;
             return Ok(Told { code, ..Told::default() });
         }
-        if verdict.is_some() && !reading {
-            // It did not go as asked: that is an error, and belongs where errors are.
-            self.note_always(&page.render(self.width(), paint(self.colour.stderr)));
-        } else if reading || !self.quiet {
+        if reading {
             let (text, remarks) = page.render_apart(self.width(), paint(self.colour.stdout));
             self.bytes(text.as_bytes())?;
             let next = page.next().map(ToOwned::to_owned);
             return Ok(Told { code, remarks, empty: text.is_empty(), next });
         }
-        Ok(Told { code, ..Told::default() })
+        if verdict.is_some() || !self.quiet {
+            let paints = (paint(self.colour.stdout), paint(self.colour.stderr));
+            let (text, errors) =
+                page.render_streams(verdict.is_some(), self.width(), paints.0, paints.1);
+            self.bytes(text.as_bytes())?;
+            self.note_always(&errors);
+        }
+        Ok(Told { code, next: page.next().map(ToOwned::to_owned), ..Told::default() })
     }
 
     /// How a page of this operation is to look that the daemon makes; `None` if it cannot make what is wanted. Its clock

@@ -89,6 +89,10 @@ enum Block {
     Table(Table),
     /// Something about the rest, which is no part of it: that it is empty, or not all.
     Remark(Line),
+    /// A line that a command wrote to its stdout.
+    CommandStdout(Line),
+    /// A line that a command wrote to its stderr.
+    CommandStderr(Line),
 }
 
 /// How a front draws a style: append `text` to `out`.
@@ -118,9 +122,13 @@ impl Page {
         self.blocks.push(Block::Line(Line::default()));
         match self.blocks.last_mut() {
             Some(Block::Line(line)) => line,
-            Some(Block::Table(_) | Block::Remark(_)) | None => {
-                unreachable!("a line was just pushed")
-            }
+            Some(
+                Block::Table(_)
+                | Block::Remark(_)
+                | Block::CommandStdout(_)
+                | Block::CommandStderr(_),
+            )
+            | None => unreachable!("a line was just pushed"),
         }
     }
 
@@ -133,6 +141,19 @@ impl Page {
 
     pub fn table(&mut self, table: Table) {
         self.blocks.push(Block::Table(table));
+    }
+
+    /// The output of a command. The command line writes each stream to its own.
+    pub fn command_output(&mut self, stdout: &str, stderr: &str) {
+        let streams: [(&str, fn(Line) -> Block); 2] =
+            [(stdout, Block::CommandStdout), (stderr, Block::CommandStderr)];
+        for (text, block) in streams {
+            for line in text.lines() {
+                let mut shown = Line::default();
+                shown.plain(line);
+                self.blocks.push(block(shown));
+            }
+        }
     }
 
     /// Text of several lines.
@@ -204,6 +225,24 @@ impl Page {
         (text, self.render_those(is_remark, None, unpainted))
     }
 
+    /// The page of a change as stdout and stderr. Output of a command goes to its own stream, a remark to stderr, and
+    /// everything else to stderr if the change failed.
+    pub fn render_streams(
+        &self,
+        is_failure: bool,
+        width: Option<usize>,
+        stdout: Paint,
+        stderr: Paint,
+    ) -> (String, String) {
+        let is_error = |block: &Block| match block {
+            Block::CommandStdout(_) => false,
+            Block::CommandStderr(_) | Block::Remark(_) => true,
+            Block::Line(_) | Block::Table(_) => is_failure,
+        };
+        let text = self.render_those(|block| !is_error(block), width, stdout);
+        (text, self.render_those(is_error, width, stderr))
+    }
+
     fn render_those(
         &self,
         wanted: impl Fn(&Block) -> bool,
@@ -213,7 +252,10 @@ impl Page {
         let mut out = String::new();
         for block in self.blocks.iter().filter(|block| wanted(block)) {
             match block {
-                Block::Line(line) | Block::Remark(line) => layout::line(line, paint, &mut out),
+                Block::Line(line)
+                | Block::Remark(line)
+                | Block::CommandStdout(line)
+                | Block::CommandStderr(line) => layout::line(line, paint, &mut out),
                 Block::Table(table) => table.render(width, paint, &mut out),
             }
         }

@@ -46,6 +46,22 @@ fn the_exit_code_is_the_truth() {
 }
 
 #[test]
+fn each_stream_of_a_command_goes_to_its_own_whatever_its_exit_code() {
+    let home = idle();
+    for (code, remark) in [(0, None), (3, Some("it exited with code 3\n"))] {
+        let script = format!("echo out; echo err >&2; exit {code}");
+        let output = home.run(["execute", "--", "sh", "-c", &script]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n", "{output:?}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let rest = errors.strip_prefix("err\n").unwrap_or_else(|| panic!("{output:?}"));
+        match remark {
+            Some(remark) => assert!(rest.ends_with(remark), "{output:?}"),
+            None => assert_eq!(rest, "", "{output:?}"),
+        }
+    }
+}
+
+#[test]
 fn words_are_split_like_a_shell_and_a_list_is_taken_as_it_is() {
     let home = idle();
     let said = |args: &[&str]| document(&home, args)["stdout"].clone();
