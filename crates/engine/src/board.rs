@@ -201,6 +201,7 @@ pub(crate) fn up(state: &ServiceState) -> Option<RunId> {
 /// The view of a service, with what was observed of it so far.
 fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
     let def = definition.def();
+    let start_pending = old.as_ref().is_some_and(|old| old.start_pending);
     let (state, health, unhealthy_runs) =
         old.map_or_else(Default::default, |old| (old.state, old.health, old.unhealthy_runs));
     let runs = state.as_ref().is_some_and(|state| state.phase.run().is_some());
@@ -226,6 +227,7 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
             .args_override()
             .map(|args| secrets::hide(&redact::command_line(args)).into_owned()),
         stale: false,
+        start_pending,
     }
 }
 
@@ -256,5 +258,6 @@ pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
         unhealthy_runs: Vec::new(),
         args_override: None,
         stale: false,
+        start_pending: false,
     }
 }

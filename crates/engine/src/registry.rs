@@ -271,6 +271,15 @@ impl Registry {
         self.change(|board| board.view.problems = problems);
     }
 
+    /// Exactly these services are about to be started.
+    pub(crate) fn set_start_pending(&self, names: &BTreeSet<&ServiceName>) {
+        self.change(|board| {
+            for (name, service) in &mut board.view.services {
+                service.start_pending = names.contains(name);
+            }
+        });
+    }
+
     /// The result of a health check, if it is about the run that exists now.
     pub(crate) fn set_health(&self, name: &ServiceName, run: RunId, health: Health) {
         self.change(|board| {

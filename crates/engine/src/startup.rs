@@ -111,6 +111,8 @@ impl Startup {
         for (name, origin) in &self.kept {
             registry.keep_unknown(name, *origin);
         }
+        let starts = self.wishes.iter().filter(|(_, wish)| *wish != Wish::Down);
+        registry.set_start_pending(&starts.map(|(name, _)| name).collect());
         registry.removing(&self.removes);
         for (name, exec) in &self.began {
             registry.recall_run(name, *exec);
@@ -349,6 +351,7 @@ impl Owner {
         for error in self.link.ask_all(asks).await.into_iter().filter_map(Result::err) {
             tracing::error!(%error, "the keeper did not take a wish");
         }
+        self.registry.set_start_pending(&BTreeSet::new());
         self.registry.set_problems(self.troubles.texts());
     }
 }

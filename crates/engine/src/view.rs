@@ -72,6 +72,8 @@ pub struct ServiceView {
     pub args_override: Option<String>,
     /// The settings changed since the current run began; a restart applies them.
     pub stale: bool,
+    /// A daemon that takes up its work is about to start it, and the keeper has not heard of that yet.
+    pub start_pending: bool,
 }
 
 impl ServiceView {

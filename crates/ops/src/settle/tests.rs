@@ -67,6 +67,7 @@ fn status(of: ServiceState) -> ServiceStatus {
         unhealthy_runs: Vec::new(),
         args_override: None,
         stale: false,
+        start_pending: false,
     };
     ServiceStatus::of(&view, Now { mono: Mono(0), wall: Wall(0) }, None)
 }

@@ -203,7 +203,7 @@ impl ServiceStatus {
         let run = state.and_then(|state| state.phase.run());
         ServiceStatus {
             name: view.name.to_string(),
-            state: state.map_or(State::Stopped, |s| state_of(&s.phase)),
+            state: state_of(view),
             pid: run.map(|r| r.pid).filter(|pid| *pid != 0),
             run: run.map(|r| r.id.to_string()),
             started: run.map(|r| Moment(r.started)),
@@ -238,8 +238,10 @@ impl ServiceStatus {
     }
 }
 
-fn state_of(phase: &PhaseView) -> State {
+fn state_of(view: &ServiceView) -> State {
+    let phase = view.state.as_ref().map_or(&PhaseView::Down, |state| &state.phase);
     match phase {
+        PhaseView::Down if view.start_pending => State::Starting,
         PhaseView::Down => State::Stopped,
         PhaseView::Held => State::Waiting,
         PhaseView::Backoff { .. } => State::Backoff,

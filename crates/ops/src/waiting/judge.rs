@@ -46,6 +46,7 @@ pub(super) fn judge(
         Until::Healthy => healthy(service, state),
         Until::Ready => ready(service, state, now),
         Until::Stopped => stopped(&state.phase),
+        Until::Settled if service.start_pending => Verdict::NotYet(Missing::State),
         Until::Settled => settled(&state.phase),
         Until::Exit => exited(before, state),
         Until::Port => open(port.or(service.port), &state.phase),

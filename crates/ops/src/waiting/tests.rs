@@ -2,6 +2,7 @@
 
 use super::judge::Before;
 use super::*;
+use crate::status::State;
 use proctor_core::hands::Assistants;
 use proctor_core::lifecycle::{Exit, FailReason, Wish};
 use proctor_core::name::RunId;
@@ -42,6 +43,7 @@ fn service(phase: PhaseView, last: Option<u64>) -> ServiceView {
         unhealthy_runs: Vec::new(),
         args_override: None,
         stale: false,
+        start_pending: false,
     }
 }
 
@@ -103,6 +105,20 @@ fn a_state_is_reached_still_to_come_or_out_of_reach() {
     for until in untils {
         check(until, None, &unknown, not_yet());
     }
+}
+
+#[test]
+fn a_service_that_is_about_to_be_started_counts_as_starting() {
+    let now = Now { mono: Mono(0), wall: Wall(0) };
+    let down = service(PhaseView::Down, Some(4));
+    let pending = ServiceView { start_pending: true, ..down.clone() };
+    let unconfirmed = ServiceView { state: None, ..pending.clone() };
+    for (view, expected) in
+        [(&down, State::Stopped), (&pending, State::Starting), (&unconfirmed, State::Starting)]
+    {
+        assert_eq!(ServiceStatus::of(view, now, None).state, expected);
+    }
+    check(Until::Settled, None, &pending, Verdict::NotYet(Missing::State));
 }
 
 #[test]
