@@ -125,9 +125,11 @@ impl Show for Output {
             match self.unstaged {
                 None => page.line().dim("nothing to commit"),
                 Some(count) => {
-                    let files = if count == 1 { "file is" } else { "files are" };
+                    let (files, them) =
+                        if count == 1 { ("file is", "it") } else { ("files are", "them") };
                     let message = format!("nothing is staged; {count} {files} changed");
-                    page.line().add(Style::Warn, message).dim(": `all` or `paths` commits them")
+                    let remedy = format!(": `all` or `paths` commits {them}");
+                    page.line().add(Style::Warn, message).dim(remedy)
                 }
             };
             return;

@@ -64,6 +64,9 @@ pub struct Output {
     #[serde(default)]
     pub generation: u64,
     pub services: Vec<ServiceStatus>,
+    /// There are services, but none matches
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub none_matches: bool,
     /// CPU and memory were left out: there are more than 100 services, and `usage` was not asked for
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unmeasured: bool,
@@ -101,14 +104,17 @@ Examples:
         let names = owned(context, &input, names)?;
         let (names, next) = page(context, &input, names).await;
         let measure = measure(&input.measured, input.ports, names.len());
-        let generation = context.engine.read(|view| view.generation);
+        let (generation, has_services) =
+            context.engine.read(|view| (view.generation, !view.services.is_empty()));
         let mut services = statuses(context, &names, measure).await;
         services.retain(|service| input.state.is_empty() || input.state.contains(&service.state));
         if input.cursors {
             add_cursors(context, &mut services).await;
         }
         let unmeasured = measure == Measure::TooMany;
-        Ok(Output { generation, services, unmeasured, more: next.is_some(), next })
+        let none_matches = has_services && services.is_empty();
+        let more = next.is_some();
+        Ok(Output { generation, services, none_matches, unmeasured, more, next })
     }
 }
 
@@ -170,6 +176,10 @@ impl Show for Output {
     }
 
     fn show(&self, page: &mut Page) {
+        if self.none_matches {
+            page.line().dim("no service matches");
+            return;
+        }
         if self.services.is_empty() {
             page.line().dim("no services; `proctor up` runs what proctor.yaml says, `proctor start --name` adds one");
             return;

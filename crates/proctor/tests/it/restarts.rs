@@ -85,6 +85,19 @@ fn what_a_person_stopped_stays_stopped_under_every_policy() {
 }
 
 #[test]
+fn a_service_that_a_new_proctor_brings_back_is_never_called_stopped() {
+    let home = up(&services(&[service("web", &[], "")]));
+    home.ok(["daemon", "stop"]);
+    let counts = home.json(["daemon", "start"])["services"].clone();
+    assert!(counts.get("stopped").is_none() && counts.get("failed").is_none(), "{counts}");
+    assert!(counts["starting"] == 1 || counts["running"] == 1, "{counts}");
+    for filter in [["--state", "failed"], ["--owner", "nobody"]] {
+        let told = home.ok([["list"].as_slice(), &filter].concat());
+        assert_eq!(told, "no service matches\n", "{filter:?}");
+    }
+}
+
+#[test]
 fn waits_grow_from_crash_to_crash_up_to_the_longest() {
     // Each run tells the time and ends. From one to the next it is at least the wait, however busy the machine is.
     let script = "read up idle < /proc/uptime; echo $up; exit 1";
