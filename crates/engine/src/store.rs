@@ -10,6 +10,7 @@ use crate::environment::Environment;
 use crate::error::EngineError;
 use crate::sealed_json;
 use crate::source::{Source, Texts};
+use crate::trust;
 use proctor_core::access::ClientName;
 use proctor_core::lease::KeptLease;
 use proctor_core::lifecycle::Wish;
@@ -343,16 +344,17 @@ impl Store {
 
 /// `Err` says what is wrong with the file, as the rest of a sentence.
 fn read(path: &Path) -> Result<Option<Stored>, String> {
-    match file::read_small(path, MAX_BYTES) {
-        Ok(bytes) => parse(&bytes).map(Some),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error)
-            if own_file::is_misplaced(&error) || error.kind() == io::ErrorKind::FileTooLarge =>
-        {
-            Err("is not a file of ours".into())
-        }
-        Err(error) => Err(format!("cannot be read: {error}")),
-    }
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::FileTooLarge => "is not a file of ours".into(),
+        _ if own_file::is_misplaced(&error) => "is not a file of ours".into(),
+        _ => format!("cannot be read: {error}"),
+    };
+    let opened = match own_file::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(unreadable)?,
+    };
+    trust::check_own(path, &opened)?;
+    parse(&file::read_opened(opened, MAX_BYTES).map_err(unreadable)?).map(Some)
 }
 
 /// The version first: of another one nothing else is known.

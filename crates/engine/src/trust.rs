@@ -6,17 +6,12 @@
 
 use proctor_core::config::redact::command_line;
 use proctor_core::home::Home;
-use proctor_sys::file::read_small;
-use proctor_sys::own_file;
-use proctor_sys::ownership::Owners;
+use proctor_sys::ownership::{self, Owners};
+use proctor_sys::user;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-
-/// Folders of a list, each as long as a path can be.
-const MAX_LIST: u64 = 1 << 20;
-
-const VARIABLE: &str = "PROCTOR_TRUST";
 
 /// The list of this process. Without one nothing is checked: a process that only shows what a file says runs nothing.
 static LIST: OnceLock<PathBuf> = OnceLock::new();
@@ -36,15 +31,17 @@ pub(crate) fn check(path: &Path, file: &File) -> Result<(), String> {
     ))
 }
 
-/// Fails with the reason if somebody else can change a file of our own.
-pub(crate) fn check_own(path: &Path) -> Result<(), String> {
-    let opened = own_file::read(path).map_err(|error| error.to_string())?;
-    foreign(path, &opened).map_or(Ok(()), Err)
+/// Fails with the reason and the remedy if somebody else can change a file of our own, which is open.
+pub(crate) fn check_own(path: &Path, file: &File) -> Result<(), String> {
+    let Some(foreign) = foreign(path, file) else { return Ok(()) };
+    let (own, _) = user::effective();
+    Err(format!(
+        "is not trusted: {foreign}, so somebody else decides what it says; if it is right, make it yours (`chown {own}`, `chmod go-w`)"
+    ))
 }
 
 fn foreign(path: &Path, file: &File) -> Option<String> {
-    let named = std::env::var_os(VARIABLE).unwrap_or_default();
-    let trusted = folders(LIST.get()?, std::env::split_paths(&named));
+    let trusted = folders(LIST.get()?, ownership::named_folders());
     match Owners::ours().check_file(path, file, &trusted) {
         Ok(Ok(())) => None,
         Ok(Err(foreign)) => Some(foreign.to_string()),
@@ -53,12 +50,15 @@ fn foreign(path: &Path, file: &File) -> Option<String> {
 }
 
 /// Without links, because that is what paths are compared with. Those that do not exist now count for nothing.
-fn folders(list: &Path, named: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    let listed = read_small(list, MAX_LIST).unwrap_or_default();
-    let listed = String::from_utf8_lossy(&listed).into_owned();
-    let listed = listed.lines().map(PathBuf::from);
-    let absolute = listed.chain(named).filter(|folder| folder.is_absolute());
-    absolute.filter_map(|folder| folder.canonicalize().ok()).collect()
+fn folders(list: &Path, named: Vec<PathBuf>) -> Vec<PathBuf> {
+    let listed = ownership::read_list(list, &named).unwrap_or_else(|error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            tracing::warn!(file = %list.display(), %error, "the list of trusted folders is not used");
+        }
+        String::new()
+    });
+    let listed = listed.lines().map(PathBuf::from).filter(|folder| folder.is_absolute());
+    listed.filter_map(|folder| folder.canonicalize().ok()).chain(named).collect()
 }
 
 #[cfg(test)]
@@ -73,8 +73,8 @@ mod tests {
         std::os::unix::fs::symlink("a", real.join("b")).unwrap();
         let list = real.join("trusted");
         let text = format!("{}\nrelative\n\n/surely/not/here\n", real.join("b").display());
-        assert_eq!(folders(&list, std::iter::empty()), Vec::<PathBuf>::new());
+        assert_eq!(folders(&list, Vec::new()), Vec::<PathBuf>::new());
         std::fs::write(&list, text).unwrap();
-        assert_eq!(folders(&list, [real.clone()].into_iter()), [real.join("a"), real]);
+        assert_eq!(folders(&list, vec![real.clone()]), [real.join("a"), real]);
     }
 }

@@ -5,6 +5,8 @@ use crate::protocol::{Answer, Cut, Following, Lines, Look, MAX_ANSWER, Request, 
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
 use proctor_sys::file::Lock;
+use proctor_sys::ownership::Owners;
+use proctor_sys::user;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use serde_json::Value;
@@ -60,9 +62,7 @@ impl Client {
         let deadline = Instant::now() + STARTING_LIMIT;
         loop {
             match proctor_sys::socket::connect(&home.socket()) {
-                Ok(stream) => {
-                    return Ok(Some(Client { stream, lines: Lines::default(), voice: None }));
-                }
+                Ok(stream) => return Client::of_owner(stream, home).map(Some),
                 Err(error) if is_absent(&error) => {
                     if Lock::holder(&home.lock()).is_none() {
                         return Ok(None);
@@ -100,7 +100,29 @@ impl Client {
     /// The same for who does not wait and does not want to know why not.
     pub(crate) fn connect_at_once(home: &Home) -> Option<Client> {
         let stream = proctor_sys::socket::connect(&home.socket()).ok()?;
-        Some(Client { stream, lines: Lines::default(), voice: None })
+        Client::of_owner(stream, home).ok()
+    }
+
+    /// Nothing is sent to a stranger: requests carry our environment, and answers say what we are to believe.
+    fn of_owner(stream: UnixStream, home: &Home) -> Result<Client, OpError> {
+        let socket = home.socket();
+        let refused =
+            |message: String, help: String| Err(OpError::new(Code::Forbidden, message).help(help));
+        match proctor_sys::socket::peer_user(&stream) {
+            Ok(uid) if Owners::ours().include(uid) => {
+                Ok(Client { stream, lines: Lines::default(), voice: None })
+            }
+            Ok(uid) => refused(
+                format!("the Proctor at {} belongs to {}", socket.display(), user::shown_user(uid)),
+                format!(
+                    "run this as that user (`sudo -u '#{uid}' proctor …`); --home names another"
+                ),
+            ),
+            Err(error) => refused(
+                format!("it cannot be told whose {} is: {error}", socket.display()),
+                "--home names another".into(),
+            ),
+        }
     }
 
     /// Ask, and wait for the answer at most `limit`.

@@ -5,13 +5,13 @@ use anyhow::{Context, Result, bail};
 use proctor_core::home::Home;
 use proctor_front::cli::{Launch, Launching};
 use proctor_sys::file::Lock;
-use proctor_sys::ownership::Owners;
+use proctor_sys::ownership::{self, Owners};
 use proctor_sys::{file, inherit, own_file};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The own log is set aside when a start finds it larger than this; one older generation is kept.
@@ -35,9 +35,7 @@ impl Launch for Launcher {
 
 /// A home that somebody else can change says which services run: theirs would run as us.
 fn refuse_foreign(home: &Home) -> Result<(), String> {
-    let named = std::env::var_os("PROCTOR_TRUST").unwrap_or_default();
-    let trusted: Vec<PathBuf> =
-        std::env::split_paths(&named).filter_map(|folder| folder.canonicalize().ok()).collect();
+    let trusted = ownership::named_folders();
     for folder in [&home.state, &home.runtime] {
         let checked = Owners::ours().check_folder(folder, &trusted);
         let checked =

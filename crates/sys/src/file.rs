@@ -85,7 +85,11 @@ pub fn no_room(error: &io::Error) -> bool {
 
 /// Read a file that is expected to be small; more than `most` bytes is an error.
 pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let file = own_file::read(path)?;
+    read_opened(own_file::read(path)?, most)
+}
+
+/// Read the rest of an open file that is expected to be small.
+pub fn read_opened(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {

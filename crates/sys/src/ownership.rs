@@ -3,7 +3,7 @@
 //! A file that we act on must be ours or root's, like every folder on the way to it. Otherwise somebody else decides what
 //! we run. Access control lists are seen only as far as they show in the mode of a file.
 
-use crate::user;
+use crate::{file, own_file, user};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -38,6 +38,11 @@ impl Owners {
         let mut uids = vec![own, 0];
         uids.extend(sudo.filter(|_| own == 0));
         Owners { uids }
+    }
+
+    /// Returns true if we trust what this user writes.
+    pub fn include(&self, uid: u32) -> bool {
+        self.uids.contains(&uid)
     }
 
     /// Checks an open file, by what was opened, by the name that led to it and by where it really is. Folders in `trusted`
@@ -88,7 +93,7 @@ impl Owners {
 
     /// The reason why somebody else can change this.
     fn objection(&self, found: &Metadata) -> Option<String> {
-        if !self.uids.contains(&found.uid()) {
+        if !self.include(found.uid()) {
             return Some(format!("belongs to {}", user::shown_user(found.uid())));
         }
         // In a folder with the sticky bit others make files, and cannot replace ours.
@@ -106,6 +111,28 @@ impl Owners {
         }
         None
     }
+}
+
+/// The folders that `PROCTOR_TRUST` names, without links. Those that do not exist now count for nothing.
+pub fn named_folders() -> Vec<PathBuf> {
+    let named = std::env::var_os("PROCTOR_TRUST").unwrap_or_default();
+    let absolute = std::env::split_paths(&named).filter(|folder| folder.is_absolute());
+    absolute.filter_map(|folder| folder.canonicalize().ok()).collect()
+}
+
+/// Reads the list of trusted folders, a path a line. A list that somebody else can change is an error: it would switch the
+/// checks off. `NotFound`: there is none.
+pub fn read_list(list: &Path, named: &[PathBuf]) -> io::Result<String> {
+    /// Folders of a list, each as long as a path can be.
+    const MAX_LIST: u64 = 1 << 20;
+    let opened = own_file::read(list)?;
+    if let Err(foreign) = Owners::ours().check_file(&std::path::absolute(list)?, &opened, named)? {
+        let remedy = "nothing in it counts; remove the file, and trust each folder again";
+        let message = format!("{foreign}, so {remedy}");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    let text = file::read_opened(opened, MAX_LIST)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The result of a check: nobody else can change it, or somebody can.

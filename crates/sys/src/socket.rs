@@ -65,6 +65,24 @@ pub fn peer(connection: impl AsFd) -> io::Result<(u32, u32)> {
     Ok((credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get().unsigned_abs()))
 }
 
+/// The user who listens at the other end of a connection. Its process may be one that we cannot see and that has no number here.
+pub fn peer_user(connection: impl AsFd) -> io::Result<u32> {
+    let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    let fd = connection.as_fd().as_raw_fd();
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    // SAFETY: `found` has room for `size` bytes, and both outlive the call.
+    let result =
+        unsafe { libc::getsockopt(fd, level, option, (&raw mut found).cast(), &raw mut size) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if size as usize != size_of::<libc::ucred>() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(found.uid)
+}
+
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let (short, _folder) = reachable(path)?;
     UnixStream::connect(short)

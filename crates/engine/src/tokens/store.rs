@@ -4,6 +4,7 @@ use super::secret::Digest;
 use crate::sealed_json;
 use crate::trust;
 use proctor_core::access::{Role, TokenId};
+use proctor_sys::{file, own_file};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io;
@@ -50,14 +51,13 @@ struct Version {
 
 /// `None`: there is no such file. `Err` says what is wrong with it, as the rest of a sentence.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<Record>>, String> {
-    match proctor_sys::file::read_small(path, MAX_BYTES) {
-        Ok(bytes) => {
-            trust::check_own(path).map_err(|why| format!("is not trusted: {why}"))?;
-            parse(&bytes).map(Some)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("cannot be read: {error}")),
-    }
+    let unreadable = |error: io::Error| format!("cannot be read: {error}");
+    let opened = match own_file::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(unreadable)?,
+    };
+    trust::check_own(path, &opened)?;
+    parse(&file::read_opened(opened, MAX_BYTES).map_err(unreadable)?).map(Some)
 }
 
 /// The version first: of another one nothing else is known.

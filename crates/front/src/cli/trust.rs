@@ -6,13 +6,10 @@ use super::terminal::Terminal;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
-use proctor_sys::{atomic, file};
+use proctor_sys::{atomic, file, ownership};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// More than anybody lists.
-const MAX_LIST: u64 = 1 << 20;
 
 #[derive(Args)]
 struct Options {
@@ -83,8 +80,8 @@ fn remove(trusted: &mut BTreeSet<String>, folder: &Path) -> Result<(), OpError> 
 }
 
 fn read(home: &Home) -> Result<BTreeSet<String>, OpError> {
-    match file::read_small(&home.trusted(), MAX_LIST) {
-        Ok(text) => Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()),
+    match ownership::read_list(&home.trusted(), &ownership::named_folders()) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeSet::new()),
         Err(error) => Err(failed(home, "read", &error)),
     }

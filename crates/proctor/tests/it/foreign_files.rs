@@ -1,8 +1,10 @@
-//! Configurations, env files, homes and tokens that somebody else can change are refused, with the reason and the remedy.
+//! Configurations, env files, homes, tokens and stored services that somebody else can change are refused, with the reason and
+//! the remedy; so is a Proctor that is somebody else's.
 
 use crate::support::LIMIT;
-use proctor_testkit::{Home, finish, proctor};
+use proctor_testkit::{Home, finish, proctor, wait_until};
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -32,6 +34,13 @@ fn public(home: &Home) -> std::path::PathBuf {
 fn up_in(home: &Home, folder: &Path, environment: &[(&str, &str)]) -> Output {
     let mut command = home.command(["up", "-d"]);
     finish(command.current_dir(folder).envs(environment.iter().copied()), LIMIT)
+}
+
+/// From a folder without a configuration: none but what is stored is brought up.
+#[track_caller]
+fn start(home: &Home) {
+    let output = finish(home.command(["daemon", "start"]).current_dir("/"), LIMIT);
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[track_caller]
@@ -151,4 +160,95 @@ fn tokens_that_others_can_write_let_nobody_in() {
     home.ok(["daemon", "start"]);
     let status = home.json(["daemon", "status"]).to_string();
     assert!(status.contains("can be written by everybody (mode 0666)"), "{status}");
+}
+
+#[test]
+fn stored_services_that_others_can_change_are_not_started() {
+    if !is_root() {
+        return;
+    }
+    let theirs: fn(&Path) = |file| chown(file, Some(STRANGER), None).unwrap();
+    let everybodys: fn(&Path) = |file| mode(file, 0o666);
+    for (change, reason) in [(theirs, "belongs to user 54321"), (everybodys, "(mode 0666)")] {
+        let home = Home::new();
+        home.write("proctor.yaml", CONFIG);
+        home.ok(["up", "-d"]);
+        home.ok(["daemon", "stop"]);
+        let ran = home.path().join("ran");
+        std::fs::remove_file(&ran).unwrap();
+        let file = home.path().join("services.json");
+        let text = std::fs::read(&file).unwrap();
+        change(&file);
+        start(&home);
+        let problems = home.json(["daemon", "status"])["problems"].to_string();
+        for part in ["services.json", reason, "chown 0", "it was moved to"] {
+            assert!(problems.contains(part), "no '{part}' in {problems}");
+        }
+        assert_eq!(home.json(["list"])["services"], serde_json::json!([]));
+        assert!(!ran.exists(), "what a stranger may have written was run");
+
+        // As the message says: it is ours again, and counts.
+        home.ok(["daemon", "stop"]);
+        std::fs::write(&file, text).unwrap();
+        chown(&file, Some(0), None).unwrap();
+        mode(&file, 0o600);
+        start(&home);
+        wait_until("it runs again", LIMIT, || ran.exists());
+    }
+}
+
+#[test]
+fn a_list_of_trusted_folders_that_others_can_change_trusts_nothing() {
+    if !is_root() {
+        return;
+    }
+    let home = Home::new();
+    let public = public(&home);
+    let file = public.join("proctor.yaml");
+    std::fs::write(&file, CONFIG).unwrap();
+    chown(&file, Some(STRANGER), None).unwrap();
+    let shown = public.canonicalize().unwrap().display().to_string();
+    home.ok(["trust", &shown]);
+    let list = home.path().join("trusted");
+    for (owner, bits) in [(STRANGER, 0o600), (0, 0o666)] {
+        chown(&list, Some(owner), None).unwrap();
+        mode(&list, bits);
+        refused(&up_in(&home, &public, &[]), &["proctor.yaml belongs to user 54321"]);
+        assert!(home.own_log().contains("the list of trusted folders is not used"));
+        // Nor is it made ours by a change.
+        for words in [vec!["trust"], vec!["trust", "/"]] {
+            refused(&home.run(words), &["trusted", "remove the file, and trust each folder again"]);
+        }
+    }
+    mode(&list, 0o600);
+    let output = up_in(&home, &public, &[]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_proctor_of_somebody_else_is_told_nothing() {
+    const NOBODY: u32 = 65534;
+    if !is_root() {
+        return;
+    }
+    let home = Home::new();
+    home.write("proctor.yaml", CONFIG);
+    chown(home.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let theirs = |words: &[&str]| {
+        let output = finish(home.command(words).current_dir("/").uid(NOBODY).gid(NOBODY), LIMIT);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    theirs(&["daemon", "start"]);
+    for words in [&["up", "-d"][..], &["list"], &["--json", "status"], &["daemon", "stop"]] {
+        let output = home.run(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
+        let said =
+            String::from_utf8(output.stderr).unwrap() + &String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("belongs to user") && said.contains("65534"), "{words:?}: {said}");
+        assert!(said.contains("run this as that user"), "{words:?}: {said}");
+    }
+    let listed: serde_json::Value = serde_json::from_str(&theirs(&["--json", "list"])).unwrap();
+    assert_eq!(listed["services"], serde_json::json!([]));
+    theirs(&["daemon", "stop"]);
 }
