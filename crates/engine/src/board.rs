@@ -7,6 +7,7 @@ use crate::link::News;
 use crate::secrets;
 use crate::source::Current;
 use proctor_core::config::redact;
+use proctor_core::config::secret::shown_text;
 use proctor_core::hands::Assistants;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::wire::{PhaseView, ServiceState};
@@ -209,7 +210,10 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
     ServiceView {
         name: def.name.clone(),
         added: definition.origin == Origin::Added,
-        description: def.description.clone(),
+        description: def
+            .description
+            .as_deref()
+            .map(|text| secrets::hide(&shown_text(text)).into_owned()),
         groups: def.groups.clone(),
         // A variable that was put into it may be secret by its name, which is not here any more.
         command: secrets::hide(&redact::command_line(&definition.spec().exec.argv)).into_owned(),

@@ -32,6 +32,7 @@ mod scalar;
 mod schema;
 pub mod secret;
 mod secret_name;
+mod secret_option;
 mod secret_value;
 pub mod security;
 mod service;

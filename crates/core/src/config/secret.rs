@@ -3,7 +3,9 @@
 //! `secret_name` and `secret_value` say what a secret is. Texts that somebody else brings (commands in the audit, wrong
 //! values in errors, env files) are shown strictly: only words that are plain.
 
+use super::secret_name::names_a_secret;
 pub use super::secret_name::{is_secret, looks_secret};
+use super::secret_option::Before;
 use super::secret_value::{is_plain, is_secret_word};
 use std::borrow::Cow;
 
@@ -79,7 +81,8 @@ pub fn shown_text(text: &str) -> String {
     if let Some((before, _)) = text.split_once("-----BEGIN ") {
         return format!("{}{HIDDEN}", shown_text(before));
     }
-    each_word(&shown(&hide_fields(text), true), is_secret_word)
+    let text = hide_fields(text);
+    each_word(&shown(&hide_schemes(&text), true), is_secret_word)
 }
 
 /// What stands in quotes is a text again; quotes in that are not looked into.
@@ -101,99 +104,6 @@ fn shown(text: &str, into_quotes: bool) -> String {
     }
     out
 }
-
-/// The words before one of a command line, as far as they say what it is.
-#[derive(Default)]
-struct Before<'a> {
-    program: &'a str,
-    word: &'a str,
-    /// The first of `IDENTIFIED BY`.
-    second: &'a str,
-}
-
-impl<'a> Before<'a> {
-    /// The next word as it may be shown, by what stands before it or else by `plainly`.
-    fn show(&mut self, word: &'a str, plainly: impl FnOnce(&str) -> String) -> String {
-        let shown = self.login(word).or_else(|| self.attached(word));
-        let shown = shown.or_else(|| self.names(word).then(|| HIDDEN.to_owned()));
-        let base = word.rsplit('/').next().unwrap_or(word);
-        if PASSWORD_OPTIONS.iter().any(|(program, _)| *program == base) {
-            self.program = base;
-        }
-        (self.second, self.word) = (self.word, word);
-        shown.unwrap_or_else(|| plainly(word))
-    }
-
-    /// Is the next word a value that must not be shown?
-    fn names(&self, word: &str) -> bool {
-        let option = self.word.starts_with('-') && !self.word.contains(['=', ' ', ':']);
-        let known = PASSWORD_OPTIONS.contains(&(self.program, self.word));
-        let by_name = option && is_secret(self.word, word) && !word.starts_with('-');
-        let scheme = self.word.trim_start_matches(['"', '\'']);
-        let bearer = scheme.eq_ignore_ascii_case("bearer")
-            || (scheme.eq_ignore_ascii_case("basic") && !is_plain(word));
-        let in_sql = (self.word.eq_ignore_ascii_case("by")
-            && self.second.eq_ignore_ascii_case("identified"))
-            || (self.word.eq_ignore_ascii_case("password") && word.starts_with(['\'', '"']));
-        known || by_name || bearer || in_sql
-    }
-
-    /// `admin:***` after `-u`, unless it is a user and a group: both are alike, or numbers.
-    fn login(&self, word: &str) -> Option<String> {
-        if !LOGIN_OPTIONS.contains(&self.word) {
-            return None;
-        }
-        let (user, rest) = word.split_once([':', '%'])?;
-        let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
-        let group = user == rest || (digits(user) && digits(rest));
-        (!group && !rest.is_empty())
-            .then(|| format!("{user}{}{HIDDEN}", &word[user.len()..=user.len()]))
-    }
-
-    /// `-p***` of programs that take a password so.
-    fn attached(&self, word: &str) -> Option<String> {
-        let option = word.get(..2).filter(|option| ATTACHED.contains(&(self.program, option)))?;
-        (word.len() > 2).then(|| format!("{option}{HIDDEN}"))
-    }
-}
-
-/// Options with a user and a password, `curl -u admin:…`.
-const LOGIN_OPTIONS: [&str; 6] = ["-u", "-U", "--user", "--proxy-user", "--login", "--username"];
-
-/// Options of programs whose next word is a password, although their names do not say so.
-const PASSWORD_OPTIONS: [(&str, &str); 20] = [
-    ("sshpass", "-p"),
-    ("redis-cli", "-a"),
-    ("ldapsearch", "-w"),
-    ("ldapmodify", "-w"),
-    ("ldapadd", "-w"),
-    ("docker", "-p"),
-    ("podman", "-p"),
-    ("mongo", "-p"),
-    ("mongosh", "-p"),
-    ("mongodump", "-p"),
-    ("zip", "-P"),
-    ("unzip", "-P"),
-    ("curl", "-b"),
-    ("http", "-a"),
-    ("https", "-a"),
-    ("mysql", "-p"),
-    ("mysqldump", "-p"),
-    ("mysqladmin", "-p"),
-    ("mariadb", "-p"),
-    ("7z", "-p"),
-];
-
-/// Those that take it in the same word.
-const ATTACHED: [(&str, &str); 7] = [
-    ("mysql", "-p"),
-    ("mysqldump", "-p"),
-    ("mysqladmin", "-p"),
-    ("mariadb", "-p"),
-    ("7z", "-p"),
-    ("curl", "-b"),
-    ("sshpass", "-p"),
-];
 
 /// `"password": "***"` in JSON, in whatever quotes, also escaped ones, and `password: ***` in YAML on one line.
 fn hide_fields(text: &str) -> Cow<'_, str> {
@@ -224,6 +134,10 @@ fn field_value(text: &str, colon: usize) -> Option<(usize, usize)> {
     let name = &unquoted[outside.len()..];
     let after = &text[colon + 1..];
     let value = after.trim_start();
+    if !is_quoted && before.len() == colon && after.len() == value.len() {
+        let length = attached_value(outside, name, value)?;
+        return Some((colon + 1, colon + 1 + length));
+    }
     // `http://…`, `a:b`: without quotes a field is a word of its own.
     let is_field = is_quoted || (after.len() > value.len() && outside.ends_with(['{', ',', ' ']));
     // Only then is its end looked for, and skipped: each byte once.
@@ -241,6 +155,64 @@ fn field_value(text: &str, colon: usize) -> Option<(usize, usize)> {
     let length = length.unwrap_or(inner.len());
     let begin = text.len() - inner.len();
     is_secret(name, &inner[..length]).then_some((begin, begin + length))
+}
+
+/// The length of the secret in `Authorization:abc`. Hosts and images look alike, so the name must end with what it is.
+fn attached_value(outside: &str, name: &str, value: &str) -> Option<usize> {
+    let quotes = ['"', '\''];
+    let begins = |c: char| c.is_whitespace() || "\"'={[(,;".contains(c);
+    let is_field = outside.is_empty() || (outside.ends_with(begins) && !outside.ends_with("${"));
+    if !is_field || !names_a_secret(name) {
+        return None;
+    }
+    let inner = value.trim_start_matches(quotes);
+    let skipped = value.len() - inner.len();
+    let length = match outside.chars().last().filter(|last| quotes.contains(last)) {
+        // `Authorization:Bearer abc`: all of the text, or of what the quotes hold.
+        None if outside.is_empty() => inner.len(),
+        Some(quote) => inner.find(quote).unwrap_or(inner.len()),
+        // `password:"abc d"`
+        None if skipped > 0 => inner.find(quotes).map_or(inner.len(), |end| end + 1),
+        None => {
+            let ends = |c: char| c.is_whitespace() || quotes.contains(&c);
+            let word = &inner[..inner.find(ends).unwrap_or(inner.len())];
+            let in_braces = word.find(',').filter(|_| word.contains('}'));
+            in_braces.or_else(|| word.find('}')).unwrap_or(word.len())
+        }
+    };
+    is_secret(name, &inner[..length]).then_some(skipped + length)
+}
+
+/// `Bearer ***` and `Basic ***`, wherever they stand.
+fn hide_schemes(text: &str) -> Cow<'_, str> {
+    let bearer = hide_scheme(Cow::Borrowed(text), "bearer ", |_| true);
+    hide_scheme(bearer, "basic ", |word| !is_plain(word))
+}
+
+fn hide_scheme<'a>(
+    text: Cow<'a, str>,
+    scheme: &str,
+    is_hidden: impl Fn(&str) -> bool,
+) -> Cow<'a, str> {
+    let lower = text.to_ascii_lowercase();
+    let (mut shown, mut kept) = (String::new(), 0);
+    for (at, _) in lower.match_indices(scheme) {
+        let begin = at + scheme.len();
+        let rest = &text[begin..];
+        let ends = |c: char| c.is_whitespace() || "\"',]}".contains(c);
+        let word = rest[..rest.find(ends).unwrap_or(rest.len())].trim_end_matches('\\');
+        let is_part = text[..at].ends_with(char::is_alphanumeric);
+        if !is_part && !word.is_empty() && begin >= kept && is_hidden(word) {
+            shown.push_str(&text[kept..begin]);
+            shown.push_str(HIDDEN);
+            kept = begin + word.len();
+        }
+    }
+    if kept == 0 {
+        return text;
+    }
+    shown.push_str(&text[kept..]);
+    Cow::Owned(shown)
 }
 
 /// `Authorization: ***`
@@ -427,9 +399,9 @@ mod tests {
             assert_eq!(shown_text(text), shown);
         }
         // Long and full of what is looked at: neither deep nor slow.
-        for hostile in ["'\"", "=", "?a=", "?token=", "://", "://a@", ": "] {
+        for hostile in ["'\"", "=", "?a=", "?token=", "://", "://a@", ": ", "a:", " token:b"] {
             let text = hostile.repeat(200_000);
-            assert_eq!(shown_text(&text).contains(HIDDEN), hostile == "?token=", "{hostile}");
+            assert_eq!(shown_text(&text).contains(HIDDEN), hostile.contains("token"), "{hostile}");
         }
     }
 

@@ -57,7 +57,7 @@ const WEAK_WORDS: [&str; 10] = [
 ];
 
 /// Words in which a part of a secret name stands by accident, and names of the shell for the working directory.
-const INNOCENT: [&str; 14] = [
+const INNOCENT: [&str; 22] = [
     "author",
     "authors",
     "coauthor",
@@ -72,6 +72,14 @@ const INNOCENT: [&str; 14] = [
     "hockey",
     "tokenizer",
     "passwordless",
+    "compass",
+    "encompass",
+    "bypass",
+    "overpass",
+    "underpass",
+    "trespass",
+    "surpass",
+    "multipass",
 ];
 const WHOLE_NAMES: [&str; 2] = ["pwd", "oldpwd"];
 
@@ -106,6 +114,30 @@ pub fn looks_secret(name: &str) -> bool {
     is_strong(name, &words) || words.iter().any(|word| WEAK_WORDS.contains(&word.as_str()))
 }
 
+/// Ends of names that are nothing but names of secrets: `X-Api-Key`, `PGPASSWORD`, but not the hosts `auth` and `keycloak`.
+const ENDS: [&str; 10] = [
+    "authorization",
+    "password",
+    "passwd",
+    "passphrase",
+    "token",
+    "secret",
+    "apikey",
+    "cookie",
+    "bearer",
+    "pass",
+];
+const END_WORDS: [&str; 9] =
+    ["key", "pwd", "pw", "pat", "jwt", "pin", "otp", "credential", "credentials"];
+
+/// Does a name say by its end that what follows is a secret, and no port, tag or path?
+pub(super) fn names_a_secret(name: &str) -> bool {
+    let words = words(name);
+    let last = words.last().map_or("", String::as_str);
+    let ends = END_WORDS.contains(&last) || ENDS.iter().any(|end| last.ends_with(end));
+    ends && is_strong(name, &words)
+}
+
 /// Must this value of a variable, option or key of this name not be shown?
 pub fn is_secret(name: &str, value: &str) -> bool {
     let words = words(name);
@@ -136,7 +168,8 @@ fn is_strong(name: &str, words: &[String]) -> bool {
     let innocent = words.iter().any(|word| INNOCENT.contains(&word.as_str()));
     words.iter().any(|word| {
         let innocent = INNOCENT.contains(&word.as_str());
-        !innocent && (part(word) || WORDS.contains(&word.as_str()))
+        let known = part(word) || WORDS.contains(&word.as_str()) || word.ends_with("pass");
+        !innocent && known
     }) || (!innocent
         && !public
         && ["apikey", "passw", "accesskey"].iter().any(|it| whole.contains(it)))
@@ -202,6 +235,8 @@ mod tests {
             "LICENSE",
             "signature",
             "pin",
+            "--requirepass",
+            "SMTPPASS",
         ] {
             assert!(looks_secret(name), "{name} was not taken as secret");
             assert!(is_secret(name, "hunter2"), "{name}=hunter2 was shown");
@@ -211,6 +246,7 @@ mod tests {
             "PWD",
             "OLDPWD",
             "COMPASS_HOST",
+            "--bypass",
             "PATH",
             "LOG_LEVEL",
             "",

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 /// Ordinary values beside the secrets: they stay visible.
-const VISIBLE: [&str; 12] = [
+const VISIBLE: [&str; 19] = [
     "GIT_AUTHOR_NAME",
     "Ann Author",
     "info,tower=debug",
@@ -21,6 +21,37 @@ const VISIBLE: [&str; 12] = [
     "oauth2",
     "2026-01-02",
     "sleep 1000; TOKEN=***",
+    "-P 8080",
+    "-p 3000:3000",
+    "http://host:80/x",
+    "image:tag",
+    "--user www-data",
+    "-u 1000",
+    "kept in password=***",
+];
+
+/// Names of variables that hold secrets.
+const NAMES: [&str; 20] = [
+    "API_KEY",
+    "DB_PASSWORD",
+    "GITHUB_TOKEN",
+    "AWS_SECRET_ACCESS_KEY",
+    "MYSQL_PWD",
+    "DB_PASS",
+    "PASSPHRASE",
+    "AUTHORIZATION",
+    "CREDENTIALS",
+    "PRIVATE_KEY",
+    "GITHUB_PAT",
+    "JWT",
+    "COOKIE",
+    "BEARER",
+    "SALT",
+    "dbPw",
+    "SESSION_ID",
+    "WEBHOOK",
+    "LICENSE_CODE",
+    "OTP",
 ];
 
 /// Everything that was said, and every secret there is.
@@ -39,6 +70,39 @@ impl Scene {
         secret
     }
 
+    /// A new secret that looks like a word: only its place tells that it is one.
+    fn word(&self) -> String {
+        let mut planted = self.planted.borrow_mut();
+        let letter = |number: usize| char::from(b'a' + u8::try_from(number % 26).unwrap());
+        let number = planted.len();
+        let secret = format!("correcthorse{}{}", letter(number / 26), letter(number));
+        planted.push(secret.clone());
+        secret
+    }
+
+    /// Words of a command line with logins and passwords in many spellings.
+    fn spellings(&self) -> Vec<String> {
+        let login = |option: &str| format!("{option}joe:{}&three", self.word());
+        let attached = |name: &str| format!("{name}{}", self.word());
+        let next = |words: &str| {
+            let words = words.split(' ').map(str::to_owned);
+            words.chain([self.word()]).collect::<Vec<_>>()
+        };
+        [
+            ["--user=", "-u", "-sSu", "--proxy-user=", "-U"].map(login).to_vec(),
+            vec!["-sSu".into(), login(""), "-fu".into(), login("")],
+            ["X-API-Key:", "Authorization:", "--hdr=Authorization:", "password:", "--token:"]
+                .map(attached)
+                .to_vec(),
+            next("redis-server --requirepass"),
+            next("sqlcmd -P"),
+            next("mosquitto_sub -P"),
+            next("password ="),
+            vec![format!("[\"Bearer {}\"]", self.word())],
+        ]
+        .concat()
+    }
+
     /// Run a command as a page, as JSON, and keep all that it says.
     fn run(&self, words: &[&str], environment: &[(&str, String)]) {
         for json in [false, true] {
@@ -54,30 +118,9 @@ impl Scene {
     }
 
     fn configuration(&self) -> String {
-        let names = [
-            "API_KEY",
-            "DB_PASSWORD",
-            "GITHUB_TOKEN",
-            "AWS_SECRET_ACCESS_KEY",
-            "MYSQL_PWD",
-            "DB_PASS",
-            "PASSPHRASE",
-            "AUTHORIZATION",
-            "CREDENTIALS",
-            "PRIVATE_KEY",
-            "GITHUB_PAT",
-            "JWT",
-            "COOKIE",
-            "BEARER",
-            "SALT",
-            "dbPw",
-            "SESSION_ID",
-            "WEBHOOK",
-            "LICENSE_CODE",
-            "OTP",
-        ];
         let env: Vec<String> =
-            names.iter().map(|name| format!("{name}: {}", self.secret(name))).collect();
+            NAMES.iter().map(|name| format!("{name}: {}", self.secret(name))).collect();
+        let spellings = self.spellings();
         let args = [
             format!("--token={}", self.secret("arg")),
             "--password".into(),
@@ -96,7 +139,8 @@ impl Scene {
             format!("admin:{}@db:5432", self.secret("bare-login")),
             format!("pass:{}", self.secret("openssl")),
         ];
-        let args: Vec<String> = args.iter().map(|arg| format!("{arg:?}")).collect();
+        let args = args.iter().chain(&spellings).map(|arg| format!("{arg:?}"));
+        let args: Vec<String> = args.collect();
         let all = [
             "${OUTER_TOKEN}",
             "${OUTER_SECRET}",
@@ -107,14 +151,15 @@ impl Scene {
         .map(|text| format!("{text:?}"));
         format!(
             "supervisor:\n  security:\n    authentication: {{ token: {} }}\n  env: {{ SHARED_SECRET: {} }}\n  services:\n\
-             \x20   web:\n      command: [/bin/sh, -c, exec sleep 1000, sh]\n      args: [{}, {}]\n      env: {{ {} }}\n      env_file: more.env\n\
+             \x20   web:\n      description: kept in password={}\n      command: [/bin/sh, -c, exec sleep 1000, sh]\n      args: [{}, {}]\n      env: {{ {} }}\n      env_file: more.env\n\
              \x20   sick:\n      command: [{:?}]\n      health_check_url: http://127.0.0.1:1/?token={}\n      health_check: {{ interval: 0.1, retries: 1, start_period: 0 }}\n\
-             \x20   plain:\n      command: [sleep, '1000', --max-old-space-size=512, -u, '1000:1000', MyApplicationConfiguration]\n      autostart: false\n\
+             \x20   plain:\n      command: [sleep, '1000', --max-old-space-size=512, -u, '1000:1000', -u, '1000', --user, www-data, -P, '8080', -p, '3000:3000', 'http://host:80/x', 'image:tag', MyApplicationConfiguration]\n      autostart: false\n\
              \x20     env: {{ GIT_AUTHOR_NAME: Ann Author, RUST_LOG: 'info,tower=debug', TLS_KEY_FILE: /etc/ssl/server.pem, AUTH_TYPE: oauth2, SINCE: 2026-01-02,\n\
              \x20            REVISION: 8f14e45fceea167a5a36dedd4bea2543, DATABASE: 'postgres://db.internal:5432/app' }}\n\
              \x20   shell:\n      shell: true\n      command: 'sleep 1000; TOKEN={} exec x'\n",
             self.secret("configured"),
             self.secret("shared"),
+            self.word(),
             args.join(", "),
             all.join(", "),
             env.join(", "),
@@ -253,6 +298,12 @@ fn added(scene: &Scene, run: &impl Fn(&[&str])) {
     run(&["execute", "--", "false", "--odd-name", &scene.secret("executed-odd")]);
     run(&["execute", "--", "false", &format!("ODD={}", scene.secret("executed-variable"))]);
     run(&["execute", "--", "false", &format!("{{\"pin\":\"{}\"}}", scene.secret("executed-json"))]);
+    let spellings = [vec!["false".to_owned()], scene.spellings()].concat();
+    let words: Vec<&str> = spellings.iter().map(String::as_str).collect();
+    run(&[&["execute", "--"], &words[..]].concat());
+    run(&["execute", "--command", &words.join(" ").replace('&', "+")]);
+    let script = format!("true; curl -sSu 'joe:{}!x' h", scene.word());
+    run(&["execute", "--shell", "--command", &script]);
     let script = format!("true; mysql -uroot -p{} x", scene.secret("executed-mysql"));
     run(&["execute", "--shell", "--command", &script]);
     run(&["run", "--", "sh", "-c", "exit 3", "sh", &format!("--pw={}", scene.secret("run"))]);
