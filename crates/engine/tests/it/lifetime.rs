@@ -145,14 +145,15 @@ async fn the_view_shows_the_keeper_and_grows_with_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_keeper_comes_back_as_it_is() {
+async fn a_refusal_of_the_keeper_comes_back_unless_it_is_about_a_stop() {
     Place::new()
         .daemon(Manners::default(), async |engine, fake| {
             // Seen once, and gone in the keeper since.
             fake.say(FromKeeper::State(Box::new(state("ghost", Wish::Up, up(1)))));
             until(&engine, "ghost is seen", |view| view.services.contains_key(&name("ghost")))
                 .await;
-            let error = engine.set_wish(&names(&["ghost"]), Wish::Down).await.unwrap_err();
+            engine.set_wish(&names(&["ghost"]), Wish::Down).await.unwrap();
+            let error = engine.set_wish(&names(&["ghost"]), Wish::Up).await.unwrap_err();
             let expected = Refusal::UnknownService(name("ghost"));
             assert!(
                 matches!(&error, EngineError::Refused(refusal) if *refusal == expected),

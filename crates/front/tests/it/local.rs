@@ -92,7 +92,7 @@ fn a_page_is_text_for_the_terminal_that_the_request_describes() {
         assert_eq!(answer(&mut reader), json!({ "page": { "text": expected } }), "{page}");
     };
     check("{}", "NAME  STATE    COMMAND\nweb   running  npm run dev\n");
-    check(r#"{"width":22}"#, "NAME  STATE    COMMAND\nweb   running  npm run dev\n");
+    check(r#"{"width":22}"#, "NAME  STATE\nweb   running\n");
     let coloured = "\u{1b}[1;2mNAME\u{1b}[0m  \u{1b}[1;2mSTATE\u{1b}[0m    \u{1b}[1;2mCOMMAND\u{1b}[0m\n\
                     \u{1b}[1mweb\u{1b}[0m   \u{1b}[32mrunning\u{1b}[0m  \u{1b}[2mnpm run dev\u{1b}[0m\n";
     check(r#"{"colour":true}"#, coloured);
