@@ -4,6 +4,8 @@
 //! what the keeper says, and the owner of the state, with what is defined. Every change of the view is one more
 //! generation, however many services it touched: a thousand starts are a few hundred changes, not a million.
 
+mod listeners;
+
 use crate::api::{FailedChecks, Health, View};
 use crate::board::{Board, unknown, up};
 use crate::definition::{Definition, Origin};
@@ -28,9 +30,7 @@ use proctor_core::wire::RunView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use tokio::time::timeout;
 
 pub(crate) struct Registry {
     board: RwLock<Board>,
@@ -203,52 +203,6 @@ impl Registry {
 
     pub(crate) fn roots(&self) -> Arc<Roots> {
         Arc::clone(&self.roots.read().expect("nothing panics while it holds the roots"))
-    }
-
-    /// Where to listen from now on.
-    pub(crate) fn set_listeners(&self, listeners: Listeners) {
-        self.hold(None);
-        if **self.listeners.borrow() == listeners {
-            return;
-        }
-        self.change(|board| board.view.binding.clone_from(&board.view.fronts));
-        self.listeners.send_replace(Arc::new(listeners));
-    }
-
-    /// Where to listen unless a configuration is applied before [`Registry::release_listeners`].
-    pub(crate) fn hold_listeners(&self, listeners: Listeners) {
-        self.hold(Some(listeners));
-    }
-
-    /// Listen where [`Registry::hold_listeners`] said, if that is still to be done.
-    pub(crate) fn release_listeners(&self) {
-        if let Some(listeners) = self.hold(None) {
-            self.set_listeners(listeners);
-        }
-    }
-
-    fn hold(&self, listeners: Option<Listeners>) -> Option<Listeners> {
-        let mut held = self.held_listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut held, listeners)
-    }
-
-    /// Wait until every front has bound its listener or reported why it cannot, at most `limit`.
-    pub(crate) async fn listeners_settled(&self, limit: Duration) {
-        let settled = async {
-            loop {
-                let (seen, done) = self.read(|view| (view.generation, view.binding.is_empty()));
-                if done {
-                    return;
-                }
-                self.changed(seen).await;
-            }
-        };
-        // A front that takes longer reports in `daemon status`.
-        timeout(limit, settled).await.ok();
-    }
-
-    pub(crate) fn listeners(&self) -> watch::Receiver<Arc<Listeners>> {
-        self.listeners.subscribe()
     }
 
     /// How a listener is; `None`: it is off.

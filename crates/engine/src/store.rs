@@ -344,10 +344,13 @@ impl Store {
 
 /// `Err` says what is wrong with the file, as the rest of a sentence.
 fn read(path: &Path) -> Result<Option<Stored>, String> {
-    let unreadable = |error: io::Error| match error.kind() {
-        io::ErrorKind::FileTooLarge => "is not a file of ours".into(),
-        _ if own_file::is_misplaced(&error) => "is not a file of ours".into(),
-        _ => format!("cannot be read: {error}"),
+    let unreadable = |error: io::Error| {
+        let is_foreign =
+            error.kind() == io::ErrorKind::FileTooLarge || own_file::is_misplaced(&error);
+        match is_foreign {
+            true => "is not a file of ours".into(),
+            false => format!("cannot be read: {error}"),
+        }
     };
     let opened = match own_file::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

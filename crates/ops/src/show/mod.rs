@@ -145,7 +145,8 @@ impl Page {
 
     /// The output of a command. The command line writes each stream to its own.
     pub fn command_output(&mut self, stdout: &str, stderr: &str) {
-        let streams: [(&str, fn(Line) -> Block); 2] =
+        type MakeBlock = fn(Line) -> Block;
+        let streams: [(&str, MakeBlock); 2] =
             [(stdout, Block::CommandStdout), (stderr, Block::CommandStderr)];
         for (text, block) in streams {
             for line in text.lines() {
