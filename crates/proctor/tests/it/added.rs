@@ -174,9 +174,11 @@ fn a_job_that_runs_once_is_told_by_how_it_ended() {
 fn an_addition_that_the_keeper_cannot_take_leaves_nothing_and_everything_can_be_stopped() {
     let home = up(&services(&[service("web", &[], "")]));
     let web = pid(&home, "web");
-    let folder = home.path().join("run/services");
-    std::fs::rename(&folder, home.path().join("run/aside")).unwrap();
-    std::fs::write(&folder, "in its place").unwrap();
+    let (folder, aside) = (home.path().join("run/services"), home.path().join("run/aside"));
+    std::fs::write(&aside, "in its place").unwrap();
+    // In one step: a folder that is gone is made anew at once.
+    let exchange = rustix::fs::RenameFlags::EXCHANGE;
+    rustix::fs::renameat_with(rustix::fs::CWD, &aside, rustix::fs::CWD, &folder, exchange).unwrap();
     let added = home.run(["add", "n", "--command", "/bin/true"]);
     if !added.status.success() {
         assert_eq!(names(&home), ["web"], "a failed addition leaves nothing");
