@@ -9,7 +9,7 @@ use crate::check::{checked, unknown};
 use crate::error::{Code, OpError};
 use crate::field_aliases::understood;
 use crate::noted::{Noted, outcome, seen};
-use crate::operation::{About, Context, Effect, Principal, Role};
+use crate::operation::{About, Context, Effect, Front, Principal, Role};
 use crate::operations::stop::named;
 use crate::quiet::quiet;
 use crate::reply::{Form, Reply};
@@ -70,7 +70,7 @@ async fn asked(
     input: Value,
     form: Form,
 ) -> Result<Reply, OpError> {
-    let input = understood(entry, input);
+    let input = understood(entry, input, context.caller.front);
     let (mut subjects, private): (Vec<String>, _) =
         (subjects(&input).collect(), of_request(&input));
     if entry.meta.effect != Effect::Read {
@@ -102,7 +102,7 @@ pub fn may_ask(context: &Context, entry: &Entry, known: &Value) -> Result<(), Op
 #[doc(hidden)]
 pub fn given(name: &str, input: Value) -> Result<Value, OpError> {
     let entry = table::find(name).ok_or_else(|| unknown(name))?;
-    (entry.again)(checked(entry, understood(entry, input))?.0)
+    (entry.again)(checked(entry, understood(entry, input, Front::Local))?.0)
 }
 
 /// Everything that is asked before anything happens. Read once: what is admitted is what runs.

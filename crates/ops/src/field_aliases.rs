@@ -3,6 +3,7 @@
 //! A name that an operation has itself is never changed. What stays unknown is refused by `check`, with the nearest name.
 
 use crate::moment;
+use crate::operation::Front;
 use crate::table::{self, Entry};
 use serde_json::{Map, Value, json};
 
@@ -31,7 +32,9 @@ const EDIT_PARTS: [(&str, &str); 4] =
     [("old_string", "old"), ("new_string", "new"), ("old_text", "old"), ("new_text", "new")];
 
 /// The input with the names and shapes of the operation.
-pub fn understood(entry: &Entry, input: Value) -> Value {
+///
+/// HTTP has a description of its inputs: a text in the place of a list is refused there.
+pub fn understood(entry: &Entry, input: Value, front: Front) -> Value {
     let Value::Object(given) = input else { return input };
     let known = table::fields(entry);
     let is_known = |name: &str| known.iter().any(|own| own == name);
@@ -62,7 +65,10 @@ pub fn understood(entry: &Entry, input: Value) -> Value {
         }
     }
     for (name, value) in &mut fields {
-        reshape(name, value, lists);
+        let is_described = front == Front::Rest && value.is_string() && lists.contains(name);
+        if !is_described {
+            reshape(name, value, lists);
+        }
     }
     Value::Object(fields)
 }
@@ -155,7 +161,7 @@ mod tests {
 
     fn check(operation: &str, given: Value, expected: Value) {
         let entry = table::find(operation).expect("the test names an operation");
-        assert_eq!(understood(entry, given.clone()), expected, "{operation} {given}");
+        assert_eq!(understood(entry, given.clone(), Front::Mcp), expected, "{operation} {given}");
     }
 
     #[test]

@@ -79,7 +79,8 @@ async function call(tool, args) {
   const text = result.content.map((part) => part.text ?? "").join("");
   assert(!result.isError, `${tool}: ${text}`);
   assert(text, `${tool} said nothing to read`);
-  return { ...result.structuredContent, text };
+  // Tools whose answer is text have their facts beside it.
+  return { ...(result.structuredContent ?? result._meta?.["proctor/facts"]), text };
 }
 
 async function service() {

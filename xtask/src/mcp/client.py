@@ -87,7 +87,9 @@ class Conversation:
         text = "".join(part.text for part in result.content if part.type == "text")
         assert not result.is_error, f"{tool}: {text}"
         assert text, f"{tool} said nothing to read"
-        return result.structured_content, text
+        # Tools whose answer is text have their facts beside it.
+        facts = result.structured_content or (result.meta or {}).get("proctor/facts")
+        return facts, text
 
     async def service(self):
         answer, _ = await self.call("get_process_status", names=[NAME])

@@ -14,7 +14,7 @@ use axum::http::request::Parts;
 use proctor_core::access::ClientName;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::field_aliases::understood;
-use proctor_ops::operation::Caller;
+use proctor_ops::operation::{Caller, Front};
 use proctor_ops::tools::{self, Tool, Toolset};
 #[expect(deprecated, reason = "clients of the handshake era still use logging")]
 use rmcp::model::SetLevelRequestParams;
@@ -204,7 +204,9 @@ pub(super) fn refusal(error: OpError) -> ErrorData {
 
 fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
     let given = Value::Object(given.unwrap_or_default());
-    let Value::Object(mut input) = understood(tool.entry(), given) else { return Map::new() };
+    let Value::Object(mut input) = understood(tool.entry(), given, Front::Mcp) else {
+        return Map::new();
+    };
     let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
     // Who says where to begin does not mean the end.
     let begins = ["cursor", "since"].iter().any(|field| input.contains_key(*field));
