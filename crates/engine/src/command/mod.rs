@@ -181,15 +181,18 @@ struct Running {
     thorough: bool,
     /// It is asked to end before it is killed, because it tidies up then.
     gentle: bool,
-    /// Until the other end of this is dropped; then its time is over.
+    /// Until the other end of this is dropped, or something is sent; then its time is over.
     wanted: Option<oneshot::Receiver<()>>,
+    /// Something was sent: it does not end by itself.
+    is_stuck: bool,
 }
 
 impl Running {
     fn new(child: Child, mark: Mark) -> Running {
         let tree = mark.tree(child.id().unwrap_or(0));
         let (child, mark, input) = (Some(child), Some(mark), Vec::new());
-        Running { child, tree, mark, input, thorough: true, gentle: false, wanted: None }
+        let (thorough, gentle, wanted, is_stuck) = (true, false, None, false);
+        Running { child, tree, mark, input, thorough, gentle, wanted, is_stuck }
     }
 
     async fn finish(
@@ -207,22 +210,25 @@ impl Running {
             let over = time_over(deadline, self.wanted.take());
             tokio::pin!(reading, over);
             tokio::select! {
-                ended = child.wait() => Some(ended),
+                ended = child.wait() => Ok(ended),
                 // Closed by the command itself: its end is still to come.
                 _ = &mut reading => tokio::select! {
-                    ended = child.wait() => Some(ended),
-                    () = &mut over => None,
+                    ended = child.wait() => Ok(ended),
+                    is_stuck = &mut over => Err(is_stuck),
                 },
-                () = &mut over => None,
+                is_stuck = &mut over => Err(is_stuck),
             }
         };
         let end = match ended {
-            Some(Ok(status)) => {
+            Ok(Ok(status)) => {
                 self.tree.reaped_at = Some(clock::ticks_since_boot());
                 end_of(status)
             }
-            Some(Err(error)) => return Err(EngineError::Failed(format!("cannot wait: {error}"))),
-            None => End::TimedOut,
+            Ok(Err(error)) => return Err(EngineError::Failed(format!("cannot wait: {error}"))),
+            Err(is_stuck) => {
+                self.is_stuck = is_stuck;
+                End::TimedOut
+            }
         };
         // Whoever still has the pipes is given a moment, unless the time is over anyway.
         if end != End::TimedOut {
@@ -245,7 +251,7 @@ impl Running {
         if self.gentle
             && *end == End::TimedOut
             && let Some(child) = &mut self.child
-            && end_gently(child, self.thorough).await
+            && end_gently(child, self.thorough || self.is_stuck).await
         {
             self.tree.reaped_at = Some(clock::ticks_since_boot());
         }
@@ -306,16 +312,20 @@ fn shown_process(pid: u32) -> String {
     format!("{name} (pid {pid})")
 }
 
-async fn time_over(deadline: tokio::time::Instant, wanted: Option<oneshot::Receiver<()>>) {
+/// Returns whether something was sent.
+async fn time_over(deadline: tokio::time::Instant, wanted: Option<oneshot::Receiver<()>>) -> bool {
     match wanted {
-        Some(wanted) => drop(timeout_at(deadline, wanted).await),
-        None => tokio::time::sleep_until(deadline).await,
+        Some(wanted) => matches!(timeout_at(deadline, wanted).await, Ok(Ok(()))),
+        None => {
+            tokio::time::sleep_until(deadline).await;
+            false
+        }
     }
 }
 
-/// Wait for it to end, and ask it to: at once if it may wait for programs of others, and else after a moment. Has it ended?
-async fn end_gently(child: &mut Child, thorough: bool) -> bool {
-    if !thorough && timeout(LAST_WORDS, child.wait()).await.is_ok() {
+/// Wait for it to end, and ask it to: `at_once` if it may wait for somebody else, and otherwise after a moment. Has it ended?
+async fn end_gently(child: &mut Child, at_once: bool) -> bool {
+    if !at_once && timeout(LAST_WORDS, child.wait()).await.is_ok() {
         return true;
     }
     ask_to_end(child);

@@ -38,8 +38,11 @@ pub(crate) struct Program {
     /// It tidies up when it is asked to end, as well as it can. One that starts no programs of others is about to end anyway:
     /// it gets a moment before it is asked, and nobody asks when the daemon dies.
     pub(crate) gentle: bool,
-    /// Until the other end of this is dropped; then its time is over.
+    /// Until the other end of this is dropped; then its time is over. A value that is sent also ends one that is
+    /// [gentle](Self::gentle) without a moment before it is asked.
     pub(crate) wanted: Option<oneshot::Receiver<()>>,
+    /// Receives its process id.
+    pub(crate) started: Option<oneshot::Sender<u32>>,
     /// Stays open in it, and in all that it starts.
     pub(crate) kept: Option<OwnedFd>,
 }
@@ -101,6 +104,9 @@ impl Commands {
                 return Ok(Produced { end, stdout, cut: false, stderr });
             }
         };
+        if let (Some(started), Some(pid)) = (program.started, child.id()) {
+            let _ = started.send(pid);
+        }
         let mut running = Running::new(child, mark);
         running.input = program.input;
         (running.thorough, running.gentle) = (program.thorough, program.gentle);

@@ -216,6 +216,7 @@ impl Repository {
             // Its locks would stay, and be in the way of everything after it.
             gentle: !call.reads,
             wanted: None,
+            started: None,
             kept: call.kept,
         };
         let Produced { end, stdout, cut, stderr } = self.produce(program, call.wanted).await?;
