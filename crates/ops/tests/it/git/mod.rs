@@ -20,3 +20,4 @@ mod swapped;
 mod told;
 mod trusted;
 mod vectors;
+mod waiting;
