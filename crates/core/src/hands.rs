@@ -72,6 +72,14 @@ impl Hands {
         }
     }
 
+    /// Tokens, the mode and the daemon belong to no assistant.
+    pub fn may_change_proctor(&self) -> bool {
+        match self.reach.control {
+            Control::Own => false,
+            Control::All => true,
+        }
+    }
+
     /// Whoever changes only what is its own ends only what it began.
     pub fn may_end(&self, began: Option<&ClientName>) -> bool {
         self.may_change(Assistants::Control, began).is_ok()
@@ -107,6 +115,7 @@ mod tests {
                 expected,
                 "{control:?} {owner:?}"
             );
+            assert_eq!(hands.may_change_proctor(), control == Control::All, "{control:?}");
             let nameless = Caller::local(0).through(Front::Mcp, None);
             let hands = Hands::of(&nameless, reach).unwrap();
             let may = hands.may_change(service, owner.as_ref()).is_ok();

@@ -1,7 +1,7 @@
 //! Who may do what, asked of every request by `dispatch`: the rules are `core`'s, what they are about is looked up here.
 
 use crate::error::{Code, OpError};
-use crate::operation::{About, Caller, Context, Effect, Front, Meta, Role};
+use crate::operation::{About, Caller, Context, Effect, Front, Meta, Role, Target};
 use crate::underway::Call;
 use proctor_core::access::{self, Refused};
 use proctor_core::config::security::Security;
@@ -42,13 +42,34 @@ pub(crate) fn hands(context: &Context) -> Option<Hands> {
     context.engine.security(|security| Hands::of(&context.caller, security.mcp.reach))
 }
 
-/// By what the request is about: not every service is for an assistant to change.
-pub(crate) fn may_change(context: &Context, meta: &Meta, about: About<'_>) -> Result<(), OpError> {
-    if meta.effect == Effect::Read {
+/// By what the request is about: not every service is for an assistant to change, and Proctor itself may not be.
+pub(crate) fn may_change(
+    context: &Context,
+    name: &str,
+    target: Target,
+    about: About<'_>,
+) -> Result<(), OpError> {
+    let Some(hands) = hands(context) else { return Ok(()) };
+    if target == Target::Nothing {
         return Ok(());
     }
-    let Some(hands) = hands(context) else { return Ok(()) };
-    refuse_services(context, &hands, &changed(context, about))
+    refuse_services(context, &hands, &changed(context, about))?;
+    match target {
+        Target::Proctor if !hands.may_change_proctor() => {
+            let rule = "this assistant may change only services that it started";
+            let message =
+                format!("{name} changes Proctor itself; {rule} (`supervisor.mcp.control: own`)");
+            Err(OpError::new(Code::Forbidden, message).help("ask the person you work for"))
+        }
+        // A configuration is decided on where it is applied, an operation where it is found.
+        Target::Nothing
+        | Target::Proctor
+        | Target::Services
+        | Target::Files
+        | Target::Programs
+        | Target::Configuration
+        | Target::Operation => Ok(()),
+    }
 }
 
 /// Services that an operation leaves different, for whoever wants to cancel it later.

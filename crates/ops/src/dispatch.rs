@@ -121,7 +121,7 @@ fn admit(
     let (input, background) = checked(entry, input)?;
     let request = (entry.request)(input)?;
     authorise(context, &entry.meta, request.role)?;
-    may_change(context, &entry.meta, request.about())?;
+    may_change(context, entry.meta.name, request.target, request.about())?;
     if background {
         must_exist(context, entry, request.about())?;
     }

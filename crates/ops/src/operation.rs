@@ -37,6 +37,12 @@ pub trait Operation: 'static {
         Self::META.role
     }
 
+    /// The object of this very request, where that depends on what is asked for.
+    fn target(input: &Self::Input) -> Target {
+        let _ = input;
+        Self::META.target
+    }
+
     /// The services that this very request names: an assistant may change them or not, and by using what is its own it renews
     /// a lease.
     fn about(input: &Self::Input) -> About<'_> {
@@ -72,6 +78,8 @@ pub struct Meta {
     /// `noun.verb`
     pub name: &'static str,
     pub effect: Effect,
+    /// The object of the change; [`Operation::target`] may name another.
+    pub target: Target,
     /// The least that a caller needs; [`Operation::role`] may ask for more.
     pub role: Role,
     /// Words of the command line: `["daemon", "stop"]`.
@@ -147,6 +155,24 @@ pub enum Effect {
     Admin,
 }
 
+/// The object that an operation changes. `mcp.control: own` decides by it what an assistant may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Nothing,
+    /// Those that [`Operation::about`] names.
+    Services,
+    /// Files and repositories below the roots.
+    Files,
+    /// Whatever a program of the caller's choice changes.
+    Programs,
+    /// Services and settings, by a file. Where it is applied it is known which, and decided.
+    Configuration,
+    /// Another operation, and so whatever that one changes.
+    Operation,
+    /// Tokens, the mode, the daemon: what everybody's work depends on.
+    Proctor,
+}
+
 impl Effect {
     const fn role(self) -> Role {
         match self {
@@ -171,10 +197,15 @@ const INPUT_WITH_CALLER: usize = 4 << 20;
 
 impl Meta {
     /// What most operations have in common.
-    pub const fn of(name: &'static str, effect: Effect) -> Meta {
+    pub const fn of(name: &'static str, effect: Effect, target: Target) -> Meta {
+        let reads = matches!(effect, Effect::Read);
+        assert!(reads == matches!(target, Target::Nothing), "a read changes nothing");
+        let administers = matches!(effect, Effect::Admin);
+        assert!(administers == matches!(target, Target::Proctor), "admin: Proctor itself");
         Meta {
             name,
             effect,
+            target,
             role: effect.role(),
             cli: &[],
             aliases: &[],

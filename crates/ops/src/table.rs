@@ -1,7 +1,7 @@
 //! The table of operations, and what every front can ask of a line in it without knowing its types.
 
 use crate::error::OpError;
-use crate::operation::{About, Context, Meta, Operation, Role};
+use crate::operation::{About, Context, Meta, Operation, Role, Target};
 use crate::operations as op;
 use crate::reply::{Form, Reply};
 use crate::show::{Page, Show};
@@ -100,6 +100,7 @@ pub struct Entry {
 pub(crate) struct Request {
     /// What a caller needs for it.
     pub(crate) role: Role,
+    pub(crate) target: Target,
     call: Box<dyn Run>,
 }
 
@@ -166,7 +167,8 @@ impl Entry {
             again: |input| to_json(&decode::<O::Input>(input)?),
             request: |input| {
                 let input = decode::<O::Input>(input)?;
-                Ok(Request { role: O::role(&input), call: Box::new(Call::<O>(input)) })
+                let (role, target) = (O::role(&input), O::target(&input));
+                Ok(Request { role, target, call: Box::new(Call::<O>(input)) })
             },
             without_daemon: |home, input| {
                 let input = serde_json::from_value(input.clone()).ok()?;

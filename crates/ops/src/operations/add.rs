@@ -2,7 +2,7 @@
 
 use crate::error::{Code, OpError};
 use crate::input::{Caller, Definition, Patience, literal, literals};
-use crate::operation::{About, Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
 use crate::operations::start::USUAL_WAIT;
 use crate::settle::{Changed, Goal, before, report, settle};
 use crate::show::{Page, Show};
@@ -128,7 +128,7 @@ Examples:
   proctor add web --command \"npm run dev\" --port 3000 --start
   proctor add worker --command ./worker --instances 4 --group backend
   proctor add api --health-check-url http://localhost:8000/health -- ./api --listen :8000",
-        ..Meta::of("service.add", Effect::Exec).waiting("to start").with_caller()
+        ..Meta::of("service.add", Effect::Exec, Target::Services).waiting("to start").with_caller()
             .at(Method::Post, "/services", "")
     };
 

@@ -1,7 +1,7 @@
 //! `audit.read`: who did what lately.
 
 use crate::error::OpError;
-use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Role, Target};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::audit::{AuditEntry, AuditQuery, Call};
 use schemars::JsonSchema;
@@ -91,7 +91,7 @@ Examples:
   proctor audit read --code forbidden
   proctor audit read --code unfinished",
         role: Role::Admin,
-        ..Meta::of("audit.read", Effect::Read).at(Method::Get, "/audit", "")
+        ..Meta::of("audit.read", Effect::Read, Target::Nothing).at(Method::Get, "/audit", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -1,7 +1,7 @@
 //! `audit.verify`: is the audit as it was written? Works on the files, with or without a running Proctor.
 
 use crate::error::{Code, OpError};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show, Style, counted};
 use proctor_core::home::Home;
 use proctor_engine::audit::{Audit, Verdict};
@@ -52,7 +52,7 @@ Examples:
   proctor audit verify
   proctor audit verify --json",
         role: Role::Admin,
-        ..Meta::of("audit.verify", Effect::Read).long()
+        ..Meta::of("audit.verify", Effect::Read, Target::Nothing).long()
     };
 
     async fn run(context: &Context, _: Input) -> Result<Output, OpError> {

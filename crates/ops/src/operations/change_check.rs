@@ -7,7 +7,7 @@ use crate::error::{Code, OpError};
 use crate::file::Here;
 use crate::git::brief;
 use crate::input::seconds_of;
-use crate::operation::{About, Context, Effect, Meta, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Operation, Role, Target};
 use crate::settle::{Goal, before, report, settle};
 use crate::show::{Page, Show, Style};
 use crate::status::State;
@@ -122,7 +122,7 @@ Examples:
   proctor change web --diff - --commit 'Fix the header' < fix.diff",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("change.check", Effect::Exec).needing(Role::Admin).waiting("to be well").taken_back().with_stdin(DIFF[0], DIFF[1]).with_folder()
+        ..Meta::of("change.check", Effect::Exec, Target::Services).needing(Role::Admin).waiting("to be well").taken_back().with_stdin(DIFF[0], DIFF[1]).with_folder()
     };
 
     fn about(input: &Input) -> About<'_> {

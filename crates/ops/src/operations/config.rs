@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::input::Caller;
-use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Role, Target};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table, counted};
 use proctor_core::config::Setting;
 use proctor_core::home::Home;
@@ -88,7 +88,7 @@ Examples:
   proctor config --check proctor.yaml
   proctor config --example > proctor.yaml",
         launches: false,
-        ..Meta::of("config.show", Effect::Read).with_caller().at(Method::Get, "/config", "")
+        ..Meta::of("config.show", Effect::Read, Target::Nothing).with_caller().at(Method::Get, "/config", "")
     };
 
     fn role(input: &Input) -> Role {

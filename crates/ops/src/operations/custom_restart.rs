@@ -6,7 +6,7 @@ use crate::command::{Command, CommandResult, Planned, plan};
 use crate::error::{Code, OpError};
 use crate::execute_rules::check_variables;
 use crate::input::{Words, seconds_of, variable};
-use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role, Target};
 use crate::settle::{Changed, Goal, before, report, settle};
 use crate::show::{Page, Show, Style};
 use proctor_core::name::ServiceName;
@@ -93,7 +93,7 @@ Examples:
   proctor custom-restart web --pre-command \"make build\" --post-command \"curl -f localhost:3000\"
   proctor custom-restart --args \"--port 3001\" --env MODE=test",
         role: Role::Operator,
-        ..Meta::of("service.custom_restart", Effect::Exec).waiting("to restart").at(Method::Post, "/services/{name}/custom-restart", "service")
+        ..Meta::of("service.custom_restart", Effect::Exec, Target::Services).waiting("to restart").at(Method::Post, "/services/{name}/custom-restart", "service")
     };
 
     fn role(input: &Input) -> Role {

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::moment::{rfc3339, seconds_between, span};
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show, Style};
 use crate::status::{ServiceStatus, State};
 use crate::tools;
@@ -64,7 +64,7 @@ Examples:
   proctor daemon status
   proctor daemon status --json",
         launches: false,
-        ..Meta::of("daemon.status", Effect::Read).at(Method::Get, "/daemon", "")
+        ..Meta::of("daemon.status", Effect::Read, Target::Nothing).at(Method::Get, "/daemon", "")
     };
 
     async fn run(context: &Context, _: Input) -> Result<Output, OpError> {

@@ -1,7 +1,7 @@
 //! `daemon.stop`: end Proctor in order; the wishes stay, so that the next start brings the services back.
 
 use crate::error::OpError;
-use crate::operation::{About, Context, Effect, Meta, Operation};
+use crate::operation::{About, Context, Effect, Meta, Operation, Target};
 use crate::settle::show_unrecorded;
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
@@ -35,7 +35,7 @@ Services are stopped first, except those with `on_shutdown: leave`, which go on 
 
 Examples:
   proctor daemon stop",
-        ..Meta::of("daemon.stop", Effect::Admin).even_unrecorded()
+        ..Meta::of("daemon.stop", Effect::Admin, Target::Proctor).even_unrecorded()
     };
 
     fn about(_: &Input) -> About<'_> {

@@ -2,7 +2,7 @@
 
 use crate::error::{Code, OpError};
 use crate::input::Caller;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Operation, Target};
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ before.
 Examples:
   proctor daemon upgrade
   proctor daemon upgrade --binary /usr/local/bin/proctor",
-        ..Meta::of("daemon.upgrade", Effect::Admin).with_caller()
+        ..Meta::of("daemon.upgrade", Effect::Admin, Target::Proctor).with_caller()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -3,7 +3,7 @@
 use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
 use crate::input::Patience;
-use crate::operation::{About, Context, Effect, Meta, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Operation, Role, Target};
 use crate::settle::{Changed, Goal, Outcome, Report, before, report, settle};
 use crate::show::{Page, Show};
 use proctor_core::lifecycle::Wish;
@@ -50,11 +50,15 @@ when it starts again, use `proctor daemon stop`.
 Examples:
   proctor down
   proctor down --keep-daemon",
-        ..Meta::of("service.down", Effect::Write).waiting("to stop").even_unrecorded()
+        ..Meta::of("service.down", Effect::Write, Target::Services).waiting("to stop").even_unrecorded()
     };
 
     fn role(input: &Input) -> Role {
         if input.keep_daemon { Role::Operator } else { Role::Admin }
+    }
+
+    fn target(input: &Input) -> Target {
+        if input.keep_daemon { Self::META.target } else { Target::Proctor }
     }
 
     fn about(_: &Input) -> About<'_> {

@@ -3,7 +3,7 @@
 use crate::error::OpError;
 use crate::input::seconds_of;
 use crate::moment::rfc3339;
-use crate::operation::{About, Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show, Style, counted};
 use proctor_core::config::signal;
 use proctor_engine::api::{Ended, Event, EventsFrom, Happening, OperationNews};
@@ -128,7 +128,7 @@ Examples:
   proctor events web --follow
   proctor events -n 20 --json",
         launches: false,
-        ..Meta::of("event.read", Effect::Read).long().at(Method::Get, "/events", "")
+        ..Meta::of("event.read", Effect::Read, Target::Nothing).long().at(Method::Get, "/events", "")
     };
 
     fn about(input: &Input) -> About<'_> {

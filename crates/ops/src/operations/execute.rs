@@ -4,7 +4,7 @@ use crate::command::{Command, CommandResult, Custom, Kind, plan};
 use crate::error::{Code, OpError};
 use crate::execute_rules::choose_surroundings;
 use crate::input::{Caller, seconds_of};
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Operation, Target};
 use crate::show::{Page, Show};
 use proctor_core::name::ServiceName;
 use proctor_engine::api::Surroundings;
@@ -69,7 +69,7 @@ Examples:
   proctor execute -- make test
   proctor execute --command \"git pull && make\" --timeout 300
   proctor execute --service web --env MODE=test -- ./bin/migrate",
-        ..Meta::of("command.execute", Effect::Exec).followed().with_caller()
+        ..Meta::of("command.execute", Effect::Exec, Target::Programs).followed().with_caller()
     };
 
     async fn run(context: &Context, input: Input) -> Result<CommandResult, OpError> {

@@ -3,7 +3,7 @@
 use crate::change::{Changes, DIFF, Guarded, WITH_CONTENT, given_diff};
 use crate::error::OpError;
 use crate::file::{Here, MAKE_ANEW};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use proctor_engine::files::DiffQuery;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ Examples:
   proctor file apply-diff - --fuzz 2 --dry-run < fix.diff",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.apply_diff", Effect::Write).needing(Role::Admin).with_stdin(DIFF[0], DIFF[1]).with_folder()
+        ..Meta::of("file.apply_diff", Effect::Write, Target::Files).needing(Role::Admin).with_stdin(DIFF[0], DIFF[1]).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {

@@ -3,7 +3,7 @@
 use crate::change::{Changes, Guarded};
 use crate::error::OpError;
 use crate::file::Here;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use proctor_engine::files::Replacement;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ Examples:
   proctor file change src/main.rs old_name new_name
   proctor file change package.json '\"version\": \"(\\d+)' '\"version\": \"$1' --regex --expect 1",
         launches: false,
-        ..Meta::of("file.change", Effect::Write).needing(Role::Admin).with_folder()
+        ..Meta::of("file.change", Effect::Write, Target::Files).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {

@@ -3,7 +3,7 @@
 use crate::change::{Changes, Guarded};
 use crate::error::OpError;
 use crate::file::Here;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ What a file held is kept for `proctor file undo`.
 Examples:
   proctor file delete old.txt",
         launches: false,
-        ..Meta::of("file.delete", Effect::Write).needing(Role::Admin).with_folder()
+        ..Meta::of("file.delete", Effect::Write, Target::Files).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {

@@ -3,7 +3,7 @@
 use crate::change::{Changes, Guarded, WITH_CONTENT};
 use crate::error::OpError;
 use crate::file::Here;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use proctor_core::edit::Edit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ Examples:
   proctor file edit src/main.rs --old foo --new bar --all --dry-run",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.edit", Effect::Write).needing(Role::Admin).with_folder()
+        ..Meta::of("file.edit", Effect::Write, Target::Files).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, mut input: Input) -> Result<Changes, OpError> {

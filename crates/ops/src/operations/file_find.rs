@@ -3,7 +3,7 @@
 use super::file_list::{Item, rest};
 use crate::error::OpError;
 use crate::file::{Also, Here, KindWord, page_bytes};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show};
 use proctor_engine::files::ListQuery;
 use schemars::JsonSchema;
@@ -79,7 +79,10 @@ Examples:
   proctor file find '*.rs'
   proctor file find 'src/**/test_*.py' --most 20
   proctor file find Makefile --in tools --ignore-case",
-        ..Meta::of("file.find", Effect::Read).needing(Role::Operator).with_folder().whole()
+        ..Meta::of("file.find", Effect::Read, Target::Nothing)
+            .needing(Role::Operator)
+            .with_folder()
+            .whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -3,7 +3,7 @@
 use crate::error::OpError;
 use crate::file::Here;
 use crate::moment::{bytes, rfc3339};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show};
 use proctor_engine::files::{Generation, Moved};
 use schemars::JsonSchema;
@@ -78,7 +78,9 @@ impl Operation for FileHistory {
         details: "\
 Examples:
   proctor file history src/main.rs",
-        ..Meta::of("file.history", Effect::Read).needing(Role::Operator).with_folder()
+        ..Meta::of("file.history", Effect::Read, Target::Nothing)
+            .needing(Role::Operator)
+            .with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

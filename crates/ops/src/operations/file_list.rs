@@ -3,7 +3,7 @@
 use crate::error::OpError;
 use crate::file::{Also, Here, KindWord, page_bytes};
 use crate::moment::{bytes, rfc3339};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show, Style, counted};
 use proctor_engine::files::{ListQuery, Listed, Standing};
 use schemars::JsonSchema;
@@ -108,7 +108,10 @@ Examples:
   proctor file list
   proctor file list src --depth 3
   proctor file list --hidden --no-ignore",
-        ..Meta::of("file.list", Effect::Read).needing(Role::Operator).with_folder().whole()
+        ..Meta::of("file.list", Effect::Read, Target::Nothing)
+            .needing(Role::Operator)
+            .with_folder()
+            .whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

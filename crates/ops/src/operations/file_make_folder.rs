@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::file::Here;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,9 @@ impl Operation for FileMakeFolder {
 Examples:
   proctor file make-folder src/parts",
         launches: false,
-        ..Meta::of("file.make_folder", Effect::Write).needing(Role::Admin).with_folder()
+        ..Meta::of("file.make_folder", Effect::Write, Target::Files)
+            .needing(Role::Admin)
+            .with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

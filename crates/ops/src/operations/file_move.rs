@@ -3,7 +3,7 @@
 use crate::change::Guarded;
 use crate::error::OpError;
 use crate::file::Here;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ Examples:
   proctor file move src/a.rs src/old/
   proctor file move draft.txt final.txt --replace",
         launches: false,
-        ..Meta::of("file.move", Effect::Write).needing(Role::Admin).with_folder()
+        ..Meta::of("file.move", Effect::Write, Target::Files).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -3,7 +3,7 @@
 use crate::error::{Code, OpError};
 use crate::file::{Here, Trouble};
 use crate::moment::rfc3339;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -159,7 +159,10 @@ Examples:
   proctor file read src/main.rs --from 100 --lines 50
   proctor file read logs/app.log --tail 20
   proctor file read a.txt docs:b.txt --json",
-        ..Meta::of("file.read", Effect::Read).needing(Role::Operator).with_folder().whole()
+        ..Meta::of("file.read", Effect::Read, Target::Nothing)
+            .needing(Role::Operator)
+            .with_folder()
+            .whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

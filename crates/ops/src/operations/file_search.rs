@@ -3,7 +3,7 @@
 use super::file_list::rest;
 use crate::error::OpError;
 use crate::file::{Also, Here, page_bytes, wanted};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show, Style};
 use proctor_engine::files::{Case, FoundFile, FoundLine, SearchQuery, Want};
 use schemars::JsonSchema;
@@ -262,7 +262,7 @@ Examples:
   proctor file search -i deprecated --count
   proctor file search todo src tests -l",
         timeout: LONGEST,
-        ..Meta::of("file.search", Effect::Read).needing(Role::Operator).with_folder().whole()
+        ..Meta::of("file.search", Effect::Read, Target::Nothing).needing(Role::Operator).with_folder().whole()
     };
 
     async fn run(context: &Context, mut input: Input) -> Result<Output, OpError> {

@@ -3,7 +3,7 @@
 use crate::change::{Changes, Guarded};
 use crate::error::OpError;
 use crate::file::Here;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ Examples:
   proctor file undo src/main.rs
   proctor file undo src/main.rs 3 --dry-run",
         launches: false,
-        ..Meta::of("file.undo", Effect::Write).needing(Role::Admin).with_folder()
+        ..Meta::of("file.undo", Effect::Write, Target::Files).needing(Role::Admin).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {

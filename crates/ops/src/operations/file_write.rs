@@ -3,7 +3,7 @@
 use crate::change::{Changes, Guarded, WITH_CONTENT, given};
 use crate::error::OpError;
 use crate::file::Here;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use proctor_engine::files::Written;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ Examples:
   date | proctor file write now.txt --content -",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("file.write", Effect::Write).needing(Role::Admin).with_stdin(GIVEN[0], GIVEN[1]).with_folder()
+        ..Meta::of("file.write", Effect::Write, Target::Files).needing(Role::Admin).with_stdin(GIVEN[0], GIVEN[1]).with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {

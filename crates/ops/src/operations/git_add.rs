@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::git::{In, Purpose, Where, show_left_out, texts};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show};
 use proctor_engine::git::{Add, Added};
 use schemars::JsonSchema;
@@ -52,7 +52,7 @@ Examples:
   proctor git add --update
   proctor git add --all",
         role: Role::Admin,
-        ..Meta::of("git.add", Effect::Write).followed().with_folder()
+        ..Meta::of("git.add", Effect::Write, Target::Files).followed().with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {

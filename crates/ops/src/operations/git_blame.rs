@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::git::{In, Purpose, Where, at, brief, count, text_size};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show, Style};
 use proctor_engine::git::{BlameQuery, Blamed};
 use schemars::JsonSchema;
@@ -74,7 +74,7 @@ Examples:
   proctor git blame src/main.rs --line 100 --limit 20
   proctor git blame src/main.rs --rev v1.0",
         role: Role::Operator,
-        ..Meta::of("git.blame", Effect::Read).long().with_folder()
+        ..Meta::of("git.blame", Effect::Read, Target::Nothing).long().with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::git::{In, Purpose, Where, at, brief, count, only_for};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Branch as Found, Repository, Worktree as Tree};
 use schemars::JsonSchema;
@@ -128,7 +128,7 @@ Examples:
   proctor git branch switch main
   proctor git branch delete topic",
         role: Role::Operator,
-        ..Meta::of("git.branch", Effect::Write).followed().attended().with_folder()
+        ..Meta::of("git.branch", Effect::Write, Target::Files).followed().attended().with_folder()
     };
 
     fn role(input: &Input) -> Role {

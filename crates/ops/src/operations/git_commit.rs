@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::git::{CommitInfo, In, Purpose, Where, brief, show_left_out, texts};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show, Style};
 use proctor_engine::git::{CommitRequest, Committed, Made};
 use schemars::JsonSchema;
@@ -77,7 +77,7 @@ Examples:
   proctor git commit -m 'Fix the header' src/header.rs
   proctor git commit --all --amend",
         role: Role::Admin,
-        ..Meta::of("git.commit", Effect::Write).followed().attended().with_folder()
+        ..Meta::of("git.commit", Effect::Write, Target::Files).followed().attended().with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::git::{FileChange, In, Purpose, UNFILTERED, Where, show_diff, text_size};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show};
 use proctor_engine::git::{Asked, Compared, Diff, DiffQuery};
 use schemars::JsonSchema;
@@ -80,7 +80,7 @@ Examples:
   proctor git diff --from v1.0 --to v1.1
   proctor git diff --from main...topic",
         role: Role::Operator,
-        ..Meta::of("git.diff", Effect::Read).long().with_folder().whole()
+        ..Meta::of("git.diff", Effect::Read, Target::Nothing).long().with_folder().whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {

@@ -3,7 +3,7 @@
 use crate::error::OpError;
 use crate::git::{CommitInfo, In, Purpose, Where, count};
 use crate::moment;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show};
 use proctor_engine::git::{Asked, LogFilter};
 use schemars::JsonSchema;
@@ -83,7 +83,7 @@ Examples:
   proctor git log --rev main..topic
   proctor git log --rev v1.0 --grep 'fix|bug' -n 50",
         role: Role::Operator,
-        ..Meta::of("git.log", Effect::Read).long().with_folder()
+        ..Meta::of("git.log", Effect::Read, Target::Nothing).long().with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {

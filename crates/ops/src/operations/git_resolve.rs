@@ -3,7 +3,7 @@
 use crate::change::{WITH_CONTENT, given};
 use crate::error::{Code, OpError};
 use crate::git::{In, Purpose, UnderWay, Where, brief, no_text, only_for};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -118,7 +118,7 @@ Examples:
   proctor git resolve continue",
         role: Role::Operator,
         max_input: WITH_CONTENT,
-        ..Meta::of("git.resolve", Effect::Write)
+        ..Meta::of("git.resolve", Effect::Write, Target::Files)
             .followed()
             .attended()
             .with_folder()

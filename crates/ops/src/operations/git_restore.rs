@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::git::{In, Purpose, Where, texts};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show};
 use proctor_engine::git::Restore;
 use schemars::JsonSchema;
@@ -58,7 +58,7 @@ Examples:
   proctor git restore --staged .
   proctor git restore --from HEAD~1 src",
         role: Role::Admin,
-        ..Meta::of("git.restore", Effect::Write).followed().attended().with_folder()
+        ..Meta::of("git.restore", Effect::Write, Target::Files).followed().attended().with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {

@@ -3,7 +3,7 @@
 use super::git_diff;
 use crate::error::OpError;
 use crate::git::{CommitInfo, FileChange, In, Purpose, Where, brief, show_diff, text_size};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -98,7 +98,7 @@ Examples:
   proctor git show HEAD~3 --path src/main.rs
   proctor git show HEAD~3:src/main.rs",
         role: Role::Operator,
-        ..Meta::of("git.show", Effect::Read).long().with_folder().whole()
+        ..Meta::of("git.show", Effect::Read, Target::Nothing).long().with_folder().whole()
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {

@@ -2,7 +2,7 @@
 
 use crate::error::{Code, OpError};
 use crate::git::{In, Purpose, Where, at, brief, only_for, texts};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Popped, Stash as Found, StashRequest};
 use schemars::JsonSchema;
@@ -92,7 +92,7 @@ Examples:
   proctor git stash pop 1
   proctor git stash drop 2",
         role: Role::Operator,
-        ..Meta::of("git.stash", Effect::Write).followed().attended().with_folder()
+        ..Meta::of("git.stash", Effect::Write, Target::Files).followed().attended().with_folder()
     };
 
     fn role(input: &Input) -> Role {

@@ -4,7 +4,7 @@ use crate::error::OpError;
 use crate::git::{
     ChangeWord, ClashWord, In, Purpose, UNFILTERED, UnderWay, Where, brief, count, no_text,
 };
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show, Style};
 use proctor_engine::git::{Asked, Entry as Found, Status, StatusQuery, What};
 use schemars::JsonSchema;
@@ -114,7 +114,7 @@ Examples:
   proctor git status src --no-untracked
   proctor git status --repo /srv/app --json",
         role: Role::Operator,
-        ..Meta::of("git.status", Effect::Read).long().with_folder()
+        ..Meta::of("git.status", Effect::Read, Target::Nothing).long().with_folder()
     };
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::git::{In, Purpose, Where, at, brief, count, only_for};
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Tag as Found, TagRequest};
 use schemars::JsonSchema;
@@ -96,7 +96,7 @@ Examples:
   proctor git tag create v1.0 -m 'First release'
   proctor git tag delete v1.0",
         role: Role::Operator,
-        ..Meta::of("git.tag", Effect::Write).followed().with_folder()
+        ..Meta::of("git.tag", Effect::Write, Target::Files).followed().with_folder()
     };
 
     fn role(input: &Input) -> Role {

@@ -2,7 +2,7 @@
 
 use super::status::{Measure, statuses};
 use crate::error::{Code, OpError};
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show, Style};
 use crate::status::{HealthState, ServiceStatus, State, WishWord, style_of};
 use proctor_core::name::ServiceName;
@@ -54,7 +54,7 @@ Examples:
   proctor health
   proctor health web --json",
         launches: false,
-        ..Meta::of("daemon.health", Effect::Read).at(Method::Get, "/health", "")
+        ..Meta::of("daemon.health", Effect::Read, Target::Nothing).at(Method::Get, "/health", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

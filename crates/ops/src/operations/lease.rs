@@ -3,7 +3,7 @@
 use crate::error::{Code, OpError};
 use crate::input::lease_of;
 use crate::moment::span;
-use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role, Target};
 use crate::show::{Page, Show};
 use proctor_engine::api::LeaseChange;
 use schemars::JsonSchema;
@@ -59,7 +59,7 @@ Examples:
   proctor lease web --none",
         // Who sets one removes the service some day.
         role: Role::Admin,
-        ..Meta::of("service.lease", Effect::Write).at(Method::Post, "/services/{name}/lease", "name")
+        ..Meta::of("service.lease", Effect::Write, Target::Services).at(Method::Post, "/services/{name}/lease", "name")
     };
 
     fn about(input: &Input) -> About<'_> {

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::input::Measured;
-use crate::operation::{ClientName, Context, Effect, Meta, Method, Operation};
+use crate::operation::{ClientName, Context, Effect, Meta, Method, Operation, Target};
 use crate::operations::status::{Measure, measure, say_unmeasured, statuses};
 use crate::show::{Page, Show};
 use crate::status::output::add_cursors;
@@ -92,7 +92,7 @@ Examples:
   proctor ls --state failed --state backoff
   proctor list --owner claude-code
   proctor list --group backend --json",
-        ..Meta::of("service.list", Effect::Read).at(Method::Get, "/services", "")
+        ..Meta::of("service.list", Effect::Read, Target::Nothing).at(Method::Get, "/services", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -5,7 +5,7 @@ use crate::error::{Code, OpError};
 use crate::input::seconds_of;
 use crate::lines::{Item, StreamWord, readable_item, unhealthy};
 use crate::moment;
-use crate::operation::{About, Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show, Style};
 use proctor_core::name::ServiceName;
 use proctor_core::time::Wall;
@@ -145,7 +145,7 @@ Examples:
   proctor logs web -n 1000 --grep 'error|warn'
   proctor logs web -n 5 --errors --context 3
   proctor logs web --fold --max-bytes 4000",
-        ..Meta::of("log.read", Effect::Read).long().at(
+        ..Meta::of("log.read", Effect::Read, Target::Nothing).long().at(
             Method::Get,
             "/services/{name}/logs",
             "services",

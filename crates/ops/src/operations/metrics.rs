@@ -6,7 +6,7 @@ use crate::counters::{CLASSES, Count};
 use crate::error::OpError;
 use crate::input::Measured;
 use crate::moment::{bytes, seconds_between, span};
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use crate::status::{ServiceStatus, State, style_of};
 use proctor_core::name::ServiceName;
@@ -107,7 +107,7 @@ Examples:
   proctor metrics
   proctor metrics --json",
         launches: false,
-        ..Meta::of("daemon.metrics", Effect::Read).at(Method::Get, "/metrics", "")
+        ..Meta::of("daemon.metrics", Effect::Read, Target::Nothing).at(Method::Get, "/metrics", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::mode::{Mode, current};
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show, Style};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ Examples:
   proctor mode get
   proctor mode get --json",
         launches: false,
-        ..Meta::of("mode.get", Effect::Read).at(Method::Get, "/mode", "")
+        ..Meta::of("mode.get", Effect::Read, Target::Nothing).at(Method::Get, "/mode", "")
     };
 
     async fn run(context: &Context, _: Input) -> Result<Mode, OpError> {

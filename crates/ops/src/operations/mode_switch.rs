@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::mode::{Mode, check, current};
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ This version has the mode `proxy`; another is refused. What is answered is the m
 Examples:
   proctor mode switch proxy",
         launches: false,
-        ..Meta::of("mode.switch", Effect::Admin).at(Method::Post, "/mode", "")
+        ..Meta::of("mode.switch", Effect::Admin, Target::Proctor).at(Method::Post, "/mode", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Mode, OpError> {

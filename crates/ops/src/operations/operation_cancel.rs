@@ -3,7 +3,7 @@
 use super::operation_status::OperationStatus;
 use crate::authority::{authorise, may_cancel};
 use crate::error::{Code, OpError};
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show, Style};
 use crate::underway::Outcome;
 use schemars::JsonSchema;
@@ -54,7 +54,7 @@ does not undo half a restart. Only `proctor change` is taken back, files and ser
 Examples:
   proctor operation cancel 1f0c93aa",
         launches: false,
-        ..Meta::of("operation.cancel", Effect::Write).at(Method::Post, "/operations/{id}/cancel", "operation")
+        ..Meta::of("operation.cancel", Effect::Write, Target::Operation).at(Method::Post, "/operations/{id}/cancel", "operation")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

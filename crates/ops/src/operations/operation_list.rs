@@ -3,7 +3,7 @@
 use super::operation_status::OperationStatus;
 use crate::error::OpError;
 use crate::moment::span;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use crate::underway::Outcome;
 use schemars::JsonSchema;
@@ -40,7 +40,7 @@ Examples:
   proctor operation list
   proctor operation list --running --json",
         launches: false,
-        ..Meta::of("operation.list", Effect::Read).at(Method::Get, "/operations", "")
+        ..Meta::of("operation.list", Effect::Read, Target::Nothing).at(Method::Get, "/operations", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

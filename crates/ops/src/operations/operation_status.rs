@@ -5,7 +5,7 @@ use crate::authority::has_role;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
 use crate::moment::{rfc3339, seconds_between, span};
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show, Style};
 use crate::underway::{Call, Outcome};
 use schemars::JsonSchema;
@@ -92,7 +92,7 @@ Examples:
   proctor operation status 1f0c93aa --wait
   proctor restart web --background --json",
         launches: false,
-        ..Meta::of("operation.status", Effect::Read).long().at(
+        ..Meta::of("operation.status", Effect::Read, Target::Nothing).long().at(
             Method::Get,
             "/operations/{id}",
             "operation",

@@ -3,7 +3,7 @@
 use crate::authority::hands;
 use crate::error::OpError;
 use crate::input::Caller;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Operation, Target};
 use crate::show::{Page, Show, Style};
 use proctor_core::name::ServiceName;
 use proctor_engine::api::ConfigRequest;
@@ -53,7 +53,7 @@ Examples:
   proctor reload
   proctor reload --config deploy/proctor.yaml",
         launches: false,
-        ..Meta::of("config.reload", Effect::Exec).with_caller()
+        ..Meta::of("config.reload", Effect::Exec, Target::Configuration).with_caller()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -3,7 +3,7 @@
 use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
 use crate::input::Patience;
-use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role, Target};
 use crate::show::{Page, Show};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -53,7 +53,7 @@ Examples:
   proctor remove web worker --purge",
         // What runs is defined by who may define it.
         role: Role::Admin,
-        ..Meta::of("service.remove", Effect::Write).waiting("to stop")
+        ..Meta::of("service.remove", Effect::Write, Target::Services).waiting("to stop")
             .at(Method::Delete, "/services/{name}", "names")
     };
 

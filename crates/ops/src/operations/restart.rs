@@ -3,7 +3,7 @@
 use super::stop::{USUAL_WAIT, named};
 use crate::error::OpError;
 use crate::input::{Patience, Words};
-use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role, Target};
 use crate::settle::{Changed, Goal, before, report, settle};
 use proctor_engine::api::RestartWith;
 use schemars::JsonSchema;
@@ -40,7 +40,7 @@ Examples:
   proctor restart web
   proctor restart web --args \"--port 3001 --verbose\"",
         role: Role::Operator,
-        ..Meta::of("service.restart", Effect::Exec).waiting("to restart")
+        ..Meta::of("service.restart", Effect::Exec, Target::Services).waiting("to restart")
             .at(Method::Post, "/services/{name}/restart", "names")
     };
 

@@ -1,7 +1,7 @@
 //! `service.signal`: send a signal to services.
 
 use crate::error::OpError;
-use crate::operation::{About, Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show};
 use proctor_core::config::signal;
 use proctor_core::wire::Whom;
@@ -42,7 +42,7 @@ The wish for the service stays as it is: one that dies of the signal is restarte
 Examples:
   proctor signal nginx HUP
   proctor signal worker USR1 --tree",
-        ..Meta::of("service.signal", Effect::Write)
+        ..Meta::of("service.signal", Effect::Write, Target::Services)
             .at(Method::Post, "/services/{name}/signal", "name")
     };
 

@@ -3,7 +3,7 @@
 use super::stop::named;
 use crate::error::OpError;
 use crate::input::{Caller, Definition, Patience};
-use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role, Target};
 use crate::settle::{Changed, Goal, before, report, settle};
 use crate::status::State;
 use proctor_core::lifecycle::Wish;
@@ -62,7 +62,7 @@ Examples:
   proctor start --name try --command \"npm run dev\" --port 3000 --lease 2h
   proctor start --name job --once -- ./import --all",
         role: Role::Operator,
-        ..Meta::of("service.start", Effect::Exec).waiting("to start").with_caller()
+        ..Meta::of("service.start", Effect::Exec, Target::Services).waiting("to start").with_caller()
             .at(Method::Post, "/services/{name}/start", "names")
     };
 

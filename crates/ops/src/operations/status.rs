@@ -2,7 +2,7 @@
 
 use crate::error::{Code, OpError};
 use crate::input::Measured;
-use crate::operation::{About, Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show};
 use crate::status::output::{add_cursors, last_lines, last_run};
 use crate::status::{ServiceStatus, State, detail, overview};
@@ -65,7 +65,11 @@ Examples:
   proctor status --json
   proctor status web --tail 20
   proctor status web --check && echo web is up",
-        ..Meta::of("service.status", Effect::Read).at(Method::Get, "/services/{name}", "names")
+        ..Meta::of("service.status", Effect::Read, Target::Nothing).at(
+            Method::Get,
+            "/services/{name}",
+            "names",
+        )
     };
 
     fn about(input: &Input) -> About<'_> {

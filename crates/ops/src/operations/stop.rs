@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::input::Patience;
-use crate::operation::{About, Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
 use crate::settle::{Changed, Goal, before, report, settle};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
@@ -40,7 +40,7 @@ Examples:
   proctor stop web
   proctor stop web worker --timeout 5
   proctor stop all",
-        ..Meta::of("service.stop", Effect::Write).waiting("to stop").even_unrecorded()
+        ..Meta::of("service.stop", Effect::Write, Target::Services).waiting("to stop").even_unrecorded()
             .at(Method::Post, "/services/{name}/stop", "names")
     };
 

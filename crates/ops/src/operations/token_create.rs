@@ -3,7 +3,7 @@
 use super::token_list::{Listed, RoleName};
 use crate::error::{Code, OpError};
 use crate::moment;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show, Style};
 use proctor_core::time::Wall;
 use proctor_engine::tokens::TokenError;
@@ -51,7 +51,7 @@ are defined; an admin may do everything.
 Examples:
   proctor token create ci --role operator --expires 7d
   curl -H \"Authorization: Bearer SECRET\" http://127.0.0.1:3001/api/v1/services",
-        ..Meta::of("token.create", Effect::Admin).at(Method::Post, "/tokens", "")
+        ..Meta::of("token.create", Effect::Admin, Target::Proctor).at(Method::Post, "/tokens", "")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::moment::rfc3339;
-use crate::operation::{Context, Effect, Meta, Method, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Role, Target};
 use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_core::time::Wall;
 use proctor_engine::tokens::TokenView;
@@ -106,7 +106,7 @@ Examples:
   proctor token list
   proctor token list --json",
         role: Role::Admin,
-        ..Meta::of("token.list", Effect::Read).at(Method::Get, "/tokens", "")
+        ..Meta::of("token.list", Effect::Read, Target::Nothing).at(Method::Get, "/tokens", "")
     };
 
     async fn run(context: &Context, _: Input) -> Result<Output, OpError> {

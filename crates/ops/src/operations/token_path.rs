@@ -1,7 +1,7 @@
 //! `token.path`: where the secret of the first token is. Tells the place, not the secret.
 
 use crate::error::OpError;
-use crate::operation::{Context, Effect, Meta, Operation, Role};
+use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ Examples:
   token=$(cat \"$(proctor token path)\")
   curl -H \"Authorization: Bearer $token\" http://127.0.0.1:3001/api/v1/services",
         role: Role::Admin,
-        ..Meta::of("token.path", Effect::Read)
+        ..Meta::of("token.path", Effect::Read, Target::Nothing)
     };
 
     async fn run(context: &Context, _: Input) -> Result<Output, OpError> {

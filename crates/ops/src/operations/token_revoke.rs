@@ -2,7 +2,7 @@
 
 use super::token_list::Listed;
 use crate::error::OpError;
-use crate::operation::{Context, Effect, Meta, Method, Operation};
+use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ another.
 
 Examples:
   proctor token revoke ci",
-        ..Meta::of("token.revoke", Effect::Admin).at(Method::Delete, "/tokens/{name}", "name")
+        ..Meta::of("token.revoke", Effect::Admin, Target::Proctor).at(Method::Delete, "/tokens/{name}", "name")
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -7,7 +7,7 @@ use crate::authority::hands;
 use crate::error::{Code, OpError};
 use crate::input::{Caller, Patience};
 use crate::mode;
-use crate::operation::{Context, Effect, Meta, Operation};
+use crate::operation::{Context, Effect, Meta, Operation, Target};
 use crate::settle::{Before, Changed, Goal, before, report, settle};
 use crate::show::{Page, Show, Style};
 use proctor_core::lifecycle::Wish;
@@ -86,7 +86,7 @@ Examples:
   proctor up
   proctor up -d
   proctor up --config deploy/proctor.yaml web",
-        ..Meta::of("service.up", Effect::Exec).waiting("to start").with_caller()
+        ..Meta::of("service.up", Effect::Exec, Target::Configuration).waiting("to start").with_caller()
     };
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {

@@ -4,7 +4,7 @@ use super::status::{Measure, statuses};
 use super::stop::named;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
-use crate::operation::{About, Context, Effect, Meta, Method, Operation};
+use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
 use crate::show::{Page, Show, Style};
 use crate::status::output::{last_lines, last_run};
 use crate::status::{ServiceStatus, overview};
@@ -96,7 +96,7 @@ Examples:
   proctor wait web --port 3000
   proctor wait import --until exit
   proctor wait web worker --until stopped",
-        ..Meta::of("service.wait", Effect::Read).waiting("").at(
+        ..Meta::of("service.wait", Effect::Read, Target::Nothing).waiting("").at(
             Method::Get,
             "/services/{name}/wait",
             "names",

@@ -86,7 +86,7 @@ const FILE: &str = "supervisor:
     viewed: { command: \"true\", groups: [group-of-viewed], assistants: view }
 ";
 
-fn assistant(name: &str) -> Caller {
+pub(crate) fn assistant(name: &str) -> Caller {
     Caller::local(0).through(Front::Mcp, ClientName::parse(name))
 }
 
@@ -98,7 +98,12 @@ fn callers() -> Vec<Caller> {
     vec![Caller::local(0), assistant("a"), assistant(""), through]
 }
 
-async fn ask(context: &Context, caller: &Caller, name: &str, input: Value) -> Result<(), OpError> {
+pub(crate) async fn ask(
+    context: &Context,
+    caller: &Caller,
+    name: &str,
+    input: Value,
+) -> Result<(), OpError> {
     dispatch(&context.called_by(caller.clone()), name, input, Form::Json).await.map(drop)
 }
 
@@ -114,7 +119,7 @@ fn up(file: &PathBuf) -> Value {
 }
 
 /// A daemon in which all services run.
-fn with_services(control: &str, body: impl AsyncFnOnce(&Place, Context)) {
+pub(crate) fn with_services(control: &str, body: impl AsyncFnOnce(&Place, Context)) {
     let place = Place::new();
     let file = write(&place, &FILE.replace("CONTROL", control));
     place.daemon(async |context| {

@@ -6,6 +6,7 @@ mod git;
 mod golden;
 mod hands;
 mod matrix;
+mod own_control;
 mod played;
 mod table;
 mod underway;

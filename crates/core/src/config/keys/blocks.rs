@@ -333,7 +333,7 @@ pub(in super::super) const MCP: &[Key] = &[
         Scope::Both,
         Kind::Choice(CONTROL),
         Absent::Value("all"),
-        "Which services an assistant may change: all, or those that an assistant of the same name started.",
+        "Which services an assistant may change: all, or those that an assistant of the same name started and nothing of Proctor itself.",
         "own",
     ),
     key(
