@@ -6,6 +6,7 @@ mod added;
 mod answers;
 mod audit;
 mod budgets;
+mod command_escapes;
 mod commands;
 mod config;
 mod control;

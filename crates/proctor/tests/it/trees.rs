@@ -158,10 +158,10 @@ fn with_escapee(escape: &str, group: &std::path::Path, cgroups: bool) -> (Home, 
 }
 
 /// A group of the v2 hierarchy in which nothing is; removed with its last process.
-struct OtherGroup(PathBuf);
+pub(crate) struct OtherGroup(pub(crate) PathBuf);
 
 impl OtherGroup {
-    fn make(name: &str) -> Option<OtherGroup> {
+    pub(crate) fn make(name: &str) -> Option<OtherGroup> {
         killed_group(name).map(|group| {
             // One that was killed is not entered again by everybody: a fresh one.
             std::fs::remove_dir(&group).unwrap();
