@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn limits_are_read_as_the_kernel_writes_them() {
-        let text = |hard| format!("Limit Soft Hard Units\nMax file locks            7   {hard}  locks\n");
+        let text =
+            |hard| format!("Limit Soft Hard Units\nMax file locks            7   {hard}  locks\n");
         assert_eq!(parse_limit(&text("unlimited")), Some(libc::RLIM_INFINITY));
         assert_eq!(parse_limit(&text("2305843009213693953")), Some(HIGH_BIT + 1));
         assert_eq!(parse_limit("Max open files 1 2 files\n"), None);

@@ -266,7 +266,10 @@ impl Running {
             let left: Vec<String> = others.map(|member| shown_process(member.pid)).collect();
             // Only a cgroup tells for certain that nobody was born while the others were looked at.
             let is_over = members.is_empty()
-                && tree.cgroup.as_deref().is_some_and(|group| cgroup::populated(group) == Some(false));
+                && tree
+                    .cgroup
+                    .as_deref()
+                    .is_some_and(|group| cgroup::populated(group) == Some(false));
             (left, if is_over { 0 } else { mark::end(&tree) })
         });
         let (left, immortal) = left.await?;

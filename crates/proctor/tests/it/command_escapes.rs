@@ -43,7 +43,10 @@ const ENDINGS: [Ending; 5] = [
 /// A home that runs `sleep`, with and without cgroups, and the script `stay`: a process that ignores TERM and says who it is.
 fn home(cgroups: bool) -> Home {
     let home = Home::new();
-    home.write("stay", "trap '' TERM\necho $$ > escaping && mv escaping escaped\nexec sleep 1000\n");
+    home.write(
+        "stay",
+        "trap '' TERM\necho $$ > escaping && mv escaping escaped\nexec sleep 1000\n",
+    );
     home.write("proctor.yaml", &services(&[shell("web", "sleep 1000", "")]));
     let mut up = home.command(["up", "-d"]);
     if !cgroups {
@@ -90,10 +93,9 @@ fn run(home: &Home, escape: &str, ending: Ending, group: &str) -> (u32, Value) {
     match ending {
         Ending::ByItself | Ending::TimedOut => {}
         Ending::Cancelled => {
-            let operations = home.json(["operation", "list"]);
-            let all = operations["operations"].as_array().unwrap();
-            let running = all.iter().find(|one| one["state"] == "running").unwrap();
-            home.ok(["operation", "cancel", running["id"].as_str().unwrap()]);
+            let running = home.json(["operation", "list", "--running"]);
+            let id = running["operations"][0]["operation"].as_str().unwrap().to_owned();
+            home.ok(["operation", "cancel", &id]);
         }
         Ending::DaemonKilled => kill9(daemon),
         Ending::DaemonAndKeeperKilled => {

@@ -106,8 +106,7 @@ fn set_attributes(p: &Prepared) -> Result<(), Failed> {
         unsafe { raw::call(libc::SYS_prlimit64, arguments) }.map_err(Failed::at(Step::Limits))?;
     }
     if let Some(tag) = &p.tag {
-        let arguments =
-            [0, libc::RLIMIT_LOCKS as usize, std::ptr::from_ref(tag) as usize, 0, 0, 0];
+        let arguments = [0, libc::RLIMIT_LOCKS as usize, std::ptr::from_ref(tag) as usize, 0, 0, 0];
         // One that cannot be tagged is recognised by other means. SAFETY: `tag` is valid; the old one is not asked for.
         let _ = unsafe { raw::call(libc::SYS_prlimit64, arguments) };
     }
