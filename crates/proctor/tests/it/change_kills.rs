@@ -19,6 +19,9 @@ const FOLDERS: usize = 5;
 /// Kills without `CHANGE_KILLS`.
 const DEFAULT_KILLS: u64 = 8;
 
+/// Kills come within so many times what an undisturbed change takes: a daemon that has just begun is slower.
+const SPREAD: u64 = 2;
+
 /// Every fourth change is an edit of one file.
 const EDIT_EVERY: u64 = 4;
 
@@ -158,15 +161,29 @@ fn wait_for_end(client: &mut Child, moment: Instant) -> Option<bool> {
     }
 }
 
-/// Kills the daemon, or the daemon and the keeper, and waits until Proctor answers again.
-fn kill(home: &Home, both: bool) {
-    let (keeper, daemon) = (home.keeper_pid(), home.daemon_pid());
+/// Kills the daemon, or the daemon and the keeper. Who they are is asked before, because asking takes its time.
+fn kill((keeper, daemon): (u32, u32), both: bool) {
     if both {
         signal(daemon, Signal::STOP);
         kill9(keeper);
     }
     kill9(daemon);
-    wait_until("Proctor is back", LIMIT, || home.run(["file", "read", "edited"]).status.success());
+}
+
+fn has_record(home: &Home) -> bool {
+    std::fs::read_dir(home.path().join("changes")).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// How long a change takes when nobody disturbs it; the shortest of a few, so that kills come in the middle of it.
+fn undisturbed(home: &Home, is_edit: bool) -> Duration {
+    let old = Version { diff: false, edit: false };
+    let times = (0..3).map(|_| {
+        write(home, old);
+        let begun = Instant::now();
+        assert!(change(home, old, is_edit).wait().unwrap().success());
+        begun.elapsed()
+    });
+    times.min().unwrap()
 }
 
 /// What should not be there: files beside those that were changed, and records of changes.
@@ -198,6 +215,8 @@ fn empty_folders(folder: &Path, found: &mut Vec<PathBuf>) {
 #[derive(Debug, Default)]
 struct Counts {
     under_way: u64,
+    /// Some of these were seen to leave a record to the next daemon.
+    recorded: u64,
     old: u64,
     new: u64,
     wrong: Vec<String>,
@@ -253,30 +272,29 @@ fn killed_at_any_moment_of_a_change_of_many_files_all_are_old_or_all_are_new() {
     write(&home, old);
     home.ok(["up", "-d"]);
     let mut counts = Counts::default();
-    // How long each takes when nobody disturbs it; kills come before, in and after all of it.
-    let took = [false, true].map(|is_edit| {
-        let begun = Instant::now();
-        assert!(change(&home, old, is_edit).wait().unwrap().success());
-        write(&home, old);
-        begun.elapsed()
-    });
+    let took = [false, true].map(|is_edit| undisturbed(&home, is_edit));
     for attempt in 1..=kills {
         let was = Version { diff: dice.below(2) == 1, edit: dice.below(2) == 1 };
         write(&home, was);
         let (is_edit, both) = (attempt % EDIT_EVERY == 0, dice.below(2) == 1);
-        let bound = took[usize::from(is_edit)].as_micros() as u64 * 5 / 4;
+        let bound = took[usize::from(is_edit)].as_micros() as u64 * SPREAD;
         let wait = Duration::from_micros(dice.below(bound));
+        let pids = (home.keeper_pid(), home.daemon_pid());
         let mut client = change(&home, was, is_edit);
         let said = wait_for_end(&mut client, Instant::now() + wait);
         counts.under_way += u64::from(said.is_none());
-        kill(&home, both);
+        kill(pids, both);
+        counts.recorded += u64::from(has_record(&home));
+        let answers = || home.run(["file", "read", "edited"]).status.success();
+        wait_until("Proctor is back", LIMIT, answers);
         let said = said.unwrap_or_else(|| client.wait().unwrap().success());
         let case = format!("kill {attempt} after {wait:?}, both {both}, edit {is_edit}");
         counts.look(&home, &case, was, is_edit, said);
     }
     println!(
-        "kills {kills}, {} of them while it was under way; old {}, new {}, wrong {} (seed {seed})",
+        "kills {kills}: under way {}, recorded {}; old {}, new {}, wrong {} (seed {seed})",
         counts.under_way,
+        counts.recorded,
         counts.old,
         counts.new,
         counts.wrong.len()
