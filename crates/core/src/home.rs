@@ -1,5 +1,6 @@
 //! Where Proctor keeps its things. Pure: the caller says who it is and what the environment holds.
 
+use crate::hash::fnv1a;
 use crate::name::{RunId, ServiceName};
 use std::path::{Path, PathBuf};
 
@@ -64,6 +65,12 @@ impl Home {
     /// The folder that `--home` would have to name for this home; `None` if it is the user's usual one.
     pub fn explicit(&self) -> Option<&Path> {
         (self.runtime == self.state.join("run")).then_some(self.state.as_path())
+    }
+
+    /// A short name for this home among the Proctors of the machine: in cgroups and in marks.
+    pub fn label(&self) -> String {
+        use std::os::unix::ffi::OsStrExt;
+        format!("{:016x}", fnv1a(self.state.as_os_str().as_bytes()))
     }
 
     /// Clients connect here.

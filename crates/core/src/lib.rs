@@ -11,6 +11,7 @@ pub mod content;
 pub mod diff;
 pub mod edit;
 pub mod hands;
+pub mod hash;
 pub mod home;
 pub mod lease;
 pub mod lifecycle;

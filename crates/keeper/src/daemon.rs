@@ -160,6 +160,7 @@ impl Keeper {
             passed,
             record: None,
             cgroup: None,
+            tag: None,
             boot: self.boot,
         });
         spawned.map_err(|failure| {

@@ -116,6 +116,8 @@ pub(crate) struct Keeper {
     signals: Signals,
     pub(crate) pump: Pump,
     pub(crate) hierarchy: Option<Hierarchy>,
+    /// Runs walk into their cgroups: one forked straight into its group does not live here.
+    pub(crate) walks_in: bool,
     /// Where the cgroups of services are.
     pub(crate) groups: Option<Arc<Path>>,
     /// Where the logs of services are.
@@ -207,8 +209,8 @@ impl Keeper {
             [signal::SIGCHLD, signal::SIGTERM, signal::SIGINT, signal::SIGHUP, signal::SIGQUIT];
         let signals = Signals::new(&signals).map_err(kernel("cannot receive signals"))?;
         process::adopt_orphans().map_err(kernel("cannot adopt orphans"))?;
-        let label = label(&home);
-        let hierarchy = find_hierarchy(&label);
+        let label = home.label();
+        let hierarchy = Hierarchy::find(&label);
         let listen = || {
             let path = home.socket();
             proctor_sys::socket::listen(&path)
@@ -223,6 +225,7 @@ impl Keeper {
             signals,
             pump: Pump::start().map_err(kernel("cannot start the log thread"))?,
             groups: hierarchy.as_ref().map(|hierarchy| hierarchy.root().into()),
+            walks_in: hierarchy.as_ref().is_some_and(Hierarchy::must_walk_in),
             hierarchy,
             logs: home.logs().into(),
             environments: Environments::load(&home),
@@ -393,27 +396,4 @@ impl Keeper {
     pub(crate) fn tracking(&self) -> Tracking {
         self.hierarchy.as_ref().map_or(Tracking::Processes, Hierarchy::tracking)
     }
-}
-
-/// Environment variable that turns cgroups off, for those who must and for tests of the third situation.
-const NO_CGROUPS: &str = "PROCTOR_NO_CGROUPS";
-
-fn find_hierarchy(label: &str) -> Option<Hierarchy> {
-    if std::env::var_os(NO_CGROUPS).is_some() {
-        return None;
-    }
-    Hierarchy::find(&format!("proctor-{label}"))
-}
-
-/// A short name for a home: FNV-1a of its path.
-fn label(home: &Home) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    format!("{:016x}", fnv(home.state.as_os_str().as_bytes()))
-}
-
-/// The FNV-1a hash of some bytes.
-pub(crate) fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }

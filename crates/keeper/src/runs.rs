@@ -12,9 +12,9 @@ use proctor_core::spec::ServiceSpec;
 use proctor_core::statefile::RunHeader;
 use proctor_core::time::{Millis, Mono, Now};
 use proctor_core::wire::Tracking;
-use proctor_sys::cgroup::Hierarchy;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
+use proctor_sys::process_tag::ProcessTag;
 use proctor_sys::spawn::{self, Group, Outcome, Plan, Record};
 use proctor_sys::tree::Look;
 use proctor_sys::{cgroup, clock, fifo, file, input_fifo, proc, process, signal};
@@ -191,7 +191,7 @@ impl Keeper {
         let err = fifo::create(&err, owner).map_err(|e| failure("make the output of", name, &e))?;
         failpoint::step(Point::RunPipes).map_err(|e| failure("make the output of", name, &e))?;
         self.guard_pipes(slot, &spec.name, header.run, &[out.ours.as_fd(), err.ours.as_fd()]);
-        let walks_in = self.hierarchy.as_ref().is_some_and(Hierarchy::walk_in);
+        let walks_in = self.walks_in;
         let id = self.mark_value(name, header.run);
         let home = self.home.explicit().map(|path| path.display().to_string());
         let mut marks = vec![("PROCTOR_SERVICE", name), ("PROCTOR_RUN", id.as_str())];
@@ -216,6 +216,7 @@ impl Keeper {
             passed: &[],
             record: Some(Record { file: &record, offset, run: header.run }),
             cgroup: group.as_ref().map(|(_, folder)| Group { folder, walks_in }),
+            tag: Some(ProcessTag::of_mark(&mark_entry(&id))),
             boot: self.boot,
         })?;
         let run = Run {
@@ -403,13 +404,17 @@ impl Keeper {
     /// The mark of a run in its processes' environment, as an entry.
     pub(crate) fn mark(&self, slot: u32, run: RunId) -> Option<String> {
         let service = self.services.get(slot)?;
-        Some(format!("PROCTOR_RUN={}", self.mark_value(service.name.as_str(), run)))
+        Some(mark_entry(&self.mark_value(service.name.as_str(), run)))
     }
 
     /// Unique on this machine: homes differ, services of a home differ, runs of a service differ.
     pub(crate) fn mark_value(&self, service: &str, run: RunId) -> String {
         format!("{}-{service}-{run}", self.label)
     }
+}
+
+fn mark_entry(value: &str) -> String {
+    format!("PROCTOR_RUN={value}")
 }
 
 fn failure(step: &str, subject: &str, error: &io::Error) -> SpawnFailure {

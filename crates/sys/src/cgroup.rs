@@ -17,12 +17,17 @@ const DEPTH: u32 = 16;
 pub struct Hierarchy {
     root: PathBuf,
     tracking: Tracking,
-    walk_in: bool,
 }
 
+/// Environment variable that turns cgroups off, for those who must and for tests of the third situation.
+const NO_CGROUPS: &str = "PROCTOR_NO_CGROUPS";
+
 impl Hierarchy {
-    /// Find the hierarchy and make our own group in it, named `label`. `None`: cgroups cannot be used here.
+    /// Finds the hierarchy and makes the group of the home with this label in it. `None`: cgroups cannot be used here.
     pub fn find(label: &str) -> Option<Hierarchy> {
+        if std::env::var_os(NO_CGROUPS).is_some() {
+            return None;
+        }
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
         let (mount, mounted_from) = mount_point(&mounts)?;
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -30,7 +35,7 @@ impl Hierarchy {
         let below = ours.strip_prefix(mounted_from.trim_end_matches('/')).unwrap_or(ours);
         // A service may itself run a Proctor: its groups then lie below the service's group.
         let parent = mount.join(below.trim_start_matches('/'));
-        let root = parent.join(label);
+        let root = parent.join(format!("proctor-{label}"));
         match std::fs::create_dir(&root) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -44,13 +49,12 @@ impl Hierarchy {
             _ => Tracking::CgroupHybrid,
         };
         let usable = root.join("cgroup.procs").exists() && root.join("cgroup.events").exists();
-        let walk_in = open(&root).is_ok_and(|folder| !crate::spawn::can_be_born_in(&folder));
-        usable.then_some(Hierarchy { root, tracking, walk_in })
+        usable.then_some(Hierarchy { root, tracking })
     }
 
-    /// Must processes walk into their groups, because those forked straight into them do not live?
-    pub fn walk_in(&self) -> bool {
-        self.walk_in
+    /// Must processes walk into their groups, because those forked straight into them do not live? Forks to find out.
+    pub fn must_walk_in(&self) -> bool {
+        open(&self.root).is_ok_and(|folder| !crate::spawn::can_be_born_in(&folder))
     }
 
     pub fn tracking(&self) -> Tracking {
@@ -67,9 +71,14 @@ impl Hierarchy {
         self.root.join(service)
     }
 
-    /// Remove our own group, if nothing is left in it.
+    /// The folder of a command's group, whether or not there is one. No service has a name like this.
+    pub fn command_group(&self, mark: &str) -> PathBuf {
+        self.root.join(format!("+{mark}"))
+    }
+
+    /// Removes our own group and the empty groups in it, if no process is left in them.
     pub fn remove(&self) {
-        let _ = std::fs::remove_dir(&self.root);
+        remove(&self.root);
     }
 }
 
@@ -93,6 +102,13 @@ pub fn open_or_make(folder: &Path) -> io::Result<OwnedFd> {
         }
         opened => opened,
     }
+}
+
+/// Makes a group, and opens what a process writes itself into to enter it.
+pub fn make_to_enter(folder: &Path) -> io::Result<OwnedFd> {
+    std::fs::create_dir(folder)?;
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder.join("cgroup.procs"), flags, Mode::empty())?)
 }
 
 fn open(folder: &Path) -> io::Result<OwnedFd> {

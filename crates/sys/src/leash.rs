@@ -1,6 +1,6 @@
 //! A child that ends with us: for commands that a request waits for, which nobody would look after if we were gone.
 //!
-//! Only the child itself is held; what it starts is found by its session or its mark.
+//! Only the child itself is held; what it starts is found by its cgroup, its session, its mark or its tag.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -40,6 +40,18 @@ pub fn limit_memory(command: &mut Command, bytes: u64) {
         Ok(setrlimit(Resource::Data, limit)?)
     };
     // SAFETY: between fork and exec it makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Lets the command walk into the cgroup whose `cgroup.procs` this is. One that cannot is started all the same: its cgroup is
+/// only one of the ways in which its processes are found.
+pub fn enter_cgroup(command: &mut Command, procs: OwnedFd) {
+    let prepare = move || {
+        // "0" is the writer itself.
+        let _ = rustix::io::write(&procs, b"0");
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes one system call and allocates nothing.
     unsafe { command.pre_exec(prepare) };
 }
 

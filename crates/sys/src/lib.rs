@@ -29,6 +29,7 @@ pub mod poll;
 pub mod port;
 pub mod proc;
 pub mod process;
+pub mod process_tag;
 pub mod program;
 pub mod random;
 mod raw;

@@ -13,6 +13,7 @@ mod prepared;
 mod stack;
 
 use crate::failpoint::{self, Point};
+use crate::process_tag::ProcessTag;
 use birth::Kept;
 use prepared::Prepared;
 pub use prepared::Strings;
@@ -45,6 +46,8 @@ pub struct Plan<'a> {
     pub record: Option<Record<'a>>,
     /// The cgroup to start in.
     pub cgroup: Option<Group<'a>>,
+    /// The tag by which it and all it starts are recognised.
+    pub tag: Option<ProcessTag>,
     pub boot: BootId,
 }
 

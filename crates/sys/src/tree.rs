@@ -1,11 +1,13 @@
 //! All processes of a run: the main one, its descendants, and those that tried to get away.
 //!
 //! A process belongs to the run if it is in the run's cgroup, is in the run's session, carries the run's mark in the
-//! environment it was started with, or descends from one that does. No one of these is enough: a process can leave its
-//! cgroup, its session and its parents, and wipe its environment. One that does all of it is not found, which is documented.
+//! environment it was started with or the tag of that mark in its limits (`process_tag`), or descends from one that does. No
+//! one of these is enough: a process can leave its cgroup, its session and its parents, and wipe its environment, and one with
+//! privileges can change its limits. One that does all of it is not found, which is documented.
 
 use crate::proc::{self, Stat};
 use crate::process::Process;
+use crate::process_tag::ProcessTag;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -136,7 +138,9 @@ impl Tree {
             return true;
         }
         // Nobody who was there before the run was started by it.
-        self.began.is_none_or(|tick| stat.start_ticks >= tick) && snapshot.has_mark(pid, &self.mark)
+        self.began.is_none_or(|tick| stat.start_ticks >= tick)
+            && (snapshot.has_tag(pid, ProcessTag::of_mark(&self.mark))
+                || snapshot.has_mark(pid, &self.mark))
     }
 }
 
@@ -158,6 +162,8 @@ pub struct Snapshot {
     stats: HashMap<u32, Stat>,
     /// Marks that were read, as whole entries of an environment.
     marks: RefCell<HashMap<u32, Option<String>>>,
+    /// Tags that were read.
+    tags: RefCell<HashMap<u32, Option<ProcessTag>>>,
 }
 
 impl Snapshot {
@@ -167,7 +173,7 @@ impl Snapshot {
 
     fn of(pids: impl IntoIterator<Item = u32>) -> Snapshot {
         let stats = pids.into_iter().filter_map(|pid| Some((pid, proc::stat(pid)?))).collect();
-        Snapshot { stats, marks: RefCell::default() }
+        Snapshot { stats, ..Snapshot::default() }
     }
 
     /// `None` where the kernel does not tell the children of a process.
@@ -180,6 +186,11 @@ impl Snapshot {
             at += 1;
         }
         Some(Snapshot::of(found))
+    }
+
+    fn has_tag(&self, pid: u32, tag: ProcessTag) -> bool {
+        let mut tags = self.tags.borrow_mut();
+        *tags.entry(pid).or_insert_with(|| ProcessTag::of_process(pid)) == Some(tag)
     }
 
     fn has_mark(&self, pid: u32, mark: &str) -> bool {

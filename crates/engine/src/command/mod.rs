@@ -15,6 +15,7 @@ use mark::Mark;
 pub(crate) use mark::{VARIABLE as MARK_VARIABLE, left_behind, sweep};
 use proctor_core::config::secret::shown_text;
 use proctor_core::home::Home;
+use proctor_sys::cgroup::{self, Hierarchy};
 use proctor_sys::process::Process;
 use proctor_sys::tree::{Look, Tree};
 use proctor_sys::{clock, leash, signal};
@@ -22,6 +23,7 @@ pub(crate) use produce::{Produced, Program};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 pub use surroundings::Surroundings;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -76,15 +78,22 @@ pub enum End {
 pub(crate) struct Commands {
     home: Home,
     room: Semaphore,
+    /// Looked for when the first command is run.
+    groups: OnceLock<Option<Hierarchy>>,
 }
 
 impl Commands {
     pub(crate) fn new(home: Home) -> Commands {
-        Commands { home, room: Semaphore::new(MOST) }
+        Commands { home, room: Semaphore::new(MOST), groups: OnceLock::new() }
     }
 
     pub(crate) fn home(&self) -> &Home {
         &self.home
+    }
+
+    /// Where the cgroups of commands are, if there are cgroups.
+    fn groups(&self) -> Option<&Hierarchy> {
+        self.groups.get_or_init(|| Hierarchy::find(&self.home.label())).as_ref()
     }
 
     /// Run it to its end. Dropped early, everything of it is killed.
@@ -93,8 +102,8 @@ impl Commands {
         let _room = self.room.try_acquire().map_err(|_| busy())?;
         let begun = Instant::now();
         let deadline = begun + plan.limit;
-        let mark = Mark::new(&self.home);
-        let finished = match start(&plan, &self.home, &mark) {
+        let mut mark = Mark::new(&self.home, self.groups());
+        let finished = match start(&plan, &self.home, &mut mark) {
             Ok(child) => {
                 let pair = [Capture::default(), Capture::default()];
                 Running::new(child, mark).finish(deadline.into(), pair).await?.finished()
@@ -122,7 +131,7 @@ impl Finished {
     }
 }
 
-fn start(plan: &CommandPlan, home: &Home, mark: &Mark) -> Result<Child, String> {
+fn start(plan: &CommandPlan, home: &Home, mark: &mut Mark) -> Result<Child, String> {
     let Some((program, arguments)) = plan.argv.split_first() else {
         return Err("there is no command".into());
     };
@@ -137,11 +146,11 @@ fn start(plan: &CommandPlan, home: &Home, mark: &Mark) -> Result<Child, String> 
         // So that `proctor` called by a command speaks to the Proctor that runs it.
         .envs(home.explicit().map(|folder| ("PROCTOR_HOME", folder)))
         .envs(plan.env.iter().map(|(name, value)| (name, value)))
-        .envs([mark.variable()])
         .current_dir(&plan.working_dir)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    mark.put_on(&mut command);
     leash::hold(&mut command, Some(signal::SIGKILL));
     let spawned = Command::from(command).spawn();
     spawned.map_err(|error| unstartable(program, &plan.working_dir, &error.to_string()))
@@ -261,7 +270,13 @@ impl Running {
             let members = tree.members(Look::Everywhere);
             let others = members.iter().filter(|member| Some(member.pid) != itself);
             let left: Vec<String> = others.map(|member| shown_process(member.pid)).collect();
-            (left, mark::end(&tree))
+            // Only a cgroup tells for certain that nobody was born while the others were looked at.
+            let is_over = members.is_empty()
+                && tree
+                    .cgroup
+                    .as_deref()
+                    .is_some_and(|group| cgroup::populated(group) == Some(false));
+            (left, if is_over { 0 } else { mark::end(&tree) })
         });
         let (left, immortal) = left.await?;
         if let Some(mut child) = self.child.take()

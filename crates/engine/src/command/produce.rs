@@ -62,13 +62,14 @@ impl Commands {
     pub(crate) async fn produce(&self, program: Program) -> Result<Produced, EngineError> {
         let deadline = Instant::now() + program.limit;
         let may_stay = program.thorough || program.gentle;
-        let mark = if may_stay { Mark::new(&self.home) } else { Mark::unnoted() };
+        // One that starts no programs of others leaves nothing that a cgroup would be needed for.
+        let groups = self.groups().filter(|_| program.thorough);
+        let mut mark = if may_stay { Mark::new(&self.home, groups) } else { Mark::unnoted() };
         let mut command = std::process::Command::new(&program.file);
         command
             .args(&program.args)
             .env_clear()
             .envs(program.env.iter().map(|(name, value)| (name, value)))
-            .envs([mark.variable()])
             .current_dir(&program.working_dir)
             .stdin(match program.file_input {
                 Some(file) => file.into(),
@@ -77,6 +78,7 @@ impl Commands {
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        mark.put_on(&mut command);
         leash::hold(
             &mut command,
             match (program.gentle, program.thorough) {

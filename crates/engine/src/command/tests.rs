@@ -15,6 +15,14 @@ fn place() -> Place {
     Place { folder, commands: Commands::new(home) }
 }
 
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(groups) = self.commands.groups() {
+            groups.remove();
+        }
+    }
+}
+
 impl Place {
     fn shell(&self, script: &str, limit: Duration) -> CommandPlan {
         CommandPlan {
@@ -94,6 +102,23 @@ async fn what_it_leaves_running_ends_with_it() {
 }
 
 #[tokio::test]
+async fn what_wipes_its_environment_and_leaves_its_session_ends_with_it() {
+    for cgroups in [true, false] {
+        let mut place = place();
+        if !cgroups {
+            place.commands.groups = OnceLock::from(None);
+        }
+        let stay = "echo $$ > made; mv made child; exec sleep 1000";
+        let script = format!(
+            "env -i setsid -f /bin/sh -c '{stay}' > /dev/null 2>&1; until [ -e child ]; do sleep 0.01; done"
+        );
+        let finished = place.run(&script).await;
+        assert_eq!((finished.end, finished.left.len()), (End::Code(0), 1), "cgroups {cgroups}");
+        assert!(!lives(place.file("child").unwrap()), "cgroups {cgroups}");
+    }
+}
+
+#[tokio::test]
 async fn a_command_nobody_waits_for_any_more_is_killed() {
     let place = place();
     let script = "sleep 1000 & echo $! > child; echo $$ > main; wait";
@@ -136,9 +161,9 @@ async fn what_cannot_be_started_says_why() {
 #[tokio::test]
 async fn what_a_killed_daemon_left_is_ended_by_its_mark() {
     let place = place();
-    let mark = Mark::new(&place.commands.home);
+    let mut mark = Mark::new(&place.commands.home, place.commands.groups());
     let plan = place.shell("sleep 1000 & echo $! > child; wait", Duration::from_secs(1000));
-    let mut child = start(&plan, &place.commands.home, &mark).unwrap();
+    let mut child = start(&plan, &place.commands.home, &mut mark).unwrap();
     until("it runs", || place.file("child").is_some()).await;
     child.start_kill().unwrap();
     child.wait().await.unwrap();
@@ -155,7 +180,7 @@ async fn what_a_killed_daemon_left_is_ended_by_its_mark() {
 async fn what_has_been_reaped_is_known_to_be() {
     let child = Command::new("/bin/true").spawn().unwrap();
     let place = place();
-    let mut tree = Mark::new(&place.commands.home).tree(child.id().unwrap());
+    let mut tree = Mark::new(&place.commands.home, None).tree(child.id().unwrap());
     reap(child, &mut tree).await;
     assert!(tree.reaped_at.is_some_and(|tick| tick <= clock::ticks_since_boot()));
 }

@@ -4,10 +4,11 @@
 //! its run and sent later, with descriptors opened anew.
 
 use super::{MESSAGE, Message};
-use crate::keeper::{Keeper, Token, fnv};
+use crate::keeper::{Keeper, Token};
 use crate::log;
 use crate::records::Folder;
 use crate::service::Main;
+use proctor_core::hash::fnv1a;
 use proctor_core::home::Home;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::{Millis, Mono};
@@ -361,6 +362,6 @@ impl Keeper {
 
     /// A number for a run that every keeper of this home gives it.
     fn guard_key(&self, name: &ServiceName, run: RunId) -> u64 {
-        fnv(self.mark_value(name.as_str(), run).as_bytes())
+        fnv1a(self.mark_value(name.as_str(), run).as_bytes())
     }
 }

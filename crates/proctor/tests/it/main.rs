@@ -6,6 +6,8 @@ mod added;
 mod answers;
 mod audit;
 mod budgets;
+mod change_kills;
+mod command_escapes;
 mod commands;
 mod config;
 mod control;

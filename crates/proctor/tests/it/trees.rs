@@ -66,15 +66,11 @@ fn a_fork_storm_is_ended() {
 }
 
 #[test]
-fn an_escapee_with_an_empty_environment_is_found_by_its_cgroup() {
-    let home = Home::new();
-    home.write("proctor.yaml", &web(&[], ""));
-    home.ok(["up", "-d"]);
-    if home.json(["daemon", "status"])["tracking"] == "processes" {
-        // Without cgroups this one is not found: that is documented in ARCHITECTURE.md.
-        return;
+fn an_orphan_with_an_empty_environment_is_found() {
+    for without in [false, true] {
+        check(&["--double-fork", "--ignore-term", "--clear-env"], 2, without);
+        check(&["--double-fork", "--ignore-term", "--clear-env", "--fork-storm"], 22, without);
     }
-    check(&["--double-fork", "--ignore-term", "--clear-env"], 2, false);
 }
 
 /// A group of the v2 hierarchy that was killed once, while it was empty. `None` where we may not make one.
@@ -125,7 +121,7 @@ fn a_tree_that_does_all_of_this_at_once_is_ended() {
 }
 
 /// The ways of a process to get out of sight of those who look for it in one way only. `$1` is a cgroup of its own.
-const ESCAPES: [(&str, &str); 5] = [
+const ESCAPES: [(&str, &str); 8] = [
     ("in the session", "exec /bin/sh -c"),
     ("in the session, without an environment", "exec env -i /bin/sh -c"),
     ("in another cgroup", "echo $$ > $1/cgroup.procs; exec /bin/sh -c"),
@@ -134,6 +130,15 @@ const ESCAPES: [(&str, &str); 5] = [
         "echo $$ > $1/cgroup.procs; exec env -i /bin/sh -c",
     ),
     ("in another cgroup and session", "echo $$ > $1/cgroup.procs; exec setsid /bin/sh -c"),
+    ("orphaned, in another session, without an environment", "exec env -i setsid -f /bin/sh -c"),
+    (
+        "in another cgroup and session, without an environment",
+        "echo $$ > $1/cgroup.procs; exec env -i setsid /bin/sh -c",
+    ),
+    (
+        "orphaned, in another cgroup and session, without an environment",
+        "echo $$ > $1/cgroup.procs; exec env -i setsid -f /bin/sh -c",
+    ),
 ];
 
 /// A home whose `web` has a child that ignores TERM and escapes like this; the child's pid.
@@ -158,10 +163,10 @@ fn with_escapee(escape: &str, group: &std::path::Path, cgroups: bool) -> (Home, 
 }
 
 /// A group of the v2 hierarchy in which nothing is; removed with its last process.
-struct OtherGroup(PathBuf);
+pub(crate) struct OtherGroup(pub(crate) PathBuf);
 
 impl OtherGroup {
-    fn make(name: &str) -> Option<OtherGroup> {
+    pub(crate) fn make(name: &str) -> Option<OtherGroup> {
         killed_group(name).map(|group| {
             // One that was killed is not entered again by everybody: a fresh one.
             std::fs::remove_dir(&group).unwrap();
@@ -179,7 +184,7 @@ impl Drop for OtherGroup {
 }
 
 #[test]
-fn stop_leaves_nobody_who_left_only_some_of_cgroup_session_and_environment() {
+fn stop_leaves_nobody_who_left_cgroup_session_parents_and_environment() {
     let name = format!("p-escape-{}", std::process::id());
     let Some(group) = OtherGroup::make(&name) else { return };
     for (how, escape) in ESCAPES {

@@ -105,6 +105,11 @@ fn set_attributes(p: &Prepared) -> Result<(), Failed> {
         // SAFETY: `limit` is valid; the old one is not asked for.
         unsafe { raw::call(libc::SYS_prlimit64, arguments) }.map_err(Failed::at(Step::Limits))?;
     }
+    if let Some(tag) = &p.tag {
+        let arguments = [0, libc::RLIMIT_LOCKS as usize, std::ptr::from_ref(tag) as usize, 0, 0, 0];
+        // One that cannot be tagged is recognised by other means. SAFETY: `tag` is valid; the old one is not asked for.
+        let _ = unsafe { raw::call(libc::SYS_prlimit64, arguments) };
+    }
     if let Some(nice) = p.nice {
         let this_process = [libc::PRIO_PROCESS as usize, 0, nice as isize as usize];
         raw::plain(libc::SYS_setpriority, this_process).map_err(Failed::at(Step::Nice))?;

@@ -1,6 +1,7 @@
 //! A plan in the form the child can use: everything that allocates happens here, before the fork.
 
 use super::{Environment, Plan};
+use crate::process_tag::ProcessTag;
 use proctor_core::name::RunId;
 use proctor_core::record::BootId;
 use proctor_core::spec::Resource;
@@ -29,6 +30,7 @@ pub(super) struct Prepared {
     pub(super) record: Option<(RawFd, libc::off_t, RunId)>,
     pub(super) cgroup: Option<RawFd>,
     pub(super) walks_in: bool,
+    pub(super) tag: Option<libc::rlimit>,
     pub(super) boot: BootId,
     /// Signals that this process does not leave at their default.
     pub(super) signals: &'static [i32],
@@ -152,6 +154,7 @@ impl Prepared {
                 .map(|record| (record.file.as_raw_fd(), record.offset as libc::off_t, record.run)),
             cgroup: plan.cgroup.map(|group| group.folder.as_raw_fd()),
             walks_in: plan.cgroup.is_some_and(|group| group.walks_in),
+            tag: plan.tag.and_then(ProcessTag::limit),
             boot: plan.boot,
             signals: crate::signal::arranged(),
         })

@@ -40,6 +40,7 @@ fn run(argv: &[&str], environment: &[&str], working_dir: &str) -> (Outcome, Stri
         passed: &[],
         record: None,
         cgroup: None,
+        tag: None,
         boot: proctor_sys::boot::id(),
     })
     .unwrap();
@@ -133,6 +134,7 @@ fn the_record_names_the_process_before_its_program_runs() {
         passed: &[],
         record: Some(Record { file: &file, offset: 100, run: RunId(7) }),
         cgroup: None,
+        tag: None,
         boot: proctor_sys::boot::id(),
     })
     .unwrap();
@@ -172,6 +174,7 @@ fn a_child_whose_keeper_is_gone_says_by_its_exit_that_it_could_not_run() {
         passed: &[],
         record: None,
         cgroup: None,
+        tag: None,
         boot: proctor_sys::boot::id(),
     })
     .unwrap();
