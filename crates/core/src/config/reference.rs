@@ -4,7 +4,7 @@ use super::keys::{Absent, KEYS, Key, Kind, Scope};
 use super::scalar::expected;
 use std::fmt::Write as _;
 
-/// Tables of every key: where it may stand, what it takes, its default, what it is for.
+/// Returns tables of every key with its scope, type, default and purpose.
 pub fn reference() -> String {
     let mut out = String::new();
     section(&mut out, "In `supervisor`", "", KEYS, |key| key.scope == Scope::Supervisor);
@@ -57,7 +57,7 @@ fn section(
     out.push('\n');
 }
 
-/// A bar would end the cell.
+/// Escapes `|`, which would end the cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

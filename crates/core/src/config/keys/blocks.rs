@@ -1,5 +1,5 @@
-//! The keys inside of blocks. A block may stand in a service and in `supervisor:`; each of its keys is overridden
-//! by itself.
+//! The keys of blocks. A block may appear in a service and in `supervisor:`; each of its keys is
+//! overridden separately.
 
 use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
 

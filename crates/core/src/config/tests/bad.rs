@@ -1,4 +1,4 @@
-//! Mistakes of every other kind than a bad value: what is said, and where.
+//! All mistakes other than a bad value, with their messages and places.
 
 use super::{around, lines, problems};
 use crate::config::own_secrets::OwnSecrets;
@@ -255,7 +255,7 @@ fn a_command_with_shell_syntax_is_an_ambiguity_that_names_shell_true() {
     for fine in ["command: 'a | b', shell: true", "command: [a, '|', b]", "command: 'a *'"] {
         assert_eq!(ambiguities(fine), [""; 0], "{fine}");
     }
-    // The value of a variable is data, whatever is in it.
+    // The value of a variable is data, whatever it contains.
     assert_eq!(ambiguities("command: 'a ${OPERATORS}'"), [""; 0]);
 }
 

@@ -1,5 +1,5 @@
-//! Every key with bad values. A line of a table is `the key in line 5 from column 7 on => column message`; phrases that
-//! many messages share are written as `<name>`.
+//! Every key with bad values. A line of a table is `the key in line 5 from column 7 on => column
+//! message`; phrases that many messages share are written as `<name>`.
 
 use super::{problems, with_key};
 

@@ -1,11 +1,11 @@
-//! Text from anywhere: nothing panics, nothing grows without bound, every problem has a place in the text.
+//! Untrusted text: no panic, no unbounded growth, and every problem has a place in the text.
 
 use super::{around, problems};
 use crate::config::own_secrets::OwnSecrets;
 use crate::config::{Problem, parse, parse_service};
 use proptest::prelude::*;
 
-/// Whatever the text is, the answer is a configuration or problems with places that exist.
+/// Any text results in a configuration or in problems with existing places.
 fn check(text: &str) {
     let results = [
         parse("proctor.yaml", text, &around()).map(|_| ()),

@@ -1,4 +1,4 @@
-//! Where Proctor listens: file, variables, defaults, and what is refused.
+//! Listeners: file, variables, defaults and refused values.
 
 use super::{around, config, lines};
 use crate::config::listen::{Listeners, Place, Tls};

@@ -1,4 +1,4 @@
-//! Who may do what: file, variables, defaults, and what is refused.
+//! Permissions: file, variables, defaults and refused values.
 
 use super::{around, config, lines};
 use crate::access::{Role, Strangers};

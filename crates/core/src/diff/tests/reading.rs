@@ -1,4 +1,4 @@
-//! Diffs of other programs, of people, and of nobody.
+//! Diffs written by other programs, by people, and by chance.
 
 use super::super::{BadDiff, Hunk, Line, Patch, Reading, Relation, Sign, parse};
 
@@ -141,7 +141,7 @@ fn without_one_a_folder_is_no_side() {
         &format!("{moved}{change}"),
         &[Patch { relation: Relation::Moved, ..patch("a/x", "b/x", hunk_of()) }],
     );
-    // Words of git's that do not belong to the names below them, as people write them.
+    // Git header lines that do not match the names below them, as people write them.
     for git in
         ["diff --git f f", "diff --git a/g b/g", "diff --git a/f a/f", "diff --git old/f new/f"]
     {
@@ -217,7 +217,7 @@ fn a_signature_below_a_hunk_is_not_part_of_it() {
     }
     let next = format!("{first}-- \n2.43.0\n\nFrom 1234\nSubject: next\n---\n f | 2 +-\n\n{first}");
     check(&next, &[expected.clone(), expected.clone()].concat());
-    // A line of a list that is gone looks the same, if what is below it belongs to the hunk.
+    // A removed list item looks like a signature if the lines below it belong to the hunk.
     let gone = format!("{first}-- \n y\n");
     let lines = parse(gone.as_bytes(), Reading::Lenient).unwrap().remove(0).hunks.remove(0).lines;
     assert_eq!(lines.len(), 5, "the counts are wrong");
