@@ -141,7 +141,7 @@ impl TryFrom<String> for ClientName {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<ClientName, &'static str> {
-        ClientName::parse(&text).ok_or("the name of a program is not empty")
+        ClientName::parse(&text).ok_or("a program name cannot be empty")
     }
 }
 

@@ -208,7 +208,7 @@ pub struct LastExit {
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum WireError {
-    #[error("a frame of {0} bytes is larger than {MAX_FRAME}")]
+    #[error("a frame of {0} bytes exceeds the maximum of {MAX_FRAME}")]
     TooLarge(usize),
     #[error("a message could not be decoded: {0}")]
     Garbled(String),

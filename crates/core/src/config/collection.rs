@@ -201,8 +201,7 @@ impl Reader<'_> {
                 continue;
             }
             if !names.insert(name.to_string()) {
-                let message =
-                    format!("{path}: the variable {} stands here a second time", quoted(name));
+                let message = format!("{path}: duplicate variable {}", quoted(name));
                 self.problem(item.place, message, Some("remove one of them".into()));
             }
             let shown = word.shown.split_once('=').map_or("", |(_, shown)| shown);
@@ -221,7 +220,7 @@ impl Reader<'_> {
         let message = if name == INSTANCE {
             format!("{path}: '{INSTANCE}' is set by Proctor")
         } else if !envfile::is_name(name) {
-            format!("{path}: {} is not a name for a variable", quoted(name))
+            format!("{path}: {} is not a valid variable name", quoted(name))
         } else {
             return true;
         };
@@ -250,7 +249,7 @@ impl Reader<'_> {
                 Err(_) if optional => {}
                 Err(why) => {
                     let message = format!("{path}: cannot read {}: {why}", quoted(&file));
-                    let help = format!("make the file, or write '{name}?' if it may be missing");
+                    let help = format!("create the file, or write '{name}?' if it may be missing");
                     self.problem(place, message, Some(help));
                 }
             }

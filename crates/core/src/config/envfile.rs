@@ -29,7 +29,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Variable>, Vec<Problem>> {
     let mut variables = Vec::new();
     let mut problems = Vec::new();
     if text.len() > MAX_TEXT {
-        let message = format!("the file has {} bytes; at most {MAX_TEXT} are read", text.len());
+        let message = format!("the file has {} bytes; the maximum is {MAX_TEXT}", text.len());
         return Err(vec![Place::START.problem(file, message, None)]);
     }
     while !lines.rest.is_empty() && problems.len() < MAX_PROBLEMS {
@@ -74,10 +74,10 @@ impl<'a> Lines<'a> {
         self.rest = &self.rest[equals + 1..];
         let value = self.value()?;
         if !is_name(&name) {
-            return Err("what stands before '=' is not a name for a variable".into());
+            return Err("the text before '=' is not a valid variable name".into());
         }
         if value.contains('\0') {
-            return Err(format!("the value of '{name}' has a NUL byte in it"));
+            return Err(format!("the value of '{name}' contains a NUL byte"));
         }
         Ok(Some((name, value)))
     }
@@ -192,7 +192,7 @@ mod tests {
             shown,
             [
                 "/etc/app.env:2:1: expected KEY=VALUE, found no '='",
-                "/etc/app.env:3:1: what stands before '=' is not a name for a variable",
+                "/etc/app.env:3:1: the text before '=' is not a valid variable name",
                 "/etc/app.env:4:1: expected the end of the line after the ' that closes the value",
             ]
         );
@@ -202,8 +202,8 @@ mod tests {
             shown,
             [
                 "f:2:1: the value's \" is not closed",
-                "f:4:1: the value of 'D' has a NUL byte in it",
-                "f:5:1: what stands before '=' is not a name for a variable",
+                "f:4:1: the value of 'D' contains a NUL byte",
+                "f:5:1: the text before '=' is not a valid variable name",
             ]
         );
         assert!(parse("f", &"#".repeat(MAX_TEXT + 1)).is_err());

@@ -75,7 +75,7 @@ fn supervisor<'n>(reader: &mut Reader<'_>, root: &'n Node) -> Option<&'n Node> {
     let entries = reader.entries(root, "the file", "a mapping with 'supervisor'");
     if entries.is_empty() {
         if reader.problems.is_empty() {
-            reader.problem(root.place, "the file says nothing".into(), Some(EXAMPLE.into()));
+            reader.problem(root.place, "the file has no keys".into(), Some(EXAMPLE.into()));
         }
         return None;
     }
@@ -185,8 +185,8 @@ fn check_primary(reader: &mut Reader<'_>, services: &[Entry], config: &Config) {
     let Some(first) = primary.next() else { return };
     for entry in primary {
         let (key, other) = (&entry.key, &first.key);
-        let message = format!("services.{key}.primary: '{other}' is the primary service already");
-        reader.problem(entry.place, message, Some("take it out of one of them".into()));
+        let message = format!("services.{key}.primary: '{other}' is already the primary service");
+        reader.problem(entry.place, message, Some("remove it from one of them".into()));
     }
 }
 

@@ -31,9 +31,9 @@ pub(super) enum Failure {
     Demanded(String, String),
     #[error("'${{' is not closed by '}}'")]
     Unclosed,
-    #[error("'${{{0}}}' is not a form that is known")]
+    #[error("'${{{0}}}' is not a known form")]
     BadForm(String),
-    #[error("the text is longer than {MAX_TEXT} bytes after its variables were put in")]
+    #[error("the text is longer than {MAX_TEXT} bytes after expansion")]
     TooLong,
 }
 

@@ -152,14 +152,14 @@ pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: Spot) -> Listene
         }
     };
     if !tcp.is_local() {
-        let message = "supervisor.host: TCP control speaks no TLS and stays on this machine";
-        let help = "use 127.0.0.1, and for other machines 'http' with 'tls'";
+        let message = "supervisor.host: TCP control has no TLS and needs a local address";
+        let help = "use 127.0.0.1; for other machines use 'http' with 'tls'";
         reader.problem(spot("host"), message.into(), Some(help.into()));
     }
     if !http.is_local() && tls.is_none() {
         let message =
             "supervisor.http.host: other machines can reach this address, so it needs TLS";
-        let help = "give 'tls' with 'cert' and 'key', or use 127.0.0.1";
+        let help = "set 'tls' with 'cert' and 'key', or use 127.0.0.1";
         reader.problem(spot("http.host"), message.into(), Some(help.into()));
     }
     Listeners {

@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
             return;
         }
         if self.problems.len() >= MAX_PROBLEMS {
-            let message = "there are more problems than these; the rest was not looked at";
+            let message = "too many problems; the rest was not checked";
             self.problems.push(place.problem(self.file, message.into(), None));
             self.stopped = true;
             return;
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
         if self.visited > MAX_NODES {
             self.stop(
                 place,
-                format!("more than {MAX_NODES} values, with those that aliases repeat"),
+                format!("more than {MAX_NODES} values, including those repeated by aliases"),
             );
         }
         !self.stopped
@@ -268,7 +268,7 @@ impl<'a> Reader<'a> {
         };
         let expanded = self.expand(text, node.place, path)?;
         if expanded.text.contains('\0') {
-            self.problem(node.place, format!("{path}: the text has a NUL character in it"), None);
+            self.problem(node.place, format!("{path}: the text contains a NUL character"), None);
             return None;
         }
         Some(Word { text: expanded.text, shown: expanded.shown })
@@ -286,7 +286,8 @@ impl<'a> Reader<'a> {
         };
         self.expanded += expanded.text.len();
         if self.expanded > MAX_EXPANDED {
-            let message = "all texts together, with their variables and aliases, are longer than";
+            let message =
+                "all texts together, after expansion of variables and aliases, are longer than";
             self.stop(place, format!("{message} {MAX_EXPANDED} bytes"));
             return None;
         }

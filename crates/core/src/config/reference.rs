@@ -13,8 +13,8 @@ pub fn reference() -> String {
     section(&mut out, title, "", KEYS, |key| key.scope == Scope::Both);
     blocks(&mut out, "", KEYS);
     out.push_str(
-        "Keys that begin with `x-` may stand wherever keys stand and have no meaning: a place for anchors. \
-         Among the names of services and of variables they are names like all others.\n",
+        "Keys that begin with `x-` are allowed in every mapping and have no meaning; use them for anchors. \
+         As names of services and of variables they are ordinary names.\n",
     );
     out
 }

@@ -51,7 +51,7 @@ impl Reader<'_> {
         for (at, item) in items.iter().enumerate() {
             let Some(root) = self.root(item, &format!("{path}[{at}]")) else { continue };
             if roots.iter().any(|other| other.name == root.name) {
-                let message = format!("{path}[{at}]: {} is a root already", quoted(&root.name));
+                let message = format!("{path}[{at}]: {} is already a root", quoted(&root.name));
                 self.problem(item.place, message, Some("give it another 'name'".into()));
             }
             roots.push(root);
@@ -157,7 +157,7 @@ mod tests {
             ("[{ path: '' }]", "expected a path"),
             ("[~/a]", "'~' is not expanded"),
             ("[{ path: a, write: maybe }]", "true or false"),
-            ("[a, b/a]", "'a' is a root already"),
+            ("[a, b/a]", "'a' is already a root"),
             ("[[a]]", "expected a folder"),
         ] {
             let problems = read(roots).unwrap_err();

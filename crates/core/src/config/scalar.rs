@@ -65,27 +65,27 @@ pub(super) fn expected(kind: &Kind) -> String {
         }
         Kind::Choice(choices) => format!("one of {}", names_of(choices)),
         Kind::Choices(choices) => format!("a list of {}", names_of(choices)),
-        Kind::Signal => "a signal, as TERM, SIGTERM or 15".into(),
-        Kind::Umask => "an octal number up to 777, as '022'".into(),
+        Kind::Signal => "a signal, such as TERM, SIGTERM or 15".into(),
+        Kind::Umask => "an octal number up to 777, such as '022'".into(),
         Kind::User => "a user, or user:group, as names or numbers".into(),
-        Kind::Url => "an address, as http://localhost:3000/health".into(),
+        Kind::Url => "a URL, such as http://localhost:3000/health".into(),
         Kind::Folder => "a folder".into(),
         Kind::File => "a file".into(),
         Kind::Host => "an IP address, or 'localhost'".into(),
         Kind::Port => "a port from 0 (any free one) to 65535, or 'off'".into(),
         Kind::Hosts => "a list of names or addresses without ports".into(),
-        Kind::Origins => "a list of origins, as https://example.org:8443".into(),
+        Kind::Origins => "a list of origins, such as https://example.org:8443".into(),
         Kind::Secret => {
             format!("a secret of at least {SHORTEST_SECRET} characters, without spaces")
         }
         Kind::Commands => {
-            "a list of commands, as status, restart, or of operations, as service.restart".into()
+            "a list of commands (status, restart) or operations (service.restart)".into()
         }
         Kind::Limit { bytes: false } => {
             "a number, 'unlimited', or soft:hard (soft at most hard)".into()
         }
         Kind::Limit { bytes: true } => {
-            "bytes, a size as '64MiB', 'unlimited', or soft:hard (soft at most hard)".into()
+            "bytes, a size such as '64MiB', 'unlimited', or soft:hard (soft at most hard)".into()
         }
         Kind::Command => "a command as text, or a list of words".into(),
         Kind::List => "a list of texts".into(),

@@ -39,7 +39,7 @@ impl Service<'_> {
         if own.contains_key("health_check.interval") {
             let place = short.place.unwrap_or(Place::START);
             let message =
-                format!("{path}.health_check_interval: 'health_check.interval' says it, too");
+                format!("{path}.health_check_interval: 'health_check.interval' sets it too");
             reader.problem(place, message, Some("remove one of them".into()));
         }
         own.insert("health_check.interval".into(), short);
@@ -207,7 +207,7 @@ impl Service<'_> {
         for group in &groups {
             let trouble = match plain_name(group) {
                 Err(why) => Some(why.replace("service name", "group name")),
-                Ok(_) if !seen.insert(group) => Some(format!("{} stands twice", quoted(group))),
+                Ok(_) if !seen.insert(group) => Some(format!("{} is a duplicate", quoted(group))),
                 Ok(_) => None,
             };
             if let Some(trouble) = trouble {
@@ -272,7 +272,7 @@ impl Service<'_> {
         let port = self.number("port").unwrap_or(0);
         if port + i64::from(instances) - 1 > 65535 {
             let message = format!(
-                "{}.port: {instances} instances from port {port} on end above 65535",
+                "{}.port: {instances} instances from port {port} on exceed port 65535",
                 self.path
             );
             reader.problem(self.place_of("port"), message, None);
@@ -337,7 +337,7 @@ fn split(reader: &mut Reader<'_>, line: &Word, place: Place, path: &str) -> Opti
         }
         Some(_) => ("found no program in it", None),
         None => (
-            "a quote is not closed, or a backslash stands at the end",
+            "a quote is not closed, or the text ends with a backslash",
             Some("close it, or write the command as a list of words".to_string()),
         ),
     };
@@ -368,7 +368,10 @@ pub(super) fn plain_name(text: &str) -> Result<ServiceName, String> {
         return Err("the service name 'all' means every service".into());
     }
     if text.contains('@') {
-        return Err(format!("service name {} may not have an '@': use 'instances'", quoted(text)));
+        return Err(format!(
+            "service name {} may not contain an '@': use 'instances'",
+            quoted(text)
+        ));
     }
     ServiceName::parse(text).map_err(|error| error.to_string())
 }

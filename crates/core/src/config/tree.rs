@@ -88,7 +88,7 @@ pub(super) fn parse(file: &str, text: &str) -> (Option<Rc<Node>>, Vec<Problem>) 
 
 fn check_text(file: &str, text: &str) -> Result<(), Problem> {
     if text.len() > MAX_TEXT {
-        let message = format!("the file has {} bytes; at most {MAX_TEXT} are read", text.len());
+        let message = format!("the file has {} bytes; the maximum is {MAX_TEXT}", text.len());
         return Err(Place::START.problem(file, message, None));
     }
     // The YAML scanner treats a NUL as the end of the text and would omit the rest.
@@ -96,7 +96,7 @@ fn check_text(file: &str, text: &str) -> Result<(), Problem> {
     let before = &text[..at];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    let message = "the file has a NUL byte in it".to_string();
+    let message = "the file contains a NUL byte".to_string();
     Err(place(line, column).problem(file, message, None))
 }
 
@@ -194,13 +194,17 @@ impl Builder<'_> {
         self.documents += 1;
         match self.documents {
             1 => Ok(()),
-            _ => Err(self.problem(place, "a second document begins here; a file is one", None)),
+            _ => Err(self.problem(
+                place,
+                "a second document begins here; a file may have only one",
+                None,
+            )),
         }
     }
 
     fn alias(&mut self, id: usize, place: Place) -> Result<(), Problem> {
         let Some(target) = self.anchors.get(&id).cloned() else {
-            return Err(self.problem(place, "this alias stands inside of what it names", None));
+            return Err(self.problem(place, "this alias refers to a node that contains it", None));
         };
         self.check_depth(target.height, place)?;
         self.attach(target, place)
@@ -267,7 +271,7 @@ impl Builder<'_> {
             }
         };
         if self.open_mapping().is_some_and(|it| !it.names.insert(Rc::clone(&key.text))) {
-            let message = format!("the key {} stands here a second time", quoted(&key.text));
+            let message = format!("duplicate key {}", quoted(&key.text));
             let problem = self.problem(place, &message, Some("remove one of them".into()));
             if self.problems.len() >= MAX_PROBLEMS {
                 return Err(problem);
@@ -343,7 +347,7 @@ impl Builder<'_> {
             true => format!("!!{}", tag.suffix),
             false => format!("{}{}", tag.handle, tag.suffix),
         };
-        let message = format!("the tag {} is not used here", quoted(&name));
+        let message = format!("the tag {} is not supported", quoted(&name));
         Err(self.problem(place, &message, Some("remove it".into())))
     }
 
@@ -356,7 +360,7 @@ impl Builder<'_> {
         let line = text.lines().nth(mark.line().saturating_sub(1)).unwrap_or_default();
         let indent = &line[..line.len() - line.trim_start().len()];
         let help = indent.contains('\t').then(|| "indent with spaces, not with tabs".to_string());
-        let message = format!("this is not YAML: {}", error.info());
+        let message = format!("invalid YAML: {}", error.info());
         place(mark.line().max(1), mark.col() + 1).problem(self.file, message, help)
     }
 

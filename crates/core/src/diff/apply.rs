@@ -19,7 +19,7 @@ pub enum How {
         /// Maximum number of context lines that may differ.
         fuzz: usize,
         /// If a hunk matches nowhere exactly, line endings may differ. Added lines then get the
-        /// endings of the content, unless the diff itself uses both kinds.
+        /// endings of the content, unless the diff itself contains `\r\n`.
         any_ends: bool,
     },
 }

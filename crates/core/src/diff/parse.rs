@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
                 header.begins |= std::mem::take(&mut self.begins);
                 return self.file(header).map(Some);
             } else if line.starts_with(b"@@ -") {
-                return self.bad("a hunk without the names of its file (--- and +++) before it");
+                return self.bad("a hunk has no file names (--- and +++) before it");
             } else if header.git
                 && let Err(why) = header.note(line)
             {
@@ -100,7 +100,7 @@ impl<'a> Parser<'a> {
 
     fn file(&mut self, mut header: Header) -> Result<Patch, BadDiff> {
         let names = [self.at, self.at + 1].map(|at| name(&self.lines[at][4..]));
-        let [Ok(old), Ok(new)] = names else { return self.bad("the name of a file is cut off") };
+        let [Ok(old), Ok(new)] = names else { return self.bad("a file name is cut off") };
         if old.is_none() && new.is_none() {
             return self.bad("both names are /dev/null");
         }
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         let ends = |text: &&[u8]| text.last() == Some(&b'\n');
         let sound = |side: Vec<&[u8]>| side.iter().rev().skip(1).all(ends);
         if !sound(hunk.before().collect()) || !sound(hunk.after().collect()) {
-            return self.bad("a line without an end is not the last one");
+            return self.bad("a line without a newline is not the last one");
         }
         Ok(hunk)
     }
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
         let line = self.lines[self.at];
         let ranges = ranges(line);
         if ranges.is_none() && self.reading == Reading::Strict {
-            return self.bad("a hunk begins as in @@ -1,2 +3,4 @@");
+            return self.bad("expected a hunk header such as @@ -1,2 +3,4 @@");
         }
         self.at += 1;
         let begin = self.at;
@@ -156,11 +156,11 @@ impl<'a> Parser<'a> {
         let mut lines = Vec::new();
         while old > 0 || new > 0 {
             let Some(line) = self.peek().and_then(body) else {
-                return self.bad("a hunk has fewer lines than it says");
+                return self.bad("a hunk has fewer lines than its header states");
             };
             let (uses_old, uses_new) = (line.sign != Sign::New, line.sign != Sign::Gone);
             if (uses_old && old == 0) || (uses_new && new == 0) {
-                return self.bad("a hunk has other lines than it says");
+                return self.bad("the lines of a hunk do not match the counts in its header");
             }
             old -= usize::from(uses_old);
             new -= usize::from(uses_new);
@@ -188,7 +188,7 @@ impl<'a> Parser<'a> {
             self.at -= 1;
         }
         if !lines.iter().any(|line| line.sign != Sign::Same) {
-            return self.bad("a hunk that changes nothing");
+            return self.bad("a hunk changes nothing");
         }
         Ok(lines)
     }
@@ -282,7 +282,7 @@ impl Header {
         {
             self.new = bare(text);
         } else if line.starts_with(b"Binary files ") || line.starts_with(b"GIT binary patch") {
-            return Err("a binary file is in it; only texts can be changed by a diff");
+            return Err("it contains a binary file; a diff can change only text files");
         }
         Ok(())
     }
@@ -296,7 +296,7 @@ impl Header {
         let old = self.old.filter(|_| !self.made);
         let new = self.new.filter(|_| !self.removed);
         if old.is_none() && new.is_none() {
-            return Err("a file without a name");
+            return Err("a file has no name");
         }
         let Header { begins, relation, mode, .. } = self;
         Ok(Patch { begins, old, new, relation, mode, hunks })
@@ -312,13 +312,13 @@ fn regular(text: &[u8]) -> Result<Option<u32>, &'static str> {
     match mode >> 12 {
         0o10 => Ok(Some(mode)),
         0o12 => Err(
-            "a symbolic link is in it, and only regular files are changed by a diff; leave it out, and make the link yourself",
+            "it contains a symbolic link, but a diff can change only regular files; leave it out and create the link yourself",
         ),
         0o16 => Err(
-            "a submodule is in it, and only regular files are changed by a diff; leave it out, and have git change the submodule",
+            "it contains a submodule, but a diff can change only regular files; leave it out and change the submodule with git",
         ),
         _ => Err(
-            "a mode is in it that no regular file has; one is 100644, or 100755 for what can be executed",
+            "it contains a mode that no regular file has; use 100644, or 100755 for an executable",
         ),
     }
 }

@@ -37,7 +37,7 @@ const fn probe(name: &'static str, what: &'static str) -> Planned {
 const WORKFLOW: &str = "commands around a restart are given with it: `proctor custom-restart NAME --pre-command COMMAND`";
 
 const PLANNED: &[Planned] = &[
-    instead("tcp", Scope::Supervisor, "TCP control listens where 'port' and 'host' say"),
+    instead("tcp", Scope::Supervisor, "set 'port' and 'host' for TCP control"),
     instead(
         "mcp",
         Scope::Service,

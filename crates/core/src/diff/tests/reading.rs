@@ -256,19 +256,19 @@ fn what_is_no_regular_file_is_refused_whatever_the_diff_does_with_it() {
 #[test]
 fn what_makes_no_sense_is_refused_with_its_line() {
     for (text, line, word) in [
-        ("@@ -1 +1 @@\n-a\n+b\n", 1, "without the names"),
+        ("@@ -1 +1 @@\n-a\n+b\n", 1, "has no file names"),
         ("--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n-a\n+b\n", 6, "fewer lines"),
-        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n-b\n", 5, "other lines"),
-        ("--- a/f\n+++ b/f\n@@ -x +1 @@\n-a\n", 3, "begins as in"),
+        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n-b\n", 5, "do not match the counts"),
+        ("--- a/f\n+++ b/f\n@@ -x +1 @@\n-a\n", 3, "expected a hunk header"),
         ("--- a/f\n+++ b/f\n@@ -1 +1 @@\nwhat\n", 4, "fewer lines"),
         ("--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n", 1, "both names"),
         ("--- \n+++ b/f\n", 1, "cut off"),
         ("--- \"a/f\n+++ b/f\n", 1, "cut off"),
         ("diff --git a/f b/f\nBinary files a/f and b/f differ\n", 2, "binary"),
         ("diff --git a/f b/f\nGIT binary patch\n", 2, "binary"),
-        ("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n\\ No newline\n-b\n+c\n", 8, "without an end"),
-        ("--- a/f\n+++ b/f\n@@ -99999999999999999999 +1 @@\n-a\n", 3, "begins as in"),
-        ("--- a/f\n+++ b/f\n@@ -+1 +1 @@\n-a\n", 3, "begins as in"),
+        ("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n\\ No newline\n-b\n+c\n", 8, "without a newline"),
+        ("--- a/f\n+++ b/f\n@@ -99999999999999999999 +1 @@\n-a\n", 3, "expected a hunk header"),
+        ("--- a/f\n+++ b/f\n@@ -+1 +1 @@\n-a\n", 3, "expected a hunk header"),
     ] {
         let BadDiff { line: found, why } = parse(text.as_bytes(), Reading::Strict).unwrap_err();
         assert_eq!(found, line, "{why}: {text}");
