@@ -1,7 +1,8 @@
-//! `cargo xtask …`: what a contributor and CI run. Checks, generated files, measurements.
+//! `cargo xtask …`: commands for contributors and CI. Checks, generated files, measurements.
 //!
-//! Nothing here is part of what users get; it may call `cargo` and `git`, `coverage` also `rustup`, `schemathesis` and `mcp` Python, and
-//! `bench` alone other supervisors, other MCP servers and their installers.
+//! Nothing here is part of the product. It may call `cargo` and `git`; `coverage` also `rustup`,
+//! `schemathesis` and `mcp` Python, and only `bench` other supervisors, other MCP servers and their
+//! installers.
 
 #![expect(
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! A Proctor with a home of its own for those who try it from outside, ended when this is dropped.
+//! A Proctor with its own home for external tests; ended on drop.
 
 use crate::step::{cargo, output, succeed};
 use anyhow::{Context as _, Result};
@@ -11,7 +11,7 @@ pub(crate) struct Served {
     pub(crate) home: PathBuf,
 }
 
-/// The binary beside this program, where cargo puts them all: as tests have built it, or built now.
+/// The binary beside this program, where cargo puts them all: already built by tests, or built now.
 pub(crate) fn program(name: &str, package: &str, is_built: bool) -> Result<PathBuf> {
     let program = std::env::current_exe().context("cannot tell my own path")?.with_file_name(name);
     if !is_built || !program.is_file() {
@@ -21,7 +21,7 @@ pub(crate) fn program(name: &str, package: &str, is_built: bool) -> Result<PathB
 }
 
 impl Served {
-    /// With this configuration, and these in the daemon's environment.
+    /// Starts with this configuration and these variables in the daemon's environment.
     pub(crate) fn start(
         proctor: &Path,
         name: &str,
@@ -52,7 +52,7 @@ impl Served {
         serde_json::from_str(&output(command)?).context("it printed no JSON")
     }
 
-    /// Where it serves HTTP.
+    /// The HTTP address.
     pub(crate) fn address(&self) -> Result<String> {
         let status = self.json(&["daemon", "status"])?;
         let address = status["listening"]["http"].as_str().context("it does not serve HTTP")?;
@@ -64,7 +64,7 @@ impl Served {
         status["daemon"]["pid"].as_u64().context("the daemon has no pid")
     }
 
-    /// The secret of a new token.
+    /// Creates a token and returns its secret.
     pub(crate) fn token(&self, name: &str, role: &str) -> Result<String> {
         let token = self.json(&["token", "create", name, "--role", role])?;
         Ok(token["secret"].as_str().context("no token was shown")?.to_owned())
@@ -73,7 +73,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may be gone already, which is what failed then.
+        // It may already be gone, and the test has failed then.
         let _ = self.command(&["down"]).output();
         let _ = std::fs::remove_dir_all(&self.home);
     }

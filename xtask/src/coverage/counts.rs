@@ -1,4 +1,5 @@
-//! How often each line ran, in the words of lcov: `SF:file`, then `DA:line,count` for each line with code in it.
+//! Execution counts of lines in lcov format: `SF:file`, then `DA:line,count` for each line with
+//! code.
 
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
@@ -6,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// File → line, from 1 → how often.
+    /// File → line, from 1 → count.
     pub(super) files: BTreeMap<PathBuf, BTreeMap<usize, u64>>,
 }
 

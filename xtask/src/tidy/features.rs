@@ -1,4 +1,4 @@
-//! What users get has no failpoints and no fixtures: no build but that of tests turns these features on.
+//! Release builds have no failpoints and no fixtures: only test builds enable these features.
 
 use super::Finding;
 use crate::step;
@@ -20,7 +20,7 @@ pub(crate) fn check() -> Result<Vec<Finding>> {
         .collect())
 }
 
-/// Packages of lines like `name v1.0.0 (folder)|feature,feature (*)` and what they have that is for tests.
+/// Finds test features in lines like `name v1.0.0 (folder)|feature,feature (*)`.
 fn for_tests(tree: &str) -> Vec<(&str, &str)> {
     let found = |line| {
         let (package, features) = str::split_once(line, '|')?;

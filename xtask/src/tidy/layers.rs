@@ -1,13 +1,13 @@
-//! Which crate may depend on which: the picture in ARCHITECTURE.md, held up by more than good will.
+//! Enforces the dependencies between crates: the picture in ARCHITECTURE.md.
 //!
-//! Direct dependencies count, as cargo itself resolves them; what only tests need is free.
+//! Checks direct dependencies as cargo resolves them; test dependencies are free.
 
 use super::Finding;
 use crate::step;
 use anyhow::{Context as _, Result};
 use std::path::Path;
 
-/// What a crate never depends on, and why not.
+/// The forbidden dependencies of a crate, with the reason.
 struct Layer {
     package: &'static str,
     never: &'static [&'static str],
@@ -114,7 +114,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// `0|package v1.0.0 (folder)`, then `1|dependency v2.0.0` for each of its dependencies.
+/// Parses `0|package v1.0.0 (folder)`, then `1|dependency v2.0.0` for each of its dependencies.
 fn edges(tree: &str) -> Vec<Edge> {
     let mut edges = Vec::new();
     let mut current = None;
@@ -147,7 +147,7 @@ fn forbidden(edges: &[Edge]) -> Vec<(&Edge, &'static str)> {
     edges.iter().filter_map(|edge| Some((edge, rule(edge)?))).collect()
 }
 
-/// Where a manifest names a dependency; its first line if it does so under another name.
+/// The line of a manifest that names a dependency; the first line if it uses another name.
 fn line_of(manifest: &str, dependency: &str) -> usize {
     let names = |line: &str| {
         let rest = line.trim_start_matches("[dependencies.").strip_prefix(dependency);

@@ -5,7 +5,7 @@ use super::code::code_only;
 
 const LONGEST_FILE: usize = 500;
 
-/// Said in comments or strings, or anywhere else.
+/// Refused in comments, strings and code.
 const LEFT_UNDONE: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
 const STUBS: &[&str] = &["todo!", "unimplemented!", "dbg!"];
 
@@ -62,7 +62,7 @@ fn in_place(file: &str, code: &str) -> Option<String> {
         .then(|| "unsafe is for crates/sys only: put a safe function there and call it".to_owned())
 }
 
-/// Sleeping in tests: in whole files of tests, and in the test modules of others.
+/// Finds sleeps in files of tests and in test modules.
 fn waits(file: &str, code: &str) -> Vec<Finding> {
     let first = if is_test_file(file) { Some(0) } else { test_module(code) };
     let Some(first) = first else { return Vec::new() };
@@ -76,7 +76,7 @@ fn is_test_file(file: &str) -> bool {
     file.starts_with("crates/testkit/") || file.starts_with("tests/") || file.contains("/tests/")
 }
 
-/// Index of the line on which a test module begins; it goes on to the end of the file.
+/// Index of the line on which a test module begins; it lasts to the end of the file.
 fn test_module(code: &str) -> Option<usize> {
     let lines: Vec<&str> = code.lines().map(str::trim).collect();
     let begins = |pair: &[&str]| {
@@ -89,7 +89,7 @@ fn is_build_script(file: &str) -> bool {
     file == "build.rs" || file.ends_with("/build.rs")
 }
 
-/// Not as part of a longer name.
+/// Whether the line has the word, not as part of a longer one.
 fn has_word(line: &str, word: &str) -> bool {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let ends_as_name = word.bytes().last().is_some_and(|byte| is_name(&byte));

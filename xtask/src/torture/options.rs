@@ -1,4 +1,4 @@
-//! The words behind `cargo xtask torture`.
+//! The options of `cargo xtask torture`.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -16,7 +16,7 @@ usage: cargo xtask torture [--rounds N] [--seed S] [--points-only | --random-onl
 const ROUNDS: u64 = 200;
 const SHORT_ROUNDS: u64 = 80;
 
-/// How much is done to each failpoint.
+/// The number of faults for each failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     Short,
