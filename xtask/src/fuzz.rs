@@ -14,8 +14,8 @@ use std::process::Command;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask fuzz [--seconds N] [TARGET…]
 
-  --seconds N   for each target; 60 if not given
-  TARGET        only these; all, if none is named";
+  --seconds N   time for each target; default: 60
+  TARGET        run only these targets; default: all";
 
 const USUAL_SECONDS: u32 = 60;
 
@@ -58,7 +58,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         }
     }
     if !failed.is_empty() {
-        bail!("these broke their promises: {}", failed.join(", "));
+        bail!("these decoders failed: {}", failed.join(", "));
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ fn parse(words: &[&str], known: &[String]) -> Result<Options> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if *word == "--seconds" {
-            let number = words.next().context("--seconds wants a number")?;
+            let number = words.next().context("--seconds needs a number")?;
             options.seconds = number.parse().with_context(|| format!("--seconds {number}"))?;
             continue;
         }

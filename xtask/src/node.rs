@@ -54,7 +54,7 @@ impl Node {
     /// Installs packages below a folder: by exact version, without a lock file, which would name
     /// their origin, and without install scripts. `options` are npm's.
     pub(crate) fn install(&self, folder: &Path, packages: &[&str], options: &[&str]) -> Result<()> {
-        let (program, words) = self.npm.split_first().context("npm is a program")?;
+        let (program, words) = self.npm.split_first().context("npm has no program")?;
         let mut npm = Command::new(program);
         npm.args(words).args(["install", "--silent", "--no-audit", "--no-fund"]);
         npm.args(["--no-package-lock", "--ignore-scripts"]).args(options);

@@ -13,7 +13,9 @@ pub(crate) struct Served {
 
 /// The binary beside this program, where cargo puts them all: already built by tests, or built now.
 pub(crate) fn program(name: &str, package: &str, is_built: bool) -> Result<PathBuf> {
-    let program = std::env::current_exe().context("cannot tell my own path")?.with_file_name(name);
+    let program = std::env::current_exe()
+        .context("cannot find the path of this program")?
+        .with_file_name(name);
     if !is_built || !program.is_file() {
         succeed(cargo(&["build", "--package", package])?)?;
     }
@@ -29,7 +31,7 @@ impl Served {
         environment: &[(&str, &str)],
     ) -> Result<Served> {
         let home = std::env::temp_dir().join(format!("proctor-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&home).context("cannot make a home")?;
+        std::fs::create_dir_all(&home).context("cannot create a home")?;
         std::fs::write(home.join("proctor.yaml"), config)
             .context("cannot write a configuration")?;
         let served = Served { proctor: proctor.to_owned(), home };
@@ -49,7 +51,7 @@ impl Served {
     pub(crate) fn json(&self, words: &[&str]) -> Result<Value> {
         let mut command = self.command(&["--json"]);
         command.args(words);
-        serde_json::from_str(&output(command)?).context("it printed no JSON")
+        serde_json::from_str(&output(command)?).context("it did not print JSON")
     }
 
     /// The HTTP address.

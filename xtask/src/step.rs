@@ -8,7 +8,7 @@ use std::process::Command;
 pub(crate) fn root() -> Result<PathBuf> {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
     let package = PathBuf::from(package);
-    Ok(package.parent().context("the package is in a workspace")?.to_path_buf())
+    Ok(package.parent().context("the package has no parent folder")?.to_path_buf())
 }
 
 /// The cargo that runs this program.
@@ -31,5 +31,6 @@ pub(crate) fn output(mut command: Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?} ended with {}\n{errors}", output.status);
-    String::from_utf8(output.stdout).with_context(|| format!("{command:?} did not write text"))
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("the output of {command:?} is not text"))
 }

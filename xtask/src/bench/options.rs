@@ -10,11 +10,11 @@ use std::time::Duration;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [--quick] [--only PART] [--peers a,b,c] [--scratch DIR] [--write]
 
-  --quick        small numbers, once: does everything work?
-  --only PART    start, crash, memory, idle, logs, cli, hostile, rest, mcp, replies or code; may be given more than once
-  --peers a,b,c  only these; `none` for Proctor and the bare kernel alone
-  --scratch DIR  where peers are installed and everything runs; target/bench-peers if not given
-  --write        write the table to docs/benchmarks.md, too; with --only, those parts of it";
+  --quick        small numbers, once, to check that everything works
+  --only PART    start, crash, memory, idle, logs, cli, hostile, rest, mcp, replies or code; repeatable
+  --peers a,b,c  only these peers; `none` for Proctor and the bare kernel alone
+  --scratch DIR  folder for installations and runs; default: target/bench-peers
+  --write        also write the table to docs/benchmarks.md; with --only, only those parts";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {

@@ -92,7 +92,7 @@ impl Scratch {
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         install(&folder)?;
-        fs::write(folder.join(DONE), "").context("cannot note the installation")?;
+        fs::write(folder.join(DONE), "").context("cannot record the installation")?;
         Ok(folder)
     }
 

@@ -19,7 +19,7 @@ impl Counts {
             if let Some(file) = line.strip_prefix("SF:") {
                 current = Some(counts.files.entry(PathBuf::from(file)).or_default());
             } else if let Some(data) = line.strip_prefix("DA:") {
-                let lines = current.as_mut().context("a line without a file")?;
+                let lines = current.as_mut().context("a line has no file before it")?;
                 let (number, count) = entry(data).with_context(|| format!("cannot read {line}"))?;
                 *lines.entry(number).or_default() += count;
             }

@@ -47,7 +47,7 @@ pub(crate) fn run() -> Result<()> {
     for package in std::fs::read_dir(root.join("crates"))?.flatten() {
         sweep(&package.path())?;
     }
-    tested.context("what failing tests cover says little")?;
+    tested.context("the tests failed, so their coverage is useless")?;
     let lines = output(counted(cover(&["report", "--lcov"])?))?;
     report(&root, &Counts::parse(&lines)?)
 }
@@ -59,7 +59,7 @@ fn host() -> Result<String> {
     rustc.arg("-vV");
     let said = output(rustc)?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not say what machine this is")?.to_owned())
+    Ok(host.context("rustc does not report its host")?.to_owned())
 }
 
 fn prepared(mut command: Command, folder: &Path, host: &str) -> Command {

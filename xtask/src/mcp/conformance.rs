@@ -58,7 +58,7 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
             }
             wrong += run.judged(tried, &served, expected)?;
         }
-        ensure!(served.daemon_pid()? == before, "it is not the same daemon any more");
+        ensure!(served.daemon_pid()? == before, "the daemon was replaced");
     }
     ensure!(wrong == 0, "{wrong} checks did not pass");
     Ok(())

@@ -118,14 +118,15 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
     let mut listed = BTreeSet::new();
     for era in ERAS {
         let tools = inspector.ask(tried, era, &["--method", "tools/list", "--strict"])?;
-        let tools = tools["result"]["tools"].as_array().context("no list of tools")?.clone();
-        println!("-- {era}: {} tools, nothing to warn of", tools.len());
+        let tools =
+            tools["result"]["tools"].as_array().context("the list of tools is missing")?.clone();
+        println!("-- {era}: {} tools, no warnings", tools.len());
         listed.extend(tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
     }
     let called: BTreeSet<String> = CALLS.iter().map(|(tool, _)| (*tool).to_owned()).collect();
     ensure!(
         listed == called,
-        "tools that are listed and not called, or called and not listed: {:?}",
+        "tools that are listed but not called, or called but not listed: {:?}",
         listed.symmetric_difference(&called).collect::<Vec<_>>()
     );
     inspector.call_all(tried)
@@ -153,7 +154,7 @@ impl Inspector {
     fn call_all(&self, tried: &Tried) -> Result<()> {
         let words = ["execute", "--background", "--timeout", "1000", "--", "sleep", "1000"];
         let begun = self.served.json(&words)?;
-        let operation = begun["operation"].as_str().context("no operation was begun")?;
+        let operation = begun["operation"].as_str().context("no operation was started")?;
         for (index, (tool, input)) in CALLS.iter().enumerate() {
             let input = input.replace("$operation", operation);
             let words = ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", &input];

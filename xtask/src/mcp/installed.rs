@@ -39,7 +39,7 @@ impl Installed {
         let installed = Installed { node: Node::of_python(&folder)?, folder };
         if !is_there {
             installed.node.install(&installed.folder.join("npm"), NODE, &[])?;
-            std::fs::write(&note, wanted).context("cannot note the installation")?;
+            std::fs::write(&note, wanted).context("cannot record the installation")?;
         }
         Ok(installed)
     }

@@ -22,7 +22,7 @@ usage: cargo xtask mcp [--built] [PART…]
   conformance   both official suites, every server scenario of every revision
   inspector     the Inspector lists and calls every tool over stdio
   clients       the official Python and TypeScript clients, over stdio and HTTP
-  --built       with the binary that tests have run, instead of a build for this";
+  --built       use the binary that tests have built, instead of a new build";
 
 type Part = (&'static str, fn(&Tried) -> Result<()>);
 
@@ -62,7 +62,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let failed = std::thread::scope(|scope| {
         let slow = scope.spawn(|| failing(&slow, &tried));
         let mut failed = failing(&others, &tried);
-        failed.extend(slow.join().expect("a part that fails says so"));
+        failed.extend(slow.join().expect("parts return errors and do not panic"));
         failed
     });
     if !failed.is_empty() {

@@ -84,7 +84,7 @@ pub(super) fn judge(results: &Path, expected: Expected) -> Result<usize> {
             }
         }
     }
-    ensure!(scenarios > 0 || left_out > 0, "it has run nothing");
+    ensure!(scenarios > 0 || left_out > 0, "the suite ran no scenario");
     let counts: Vec<String> =
         counts.iter().map(|(words, count)| format!("{count} {words}")).collect();
     println!("   {scenarios} scenarios ({left_out} need fixtures): {}", counts.join(", "));
@@ -137,7 +137,7 @@ fn told(check: &Value) -> String {
 /// The checks of each scenario by name: a folder `server-NAME-TIME` for each.
 fn scenarios_of(results: &Path) -> Result<BTreeMap<String, Vec<Value>>> {
     let mut all = BTreeMap::new();
-    let folders = std::fs::read_dir(results).context("the suite has left no results")?;
+    let folders = std::fs::read_dir(results).context("the suite wrote no results")?;
     for folder in folders {
         let folder = folder?;
         let name = folder.file_name().into_string().unwrap_or_default();
@@ -146,7 +146,7 @@ fn scenarios_of(results: &Path) -> Result<BTreeMap<String, Vec<Value>>> {
         let name = time.and_then(|at| name.get(..at)).context("a result without a time")?;
         // Without the file the scenario did not finish.
         let text = std::fs::read_to_string(folder.path().join("checks.json"))
-            .with_context(|| format!("{name} has not come to its end"))?;
+            .with_context(|| format!("{name} did not finish"))?;
         let checks = serde_json::from_str(&text).with_context(|| format!("of {name}"))?;
         all.insert(name.to_owned(), checks);
     }

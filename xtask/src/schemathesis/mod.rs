@@ -13,9 +13,9 @@ use std::process::Command;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask schemathesis [--examples N] [--seed S] [--built]
 
-  --examples N  of each path, beside those that cover its description; 5 if not given
-  --seed S      other choices than the usual ones
-  --built       with the binary that tests have run, instead of a build for this";
+  --examples N  extra examples for each path, besides those that cover its description; default: 5
+  --seed S      seed of the random choices
+  --built       use the binary that tests have built, instead of a new build";
 
 /// An exact version; a new one is tested before it is used.
 const PACKAGE: &str = "schemathesis==4.32.5";
@@ -79,7 +79,7 @@ fn install() -> Result<PathBuf> {
         let mut pip = Command::new(folder.join("bin/pip"));
         pip.args(["install", "--quiet", "--disable-pip-version-check", PACKAGE]);
         succeed(pip)?;
-        std::fs::write(&note, "").context("cannot note the installation")?;
+        std::fs::write(&note, "").context("cannot record the installation")?;
     }
     Ok(program)
 }
@@ -104,6 +104,6 @@ fn try_everything(
     st.env("SCHEMATHESIS_HOOKS", root()?.join("xtask/src/schemathesis/hooks.py"));
     st.current_dir(&served.home);
     succeed(st)?;
-    ensure!(served.daemon_pid()? == before, "it is not the same daemon any more");
+    ensure!(served.daemon_pid()? == before, "the daemon was replaced");
     Ok(())
 }

@@ -11,7 +11,7 @@ pub(crate) fn check() -> Result<Vec<Finding>> {
     let words = ["tree", "--quiet", "--workspace", "--edges", "normal", "--prefix", "none"];
     let mut tree = step::cargo(&words)?;
     tree.args(["--format", "{p}|{f}"]);
-    let tree = step::output(tree).context("cannot ask cargo for the features")?;
+    let tree = step::output(tree).context("cannot read the features from cargo")?;
     let message =
         |(package, feature)| format!("{package} has {feature} in a build that is not for tests");
     let findings = for_tests(&tree).into_iter();

@@ -27,12 +27,12 @@ const LAYERS: &[Layer] = &[
             "rustix",
             "libc",
         ],
-        why: "core decides and does nothing: let the caller do it and pass in what it found",
+        why: "core only decides: let the caller act and pass in the result",
     },
     Layer {
         package: "proctor-sys",
         never: &["proctor-keeper", "proctor-engine", "proctor-ops", "proctor-front"],
-        why: "sys is the edge to the kernel and knows core only",
+        why: "sys is the interface to the kernel and may use only core",
     },
     Layer {
         package: "proctor-keeper",
@@ -101,7 +101,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         "--format",
         "|{p}",
     ])?;
-    let edges = edges(&step::output(tree).context("cannot ask cargo for the dependencies")?);
+    let edges = edges(&step::output(tree).context("cannot read the dependencies from cargo")?);
     let mut findings = Vec::new();
     for (edge, why) in forbidden(&edges) {
         let manifest = Path::new(&edge.folder).join("Cargo.toml");

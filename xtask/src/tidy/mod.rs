@@ -46,7 +46,7 @@ pub(crate) fn run() -> Result<()> {
         println!("{finding}");
     }
     if !findings.is_empty() {
-        bail!("tidy: {} to put right", findings.len());
+        bail!("tidy: {} findings to fix", findings.len());
     }
     Ok(())
 }

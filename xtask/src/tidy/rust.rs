@@ -23,12 +23,12 @@ pub(crate) fn check(file: &str, text: &str) -> Vec<Finding> {
 fn whole_file(file: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !text.starts_with("//!") && !is_build_script(file) {
-        let message = "open the file with //!: what it is for, and what it leaves out on purpose";
+        let message = "open the file with //!: its purpose, and what it deliberately leaves out";
         findings.push(finding(file, 1, message.to_owned()));
     }
     let lines = text.lines().count();
     if lines > LONGEST_FILE {
-        let message = format!("{lines} lines, {LONGEST_FILE} at most: split it by reason to exist");
+        let message = format!("{lines} lines, {LONGEST_FILE} at most: split it by purpose");
         findings.push(finding(file, LONGEST_FILE + 1, message));
     }
     findings
@@ -37,15 +37,16 @@ fn whole_file(file: &str, text: &str) -> Vec<Finding> {
 fn in_text(line: &str) -> Vec<String> {
     let words = LEFT_UNDONE.iter().filter(|word| has_word(line, word));
     words
-        .map(|word| format!("{word}: do it now, or write an issue and say what holds today"))
+        .map(|word| {
+            format!("{word}: do it now, or write an issue and describe the current behaviour")
+        })
         .collect()
 }
 
 fn in_code(code: &str) -> Vec<String> {
     let stubs = STUBS.iter().filter(|stub| has_word(code, stub));
-    let mut messages: Vec<String> = stubs
-        .map(|stub| format!("{stub} is a stub or a leftover: write what belongs here"))
-        .collect();
+    let mut messages: Vec<String> =
+        stubs.map(|stub| format!("{stub} is a stub or a leftover: write the real code")).collect();
     if code.contains("#[ignore") {
         messages.push("an ignored test tests nothing: make it pass, or delete it".to_owned());
     }

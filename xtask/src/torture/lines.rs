@@ -76,7 +76,7 @@ impl Lines {
     fn read_segment(&mut self) -> Result<()> {
         let path = self.path();
         let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-        let length = file.metadata().context("cannot ask for a length")?.len();
+        let length = file.metadata().context("cannot read its length")?.len();
         ensure!(length >= self.offset, "{} has become shorter", path.display());
         let mut bytes = vec![0; (length - self.offset) as usize];
         file.read_exact_at(&mut bytes, self.offset)

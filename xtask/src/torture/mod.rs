@@ -74,7 +74,7 @@ fn programs(options: &Options) -> Result<Programs> {
         succeed(cargo(&["build", "--package", "proctor", "--features", "failpoints"])?)?;
         succeed(cargo(&["build", "--package", "proctor-testkit", "--bin", "victim"])?)?;
     }
-    let own = std::env::current_exe().context("cannot tell my own path")?;
+    let own = std::env::current_exe().context("cannot find the path of this program")?;
     let beside = |name| own.with_file_name(name);
     let programs = Programs { proctor: beside("proctor"), victim: beside("victim") };
     for program in [&programs.proctor, &programs.victim] {
@@ -292,7 +292,7 @@ impl Stage {
     fn begin(programs: &Programs, crashing: bool) -> Result<Stage> {
         let mut scene = Scene::begin(programs, crashing)?;
         let oracle = Oracle::begin(&mut scene, crashing)
-            .with_context(|| format!("a scene cannot begin: {}", scene.home.display()))?;
+            .with_context(|| format!("cannot start a scene: {}", scene.home.display()))?;
         Ok(Stage { scene, oracle, faults: 0, unseen: BTreeMap::new() })
     }
 

@@ -93,7 +93,7 @@ impl Oracle {
             let of_it = marked.iter().filter(|one| one.service == name);
             if name == CRASHING {
                 // The process may be replaced before we look.
-                ensure!(of_it.count() <= 1, "{name} is there twice: {marked:?}");
+                ensure!(of_it.count() <= 1, "{name} runs twice: {marked:?}");
                 continue;
             }
             ensure!(service["state"] == "running", "{name} does not run: {service:#}");

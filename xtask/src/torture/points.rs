@@ -174,7 +174,7 @@ pub(crate) fn strike(scene: &mut Scene, fault: &Fault) -> Result<u64> {
 
 fn trigger(point: &Point) -> Result<Trigger> {
     let found = TRIGGERS.iter().find(|(beginning, _)| point.name.starts_with(beginning));
-    let (_, trigger) = found.with_context(|| format!("nothing here passes {}", point.name))?;
+    let (_, trigger) = found.with_context(|| format!("no trigger passes {}", point.name))?;
     Ok(*trigger)
 }
 
@@ -215,12 +215,12 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &Path) -> Result<u64> {
 pub(crate) fn restore(scene: &mut Scene) -> Result<()> {
     // Whatever their state: a new daemon may be about to carry out an unanswered stop.
     let answer = scene.insist(&["start", TURNED, THORNY])?;
-    ensure!(answer.is_ok(), "{TURNED} and {THORNY} cannot be started: {}", answer.errors);
+    ensure!(answer.is_ok(), "cannot start {TURNED} and {THORNY}: {}", answer.errors);
     if scene.status()?.iter().any(|one| one["name"] == EXTRA) {
         let answer = scene.insist(&["remove", EXTRA, "--purge"])?;
         // It may have been on its way out.
         let unknown = answer.status.code() == Some(3);
-        ensure!(answer.is_ok() || unknown, "{EXTRA} cannot be removed: {}", answer.errors);
+        ensure!(answer.is_ok() || unknown, "cannot remove {EXTRA}: {}", answer.errors);
     }
     Ok(())
 }

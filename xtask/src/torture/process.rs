@@ -84,7 +84,7 @@ pub(crate) fn kill_all(home: &Path) -> Result<()> {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    anyhow::bail!("processes of {} cannot be ended", home.display())
+    anyhow::bail!("cannot end the processes of {}", home.display())
 }
 
 /// Opens, then checks, then kills, so that a reused pid hits no other process.

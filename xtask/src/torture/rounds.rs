@@ -127,7 +127,7 @@ impl Round {
         if self.spares_guard() {
             // No restart was requested.
             settle(|| {
-                ensure!(!scene.own(Role::Keeper).is_empty(), "nobody starts a keeper");
+                ensure!(!scene.own(Role::Keeper).is_empty(), "no keeper was started");
                 Ok(())
             })?;
         }
@@ -172,7 +172,7 @@ fn kept(order: Order, answer: &Answer, before: &[Value], now: &[Value]) -> Resul
         Order::Remove => of(now, EXTRA).is_none(),
         Order::Upgrade | Order::List => run(now, TURNED) == run(before, TURNED),
     };
-    ensure!(promised, "`proctor {}` said that it was done: {now:#?}", answer.words);
+    ensure!(promised, "`proctor {}` reported success without effect: {now:#?}", answer.words);
     Ok(())
 }
 

@@ -80,7 +80,7 @@ impl Runs {
         let never = end.starts_with("could not be started");
         ensure!(run.begun || never, "its start is not marked: {run:?}");
         let printed: Vec<&str> = run.printed.iter().map(String::as_str).collect();
-        ensure!(PRINTED.starts_with(&printed), "its lines are not what it printed: {run:?}");
+        ensure!(PRINTED.starts_with(&printed), "its stored lines differ from its output: {run:?}");
         // A run that was killed, or whose end is unknown, may have printed less.
         let whole = printed.len() == PRINTED.len();
         ensure!(end == self.true_end || end == NOT_KNOWN || !whole, "an invented end: {run:?}");
@@ -97,11 +97,14 @@ fn told(items: &[Value]) -> Result<Vec<Told>> {
         let word = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
         let run = word("run");
         if runs.last().is_none_or(|last| last.run != run) {
-            ensure!(!runs.iter().any(|known| known.run == run), "run {run} goes on after another");
+            ensure!(
+                !runs.iter().any(|known| known.run == run),
+                "run {run} continues after another"
+            );
             runs.push(Told { run: run.clone(), ..Told::default() });
         }
         let Some(told) = runs.last_mut() else { continue };
-        ensure!(told.end.is_none(), "run {run} goes on after its end");
+        ensure!(told.end.is_none(), "run {run} continues after its end");
         match word("kind").as_str() {
             "started" => {
                 ensure!(!told.begun && told.printed.is_empty(), "run {run} begins twice");

@@ -76,8 +76,8 @@ impl Scene {
     /// Creates a home with all services up.
     pub(crate) fn begin(programs: &Programs, crashing: bool) -> Result<Scene> {
         // Short, because a socket's path has 108 bytes.
-        let home =
-            fs::canonicalize(std::env::temp_dir()).context("no folder for temporary files")?;
+        let home = fs::canonicalize(std::env::temp_dir())
+            .context("cannot find the folder for temporary files")?;
         let begun = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
         let home = home.join(format!("torture-{:x}", begun.as_micros()));
         for folder in ["failpoints", "answers"] {
@@ -154,7 +154,7 @@ impl Scene {
         let answer = self.home.join(format!("answers/{}", self.answers));
         let file = |end| {
             let path = answer.with_extension(end);
-            File::create(path).context("cannot make a file for an answer")
+            File::create(path).context("cannot create a file for the output")
         };
         let mut command = Command::new(&self.programs.proctor);
         command
@@ -239,7 +239,7 @@ impl Scene {
                 return Ok(());
             }
             if begun.elapsed() > COMMAND_LIMIT {
-                bail!("Proctor does not come back: {}", answer.in_full());
+                bail!("Proctor did not recover: {}", answer.in_full());
             }
             std::thread::sleep(LOOK);
         }
