@@ -220,7 +220,7 @@ mod tests {
         sync_together(&mut few).unwrap();
         assert_eq!(few.len(), 0);
         let mut pipe = vec![File::from(rustix::pipe::pipe().unwrap().1)];
-        assert!(sync_together(&mut pipe).is_err(), "what cannot be saved is told");
+        assert!(sync_together(&mut pipe).is_err(), "a failed sync is reported");
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Round {
     pub(crate) fn blindness(&self) -> &'static str {
         match (&self.kills[..], self.under_way, &self.armed) {
             _ if self.spares_keeper() => "while the keeper lived",
-            _ if !self.spares_guard() => "when the guard was killed, too",
+            _ if !self.spares_guard() => "when the guard was killed too",
             (_, Some(Order::Upgrade), _) => "in an upgrade, before which the daemon leaves",
             ([(_, Role::Keeper)], _, None) => "when the keeper alone was killed",
             _ => "when more than one was killed",

@@ -181,7 +181,7 @@ impl Scene {
         self.start(words)?.wait()
     }
 
-    /// Retries while the command is told to retry.
+    /// Retries while Proctor is unavailable.
     pub(crate) fn insist(&mut self, words: &[&str]) -> Result<Answer> {
         let begun = Instant::now();
         loop {

@@ -121,7 +121,7 @@ impl Bare {
         let mut server = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
         let mut line = String::new();
         let said = server.stdout.take().context("its output is a pipe")?;
-        BufReader::new(said).read_line(&mut line).context("the bare server says nothing")?;
+        BufReader::new(said).read_line(&mut line).context("the bare server prints no address")?;
         let address = line.trim().parse().with_context(|| format!("no address: {line:?}"))?;
         Ok(Bare { server, address })
     }

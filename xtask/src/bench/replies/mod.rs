@@ -161,7 +161,7 @@ impl Replies<'_> {
             let mut tally = Tally::default();
             asked.ask(question, &mut tally).with_context(|| question.text().to_owned())?;
             if matches!(question, Question::UntilReady | Question::Restart) {
-                ensure!(asked.shop().is_ready(), "it is told to be ready, and is not");
+                ensure!(asked.shop().is_ready(), "it is reported as ready, but is not");
             }
             answers.push((question, tally));
         }
