@@ -4,6 +4,7 @@
 //! files.
 
 mod code;
+mod english;
 mod features;
 mod layers;
 mod lock;
@@ -55,6 +56,7 @@ fn in_file(file: &str, text: &str) -> Vec<Finding> {
     let mut findings = paths::check(file, text);
     if file.ends_with(".rs") {
         findings.extend(rust::check(file, text));
+        findings.extend(english::check(file, text));
     }
     if file.ends_with("Cargo.lock") {
         findings.extend(lock::check(file, text));

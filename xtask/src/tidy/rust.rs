@@ -91,7 +91,7 @@ fn is_build_script(file: &str) -> bool {
 }
 
 /// Whether the line has the word, not as part of a longer one.
-fn has_word(line: &str, word: &str) -> bool {
+pub(super) fn has_word(line: &str, word: &str) -> bool {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let ends_as_name = word.bytes().last().is_some_and(|byte| is_name(&byte));
     line.match_indices(word).any(|(at, _)| {
