@@ -1,4 +1,5 @@
-//! `cargo xtask check`: everything that must hold before a change lands, each step named and timed.
+//! `cargo xtask check`: everything that must hold before a change is merged, each step named and
+//! timed.
 
 use crate::step::{cargo, succeed};
 use crate::tidy;
@@ -8,7 +9,7 @@ use std::time::Instant;
 /// The README's command that runs all tests.
 const TEST_COMMAND: &[&str] = &["test", "--workspace"];
 
-/// CI runs the tests as a step of its own.
+/// CI runs the tests as a separate step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tests {
     Run,
@@ -19,7 +20,7 @@ type Step = (&'static str, fn() -> Result<()>);
 
 const STEPS: &[Step] = &[("format", format), ("tidy", tidy::run), ("lints", lints), ("docs", docs)];
 
-/// All steps, also after one has failed: a person wants to know everything that is wrong.
+/// Runs all steps, even after one has failed: a person wants to see every error.
 pub(crate) fn run(tests: Tests) -> Result<()> {
     let mut steps = STEPS.to_vec();
     if tests == Tests::Run {
@@ -63,8 +64,8 @@ pub(crate) fn test() -> Result<()> {
     succeed(cargo(TEST_COMMAND)?)
 }
 
-/// Writes the files that are made from the code. The test behind it belongs to the crate that knows all of them, so that xtask
-/// links nothing of the product.
+/// Writes the files that are generated from the code. A test in the crate that knows them does the
+/// work, so that xtask links nothing of the product.
 pub(crate) fn generate() -> Result<()> {
     let mut command =
         cargo(&["test", "--quiet", "--package", "proctor-front", "--test", "it", "generated::"])?;

@@ -1,7 +1,8 @@
-//! `cargo xtask fuzz`: every decoder under libFuzzer, from its seeds, for as long as asked.
+//! `cargo xtask fuzz`: runs every decoder under libFuzzer, from its seeds, for the requested time.
 //!
-//! The targets are in `fuzz/`, what must hold is in `crates/decoders`. The address sanitizer, which also refuses a single
-//! absurd allocation, is not for stable compilers; `RUSTC_BOOTSTRAP` asks ours for it all the same.
+//! The targets are in `fuzz/`, the invariants in `crates/decoders`. The address sanitizer, which
+//! also refuses a single absurd allocation, needs a nightly compiler; `RUSTC_BOOTSTRAP` enables it
+//! in ours.
 
 use crate::step::{cargo, root, succeed};
 use crate::tool;
@@ -13,25 +14,25 @@ use std::process::Command;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask fuzz [--seconds N] [TARGET…]
 
-  --seconds N   for each target; 60 if not given
-  TARGET        only these; all, if none is named";
+  --seconds N   time for each target; default: 60
+  TARGET        run only these targets; default: all";
 
 const USUAL_SECONDS: u32 = 60;
 
-/// A fuzzer for every input: one that takes this long hangs.
+/// Timeout of one input; a slower one counts as a hang.
 const INPUT_SECONDS: u32 = 10;
 
-/// Nothing that we decode from so few bytes needs more at once, or in all.
+/// Maximum allocation, single and total; no decoder needs more for so few bytes.
 const LARGEST_ALLOCATION: &str = "-malloc_limit_mb=64";
 const LARGEST_MEMORY: &str = "-rss_limit_mb=1024";
 
 /// Longer inputs are slower and find nothing new.
 const LONGEST_INPUT: &str = "-max_len=4096";
 
-/// What libFuzzer says of itself at the end.
+/// The prefix of libFuzzer's statistics.
 const INPUTS_TRIED: &str = "stat::number_of_executed_units:";
 
-/// Lines of a failed fuzzer that are shown: the panic, the stack and the input.
+/// Lines of a failed fuzzer to show: the panic, the stack and the input.
 const LAST_WORDS: usize = 60;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         }
     }
     if !failed.is_empty() {
-        bail!("these broke their promises: {}", failed.join(", "));
+        bail!("these decoders failed: {}", failed.join(", "));
     }
     Ok(())
 }
@@ -75,7 +76,7 @@ fn parse(words: &[&str], known: &[String]) -> Result<Options> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         if *word == "--seconds" {
-            let number = words.next().context("--seconds wants a number")?;
+            let number = words.next().context("--seconds needs a number")?;
             options.seconds = number.parse().with_context(|| format!("--seconds {number}"))?;
             continue;
         }
@@ -90,7 +91,7 @@ fn parse(words: &[&str], known: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// How many inputs were tried, or what the fuzzer said last and the inputs it stumbled over.
+/// Returns the number of tried inputs, or the last output of the fuzzer and the failing inputs.
 fn one(target: &str, folder: &Path, seconds: u32) -> Result<Result<String, String>> {
     let artifacts = folder.join("artifacts").join(target);
     let before = files(&artifacts);
@@ -124,7 +125,7 @@ fn reproducer(target: &str, file: &Path) -> String {
     format!("   not decoded as promised: b\"{}\"\n   again: {again}", bytes.escape_ascii())
 }
 
-/// Writes real values for the fuzzer to begin from. Inputs that it has found itself stay.
+/// Writes real values as seeds. Inputs that the fuzzer found itself stay.
 fn write_seeds(corpus: &Path) -> Result<()> {
     let test = ["test", "--quiet", "--package", "proctor-decoders", "--test", "it", "seeds::"];
     let mut command = cargo(&test)?;

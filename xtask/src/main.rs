@@ -1,7 +1,8 @@
-//! `cargo xtask …`: what a contributor and CI run. Checks, generated files, measurements.
+//! `cargo xtask …`: commands for contributors and CI. Checks, generated files, measurements.
 //!
-//! Nothing here is part of what users get; it may call `cargo` and `git`, `coverage` also `rustup`, `schemathesis` and `mcp` Python, and
-//! `bench` alone other supervisors, other MCP servers and their installers.
+//! Nothing here is part of the product. It may call `cargo` and `git`; `coverage` also `rustup`,
+//! `schemathesis` and `mcp` Python, and only `bench` other supervisors, other MCP servers and their
+//! installers.
 
 #![expect(
     clippy::print_stdout,
@@ -28,18 +29,18 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check [--no-test]   everything CI asks for: format, lints, tidy, docs, tests
+  check [--no-test]   every check of CI: format, lints, tidy, docs, tests
   test                all tests
-  tidy                the rules of this repository that no compiler knows
-  gen                 write the generated files; a test of the workspace fails where they are not fresh
-  coverage            which lines the tests run; fails where that are too few
+  tidy                the rules of this repository that no compiler checks
+  gen                 write the generated files; a test of the workspace fails if they are stale
+  coverage            line coverage of the tests; fails if it is too low
   fuzz [--seconds N] [TARGET…]
-                      every decoder under a fuzzer; see `fuzz --help`
-  bench [--quick]     measure a release build beside others of its kind and the bare kernel; see `bench --help`
+                      run every decoder under a fuzzer; see `fuzz --help`
+  bench [--quick]     compare a release build with other supervisors and the bare kernel; see `bench --help`
   mcp [--built] [PART…]
                       the official conformance suites, Inspector and clients against the MCP front; see `mcp --help`
   schemathesis [--built]
-                      ask the real server everything that its OpenAPI description allows, and more; see `schemathesis --help`
+                      test the real server with requests generated from its OpenAPI description; see `schemathesis --help`
   torture [--rounds N]
                       kill Proctor's processes at every failpoint and at random moments; see `torture --help`";
 
@@ -92,7 +93,7 @@ fn perform(words: &[&str]) -> Result<()> {
             println!("{USAGE}");
             Ok(())
         }
-        [] => bail!("what to do?\n{USAGE}"),
+        [] => bail!("missing command\n{USAGE}"),
         unknown => bail!("unknown: {}\n{USAGE}", unknown.join(" ")),
     }
 }

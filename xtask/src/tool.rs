@@ -1,4 +1,5 @@
-//! Cargo's subcommands that are not part of the toolchain: installed by name, below the target folder, when they are missing.
+//! Cargo subcommands outside the toolchain: installed by name below the target folder if they are
+//! missing.
 
 use crate::step::{cargo, root, succeed};
 use anyhow::{Context as _, Result};

@@ -1,7 +1,7 @@
-//! Who calls, through which front, and what that allows: the rules alone, as values.
+//! Access rules as pure values: callers, their fronts and the roles they have.
 //!
-//! A front says who it is (the kernel's word for a user of this machine, a token's for others); [`allows`] is the one
-//! rule that every operation goes by. How tokens are kept and compared is the engine's.
+//! A front identifies its caller: the kernel vouches for local users, a token for others.
+//! [`allows`] is the one rule that every operation applies. The engine stores and compares tokens.
 
 use crate::text::acts;
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,16 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a token may be used for. Each may do what the one before it may.
+/// The permission level of a token. Each role includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Sees services and their output.
+    /// Reads services and their output.
     Viewer,
-    /// Starts, stops, restarts and signals services that are defined.
+    /// Starts, stops, restarts and signals services that are already defined.
     Operator,
-    /// Everything: defines services, runs commands, changes Proctor itself, tokens, the audit.
+    /// Does everything: defines services, runs commands, changes Proctor itself, tokens and the
+    /// audit.
     Admin,
 }
 
@@ -39,7 +40,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// Names a token in lists and in the audit; says nothing about its secret.
+/// Identifies a token in lists and in the audit; reveals nothing about its secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TokenId(pub String);
@@ -50,16 +51,18 @@ impl fmt::Display for TokenId {
     }
 }
 
-/// Who calls.
+/// The identity of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {
-    /// A process of this machine whose user the kernel vouches for: the owner of this Proctor, or root.
+    /// A local process whose user the kernel vouches for: the owner of this Proctor, or root.
     Local { uid: u32 },
-    /// Whoever presented this token.
+    /// A caller that presented this token.
     Token { id: TokenId, name: String, role: Role },
-    /// Nobody said who. The front has asked the kernel that it is a process of this machine, of the owner or root.
+    /// A caller without a token. The kernel confirmed that it is a local process of the owner or
+    /// root.
     Anonymous,
-    /// Nobody said who, and the kernel does not say that it is one of those. They get nothing, and it is known that they tried.
+    /// A caller without a token that the kernel does not confirm as local. It may do nothing, but
+    /// the audit records the attempt.
     Stranger,
 }
 
@@ -74,11 +77,11 @@ impl fmt::Display for Principal {
     }
 }
 
-/// The way a request came in.
+/// The interface through which a request arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Front {
-    /// The unix socket: the command line.
+    /// The unix socket, used by the command line.
     Local,
     Rest,
     Tcp,
@@ -100,16 +103,16 @@ impl Front {
     }
 }
 
-/// A client's name is cut after so many characters: those of real programs are shorter.
+/// Maximum length of a client name in characters; real programs use fewer.
 const LONGEST_CLIENT: usize = 64;
 
-/// What a program calls itself: never empty, not long, and nothing in it that a terminal would act on.
+/// The name a program gives itself: not empty, bounded, without characters a terminal would act on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ClientName(Arc<str>);
 
 impl ClientName {
-    /// `None`: it does not say.
+    /// Returns `None` if the program gives no name.
     pub fn parse(text: &str) -> Option<ClientName> {
         let shown = text.trim().chars().take(LONGEST_CLIENT);
         let name: String = shown.map(|c| if acts(c) { '_' } else { c }).collect();
@@ -138,67 +141,69 @@ impl TryFrom<String> for ClientName {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<ClientName, &'static str> {
-        ClientName::parse(&text).ok_or("the name of a program is not empty")
+        ClientName::parse(&text).ok_or("a program name cannot be empty")
     }
 }
 
-/// Who calls, how, and from where.
+/// The caller of an operation: identity, front and address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub principal: Principal,
     pub front: Front,
-    /// The program that speaks for them, by its own word.
+    /// The program that makes the call, as it names itself.
     pub client: Option<ClientName>,
-    /// The other end of a network connection.
+    /// The remote address of a network connection.
     pub peer: Option<SocketAddr>,
 }
 
 impl Caller {
-    /// A user of this machine at the unix socket.
+    /// A local user at the unix socket.
     pub fn local(uid: u32) -> Caller {
         let principal = Principal::Local { uid };
         Caller { principal, front: Front::Local, client: None, peer: None }
     }
 
-    /// At the other end of a network connection.
+    /// A caller at the remote end of a network connection.
     pub fn remote(principal: Principal, front: Front, peer: SocketAddr) -> Caller {
         Caller { principal, front, client: None, peer: Some(peer) }
     }
 
-    /// The same, through a program that speaks for them.
+    /// Returns this caller, acting through a program at `front`.
     #[must_use]
     pub fn through(self, front: Front, client: Option<ClientName>) -> Caller {
         Caller { front, client, ..self }
     }
 
-    /// Came over the network. An assistant at the unix socket did not, whatever its front is called.
+    /// Whether the call came over the network. An assistant at the unix socket did not, whatever
+    /// its front.
     pub fn is_network(&self) -> bool {
         self.peer.is_some()
     }
 }
 
-/// What callers without a token may do.
+/// Access granted to callers without a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strangers {
-    /// Nothing.
+    /// No access.
     Nothing,
-    /// What a viewer may.
+    /// The access of a viewer.
     #[default]
     Read,
-    /// Everything: authentication was switched off.
+    /// Full access: authentication is switched off.
     All,
 }
 
-/// Why a caller may not do something.
+/// The reason a caller was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// A token would help.
+    /// The caller presented no token; a token would help.
     Unauthenticated,
-    /// It is known who calls, and that is not enough.
+    /// The caller's role is too low.
     Forbidden { has: Role, needs: Role },
 }
 
-/// May this caller do what needs this role? An assistant has the role of whom it speaks for, and never more than `assistants`.
+/// Checks that the caller has the role an operation needs. An assistant has the role of the user it
+/// acts for, but never more than `assistants`.
 pub fn allows(
     caller: &Caller,
     needs: Role,
@@ -215,13 +220,13 @@ pub fn allows(
     let nameless = matches!(caller.principal, Principal::Anonymous);
     match has >= needs {
         true => Ok(()),
-        // No token would help one that is kept short for being an assistant.
+        // A token does not raise the limit set for assistants.
         false if nameless && own < needs => Err(Refused::Unauthenticated),
         false => Err(Refused::Forbidden { has, needs }),
     }
 }
 
-/// The role of who does not say who they are: none for a connection from elsewhere.
+/// The role of a caller without a token; `None` for a connection from another machine.
 fn anonymous(caller: &Caller, strangers: Strangers) -> Option<Role> {
     let near = caller.peer.is_none_or(|peer| peer.ip().to_canonical().is_loopback());
     match strangers {

@@ -2,7 +2,8 @@
 //!
 //! Operations are declared in `ops`; this list is what a configuration may name, and a test there compares the two.
 
-/// A word that people know from the command line or the TCP port, and all it means. An operation's own name is a word, too.
+/// A word known from the command line or the TCP port, and the operations it covers. An operation's
+/// own name is a valid word too.
 const WORDS: &[(&str, &[&str])] = &[
     ("up", &["service.up"]),
     ("down", &["service.down"]),
@@ -69,19 +70,19 @@ const WORDS: &[(&str, &[&str])] = &[
     ("upgrade", &["daemon.upgrade"]),
 ];
 
-/// The operations that a word stands for.
+/// Returns the operations that a word covers.
 pub fn operations(word: &str) -> Vec<&'static str> {
     let meant = WORDS.iter().find(|(name, _)| *name == word).map(|(_, meant)| meant.to_vec());
     let named = || all().find(|name| *name == word).map(|name| vec![name]);
     meant.or_else(named).unwrap_or_default()
 }
 
-/// Every word that has a meaning.
+/// Every valid word.
 pub fn words() -> impl Iterator<Item = &'static str> {
     WORDS.iter().map(|(word, _)| *word).chain(all())
 }
 
-/// Every operation, some more than once.
+/// Every operation; some appear more than once.
 pub fn all() -> impl Iterator<Item = &'static str> {
     WORDS.iter().flat_map(|(_, meant)| meant.iter().copied())
 }

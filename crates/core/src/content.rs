@@ -1,20 +1,21 @@
-//! What the bytes of a file are: text, of which encoding, with which line ends; or no text at all.
+//! Detects the kind of a file's content: text with its encoding and line endings, or binary.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// How far one looks for a zero byte, as git does: text has none, and what is no text has one soon.
+/// Number of leading bytes searched for a zero byte, as git does. Text has none; binary data has
+/// one early.
 const LOOKED_AT: usize = 8000;
 
-/// How the letters of a text are written.
+/// The character encoding of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Utf8,
-    /// With the mark at its beginning that some programs want.
+    /// UTF-8 with a byte order mark, which some programs require.
     Utf8Bom,
     Utf16Le,
     Utf16Be,
-    /// Text of eight bits that is not UTF-8: its letters beyond ASCII are not known.
+    /// An 8-bit text that is not UTF-8; its non-ASCII characters are unknown.
     Unknown,
 }
 
@@ -29,13 +30,13 @@ impl Encoding {
         }
     }
 
-    /// That of a text of two bytes a unit, which is known by its mark.
+    /// Detects UTF-16 by its byte order mark.
     pub fn wide(bytes: &[u8]) -> Option<Encoding> {
         let is = |encoding: &Encoding| bytes.starts_with(encoding.mark());
         [Encoding::Utf16Le, Encoding::Utf16Be].into_iter().find(is)
     }
 
-    /// The mark that such a text begins with.
+    /// The byte order mark of this encoding.
     pub const fn mark(self) -> &'static [u8] {
         match self {
             Encoding::Utf8 | Encoding::Unknown => b"",
@@ -46,10 +47,10 @@ impl Encoding {
     }
 }
 
-/// How lines end.
+/// The line endings of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endings {
-    /// No line ends.
+    /// There is no line ending.
     None,
     Lf,
     CrLf,
@@ -85,25 +86,25 @@ impl fmt::Display for Endings {
     }
 }
 
-/// What is known of a whole content.
+/// Properties of a complete content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nature {
-    /// `None`: it is no text.
+    /// `None` for binary content.
     pub encoding: Option<Encoding>,
     pub endings: Endings,
-    /// Does the last line end?
+    /// Whether the last line has a line ending.
     pub final_newline: bool,
-    /// Lines that end with a line feed, and the rest after them.
+    /// Lines that end with a line feed, plus an unterminated last line.
     pub lines: u64,
 }
 
-/// Looks at a content piece by piece.
+/// Detects the properties of a content that arrives in pieces.
 #[derive(Debug, Clone, Default)]
 pub struct Observer {
     seen: u64,
     first: Vec<u8>,
     zero: bool,
-    /// Bytes of a letter that the next piece goes on with.
+    /// Leading bytes of a character that continues in the next piece.
     pending: Vec<u8>,
     broken: bool,
     feeds: u64,
@@ -113,7 +114,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// All of it at once.
+    /// Examines a whole content at once.
     pub fn look(bytes: &[u8]) -> Nature {
         let mut observer = Observer::default();
         observer.feed(bytes);
@@ -179,7 +180,7 @@ impl Observer {
     }
 }
 
-/// A text of two bytes a unit, without its mark; what is no letter becomes the sign for that.
+/// Decodes UTF-16 without its byte order mark. Invalid units become U+FFFD.
 pub fn decode_utf16(bytes: &[u8], encoding: Encoding) -> String {
     let body = bytes.strip_prefix(encoding.mark()).unwrap_or(bytes);
     let unit = |pair: &[u8]| match (encoding, pair) {
@@ -191,13 +192,13 @@ pub fn decode_utf16(bytes: &[u8], encoding: Encoding) -> String {
     char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
-/// A content as people read it: of two bytes a unit, as UTF-8, and otherwise as it is.
+/// Converts UTF-16 content to UTF-8; returns other content unchanged.
 pub fn readable(bytes: &[u8]) -> Cow<'_, [u8]> {
     let decoded = |encoding| Cow::Owned(decode_utf16(bytes, encoding).into_bytes());
     Encoding::wide(bytes).map_or(Cow::Borrowed(bytes), decoded)
 }
 
-/// A text in two bytes a unit, with the mark.
+/// Encodes a text as UTF-16 with its byte order mark.
 pub fn encode_utf16(text: &str, encoding: Encoding) -> Vec<u8> {
     let unit = |unit: u16| match encoding {
         Encoding::Utf16Be => unit.to_be_bytes(),
@@ -209,7 +210,7 @@ pub fn encode_utf16(text: &str, encoding: Encoding) -> Vec<u8> {
     mark.chain(text.encode_utf16().flat_map(unit)).collect()
 }
 
-/// What kind of picture it is, told by its first bytes.
+/// Detects the type of an image from its first bytes.
 pub fn picture(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),

@@ -1,29 +1,31 @@
-//! Which services an assistant may change: the rule alone, as values.
+//! Decides which services an assistant may change, as pure values.
 //!
-//! A role says what kind of thing a caller may do (`access`); this says to which services an assistant may do it. It keeps
-//! assistants that mean well from each other's services and from a person's. Who runs programs as the same user has other ways.
+//! A role limits the kinds of operations a caller may run (`access`). This module limits the
+//! services an assistant may run them on. It keeps well-meaning assistants away from each other's
+//! services and from a person's. It does not stop a program that runs as the same user and has
+//! other ways.
 
 use crate::access::{Caller, ClientName, Front, Role};
 
-/// Which services assistants may change.
+/// The services that assistants may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Control {
-    /// Those that an assistant of the same name started.
+    /// Only services that an assistant of the same name started.
     Own,
     #[default]
     All,
 }
 
-/// What assistants may do with one service, whatever [`Control`] says.
+/// Access of assistants to one service, which overrides [`Control`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Assistants {
-    /// Look at it.
+    /// Read only.
     View,
     #[default]
     Control,
 }
 
-/// What assistants may do at most, whoever they speak for.
+/// The upper limit for all assistants, whichever user they act for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
     pub role: Role,
@@ -35,24 +37,24 @@ impl Reach {
     pub const CLOSED: Reach = Reach { role: Role::Viewer, control: Control::Own };
 }
 
-/// The hands of an assistant: which services it may change.
+/// The services that one assistant may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hands {
     client: Option<ClientName>,
     reach: Reach,
 }
 
-/// Why an assistant may not change a service.
+/// The reason an assistant may not change a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HandsOff {
-    /// The service says so.
+    /// The service is configured as read-only for assistants.
     ViewOnly,
-    /// It is not its own.
+    /// Another caller started the service.
     NotOwn,
 }
 
 impl Hands {
-    /// `None`: no assistant calls, and only the role counts.
+    /// Returns `None` if the caller is not an assistant; then only its role counts.
     pub fn of(caller: &Caller, reach: Reach) -> Option<Hands> {
         let assistant = caller.front == Front::Mcp;
         assistant.then(|| Hands { client: caller.client.clone(), reach })
@@ -63,7 +65,7 @@ impl Hands {
         service: Assistants,
         owner: Option<&ClientName>,
     ) -> Result<(), HandsOff> {
-        // Who has no name owns nothing.
+        // An assistant without a name owns nothing.
         let own = owner.is_some() && owner == self.client.as_ref();
         match (service, self.reach.control) {
             (Assistants::View, _) => Err(HandsOff::ViewOnly),
@@ -72,7 +74,7 @@ impl Hands {
         }
     }
 
-    /// Tokens, the mode and the daemon belong to no assistant.
+    /// Whether the assistant may change Proctor itself: tokens, the mode, the daemon.
     pub fn may_change_proctor(&self) -> bool {
         match self.reach.control {
             Control::Own => false,
@@ -80,7 +82,7 @@ impl Hands {
         }
     }
 
-    /// Whoever changes only what is its own ends only what it began.
+    /// An assistant limited to its own services may end only operations that it began.
     pub fn may_end(&self, began: Option<&ClientName>) -> bool {
         self.may_change(Assistants::Control, began).is_ok()
     }
@@ -96,7 +98,7 @@ mod tests {
         use HandsOff::{NotOwn, ViewOnly};
         let (a, b) = (ClientName::parse("a"), ClientName::parse("b"));
         let rows = [
-            // control, of the service, its owner → for assistant a
+            // control, service setting, owner → result for assistant a
             (Control::All, Open, &a, Ok(())),
             (Control::All, Open, &b, Ok(())),
             (Control::All, Open, &None, Ok(())),

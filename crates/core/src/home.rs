@@ -1,20 +1,20 @@
-//! Where Proctor keeps its things. Pure: the caller says who it is and what the environment holds.
+//! File locations of one Proctor. Pure: the caller passes in the user and the environment.
 
 use crate::hash::fnv1a;
 use crate::name::{RunId, ServiceName};
 use std::path::{Path, PathBuf};
 
-/// The two folders of one Proctor, and the names in them.
+/// The state and runtime folders of one Proctor, and the file names in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
     /// Survives a reboot: wishes, added services, logs.
     pub state: PathBuf,
-    /// Meaningful during one boot: sockets, FIFOs, run records, lock.
+    /// Valid for one boot: sockets, FIFOs, run records, lock.
     pub runtime: PathBuf,
 }
 
-/// What Proctor keeps in the folder of its state: names, of which some have others beside them while they are written, or after
-/// they were found damaged.
+/// Names that Proctor uses in its state folder. Some have temporary files beside them during a
+/// write, or a damaged copy that was set aside.
 const KEPT: &[&str] = &[
     "services.json",
     "tokens.json",
@@ -31,7 +31,8 @@ const KEPT: &[&str] = &[
 ];
 
 impl Home {
-    /// Is a file or folder of this name in the folder of the state Proctor's? The folder may also be somebody's project.
+    /// Whether a name in the state folder belongs to Proctor. The folder may also be somebody's
+    /// project.
     pub fn keeps(name: &str) -> bool {
         let beside = |kept: &&str| {
             name.strip_prefix('.').is_some_and(|rest| rest.starts_with(&format!("{kept}.")))
@@ -40,8 +41,8 @@ impl Home {
         KEPT.iter().any(|kept| name == *kept || beside(kept))
     }
 
-    /// `explicit` is `--home` or `PROCTOR_HOME`: everything below one folder. Otherwise the folders of the XDG base
-    /// directory specification, or the system's for root.
+    /// `explicit` is `--home` or `PROCTOR_HOME`: everything is below one folder. Otherwise uses the
+    /// folders of the XDG base directory specification, or the system's for root.
     pub fn locate(
         explicit: Option<&Path>,
         uid: u32,
@@ -62,7 +63,7 @@ impl Home {
         Some(Home { state, runtime })
     }
 
-    /// The folder that `--home` would have to name for this home; `None` if it is the user's usual one.
+    /// The folder to pass as `--home` to select this home; `None` for the user's default home.
     pub fn explicit(&self) -> Option<&Path> {
         (self.runtime == self.state.join("run")).then_some(self.state.as_path())
     }
@@ -73,22 +74,23 @@ impl Home {
         format!("{:016x}", fnv1a(self.state.as_os_str().as_bytes()))
     }
 
-    /// Clients connect here.
+    /// The socket that clients connect to.
     pub fn socket(&self) -> PathBuf {
         self.runtime.join("proctor.sock")
     }
 
-    /// Held by the living keeper; contains its pid.
+    /// Locked by the running keeper; contains its pid.
     pub fn lock(&self) -> PathBuf {
         self.runtime.join("keeper.lock")
     }
 
-    /// Held by the living keeper as well: somebody who tidies the runtime folder away does not let a second keeper in.
+    /// Locked by the running keeper as well, so that a second keeper cannot start after the runtime
+    /// folder was deleted.
     pub fn state_lock(&self) -> PathBuf {
         self.state.join("keeper.lock")
     }
 
-    /// Where a keeper finds the guard of the one before it.
+    /// The socket by which a new keeper reaches the guard of its predecessor.
     pub fn guard_socket(&self) -> PathBuf {
         self.runtime.join("guard.sock")
     }
@@ -108,22 +110,24 @@ impl Home {
         [folder.join(format!("{run}.out")), folder.join(format!("{run}.err"))]
     }
 
-    /// The FIFO that the next run of this service has as its standard input, if somebody offers one.
+    /// The FIFO that becomes the standard input of this service's next run, if a client offers one.
     pub fn input(&self, name: &ServiceName) -> PathBuf {
         self.runtime.join(format!("{name}.stdin"))
     }
 
-    /// Which boot the runtime folder is about.
+    /// The id of the boot that the runtime folder belongs to.
     pub fn boot(&self) -> PathBuf {
         self.runtime.join("boot")
     }
 
-    /// Marks of the commands that a request waits for: what a killed daemon left is found by them.
+    /// Marks of the commands that requests run. A new daemon uses them to find commands that a
+    /// killed one left.
     pub fn commands(&self) -> PathBuf {
         self.runtime.join("commands")
     }
 
-    /// Where indexes of git are held for a commit: what a killed daemon held is released by these.
+    /// Records of the git indexes that are locked for a commit. A new daemon uses them to release
+    /// the locks of a killed one.
     pub fn held_indexes(&self) -> PathBuf {
         self.runtime.join("indexes")
     }
@@ -138,12 +142,12 @@ impl Home {
         self.runtime.join("env")
     }
 
-    /// What could not be written at [`Home::services_json`], until it can be.
+    /// A copy of [`Home::services_json`] that could not be written yet.
     pub fn unsaved_services(&self) -> PathBuf {
         self.runtime.join("services.json")
     }
 
-    /// Changes that could not be written into the audit, until they can be.
+    /// Changes that could not be written to the audit yet.
     pub fn audit_owed(&self) -> PathBuf {
         self.runtime.join("audit.owed")
     }
@@ -153,7 +157,7 @@ impl Home {
         self.state.join("services.json")
     }
 
-    /// The tokens that exist, without their secrets.
+    /// The tokens, without their secrets.
     pub fn tokens_json(&self) -> PathBuf {
         self.state.join("tokens.json")
     }
@@ -163,27 +167,27 @@ impl Home {
         self.state.join("trusted")
     }
 
-    /// The secret of the token that was made at the first start.
+    /// The secret of the token created at the first start.
     pub fn first_token(&self) -> PathBuf {
         self.state.join("token")
     }
 
-    /// Who did what.
+    /// The audit log.
     pub fn audit(&self) -> PathBuf {
         self.state.join("audit")
     }
 
-    /// How far the audit went: lines that are missing at its end are noticed by it.
+    /// The position of the last audit entry; reveals missing lines at the end of the audit.
     pub fn audit_head(&self) -> PathBuf {
         self.state.join("audit.head")
     }
 
-    /// What files held before they were changed.
+    /// Previous contents of changed files.
     pub fn backups(&self) -> PathBuf {
         self.state.join("backups")
     }
 
-    /// Changes of files that are under way.
+    /// Records of file changes in progress.
     pub fn changes(&self) -> PathBuf {
         self.state.join("changes")
     }
@@ -196,7 +200,7 @@ impl Home {
         self.logs().join(name.as_str())
     }
 
-    /// What keeper and daemon themselves have to say.
+    /// The log of the keeper and the daemon themselves.
     pub fn own_log(&self) -> PathBuf {
         self.state.join("proctor.log")
     }

@@ -1,20 +1,20 @@
-//! How long a service stays that was started for a while: which clock ends it, and what of it is kept.
+//! The lifetime of a service that was started for a limited time, and how it survives a restart.
 //!
-//! While Proctor runs, a lease ends by the clock that only goes forward: whoever sets the wall clock ends none. Of what is kept,
-//! the same clock goes on counting until the machine is started again. Then only the wall clock is left: what is over by it is
-//! over, and none gets longer than it was given for.
+//! While Proctor runs, the monotonic clock ends a lease: setting the wall clock ends none. A stored
+//! lease keeps counting on that clock until the machine reboots. After a reboot only the wall clock
+//! is left: it ends a lease that has expired, and it never extends one beyond its original length.
 
 use crate::record::BootId;
 use crate::time::{Millis, Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
-/// Shorter than it takes to use what was started.
+/// A shorter lease would end before its service can be used.
 pub const SHORTEST: Millis = Millis::seconds(1);
 
-/// A year, as for every duration in a configuration. Who wants more wants no lease.
+/// A year, as for every duration in a configuration. A longer-lived service needs no lease.
 pub const LONGEST: Millis = Millis::seconds(366 * 24 * 3600);
 
-/// Renewals are kept when they come to this part of a lease: a tenth.
+/// A renewal is written to disk when it extends the lease by at least a tenth of its length.
 const PARTS: u64 = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Lease {
         self.length
     }
 
-    /// As long again, from now on.
+    /// Extends the lease by its full length from now on.
     #[must_use]
     pub fn renewed(self, now: Mono) -> Lease {
         Lease { ends: self.ends.max(now.plus(self.length)), ..self }
@@ -47,7 +47,7 @@ impl Lease {
         now >= self.ends
     }
 
-    /// How it is written down.
+    /// Returns the form that is written to disk.
     pub fn keep(self, now: Now, boot: BootId) -> KeptLease {
         let left = i64::try_from(self.left(now.mono).0).unwrap_or(i64::MAX);
         let until = Wall(now.wall.0.saturating_add(left.saturating_mul(1000)));
@@ -55,20 +55,21 @@ impl Lease {
     }
 }
 
-/// A lease as it is written down. Renewals of less than a tenth of it are not.
+/// A lease as written to disk. Renewals by less than a tenth of its length are not written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptLease {
     /// Milliseconds.
     length: Millis,
     /// Microseconds since 1970.
     until: Wall,
-    /// Microseconds of the clock of this boot.
+    /// Microseconds on the monotonic clock of this boot.
     ends: Mono,
     boot: String,
 }
 
 impl KeptLease {
-    /// Take it up again. What was not written down of a renewal is given to it: it ends late rather than early.
+    /// Restores the lease. Adds a tenth of its length for a renewal that may not have been written,
+    /// so that it ends late rather than early.
     pub fn resume(&self, now: Now, boot: BootId) -> Lease {
         let length = Millis(self.length.0.clamp(SHORTEST.0, LONGEST.0));
         let unwritten = Millis(length.0 / PARTS);
@@ -83,13 +84,13 @@ impl KeptLease {
         Lease { length, ends: now.mono.plus(left.min(length)) }
     }
 
-    /// Has this lease moved on so far that it is to be written down again?
+    /// Whether the lease was extended far enough to be written again.
     pub fn is_old(&self, lease: Lease) -> bool {
         self.length != lease.length || lease.ends.since(self.ends).0 > lease.length.0 / PARTS
     }
 }
 
-/// Where the kernel tells which boot this is.
+/// Whether the kernel reports the id of this boot.
 fn is_known(boot: BootId) -> bool {
     boot != BootId([0; 16])
 }
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(Lease::begin(Millis(u64::MAX), Mono(0)).length(), LONGEST);
     }
 
-    /// Kept 10 seconds after it began, so that 90 of 100 are left; taken up at `now` in `boot`.
+    /// Stored 10 seconds after it began, so that 90 of 100 are left; restored at `now` in `boot`.
     #[track_caller]
     fn check(now: Now, boot: BootId, left: u64) {
         let kept = Lease::begin(Millis::seconds(100), at(990, 0).mono).keep(at(1000, 5000), BOOT);

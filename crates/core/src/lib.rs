@@ -1,8 +1,8 @@
-//! The pure part of Proctor: what to do, never how to do it.
+//! The pure part of Proctor: it decides, and other crates act.
 //!
 //! Nothing here reads a clock, a file, the environment or a random source. Time comes in as
-//! [`time::Now`], decisions go out as values. That is what lets the tests replay a hostile year
-//! of a service's life in a second.
+//! [`time::Now`], decisions go out as values. That lets the tests replay a hostile year of a
+//! service's life in a second.
 
 pub mod access;
 pub mod commands;

@@ -1,23 +1,25 @@
-//! The index beside a log segment: what a byte offset means in time, run and stream.
+//! The index beside a log segment maps byte offsets to time, run and stream.
 //!
-//! `stdout.00000001.log` holds the service's bytes and nothing else; `stdout.00000001.idx` holds records of
-//! [`RECORD`] bytes. A record is written **before** the bytes it speaks of, so the tail of a log is never
-//! without a time after a crash; a record whose offset lies beyond the log's end is a promise that
-//! was not kept and is skipped. A torn last record (length not a multiple of [`RECORD`]) is ignored.
+//! `stdout.00000001.log` holds the service's bytes and nothing else; `stdout.00000001.idx` holds
+//! records of [`RECORD`] bytes. A record is written **before** its bytes, so after a crash the tail
+//! of a log always has a time. A record whose offset lies beyond the log's end announces bytes that
+//! were never written, and is skipped. A torn last record (length not a multiple of [`RECORD`]) is
+//! ignored.
 //!
-//! Layout, little endian: `offset u64 · wall i64 (µs) · run u64 · kind u8 · zero [u8;3] · value u32`.
+//! Layout, little endian: `offset u64 · wall i64 (µs) · run u64 · kind u8 · zero [u8;3] · value
+//! u32`.
 
 use crate::lifecycle::Exit;
 use crate::name::RunId;
 use crate::time::Wall;
 use serde::{Deserialize, Serialize};
 
-/// Size of one record.
+/// Size of one record in bytes.
 pub const RECORD: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Position in the segment from which this entry holds.
+    /// Position in the segment from which this entry applies.
     pub offset: u64,
     pub wall: Wall,
     pub run: RunId,
@@ -29,7 +31,7 @@ pub enum Mark {
     /// The bytes from `offset` on were read at `wall`.
     Bytes,
     RunStarted,
-    /// Written when everything the run had written before its exit was stored.
+    /// Written after all output from before the run's exit was stored.
     RunExited(ExitMark),
     /// This many bytes were dropped here (saturating).
     Dropped(u32),
@@ -75,7 +77,7 @@ impl std::fmt::Display for ExitMark {
     }
 }
 
-/// The two streams of a service, in the order in which they are shown when their times are equal.
+/// The two streams of a service, in the order in which lines with equal times are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
@@ -104,7 +106,7 @@ pub fn index_file(stream: Stream, segment: u64) -> String {
     format!("{}.{segment:08}.idx", stream.as_str())
 }
 
-/// Stream and number of a segment's log file; `None` for any other name.
+/// Parses the stream and the number from a segment's log file name; `None` for any other name.
 pub fn parse_log_file(name: &str) -> Option<(Stream, u64)> {
     let stem = name.strip_suffix(".log")?;
     let (stream, digits) = stem.split_once('.')?;
@@ -130,7 +132,8 @@ impl Entry {
         out
     }
 
-    /// `None` for a kind this version does not know: it is skipped, the bytes are still there.
+    /// Returns `None` for a kind that this version does not know. Such an entry is skipped; its
+    /// bytes are still readable.
     pub fn decode(bytes: &[u8; RECORD]) -> Option<Entry> {
         let word = |at: usize| {
             let mut eight = [0; 8];
@@ -154,7 +157,7 @@ impl Entry {
     }
 }
 
-/// All entries of an index file, in order, without what is torn or unknown.
+/// Returns all entries of an index file in order, without torn or unknown ones.
 pub fn decode_all(bytes: &[u8]) -> Vec<Entry> {
     let (records, _torn) = bytes.as_chunks::<RECORD>();
     records.iter().filter_map(Entry::decode).collect()

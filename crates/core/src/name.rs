@@ -1,4 +1,4 @@
-//! Names of services and ids of runs: parsed once at the border, trusted inside.
+//! Names of services and ids of runs, parsed once at the border and trusted inside.
 //!
 //! A name becomes a folder, a cgroup and a word on a command line, so its alphabet is small.
 
@@ -9,7 +9,8 @@ use std::sync::Arc;
 /// Long enough for `team-product-component@99`, short enough for every file system and column.
 pub const MAX_NAME: usize = 64;
 
-/// The name of one supervised process: `web`, or `web@2` for the second instance of `web`. Copies share its text.
+/// The name of one supervised process: `web`, or `web@2` for the second instance of `web`. Clones
+/// share the text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ServiceName(Arc<str>);
@@ -62,8 +63,8 @@ impl ServiceName {
         &self.0
     }
 
-    /// The same with a text of its own, for who keeps it while what it came with goes: one small piece that stays among many that
-    /// are freed is a hole in the heap.
+    /// Returns a copy with its own allocation. Use it for a name that outlives the data it came
+    /// with: one small piece that stays among many freed ones leaves a hole in the heap.
     pub fn apart(&self) -> ServiceName {
         ServiceName(Arc::from(self.as_str()))
     }
@@ -102,18 +103,19 @@ impl From<ServiceName> for String {
     }
 }
 
-/// One execution of a service. Grows with every run, across restarts of Proctor and of the machine,
-/// because it starts from the wall clock; see [`RunId::after`].
+/// The id of one execution of a service. It grows with every run, across restarts of Proctor and of
+/// the machine, because it starts from the wall clock; see [`RunId::after`].
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
 pub struct RunId(pub u64);
 
 impl RunId {
-    /// No run: the id before the first.
+    /// The id before the first; means that there is no run.
     pub const NONE: RunId = RunId(0);
 
-    /// The next id: the wall clock in microseconds, or one more than the last if the clock stood or jumped back.
+    /// Returns the next id: the wall clock in microseconds, or the last id plus one if the clock
+    /// stood still or jumped back.
     pub fn after(self, wall: crate::time::Wall) -> RunId {
         RunId(wall.0.max(0).unsigned_abs().max(self.0.saturating_add(1)))
     }

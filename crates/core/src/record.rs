@@ -1,9 +1,10 @@
-//! Files of the runtime directory that a new keeper trusts after a crash: how they are encoded.
+//! Encoding of the runtime files that a new keeper trusts after a crash.
 //!
-//! Each is an envelope: `magic [u8;4] · version u16 · kind u16 · length u32 · crc32 u32 · body`. A file that is
-//! short, long, of another version or with another checksum is damaged, and says so.
+//! Each file is an envelope: `magic [u8;4] · version u16 · kind u16 · length u32 · crc32 u32 ·
+//! body`. A file that is too short or too long, or has another version or checksum, is reported as
+//! damaged.
 //!
-//! What changes all the time is in [`crate::statefile`].
+//! State that changes often is in [`crate::statefile`].
 
 use crate::name::RunId;
 use crate::spec::ServiceSpec;
@@ -13,7 +14,7 @@ const MAGIC: [u8; 4] = *b"PRCT";
 const VERSION: u16 = 1;
 const HEADER: usize = 16;
 
-/// What the body of an envelope is.
+/// The body type of an envelope.
 pub trait Body: Serialize + DeserializeOwned {
     const KIND: u16;
 }
@@ -34,10 +35,10 @@ impl Body for StoredEnv {
     const KIND: u16 = 3;
 }
 
-/// `once`: variables for the next run of a service and for no other.
+/// `once`: variables for the next run of a service only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredOnce {
-    /// The last run before they were given: one that was made after it has had them.
+    /// The last run before the variables were set. Any later run has already received them.
     pub after: RunId,
     pub env: Vec<(String, String)>,
 }
@@ -96,16 +97,18 @@ pub fn open<B: Body>(bytes: &[u8]) -> Result<B, RecordError> {
     }
 }
 
-/// Which process a run is: enough to recognise it for certain, and to refuse a stranger with its pid.
+/// The identity of a run's process: enough to recognise it with certainty, and to reject an
+/// unrelated process with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     pub pid: u32,
-    /// Clock ticks since boot at which the process began (`/proc/PID/stat`, field 22); 0 where pidfs tells it apart.
+    /// Start time of the process in clock ticks since boot (`/proc/PID/stat`, field 22); 0 if pidfs
+    /// identifies it.
     pub start_ticks: u64,
-    /// Inode of its pidfd in pidfs, unique until reboot; 0 where the kernel has no pidfs.
+    /// Inode of its pidfd in pidfs, unique until reboot; 0 if the kernel has no pidfs.
     pub pidfs_inode: u64,
     pub boot: BootId,
-    /// The run that it is.
+    /// The run that this process belongs to.
     pub run: RunId,
 }
 
@@ -113,11 +116,11 @@ pub struct Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootId(pub [u8; 16]);
 
-/// Bytes of an encoded identity.
+/// Size of an encoded identity in bytes.
 pub const IDENTITY_SIZE: usize = 64;
 
 impl Identity {
-    /// No allocation: this runs between fork and exec.
+    /// Allocates nothing: this runs between fork and exec.
     pub fn encode(&self) -> [u8; IDENTITY_SIZE] {
         let mut out = [0; IDENTITY_SIZE];
         out[0..4].copy_from_slice(&MAGIC);
@@ -132,7 +135,7 @@ impl Identity {
         out
     }
 
-    /// `None` if nothing was ever written.
+    /// Returns `None` if no identity was ever written.
     pub fn decode(bytes: &[u8; IDENTITY_SIZE]) -> Result<Option<Identity>, RecordError> {
         if bytes.iter().all(|b| *b == 0) {
             return Ok(None);
@@ -152,7 +155,7 @@ impl Identity {
             boot: BootId(boot),
             run: RunId(word(48)),
         };
-        // Magic, version, checksum and what is always zero, all at once.
+        // Checks magic, version, checksum and the zero bytes all at once.
         if identity.encode() != *bytes {
             return Err(RecordError::Damaged);
         }
@@ -160,7 +163,8 @@ impl Identity {
     }
 }
 
-/// CRC-32 without tables or allocation; `crc32fast` chooses its code at run time, which a forked child must not.
+/// CRC-32 without tables or allocation. `crc32fast` selects its code at run time, which a forked
+/// child must not do.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for byte in bytes {
@@ -203,7 +207,7 @@ mod tests {
         }
     }
 
-    /// The content of a sealed file with its header made right again.
+    /// Returns the content of a sealed file with a corrected header.
     fn resealed(content: &[u8]) -> Vec<u8> {
         let mut file = seal(&StoredEnv(Vec::new())).unwrap();
         file.truncate(HEADER);

@@ -1,13 +1,14 @@
-//! Which root a path of a request is in, and where in it: by its text alone, whatever there is.
+//! Resolves the path of a request to a root and a path below it, by its text alone.
 //!
-//! One rule for every file operation, so that no path means one file for reading and another for writing:
+//! One rule for every file operation, so that a path means the same file for reading and for
+//! writing:
 //!
-//! 1. An absolute path is below the innermost root that it is in.
+//! 1. An absolute path belongs to the innermost root that contains it.
 //! 2. `NAME:path`, with the name of a root, is below that root.
-//! 3. Any other path begins where the caller stands, if paths begin there and that is in a root.
-//! 4. Otherwise it begins at the top of the only root.
+//! 3. Any other path is relative to the caller's folder, if the caller has one inside a root.
+//! 4. Otherwise it is relative to the only root.
 //!
-//! Nothing here makes a path safe: what comes of it is resolved beneath its root by the kernel.
+//! This does not make a path safe: the kernel resolves the result beneath its root.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -15,41 +16,43 @@ use std::path::{Component, Path, PathBuf};
 #[derive(Debug, Clone)]
 pub struct Root<'a> {
     pub name: &'a str,
-    /// As it was declared.
+    /// The declared path.
     pub path: &'a Path,
-    /// Without links.
+    /// The path with links resolved.
     pub real: PathBuf,
 }
 
 impl Root<'_> {
-    /// What an absolute path says below this folder.
+    /// Returns the part of an absolute path below this folder.
     fn rest<'p>(&self, path: &'p Path) -> Option<&'p Path> {
         path.strip_prefix(self.path).or_else(|_| path.strip_prefix(&self.real)).ok()
     }
 }
 
-/// Where a path is.
+/// The root and relative path of a resolved path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
-    /// Which of the roots.
+    /// Index of the root.
     pub root: usize,
-    /// Below it. Without `.` and `..` if paths begin where the caller stands, otherwise as it was written.
+    /// Path below the root. Normalized (no `.` or `..`) if relative paths start at the caller's
+    /// folder, otherwise as written.
     pub path: PathBuf,
 }
 
-/// Why a path is nowhere.
+/// The reason a path has no root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
     NoRoot,
-    /// There are several, and it does not say which is meant.
+    /// There are several roots, and the path names none of them.
     Which,
-    /// It is below none of them.
+    /// The path is outside all roots.
     Elsewhere,
-    /// It leads out of the root that it names.
+    /// The path leaves the root that it names.
     Outside,
 }
 
-/// `here`: where the caller stands, if paths begin there; then `..` is taken by its names, too.
+/// Resolves a path. `here` is the caller's folder, if relative paths start there; then `..` is
+/// resolved by names too.
 pub fn locate(text: &str, here: Option<&Path>, roots: &[Root<'_>]) -> Result<Located, Lost> {
     if roots.is_empty() {
         return Err(Lost::NoRoot);
@@ -72,14 +75,14 @@ pub fn locate(text: &str, here: Option<&Path>, roots: &[Root<'_>]) -> Result<Loc
     }
 }
 
-/// The root that an absolute path is in, the deepest of them, and where in it.
+/// Returns the deepest root that contains an absolute path, and the path below it.
 pub fn innermost(path: &Path, roots: &[Root<'_>]) -> Option<Located> {
     let found = roots.iter().enumerate().filter_map(|(at, root)| Some((at, root.rest(path)?)));
     let (root, rest) = found.min_by_key(|(_, rest)| rest.as_os_str().len())?;
     Some(Located { root, path: rest.to_owned() })
 }
 
-/// The root that a path names, and what it says below it.
+/// Splits off the root name of a path: returns the root and the rest of the text.
 fn named<'t>(text: &'t str, roots: &[Root<'_>]) -> Option<(usize, &'t str)> {
     let (name, path) = text.split_once(':')?;
     Some((roots.iter().position(|root| root.name == name)?, path))
@@ -93,7 +96,7 @@ fn within(root: usize, path: &str, here: Option<&Path>) -> Result<Located, Lost>
     Ok(Located { root, path })
 }
 
-/// Without `.` and `..`, by its names; nothing if it leads further up than it begins.
+/// Resolves `.` and `..` by names; returns `None` if the path climbs above its start.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -119,14 +122,14 @@ mod tests {
     const ONE: &[[&str; 3]] = &[["shop", "/srv/shop", "/srv/shop"]];
     const TWO: &[[&str; 3]] =
         &[["shop", "/srv/shop", "/srv/shop"], ["manual", "/srv/manual", "/srv/manual"]];
-    /// One in the other, and one that is declared by a link.
+    /// Two roots, one inside the other, one of them declared by a link.
     const NESTED: &[[&str; 3]] = &[
         ["shop", "/srv/shop", "/srv/shop"],
         ["docs", "/srv/shop/docs", "/srv/shop/docs"],
         ["live", "/srv/current", "/releases/5"],
     ];
 
-    /// `NAME|path`, or why it is nowhere.
+    /// `NAME|path`, or the error.
     fn found(roots: &[[&str; 3]], here: Option<&str>, text: &str) -> String {
         let known: Vec<Root<'_>> = roots
             .iter()

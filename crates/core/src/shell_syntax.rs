@@ -1,7 +1,8 @@
 //! Finds syntax in a command text that only a shell understands.
 //!
-//! A command text is split into words like a shell splits it, but no shell runs it: `true && false` would start `true`
-//! with two arguments and succeed. Commands given as a list of words are never looked at; each word is an argument.
+//! A command text is split into words like a shell splits it, but no shell runs it: `true && false`
+//! would start `true` with two arguments and succeed. Commands given as a list of words are not
+//! checked; each word is an argument.
 
 use std::fmt;
 
@@ -21,12 +22,12 @@ pub enum SyntaxKind {
     Assignment,
     /// `$VAR`, `${VAR}`, `$(…)` or a backquote.
     Expansion,
-    /// `*`, `?`, `~/` or a line break. A program may want these as they are.
+    /// `*`, `?`, `~/` or a line break. A program may want these unchanged.
     Pattern,
 }
 
 impl ShellSyntax {
-    /// Whether nobody writes this without a shell in mind.
+    /// Whether the text can only be meant for a shell.
     pub fn is_certain(&self) -> bool {
         match self.kind {
             SyntaxKind::Operator | SyntaxKind::Assignment | SyntaxKind::Expansion => true,
@@ -34,7 +35,7 @@ impl ShellSyntax {
         }
     }
 
-    /// The advice for somebody who defines a service.
+    /// Advice for the author of a service definition.
     pub fn advice(&self) -> String {
         let instead = match self.kind {
             SyntaxKind::Assignment => {
@@ -55,7 +56,7 @@ impl fmt::Display for ShellSyntax {
     }
 }
 
-/// The first certain piece of shell syntax in a command text, or else the first likely one.
+/// Returns the first certain piece of shell syntax in a command text, or else the first likely one.
 pub fn find(text: &str) -> Option<ShellSyntax> {
     let mut scan = Scan::new(text.trim());
     let mut likely = None;
@@ -68,15 +69,16 @@ pub fn find(text: &str) -> Option<ShellSyntax> {
     likely
 }
 
-/// A walk through a text with the quoting rules of POSIX.
+/// Scans a text with the quoting rules of POSIX.
 struct Scan<'t> {
     text: &'t str,
     at: usize,
-    /// Where the current word began; `None` between words.
+    /// Start of the current word; `None` between words.
     word: Option<usize>,
     /// No word has ended yet.
     in_first: bool,
-    /// A word like `-c` or `-e` came before: what is in double quotes may be meant for that program.
+    /// A word like `-c` or `-e` came before, so text in double quotes may be meant for that
+    /// program.
     has_script: bool,
 }
 
@@ -107,7 +109,7 @@ impl<'t> Scan<'t> {
         None
     }
 
-    /// The kind and the end of what begins with `letter`, if that is shell syntax.
+    /// The kind and the end of the shell syntax that starts with `letter`, if it is any.
     fn in_word(&mut self, letter: char, begin: usize) -> Option<(SyntaxKind, usize)> {
         let word = *self.word.get_or_insert(begin);
         let is_url = self.text[word..begin].contains("://");
@@ -152,7 +154,7 @@ impl<'t> Scan<'t> {
         None
     }
 
-    /// Within double quotes a shell expands variables and commands; nothing else is special there.
+    /// Inside double quotes a shell expands variables and commands; nothing else is special there.
     fn in_double_quotes(&mut self) -> Option<(SyntaxKind, usize)> {
         let mut found = None;
         while let Some(letter) = self.rest().chars().next() {
@@ -179,7 +181,7 @@ impl<'t> Scan<'t> {
         self.at + usize::from(doubled)
     }
 
-    /// After a `$`: the end of the name it expands, if a shell expands anything there.
+    /// After a `$`: the end of the name that a shell would expand, if any.
     fn expansion_end(&self) -> Option<usize> {
         let rest = self.rest();
         match rest.chars().next()? {
@@ -197,12 +199,12 @@ impl<'t> Scan<'t> {
     }
 }
 
-/// A piece as a person recognises it in a sentence.
+/// The text of a piece for use in a message.
 fn shown(kind: SyntaxKind, token: String) -> String {
     match (kind, token.as_str()) {
         (SyntaxKind::Pattern, "\n") => "a line break".into(),
         (SyntaxKind::Assignment, _) => token,
-        // Within quotes it began with the quote.
+        // Inside quotes the text starts with the quote.
         (SyntaxKind::Expansion, text) => match text.rfind(['$', '`']) {
             Some(at) => text[at..].to_owned(),
             None => token,
@@ -222,7 +224,7 @@ fn ends_tilde(letter: char) -> bool {
     letter == '/' || letter.is_whitespace()
 }
 
-/// `-c`, `-lc`, `-e`, `--eval`: the next word is a text in the language of the program.
+/// `-c`, `-lc`, `-e`, `--eval`: the next word is a script for the program.
 fn is_script_flag(word: &str) -> bool {
     let short = word.starts_with('-') && !word.starts_with("--") && word.len() <= 4;
     matches!(word, "--eval" | "--command" | "--exec") || (short && word.ends_with(['c', 'e']))
@@ -232,7 +234,7 @@ fn is_script_flag(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// `expected`: the token, after `?` where it is only likely; empty where there is none.
+    /// `expected`: the token, prefixed with `?` if it is only likely; empty if there is none.
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let found = match find(text) {

@@ -1,13 +1,14 @@
-//! A service's settings, fully resolved: what the keeper needs and nothing it would have to interpret.
+//! The fully resolved settings of a service: everything the keeper needs, nothing left to
+//! interpret.
 //!
-//! The daemon makes specs out of configuration; the keeper receives them as messages and stores them
-//! in the runtime directory, so that it can restart a service while the daemon is down.
+//! The daemon makes specs out of configuration. The keeper receives them as messages and stores
+//! them in the runtime directory, so that it can restart a service while the daemon is down.
 
 use crate::name::ServiceName;
 use crate::time::Millis;
 use serde::{Deserialize, Serialize};
 
-/// Everything the keeper knows about a service before it runs.
+/// All settings of a service that the keeper knows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServiceSpec {
     pub name: ServiceName,
@@ -17,15 +18,16 @@ pub struct ServiceSpec {
     pub logs: LogSpec,
 }
 
-/// How the process is made.
+/// The program to execute and its environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecSpec {
-    /// Program and arguments; never empty. A program without `/` is looked up in the service's `PATH`.
+    /// Program and arguments; never empty. A program without `/` is looked up in the service's
+    /// `PATH`.
     pub argv: Vec<String>,
     /// Variables of this service, laid over the shared environment named by `base_env`.
     pub env: Vec<(String, String)>,
     pub base_env: EnvId,
-    /// Absolute.
+    /// Absolute path.
     pub working_dir: String,
     pub credentials: Option<Credentials>,
     pub umask: Option<u32>,
@@ -34,7 +36,7 @@ pub struct ExecSpec {
     pub oom_score_adj: Option<i32>,
 }
 
-/// An environment shared by many services, named by a hash of its content: a thousand services that
+/// An environment shared by many services, named by a hash of its content. A thousand services that
 /// inherit the same shell cost one copy of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EnvId(pub u64);
@@ -50,12 +52,12 @@ pub struct Credentials {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     pub resource: Resource,
-    /// `None` is "unlimited".
+    /// `None` means unlimited.
     pub soft: Option<u64>,
     pub hard: Option<u64>,
 }
 
-/// The resources of `setrlimit` that a service may be limited in.
+/// The `setrlimit` resources that a service can limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resource {
     AddressSpace,
@@ -71,14 +73,15 @@ pub enum Resource {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopSpec {
-    /// Signal number that asks the service to end.
+    /// Number of the signal that asks the service to end.
     pub signal: i32,
-    /// How long it may take before the whole tree is killed.
+    /// Time between the stop signal and the kill of the whole tree.
     pub grace: Millis,
     pub on_shutdown: OnShutdown,
 }
 
-/// What an orderly end of Proctor does to a running service. A crash always leaves it running.
+/// The effect of an orderly shutdown of Proctor on a running service. A crash always leaves the
+/// service running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnShutdown {
@@ -91,29 +94,31 @@ pub struct RestartSpec {
     pub policy: Policy,
     /// Exit codes that count as success; zero unless configured.
     pub success_codes: Vec<i32>,
-    /// Restarts allowed within `window`; `None` is no limit.
+    /// Maximum number of restarts within `window`; `None` means no limit.
     pub max_restarts: Option<u32>,
     pub window: Millis,
-    /// Wait before the first restart after a crash. `None`: the first is immediate and the ladder
-    /// begins at [`RestartSpec::FIRST_STEP`] with the second.
+    /// Wait before the first restart after a crash. `None`: the first restart is immediate, and the
+    /// second waits [`RestartSpec::FIRST_STEP`].
     pub delay: Option<Millis>,
     pub max_delay: Millis,
     /// Factor from one wait to the next; at least 1.
     pub backoff: f64,
-    /// Share of the wait that is random, 0 to 1.
+    /// Random share of the wait, 0 to 1.
     pub jitter: f64,
-    /// Uptime after which the ladder begins anew.
+    /// Uptime after which the waits start over.
     pub stable_after: Millis,
-    /// When the budget is spent: try again after this long, or stay `failed`.
+    /// Wait before a new attempt when the restart budget is spent; `None` leaves the service
+    /// `failed`.
     pub cool_off: Option<Millis>,
 }
 
 impl RestartSpec {
-    /// Second wait of an unconfigured ladder: long enough for a port to be released, too short to notice.
+    /// Second wait if no delay is configured: long enough for a port to be released, too short to
+    /// notice.
     pub const FIRST_STEP: Millis = Millis(250);
 
-    /// The most that `max_restarts` may be: each restart of the window is remembered, and more than this many in
-    /// a window is a loop by any measure.
+    /// Upper limit of `max_restarts`. The machine remembers each restart in the window, and more
+    /// than this many in a window is a loop by any measure.
     pub const MOST_RESTARTS: u32 = 1000;
 }
 
@@ -124,32 +129,33 @@ pub enum Policy {
     Always,
     /// Restart after an exit that is not a success.
     OnFailure,
-    /// Leave it, whatever the exit was.
+    /// Never restart.
     Never,
-    /// Expected to finish: a success is `stopped`, anything else `failed`.
+    /// Expected to finish: success leads to `stopped`, anything else to `failed`.
     OneShot,
 }
 
 /// Rotation and retention of each of the service's two streams.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogSpec {
-    /// A segment is closed at the first line end after this many bytes.
+    /// A segment is closed at the first line end after this many bytes,
     pub segment_bytes: u64,
-    /// ... or when it is this old.
+    /// or when it reaches this age.
     pub max_age: Option<Millis>,
-    /// Segments kept of each stream, the open one included; at least 2.
+    /// Maximum number of segments for each stream, including the open one; at least 2.
     pub max_segments: u32,
-    /// Bytes kept of both streams together, the open segments included.
+    /// Maximum bytes of both streams together, including the open segments.
     pub max_total_bytes: u64,
     pub on_full: OnFull,
 }
 
-/// The choice for a disk that is full.
+/// The reaction to a full disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFull {
-    /// Delete the service's oldest closed segments; when there are none, count and drop output, with a mark in the log.
+    /// Deletes the service's oldest closed segments. If there are none, drops output, counts it and
+    /// marks the gap in the log.
     Drop,
-    /// Delete nothing and leave output in the pipe; the service blocks when the pipe is full.
+    /// Deletes nothing and leaves output in the pipe; the service blocks when the pipe is full.
     Block,
 }

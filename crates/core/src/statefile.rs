@@ -1,12 +1,13 @@
-//! `state`: what the next keeper must know of a service, in one file that is written in place.
+//! The `state` file: one service's state for the next keeper, written in place.
 //!
-//! Two places for the state, used in turn, each with a number and a checksum: a keeper that dies while it writes leaves the
-//! other one whole. Writing in place makes no new file, so it is cheap and works on a full disk. Behind them is room for the
-//! identity of the run's process, which the child writes itself just before it executes the service's program; that is a
-//! fixed layout which needs no allocation.
+//! The file has two places for the state, written alternately, each with a number and a checksum. A
+//! keeper that dies during a write leaves the other place intact. Writing in place creates no new
+//! file, so it is cheap and works on a full disk. After the two places follows the identity of the
+//! run's process. The child writes it itself just before it executes the service's program; its
+//! fixed layout needs no allocation.
 //!
-//! `magic [u8;4] · version u16 · 0 u16 · size of a place u32 · crc32 u32 · place · place · identity [u8;64]`, where a
-//! place is `number u64 · length u32 · crc32 u32 · body`.
+//! `magic [u8;4] · version u16 · 0 u16 · size of a place u32 · crc32 u32 · place · place · identity
+//! [u8;64]`, where a place is `number u64 · length u32 · crc32 u32 · body`.
 
 use crate::lifecycle::Machine;
 use crate::name::{RunId, ServiceName};
@@ -19,16 +20,18 @@ const VERSION: u16 = 1;
 const HEADER: usize = 16;
 const PLACE_HEADER: usize = 16;
 
-/// With this size the whole file is half a page; a long list of restarts or a long path needs more.
+/// Default size of a place: the whole file is half a page. A long list of restarts or a long path
+/// needs more.
 const USUAL: usize = 968;
 
-/// A state may grow this much while a child is on its way to the identity's place, which must not move then.
+/// A state may grow by this much while a child is about to write its identity, because the identity
+/// must not move then.
 const SLACK: usize = 128;
 
-/// Larger than any state can be.
+/// Upper bound, larger than any state can be.
 const MOST: usize = 1 << 20;
 
-/// Wish, phase, budget and counters as of the last change, and the run that was made last.
+/// Wish, phase, budget and counters as of the last change, and the most recent run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredState {
     pub name: ServiceName,
@@ -36,7 +39,7 @@ pub struct StoredState {
     pub run: Option<RunHeader>,
 }
 
-/// What is known of a run before its process exists.
+/// Facts about a run that are known before its process exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunHeader {
     pub run: RunId,
@@ -45,25 +48,25 @@ pub struct RunHeader {
     pub cgroup: Option<String>,
 }
 
-/// How a state file that exists is laid out, and which place is written next.
+/// The layout of an existing state file, and the place to write next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     place: u32,
     number: u64,
 }
 
-/// What a state file says.
+/// The content of a state file.
 #[derive(Debug, PartialEq)]
 pub struct Found {
     pub layout: Layout,
     pub state: StoredState,
-    /// Of the process that the last run was; `None` if no child has come to write it.
+    /// Identity of the last run's process; `None` if no child has written it.
     pub identity: Result<Option<Identity>, RecordError>,
-    /// A place could not be read: the state may be the one before the last.
+    /// A place could not be read: the state may be the second-to-last one.
     pub damaged: bool,
 }
 
-/// A change of the file: these bytes at this offset.
+/// A change of the file: bytes to write at an offset.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Patch {
     pub offset: u64,
@@ -71,7 +74,8 @@ pub struct Patch {
 }
 
 impl Layout {
-    /// A new file with this state, and how to go on with it. The identity of a run that lives goes with it.
+    /// Creates the content of a new file with this state, and its layout. Keeps the identity of a
+    /// live run.
     pub fn create(
         state: &StoredState,
         identity: Option<&[u8; IDENTITY_SIZE]>,
@@ -95,8 +99,9 @@ impl Layout {
         Ok((Layout { number: 2, ..layout }, file))
     }
 
-    /// How to write `state` in the place whose turn it is; `None` if it has grown too large for it. The turn passes on by
-    /// [`Layout::written`]: a write that failed is tried again in the same place, and the other one stays whole.
+    /// Encodes `state` for the next place; returns `None` if it has grown too large. Call
+    /// [`Layout::written`] after a successful write. A failed write is retried in the same place,
+    /// so the other place stays intact.
     pub fn next(&self, state: &StoredState) -> Result<Option<Patch>, RecordError> {
         let body = encode(state)?;
         if PLACE_HEADER + body.len() > self.place as usize {
@@ -105,7 +110,7 @@ impl Layout {
         Ok(Some(Patch { offset: self.offset(self.number), bytes: self.sealed(&body) }))
     }
 
-    /// What [`Layout::next`] said is written.
+    /// Records that the patch of [`Layout::next`] was written.
     pub fn written(&mut self) {
         self.number += 1;
     }
@@ -133,7 +138,7 @@ fn encode(state: &StoredState) -> Result<Vec<u8>, RecordError> {
     if body.len() < MOST { Ok(body) } else { Err(RecordError::Unencodable) }
 }
 
-/// A number that was not written with this body is damage, too.
+/// The checksum covers the number, so a number written with another body counts as damage.
 fn sum(number: u64, body: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&number.to_le_bytes());
@@ -141,7 +146,7 @@ fn sum(number: u64, body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// What one place holds.
+/// The content of one place.
 enum Place {
     Empty,
     Whole(u64, Box<StoredState>),
@@ -284,10 +289,10 @@ mod tests {
                 &Patch { offset: patch.offset, bytes: patch.bytes[..length].to_vec() },
             );
             let found = decode(&torn).unwrap();
-            // What was there before may happen to end in the same bytes.
+            // The old bytes may happen to end with the same bytes.
             let complete = found.state == state(6);
             assert!(complete || (found.damaged && found.state == state(5)), "{length} bytes");
-            // Tried again, it does not touch the place that is whole.
+            // A retry does not touch the intact place.
             let again = layout.next(&state(7)).unwrap().unwrap();
             assert_eq!(again.offset, patch.offset);
         }

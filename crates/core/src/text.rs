@@ -1,8 +1,8 @@
-//! Texts from outside: told in a bounded length, and what in them is not only text.
+//! Handling of untrusted text: truncation, and detection of control characters.
 
 use std::borrow::Cow;
 
-/// A text, or as many characters of its beginning.
+/// Truncates a text to `most` characters; `…` marks the cut.
 pub fn beginning(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
@@ -10,7 +10,8 @@ pub fn beginning(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// Controls, and the invisible characters that change the direction or the lines of what follows.
+/// Control characters, and the invisible characters that change the direction or the line breaks of
+/// the text after them.
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,4 +1,4 @@
-//! Time as data. The callers own the clocks; `core` only compares and adds.
+//! Time as data. Callers own the clocks; `core` only compares and adds.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub struct Mono(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Wall(pub i64);
 
-/// A length of time in milliseconds, as configuration gives it.
+/// A length of time in milliseconds, the unit of configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Millis(pub u64);
 
@@ -22,7 +22,7 @@ pub struct Now {
 }
 
 impl Wall {
-    /// As people and logs write it, in UTC: `2026-11-15T07:48:12.345678Z`.
+    /// Formats the time in UTC: `2026-11-15T07:48:12.345678Z`.
     pub fn rfc3339(self) -> String {
         let (seconds, micros) = (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000));
         let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -32,8 +32,9 @@ impl Wall {
     }
 }
 
-/// Year, month and day of a number of days since 1970-01-01, by counting from 1 March of a leap century, so that the leap day
-/// is the last of a year (the method of Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// Converts days since 1970-01-01 to year, month and day. Counts from 1 March of a leap century, so
+/// that the leap day is the last of a year (the method of Howard Hinnant, "chrono-compatible
+/// low-level date algorithms").
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
@@ -47,12 +48,12 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 impl Mono {
-    /// The moment `after` from this one; saturates at the end of time instead of wrapping.
+    /// Adds a duration; saturates at the end of time instead of wrapping.
     pub fn plus(self, after: Millis) -> Mono {
         Mono(self.0.saturating_add(after.0.saturating_mul(1000)))
     }
 
-    /// How long it has been from `earlier` to this moment; zero if `earlier` is later.
+    /// Returns the time elapsed since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Mono) -> Millis {
         Millis(self.0.saturating_sub(earlier.0) / 1000)
     }

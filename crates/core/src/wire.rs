@@ -1,8 +1,8 @@
-//! Messages between daemon and keeper, and how they are framed.
+//! Messages between daemon and keeper, and their framing.
 //!
-//! State travels from keeper to daemon as whole [`ServiceState`]s, never as differences: a message that
-//! was overtaken by a newer one may be skipped, so a slow daemon costs the keeper no memory.
-//! Log bytes never travel here; both sides know the files.
+//! The keeper sends state as whole [`ServiceState`]s, never as differences. It may skip a message
+//! when a newer one replaces it, so a slow daemon costs the keeper no memory. Log bytes never
+//! travel here; both sides know the files.
 
 use crate::lifecycle::{Exit, FailReason, Wish};
 use crate::name::{RunId, ServiceName};
@@ -10,11 +10,11 @@ use crate::spec::{EnvId, ServiceSpec};
 use crate::time::{Mono, Wall};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// Changes with every incompatible change of a message. A keeper that meets a daemon of another
-/// version replaces it by one from its own binary.
+/// Incremented with every incompatible change of a message. A keeper that meets a daemon of another
+/// version replaces it with one from its own binary.
 pub const PROTOCOL: u32 = 1;
 
-/// Largest frame. An environment may hold a few megabytes; nothing else comes near.
+/// Maximum frame size. An environment may hold a few megabytes; nothing else comes near.
 pub const MAX_FRAME: usize = 16 << 20;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,17 +24,17 @@ pub enum ToKeeper {
         protocol: u32,
         pid: u32,
     },
-    /// Make a shared environment known before a spec names it.
+    /// Sends a shared environment before a spec refers to it.
     Environment {
         id: EnvId,
         vars: Vec<(String, String)>,
     },
-    /// Define a service or replace its settings; a running one keeps its run.
+    /// Defines a service or replaces its settings; a running one keeps its run.
     Define {
         request: u64,
         spec: Box<ServiceSpec>,
     },
-    /// Stop the service if it runs, then forget it.
+    /// Stops the service if it runs, then forgets it.
     Remove {
         request: u64,
         name: ServiceName,
@@ -54,21 +54,21 @@ pub enum ToKeeper {
         signal: i32,
         whom: Whom,
     },
-    /// A probe gave up on this run: restart it within the budget.
+    /// A probe failed for this run: restart it within the budget.
     Unhealthy {
         name: ServiceName,
         run: RunId,
     },
-    /// End Proctor in order.
+    /// Shuts Proctor down in order.
     Shutdown {
         request: u64,
     },
-    /// Replace the keeper's program by this binary, in place.
+    /// Replaces the keeper's program with this binary, in place.
     Upgrade {
         request: u64,
         binary: String,
     },
-    /// Restart with these variables laid over the service's own, in the next run and in no other.
+    /// Restarts with these extra variables, which override the service's own for the next run only.
     RestartWith {
         request: u64,
         name: ServiceName,
@@ -102,13 +102,13 @@ pub enum FromKeeper {
         request: u64,
         result: Result<(), Refusal>,
     },
-    /// The keeper is ending (true) or being replaced in place (false); the daemon should leave.
+    /// The keeper is ending (true) or being replaced in place (false); the daemon should exit.
     Ending {
         for_good: bool,
     },
 }
 
-/// How processes of a tree are found; decided once when the keeper starts.
+/// The method that finds the processes of a tree; decided once when the keeper starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tracking {
@@ -120,7 +120,7 @@ pub enum Tracking {
     Processes,
 }
 
-/// Why the keeper refused a request.
+/// The reason the keeper refused a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     #[error("no service '{0}'")]
@@ -133,15 +133,15 @@ pub enum Refusal {
     Failed(String),
 }
 
-/// All that is known of a service outside its spec.
+/// Everything known about a service besides its spec.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServiceState {
     pub name: ServiceName,
     pub wish: Wish,
     pub phase: PhaseView,
-    /// When the phase began.
+    /// Start of the phase.
     pub since: Wall,
-    /// Restarts made by the policy; those asked for by a person are not counted.
+    /// Restarts made by the policy; restarts requested by a person are not counted.
     pub restarts: u64,
     pub last_exit: Option<LastExit>,
 }
@@ -159,7 +159,8 @@ pub enum PhaseView {
     Up {
         run: RunView,
     },
-    /// `kill_at` is `None` once the tree was killed; `left` counts what still lives.
+    /// `kill_at` is `None` after the tree was killed; `left` counts the processes that are still
+    /// alive.
     Stopping {
         run: RunView,
         kill_at: Option<Mono>,
@@ -194,7 +195,7 @@ pub struct RunView {
     pub id: RunId,
     pub pid: u32,
     pub started: Wall,
-    /// The cgroup's folder, where the tree has one.
+    /// Folder of the tree's cgroup, if it has one.
     pub cgroup: Option<String>,
 }
 
@@ -207,13 +208,13 @@ pub struct LastExit {
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum WireError {
-    #[error("a frame of {0} bytes is larger than {MAX_FRAME}")]
+    #[error("a frame of {0} bytes exceeds the maximum of {MAX_FRAME}")]
     TooLarge(usize),
     #[error("a message could not be decoded: {0}")]
     Garbled(String),
 }
 
-/// Append one framed message to `out`: length as u32 little endian, then the encoding.
+/// Appends one framed message to `out`: length as u32 little endian, then the encoding.
 pub fn encode<M: Serialize>(message: &M, out: &mut Vec<u8>) -> Result<(), WireError> {
     let body = postcard::to_allocvec(message).map_err(|e| WireError::Garbled(e.to_string()))?;
     if body.len() > MAX_FRAME {
@@ -224,7 +225,7 @@ pub fn encode<M: Serialize>(message: &M, out: &mut Vec<u8>) -> Result<(), WireEr
     Ok(())
 }
 
-/// Take one message off the front of `buffer`: `Ok(None)` when it is not complete yet.
+/// Removes one message from the front of `buffer`; returns `Ok(None)` until it is complete.
 pub fn decode<M: DeserializeOwned>(buffer: &mut Vec<u8>) -> Result<Option<M>, WireError> {
     let Some(head) = buffer.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*head) as usize;

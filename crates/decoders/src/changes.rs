@@ -1,16 +1,16 @@
-//! Unified diffs and exact-text edits, with the contents that they are made on.
+//! Unified diffs and exact-text edits, each with a content to apply them to.
 
 use proctor_core::diff::{self, How, Hunk, Names, Patch, Reading, Relation, Sign};
 use proctor_core::edit::{self, Edit, Misfit, Places};
 
-/// A content and, behind a zero byte, a diff for it.
+/// The input is a content and, after a zero byte, a diff for it.
 pub(crate) fn unified_diff(bytes: &[u8]) {
     let (content, text) = cut(bytes);
     for reading in [Reading::Strict, Reading::Lenient] {
         match diff::parse(text, reading) {
             Ok(patches) => patches.iter().for_each(|patch| understood(content, patch, reading)),
             Err(bad) => {
-                // A diff that ends too early is wrong behind its last line.
+                // A diff that ends too early is reported one line after its last line.
                 let lines = text.split_inclusive(|byte| *byte == b'\n').count();
                 assert!((1..=lines + 1).contains(&bad.line), "{bad}");
             }
@@ -39,13 +39,13 @@ fn understood(content: &[u8], patch: &Patch, reading: Reading) {
         match diff::apply(content, &patch.hunks, how) {
             Ok(applied) if exactly.contains(&how) => exact(content, &patch.hunks, &applied),
             Ok(applied) => assert_eq!(applied.hunks.len(), patch.hunks.len()),
-            // Of very many that do not fit, only some are told.
+            // If very many hunks miss, only some are reported.
             Err(outcomes) => assert!((1..=patch.hunks.len()).contains(&outcomes.len())),
         }
     }
 }
 
-/// Without fuzz, what a hunk removes was there, and all else stays.
+/// Without fuzz, the lines that a hunk removes existed, and all others stay.
 fn exact(content: &[u8], hunks: &[Hunk], applied: &diff::Applied) {
     let lines: Vec<&[u8]> = content.split_inclusive(|byte| *byte == b'\n').collect();
     let (mut expected, mut at) = (Vec::new(), 0);
@@ -63,7 +63,7 @@ fn exact(content: &[u8], hunks: &[Hunk], applied: &diff::Applied) {
     assert_eq!(applied.content, expected);
 }
 
-/// What comes behind a line without an end begins a line of its own.
+/// Lines after an unterminated line start a new line.
 fn extend(content: &mut Vec<u8>, lines: &[&[u8]]) {
     if !lines.is_empty() && content.last().is_some_and(|last| *last != b'\n') {
         content.push(b'\n');
@@ -71,7 +71,7 @@ fn extend(content: &mut Vec<u8>, lines: &[&[u8]]) {
     content.extend(lines.concat());
 }
 
-/// A diff that we make makes the one of the other.
+/// Applying a diff that we make turns one content into the other.
 fn made(old: &[u8], new: &[u8]) {
     for around in [0, 3] {
         let text = diff::unified(Names::Changed("f"), old, new, around);
@@ -84,7 +84,7 @@ fn made(old: &[u8], new: &[u8]) {
     }
 }
 
-/// A content and, each behind a zero byte, texts and what is to stand in their places.
+/// The input is a content and, each after a zero byte, texts and their replacements.
 pub(crate) fn exact_edits(bytes: &[u8]) {
     let mut parts = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec);
     let content = parts.next().unwrap_or_default();
@@ -115,7 +115,7 @@ fn misfits(content: &[u8], edits: &[Edit], misfit: Misfit) {
         Misfit::Missing { edit, near } => {
             let sound = near.iter().all(|near| near.line > 0 && near.likeness <= 1.0);
             let old = &edits[edit].old;
-            // Only of the first it is known which content it was looked for in.
+            // The content that was searched is known only for the first edit.
             let there = edit == 0 && content.windows(old.len()).any(|part| part == old.as_slice());
             (edit, sound && !there)
         }
@@ -123,7 +123,7 @@ fn misfits(content: &[u8], edits: &[Edit], misfit: Misfit) {
     assert!(fits && number < edits.len(), "edit {number} of {edits:?}");
 }
 
-/// Before and after the first zero byte.
+/// Splits at the first zero byte.
 fn cut(bytes: &[u8]) -> (&[u8], &[u8]) {
     match bytes.iter().position(|byte| *byte == 0) {
         Some(at) => (&bytes[..at], &bytes[at + 1..]),

@@ -1,10 +1,11 @@
-//! Configuration files of assistants' clients, which `proctor mcp install` changes. The first byte chooses the client.
+//! Configuration files of MCP clients, which `proctor mcp install` changes. The first byte selects
+//! the client.
 
 use crate::{choice, lossy};
 use proctor_front::cli::rewritten;
 use serde_json::Value;
 
-/// Under what key a client lists its servers, where its files are JSON.
+/// The key under which a client lists its servers, if its files are JSON.
 const SERVERS: [Option<&str>; 6] = [
     Some("mcpServers"),
     Some("mcpServers"),
@@ -14,7 +15,7 @@ const SERVERS: [Option<&str>; 6] = [
     Some("context_servers"),
 ];
 
-/// What is put in has fewer lines than this, each as indented as the text is.
+/// Maximum number of inserted lines, each indented like the text.
 const LINES: usize = 20;
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -37,7 +38,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// Without our server, and without the place for servers if there is no other.
+/// Removes our server, and the servers key if no other server is left.
 fn others(mut value: Value, servers: &str) -> Value {
     let place = value.get_mut(servers).and_then(Value::as_object_mut);
     let empty = place.is_some_and(|place| {
@@ -50,8 +51,8 @@ fn others(mut value: Value, servers: &str) -> Value {
     value
 }
 
-/// Plain JSON in which no key is there twice: that could be read in two ways. A text with a colon in it is not looked at, either, which
-/// costs little.
+/// Parses plain JSON without duplicate keys, which could be read in two ways. Also skips texts that
+/// contain a colon, which costs little coverage.
 fn unambiguous(text: &str) -> Option<Value> {
     fn keys(value: &Value) -> usize {
         match value {

@@ -1,4 +1,5 @@
-//! Configuration text of anybody: definitions that a keeper can run, or problems that have a place.
+//! Untrusted configuration text results in definitions that a keeper can run, or in problems with a
+//! place.
 
 use proctor_core::config::own_secrets::OwnSecrets;
 use proctor_core::config::{Config, Problem, ServiceDef, Surroundings, parse, parse_service};
@@ -55,7 +56,7 @@ fn right(config: &Config) {
     }
 }
 
-/// What the keeper relies on without looking again.
+/// Checks what the keeper relies on without a check of its own.
 fn runnable(service: &ServiceDef) {
     assert!(!service.argv.is_empty() && !service.argv[0].is_empty(), "there is nothing to run");
     assert!(service.working_dir.starts_with('/'), "{}", service.working_dir);
@@ -85,7 +86,7 @@ fn placed(problems: &[Problem], text: &str) {
     assert!(own.iter().map(|it| (it.line, it.column)).is_sorted(), "problems are out of order");
 }
 
-/// One text with variables in it: nothing but its `$` forms changes, and what is escaped comes back.
+/// One text with variables: only its `$` forms change, and escaped text stays.
 pub(crate) fn text(bytes: &[u8]) {
     let text = crate::lossy(bytes).replace('\0', "");
     if let Ok(read) = argument(&text) {

@@ -1,4 +1,4 @@
-//! What a client of the control port may send as one line.
+//! One line from a client of the control port.
 
 use proctor_front::tcp::heard::{Heard, hear};
 use proctor_front::tcp::said::{Manner, Said, understand};
@@ -20,7 +20,7 @@ pub(crate) fn check(bytes: &[u8]) {
     general(&call.op, &call.input);
 }
 
-/// Whatever was said can be said in the general form, too, and arrives the same.
+/// Every accepted line has an equivalent in the general form.
 fn general(op: &str, input: &Value) {
     let again = json!({ "op": op, "input": input }).to_string();
     match understand(&again) {

@@ -30,12 +30,12 @@ pub(crate) fn env_file(bytes: &[u8]) {
     assert_eq!(again, read);
 }
 
-/// As it is written between double quotes.
+/// The text between double quotes.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// Understood and written again, it says the same; what is not understood has a reason.
+/// A parsed file means the same after it is written again; a rejected one has a reason.
 pub(crate) fn services(bytes: &[u8]) {
     match untrusted::stored(bytes) {
         Ok(written) => {
@@ -46,7 +46,7 @@ pub(crate) fn services(bytes: &[u8]) {
     }
 }
 
-/// Understood as a whole or not at all, and then written again as it was.
+/// A file is accepted as a whole or not at all, and written again unchanged.
 pub(crate) fn tokens(bytes: &[u8]) {
     match untrusted::tokens(bytes) {
         Ok(written) => {
@@ -57,7 +57,8 @@ pub(crate) fn tokens(bytes: &[u8]) {
     }
 }
 
-/// As it is, and with the hash that it should have: otherwise nothing that is altered would ever be decoded.
+/// Checks the line unchanged, and with a correct hash: otherwise no altered line would ever be
+/// decoded.
 pub(crate) fn audit_line(bytes: &[u8]) {
     for line in [bytes.to_vec(), untrusted::with_hash(bytes)] {
         match untrusted::audit_line(&line) {

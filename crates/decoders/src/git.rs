@@ -1,4 +1,4 @@
-//! What git prints. A repository chooses most of it: names, messages, authors.
+//! Output of git. A repository controls most of it: names, messages, authors.
 
 use super::{choice, lossy};
 use proctor_engine::git::answers;
@@ -6,7 +6,7 @@ use proctor_engine::git::{Name, What};
 
 const A: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// Names are taken from what was said, and all of them together are no more than that.
+/// Names are part of the input, and together no longer than it.
 fn are_within<'a>(bytes: &[u8], names: impl IntoIterator<Item = &'a Name>) {
     let mut sum = 0;
     for Name(name) in names {
@@ -17,7 +17,7 @@ fn are_within<'a>(bytes: &[u8], names: impl IntoIterator<Item = &'a Name>) {
     assert!(sum <= bytes.len(), "{sum} bytes of names in {}", bytes.len());
 }
 
-/// Texts are no longer than what was said, with what is no text replaced by three bytes each.
+/// Texts are no longer than the input, with each invalid byte replaced by three bytes.
 fn is_bounded<'a>(bytes: &[u8], texts: impl IntoIterator<Item = &'a str>) {
     let sum: usize = texts.into_iter().map(str::len).sum();
     assert!(sum <= 3 * bytes.len(), "{sum} bytes of text from {}", bytes.len());
@@ -37,7 +37,7 @@ pub(crate) fn status(bytes: &[u8]) {
             are_within(bytes, [from]);
         }
     }
-    // Half an entry is none: whatever is cut off, nothing is seen that was not there.
+    // Half an entry does not count: cutting the input never adds entries.
     if let Some(shorter) = bytes.split_last().and_then(|(_, rest)| answers::status(rest)) {
         assert!(status.entries.starts_with(&shorter.entries), "{shorter:?} of {status:?}");
     }
@@ -72,12 +72,12 @@ pub(crate) fn blame(bytes: &[u8]) {
     assert!(lines <= bytes.len() as u64, "{lines} lines of {} bytes", bytes.len());
     for run in &blame.runs {
         is_hash(&run.hash);
-        // Four bytes a character, and what says that there was more.
+        // Four bytes a character, plus the mark of the cut.
         assert!(run.summary.len() <= 804 && run.author.len() <= 804, "{run:?}");
     }
 }
 
-/// Lists of things, of which the first byte chooses one.
+/// The first byte selects one of several lists.
 pub(crate) fn lists(bytes: &[u8]) {
     let Some((which, bytes)) = choice(bytes) else { return };
     match which % 6 {

@@ -1,8 +1,9 @@
-//! What must hold for every decoder of Proctor, whatever bytes it is given.
+//! Invariants of every decoder of Proctor, for any input bytes.
 //!
-//! A [`Decoder`] is a check that panics where a promise is broken, and real values to begin from. Two use them: the fuzz
-//! targets in `fuzz/`, each one line long, and this crate's own tests, which try every seed and some thousand mutations
-//! of it on every run. Left out on purpose: what a decoded value then does. That is tested where it does it.
+//! A [`Decoder`] is a check that panics if an invariant is broken, and real values to start from.
+//! The fuzz targets in `fuzz/` use them, each one line long. So do this crate's own tests, which
+//! try every seed and some thousand mutations of it on every run. The use of a decoded value is
+//! deliberately not covered; it is tested in its own crate.
 
 mod changes;
 mod clients;
@@ -19,11 +20,11 @@ mod requests;
 mod scalars;
 mod views;
 
-/// A way from bytes of somebody else to a value of ours.
+/// A decoder from untrusted bytes to one of our values.
 pub struct Decoder {
     /// Also the name of its fuzz target.
     pub name: &'static str,
-    /// Panics if a promise is broken.
+    /// Panics if an invariant is broken.
     pub check: fn(&[u8]),
     /// Real values, encoded.
     pub seeds: fn() -> Vec<Vec<u8>>,
@@ -67,23 +68,23 @@ pub static DECODERS: &[Decoder] = &[
     Decoder { name: "git_lists", check: git::lists, seeds: git::seeds_lists },
 ];
 
-/// The decoder of this name.
+/// Finds the decoder of this name.
 pub fn find(name: &str) -> Option<&'static Decoder> {
     DECODERS.iter().find(|decoder| decoder.name == name)
 }
 
-/// Try the decoder of this name; what the fuzz targets call.
+/// Runs the decoder of this name; called by the fuzz targets.
 pub fn check(name: &str, bytes: &[u8]) {
     let decoder = find(name).unwrap_or_else(|| panic!("no decoder '{name}'"));
     (decoder.check)(bytes);
 }
 
-/// What is left when the first byte, which chooses something, is taken off.
+/// Splits off the first byte, which selects a variant.
 fn choice(bytes: &[u8]) -> Option<(usize, &[u8])> {
     bytes.split_first().map(|(first, rest)| (usize::from(*first), rest))
 }
 
-/// Text of somebody else: what is no text is replaced, so that every input says something.
+/// Converts untrusted bytes to text; replaces invalid ones, so that every input is used.
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! What a service wrote, the index beside it, and cursors that callers give back.
+//! The output of a service, its index, and cursors that callers send back.
 
 use crate::messages::name;
 use base64::Engine as _;
@@ -13,7 +13,7 @@ use proctor_engine::api::{LogItem, LogPage, LogQuery, LogWhat};
 use proctor_engine::untrusted;
 use std::path::{Path, PathBuf};
 
-/// No log of these checks takes more pages than this, even one item at a time.
+/// Maximum number of pages of a log in these checks, even with one item a page.
 const MOST_PAGES: usize = 20_000;
 
 pub(crate) fn index(bytes: &[u8]) {
@@ -63,7 +63,7 @@ pub(crate) fn page(bytes: &[u8]) {
     folder.read_all(LogQuery { max_bytes: split, ..narrowed });
 }
 
-/// A cursor as text of anybody, and one with everything around its positions right.
+/// A cursor as arbitrary text, and one with a valid envelope around arbitrary positions.
 pub(crate) fn cursor(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         cursor_text(text);
@@ -78,7 +78,7 @@ pub(crate) fn cursor(bytes: &[u8]) {
     }
 }
 
-/// Versions of cursors, with how many bytes of their checksum they have.
+/// Cursor versions, each with the length of its checksum in bytes.
 const VERSIONS: [(u8, usize); 2] = [(1, 4), (2, 3)];
 
 fn cursor_text(text: &str) {
@@ -106,11 +106,11 @@ fn forged((version, sum): (u8, usize), positions: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The logs of one service `web`, gone when dropped.
+/// The logs of one service `web`; removed on drop.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
-    /// In memory where that is possible: thousands are made.
+    /// In memory if possible, because thousands are created.
     fn new() -> Folder {
         let memory = Path::new("/dev/shm");
         let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -191,7 +191,7 @@ pub(crate) fn seeds_index() -> Vec<Vec<u8>> {
 pub(crate) fn seeds_page() -> Vec<Vec<u8>> {
     let index = records().concat();
     let stderr = b"a warning\nanother\n";
-    // Where the log ends, in parts of 256, and the index in the first half of what follows.
+    // The end of the log in units of 256, and the index in the first half of the rest.
     let whole = [LINES, &index, &vec![b'x'; index.len()]].concat();
     let split = (LINES.len() * 256).div_ceil(whole.len()) as u8;
     let plain = [LINES, stderr].concat();
@@ -213,7 +213,7 @@ pub(crate) fn seeds_cursor() -> Vec<Vec<u8>> {
         let (_, sum) = VERSIONS[1];
         bytes[1..bytes.len() - sum].to_vec()
     });
-    // One service, its streams at two places of the first version.
+    // One service, its streams at two positions in the first version.
     let first = b"\x01\x03web\x01\x02\x02\x00\x00\x00\x00\x00\x00\x01\x01\x02\x01".to_vec();
     positions.chain([first]).chain(cursors.iter().map(|text| text.clone().into_bytes())).collect()
 }

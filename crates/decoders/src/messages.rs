@@ -1,4 +1,5 @@
-//! Messages between daemon and keeper: whole frames only, cut anywhere, and nothing behind a message.
+//! Messages between daemon and keeper: whole frames only, cut anywhere, and no bytes after a
+//! message.
 
 use proctor_core::lifecycle::{Exit, FailReason, SpawnFailure, Wish};
 use proctor_core::name::{RunId, ServiceName};
@@ -19,7 +20,8 @@ pub(crate) fn from_keeper(bytes: &[u8]) {
     check::<FromKeeper>(bytes);
 }
 
-/// The bytes as they came, and as the content of one frame, so that the frame's length is not all that is tried.
+/// Checks the bytes unchanged, and as the content of one frame, so that not only the frame's length
+/// is tested.
 fn check<M: Serialize + DeserializeOwned + Debug>(bytes: &[u8]) {
     let whole = all::<M>(&mut bytes.to_vec());
     let mut pieces = Vec::new();
@@ -42,7 +44,7 @@ fn check<M: Serialize + DeserializeOwned + Debug>(bytes: &[u8]) {
     }
 }
 
-/// Every message of the buffer; each encoded again is the same message.
+/// Decodes every message of the buffer; each round-trips through encoding.
 fn all<M: Serialize + DeserializeOwned + Debug>(
     buffer: &mut Vec<u8>,
 ) -> (Vec<M>, Option<WireError>) {

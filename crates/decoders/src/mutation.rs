@@ -1,6 +1,6 @@
-//! Damage done to real values, the same on every run: what a disk, a bug or somebody hostile might do.
+//! Deterministic damage to real values, as from a disk, a bug or an attacker.
 
-/// A small generator of numbers that look random (xorshift64*): tests that fail must fail again.
+/// A small pseudo-random generator (xorshift64*): failing tests must be repeatable.
 pub struct Chance(u64);
 
 impl Chance {
@@ -8,7 +8,7 @@ impl Chance {
         Chance(seed.max(1))
     }
 
-    /// Below `bound`; 0 if that is 0.
+    /// Returns a number below `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -18,7 +18,7 @@ impl Chance {
     }
 
     fn byte(&mut self) -> u8 {
-        /// Where lengths, signs, lines, words, quotes and escapes begin and end.
+        /// Bytes that start and end lengths, signs, lines, words, quotes and escapes.
         const TELLING: &[u8] = b"\0\x01\x7f\x80\xff\n\r\t\x1b \"'\\${}[]:,#&*-0123456789";
         match self.below(2) {
             0 => TELLING[self.below(TELLING.len())],
@@ -27,7 +27,7 @@ impl Chance {
     }
 }
 
-/// `seed` with one to four things done to it; `other` is another real value to take a part from.
+/// Returns `seed` with one to four mutations; `other` is another real value to copy a part from.
 pub fn mutated(seed: &[u8], other: &[u8], chance: &mut Chance) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for _ in 0..=chance.below(4) {

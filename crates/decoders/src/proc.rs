@@ -1,8 +1,8 @@
-//! `/proc/PID/stat`, of which the service chooses one field: its name.
+//! `/proc/PID/stat`, in which the service controls one field: its name.
 
 use proctor_sys::proc::{Stat, parse_stat};
 
-/// What follows the name in the seeds.
+/// The fields after the name in the seeds.
 const FIELDS: &str =
     " S 7 42 42 0 -1 4194304 1 2 3 4 50 60 7 8 20 0 1 0 999 1000 55 18446744073709551615 1 1";
 

@@ -1,4 +1,4 @@
-//! Files that a new keeper trusts after a crash: whole and ours, or refused.
+//! Files that a new keeper trusts after a crash: accepted if complete and valid, otherwise refused.
 
 use crate::messages::name;
 use proctor_core::lifecycle::{Event, Machine, Rules, Wish};
@@ -16,7 +16,8 @@ use std::fmt::Debug;
 
 const NOW: Now = Now { mono: Mono(10_000_000), wall: Wall(1_763_193_600_000_000) };
 
-/// A state file as it is, and one with this content: damage alone is found by checksums.
+/// Checks a state file unchanged, and one with this content: checksums alone would reject all
+/// damage.
 pub(crate) fn state(bytes: &[u8]) {
     state_file(bytes);
     state_file(&file_with(bytes));
@@ -28,7 +29,7 @@ fn state_file(bytes: &[u8]) {
     let (_, anew) = Layout::create(&found.state, identity.map(|found| found.encode()).as_ref())
         .expect("what was read can be written");
     let again = statefile::decode(&anew).expect("what was written can be read");
-    // Compared as written: an encoding may spell the same number in several ways.
+    // Compared as written: an encoding may represent the same number in several ways.
     assert_eq!(
         anew,
         Layout::create(&again.state, identity.map(|found| found.encode()).as_ref())
@@ -49,7 +50,7 @@ fn state_file(bytes: &[u8]) {
     goes_on(found.state.machine);
 }
 
-/// A file whose first place has this content, and all checksums right.
+/// A file with this content in its first place and valid checksums.
 fn file_with(content: &[u8]) -> Vec<u8> {
     let place = u32::try_from(content.len() + 16).expect("a small file");
     let mut out = b"PRST\x01\0\0\0".to_vec();
@@ -64,7 +65,7 @@ fn file_with(content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The first byte chooses the kind; the rest is a file as it is, and the content of one.
+/// The first byte selects the kind; the rest is used as a file, and as the content of one.
 pub(crate) fn sealed(bytes: &[u8]) {
     let Some((kind, bytes)) = crate::choice(bytes) else { return };
     match kind % 3 {
@@ -90,7 +91,7 @@ fn sealed_as<B: Body + Debug>(bytes: &[u8]) {
     }
 }
 
-/// A header that is right for this content.
+/// A valid header for this content.
 fn envelope<B: Body>(content: &[u8]) -> Vec<u8> {
     let mut out = b"PRCT\x01\0".to_vec();
     out.extend(B::KIND.to_le_bytes());
@@ -100,7 +101,7 @@ fn envelope<B: Body>(content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whatever the state says, the machine takes the next events.
+/// The machine accepts further events in any decoded state.
 fn goes_on(mut machine: Machine) {
     let spec = spec();
     let rules = Rules { restart: &spec.restart, grace: spec.stop.grace };

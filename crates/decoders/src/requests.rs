@@ -1,4 +1,4 @@
-//! What a client of the unix socket may send, and what it may be answered.
+//! Requests of a client of the unix socket, and responses to it.
 
 use proctor_front::protocol::{Answer, Cut, Lines, Request};
 use proctor_ops::dispatch::given;
@@ -35,7 +35,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// Cut into the same lines whatever the pieces, none longer than allowed.
+/// Any division into pieces results in the same lines, none longer than allowed.
 fn lines(bytes: &[u8]) {
     let whole = cut(&[bytes]);
     let single: Vec<&[u8]> = bytes.chunks(1).collect();
@@ -62,7 +62,7 @@ fn cut(pieces: &[&[u8]]) -> (Vec<Vec<u8>>, bool) {
     (found, false)
 }
 
-/// The input as the operation it names would be given it, and as every other would.
+/// Decodes the input for the operation it names, and for every other.
 fn inputs(request: &Request<'_>) {
     let named = table::find(&request.op).map(|entry| entry.meta.name);
     for name in TABLE.iter().map(|entry| entry.meta.name) {

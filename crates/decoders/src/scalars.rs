@@ -5,7 +5,7 @@ use proctor_core::config::{parse, signal};
 use proctor_core::name::{MAX_NAME, ServiceName};
 use serde_json::{Value, json};
 
-/// Keys that take one value, one of each kind and unit.
+/// Keys with a single value, one of each kind and unit.
 const KEYS: &[&str] = &[
     "restart.delay",
     "restart.window",
@@ -32,7 +32,8 @@ const KEYS: &[&str] = &[
     "description",
 ];
 
-/// The first byte chooses the key. What is accepted is shown, and what is shown means the same when it is written.
+/// The first byte selects the key. An accepted value is shown in a form that means the same when
+/// written.
 pub(crate) fn check(bytes: &[u8]) {
     let Some((key, bytes)) = crate::choice(bytes) else { return };
     let (key, text) = (KEYS[key % KEYS.len()], crate::lossy(bytes));
@@ -48,7 +49,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// The value in force where `key` is given this value; `None` if it is refused or nothing.
+/// The effective value if `key` has this value; `None` if it is refused or absent.
 fn read(key: &str, value: &Value) -> Option<Value> {
     let mut service = json!({ "command": "serve" });
     match key.split_once('.') {

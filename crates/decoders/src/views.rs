@@ -1,4 +1,4 @@
-//! Text for a terminal: whatever a service wrote or a daemon answered, nothing in it is obeyed.
+//! Text for a terminal: no output of a service or response of a daemon can control the terminal.
 
 use jiff::tz::TimeZone;
 use proctor_ops::show::harmless::{Colours, harmless, harmless_line};
@@ -20,14 +20,14 @@ pub(crate) fn check(bytes: &[u8]) {
     assert!(kept == uncoloured || kept.ends_with("\x1b[0m"), "a colour outlives its line");
 }
 
-/// Would a terminal, or a reader of right-to-left text, be misled by it?
+/// Whether a character would mislead a terminal or a reader of right-to-left text.
 fn acts(c: char) -> bool {
     let invisible = ['\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}'];
     let turns = ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c);
     c.is_control() || invisible.contains(&c) || turns
 }
 
-/// Without `ESC [ numbers m`, and nothing else.
+/// Removes `ESC [ numbers m`, and nothing else.
 fn without_colours(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -41,7 +41,7 @@ fn without_colours(text: &str) -> String {
     out
 }
 
-/// The first byte chooses the operation, the rest is its answer.
+/// The first byte selects the operation, the rest is its response.
 pub(crate) fn output(bytes: &[u8]) {
     let Some((entry, bytes)) = crate::choice(bytes) else { return };
     let Ok(output) = serde_json::from_slice::<Value>(bytes) else { return };

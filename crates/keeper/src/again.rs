@@ -1,5 +1,5 @@
-//! What a takeover could not open or watch, because the machine was short of something at that moment, is tried again: a
-//! service must not stay unread or unwatched for that.
+//! Retries steps of a takeover that failed because a resource was short: a service must not stay
+//! unread or unwatched for that.
 
 use crate::keeper::Keeper;
 use crate::log;
@@ -8,17 +8,17 @@ use proctor_core::time::{Millis, Mono};
 use rustix::io::Errno;
 use std::io;
 
-/// From one try to the next. Somebody has to close a file or free memory first.
+/// Interval between two retries. Another process must close a file or free memory first.
 const AGAIN: Millis = Millis(200);
 
-/// One thing that is still to be done for a run.
+/// A pending step for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undone {
-    /// To open the pipe of a living run: 0 is standard output, 1 standard error.
+    /// Open the pipe of a live run: 0 is standard output, 1 standard error.
     Pipe { slot: u32, run: RunId, number: usize },
-    /// To watch the adopted main process.
+    /// Watch the adopted main process.
     Watch { slot: u32 },
-    /// To take over a run that is over; its pipes may hold its last words.
+    /// Take over a run that is over; its pipes may hold its last output.
     Run { slot: u32, run: RunId },
 }
 
@@ -36,12 +36,12 @@ impl Again {
 
 impl Keeper {
     pub(crate) fn again_later(&mut self, undone: Undone, error: &io::Error) {
-        log!("{undone:?} cannot be done now: {error}; trying again");
+        log!("{undone:?} failed: {error}; retrying");
         self.again.undone.push(undone);
         self.again.at.get_or_insert(proctor_sys::clock::now().mono.plus(AGAIN));
     }
 
-    /// A run ends: what it has said so far is opened now or never.
+    /// A run ends: opens its pipes now, because there is no later chance.
     pub(crate) fn open_now_or_never(&mut self, slot: u32, run: RunId) {
         let is_meant = |undone: &Undone| matches!(undone, Undone::Pipe { slot: s, run: r, .. } if (*s, *r) == (slot, run));
         let all = std::mem::take(&mut self.again.undone);
@@ -69,7 +69,7 @@ impl Keeper {
     }
 }
 
-/// Does this error pass by itself? Any other will be the same the next time.
+/// Whether the error is temporary; any other would occur again.
 pub(crate) fn passes(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::IO))

@@ -1,7 +1,7 @@
-//! The keeper's other child: the daemon, its socket, and starting it again when it dies.
+//! The daemon as the keeper's child: its socket, and its restart when it dies.
 //!
-//! The keeper never waits for the daemon. State goes out when there is room, whole and newest, so a daemon that hangs
-//! costs one buffer.
+//! The keeper never waits for the daemon. It sends state when there is room, always whole and
+//! newest, so a hanging daemon costs one buffer.
 
 use crate::keeper::{Keeper, Token};
 use crate::log;
@@ -15,20 +15,21 @@ use proctor_sys::{clock, process, signal, socket};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Waits before a daemon that died is started again: the first at once, then doubling up to the last.
+/// Waits before a dead daemon is restarted: the first restart is immediate, then the waits double
+/// up to the last.
 const FIRST_WAIT: Millis = Millis(50);
 const LONGEST_WAIT: Millis = Millis(5000);
 
-/// A daemon that lived this long was well: the waits begin anew.
+/// Uptime after which a daemon counts as healthy and the waits start over.
 const WELL_AFTER: Millis = Millis(10_000);
 
-/// Read in one go: most messages fit, and a large one is put together from several.
+/// Bytes per read: most messages fit, and a large one is assembled from several.
 const READ: usize = 4 << 10;
 
-/// Runs to be made before we look at what else has happened.
+/// Maximum number of runs to start before other events are handled.
 const STARTS: u32 = 32;
 
-/// State is added to the outgoing buffer only while it is smaller than this.
+/// State is added to the outgoing buffer only while the buffer is smaller than this.
 const ENOUGH: usize = 256 << 10;
 
 pub(crate) struct Daemon {
@@ -45,7 +46,7 @@ struct Alive {
     socket: OwnedFd,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    /// It said hello and got its snapshot.
+    /// The daemon said hello and received its snapshot.
     greeted: bool,
     /// The poller also waits for room to write.
     wants_room: bool,
@@ -68,7 +69,7 @@ impl Daemon {
         self.start_at
     }
 
-    /// Do not start it again.
+    /// Prevents further restarts of the daemon.
     pub(crate) fn retire(&mut self) {
         self.start_at = None;
     }
@@ -82,11 +83,11 @@ impl Daemon {
     pub(crate) fn send(&mut self, message: &FromKeeper) {
         let Some(alive) = self.alive.as_mut().filter(|alive| alive.greeted) else { return };
         if let Err(error) = wire::encode(message, &mut alive.outgoing) {
-            log!("cannot tell the daemon: {error}");
+            log!("cannot send to the daemon: {error}");
         }
     }
 
-    /// Give back the room that much talk took.
+    /// Frees the memory of large buffers.
     pub(crate) fn shrink(&mut self) {
         if let Some(alive) = &mut self.alive {
             alive.incoming.shrink_to_fit();
@@ -132,7 +133,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Start a process of our own program, with our own environment; these descriptors are at 3 and above in it.
+    /// Starts a process of our own program with our own environment; it gets these descriptors at 3
+    /// and above.
     pub(crate) fn spawn_own(
         &self,
         argv: &[String],
@@ -152,7 +154,7 @@ impl Keeper {
             working_dir: "/",
             credentials: None,
             umask: None,
-            // It may become or start a keeper, whose services get the limits that it has.
+            // The process may become or start a keeper, whose services inherit its limits.
             limits: &self.limits_for(&[]),
             nice: None,
             oom_score_adj: None,
@@ -190,7 +192,7 @@ impl Keeper {
 
     pub(crate) fn on_daemon(&mut self, event: Ready) {
         if event.readable && !self.read_from_daemon() {
-            // It closed its end: whatever it is now, it is of no use.
+            // It closed its end, so it is useless now.
             self.daemon.signal(signal::SIGKILL);
             if let Some(alive) = &self.daemon.alive {
                 self.poller.remove(alive.socket.as_fd());
@@ -201,8 +203,9 @@ impl Keeper {
         }
     }
 
-    /// Take in what has arrived; false if the daemon has hung up or talks nonsense. Who asks for a thousand starts must not
-    /// keep us from hearing what became of the first: the rest waits for the next round.
+    /// Handles received messages; returns false if the daemon hung up or sent an invalid message.
+    /// Limits the starts per round: after a request for a thousand starts, the results of the first
+    /// ones are handled before the rest.
     fn read_from_daemon(&mut self) -> bool {
         let mut buffer = [0; READ];
         let started_before = self.rest.starts;
@@ -234,14 +237,14 @@ impl Keeper {
                 Ok(Some(ToKeeper::Hello { .. })) => self.greet(),
                 Ok(Some(message)) => self.on_message(message),
                 Err(error) => {
-                    log!("the daemon's message was not understood ({error}): replacing it");
+                    log!("invalid message from the daemon ({error}): replacing it");
                     return false;
                 }
             }
         }
     }
 
-    /// Tell a new daemon everything.
+    /// Sends everything to a new daemon.
     fn greet(&mut self) {
         let hello = FromKeeper::Hello {
             protocol: PROTOCOL,
@@ -258,26 +261,27 @@ impl Keeper {
             self.daemon.send(&FromKeeper::State(Box::new(service.state())));
         });
         self.daemon.send(&FromKeeper::SnapshotEnd);
-        // Whoever started us waits for this; a pipe that only closes is one of a keeper that has died.
+        // The process that started us waits for this line. A pipe that closes without it means that
+        // the keeper died.
         if let Some(ready) = self.daemon.ready.take() {
             let _ = rustix::io::write(&ready, b"\n");
         }
     }
 
-    /// Tell the daemon what has changed, as far as it can take it.
+    /// Sends changed states to the daemon, as far as there is room.
     pub(crate) fn publish(&mut self) {
         self.stage_states();
         self.write_to_daemon();
     }
 
-    /// Put changed states into the outgoing buffer, while there is room.
+    /// Adds changed states to the outgoing buffer while there is room.
     pub(crate) fn stage_states(&mut self) {
         let greeted = |alive: &&mut Alive| alive.greeted && alive.outgoing.len() < ENOUGH;
         let Some(alive) = self.daemon.alive.as_mut().filter(greeted) else { return };
         self.services.tell_changes(|service| {
             let state = FromKeeper::State(Box::new(service.state()));
             if let Err(error) = wire::encode(&state, &mut alive.outgoing) {
-                log!("cannot tell the daemon of {}: {error}", service.name);
+                log!("cannot send the state of {} to the daemon: {error}", service.name);
             }
             alive.outgoing.len() < ENOUGH
         });
@@ -293,7 +297,7 @@ impl Keeper {
             ) {
                 Ok(length) => drop(alive.outgoing.drain(..length)),
                 Err(Errno::INTR) => {}
-                // Anything but "no room" shows as a hang-up on the reading side.
+                // Any other error shows as a hang-up on the reading side.
                 Err(_) => break,
             }
         }

@@ -1,8 +1,8 @@
-//! Ending in order, and being replaced in place.
+//! Orderly shutdown, and replacement in place.
 //!
-//! Both take steps, none of which blocks: stop what is to be stopped, let the daemon go, then leave or
-//! execute the new program. The new program finds everything as after a crash, with two gifts: the
-//! lock and the listening socket stay open, and our children stay our children.
+//! Both consist of non-blocking steps: stop services if required, let the daemon exit, then exit or
+//! execute the new program. The new program finds everything as after a crash, with two advantages:
+//! the lock and the listening socket stay open, and our children stay our children.
 
 use crate::keeper::Keeper;
 use crate::log;
@@ -19,17 +19,17 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// How long the daemon may take to leave before it is killed: longer than it waits for a commit that is being made. Nothing
-/// depends on its goodbye.
+/// Grace period of the daemon before it is killed; longer than it waits for a commit in progress.
+/// Nothing depends on its exit.
 const DAEMON_GRACE: Millis = Millis(5000);
 
 #[derive(Debug, Default)]
 pub(crate) enum Ending {
     #[default]
     No,
-    /// Services are stopping; then the daemon leaves.
+    /// Services are stopping; then the daemon exits.
     Stopping,
-    /// The daemon is leaving; then we do, or become another program.
+    /// The daemon is exiting; then we exit or execute another program.
     Leaving {
         kill_at: Mono,
         then: Then,
@@ -57,7 +57,7 @@ impl Ending {
 }
 
 impl Keeper {
-    /// Begin an orderly end. Asked twice, it goes on as it was.
+    /// Starts an orderly shutdown. A second request changes nothing.
     pub(crate) fn shut_down(&mut self) {
         if self.ending.is_under_way() {
             return;
@@ -73,7 +73,7 @@ impl Keeper {
         }
     }
 
-    /// May this program take our place?
+    /// Checks that this program can replace us.
     pub(crate) fn can_become(&self, binary: &str) -> Result<(), Refusal> {
         if self.ending.is_under_way() {
             return Err(Refusal::ShuttingDown);
@@ -84,7 +84,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Begin to be replaced. Services notice nothing.
+    /// Starts the replacement. Services notice nothing.
     pub(crate) fn upgrade(&mut self, binary: String) {
         self.leave(Then::Become(binary));
         failpoint::moment(Point::UpgradeAsked);
@@ -97,7 +97,7 @@ impl Keeper {
         self.ending = Ending::Leaving { kill_at: clock::now().mono.plus(DAEMON_GRACE), then };
     }
 
-    /// Take the next step, if it is time.
+    /// Takes the next step if it is due.
     pub(crate) fn go_on_ending(&mut self, now: Mono) {
         match &self.ending {
             Ending::Stopping => {
@@ -139,7 +139,8 @@ impl Keeper {
         }
     }
 
-    /// Forget what was stopped; what was left running stays on record for the next keeper.
+    /// Deletes the files of stopped services; services left running stay on record for the next
+    /// keeper.
     fn clean_up(&mut self) {
         for slot in self.services.slots_where(|service| service.machine.run().is_none()) {
             let Some(service) = self.services.remove(slot) else { continue };
@@ -156,12 +157,12 @@ impl Keeper {
         let _ = file::remove(&self.home.guard_socket());
     }
 
-    /// Execute the new program; if that fails, go on as if nothing had been asked.
+    /// Executes the new program; if that fails, continues as before.
     fn become_program(&mut self, binary: &str) {
         let _held_for_it = self.hold_pipes();
         self.pump.stop();
         failpoint::moment(Point::UpgradeStopped);
-        // What it has finished needs no finishing by the next.
+        // Runs that the pump has drained need no work by the next keeper.
         self.on_drained();
         for slot in self.services.slots_where(|_| true) {
             self.store_state(slot);
@@ -181,7 +182,7 @@ impl Keeper {
                 .args(["--lock-fd", &lock, "--listener-fd", &listener])
                 .exec(),
         };
-        log!("cannot become {binary}: {error}; going on as before");
+        log!("cannot execute {binary}: {error}; continuing as before");
         inherit::raise_open_files();
         let _ = inherit::set_inherited(&self.listener, false);
         let _ = inherit::set_inherited(self.lock.file(), false);

@@ -1,4 +1,4 @@
-//! Shared environments: what services inherit, stored once however many share it.
+//! Shared environments, stored once however many services inherit them.
 
 use crate::log;
 use crate::records;
@@ -9,12 +9,12 @@ use proctor_sys::spawn::{Environment, Strings};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-/// The environments known by id. Few: one for each shell that something was started from.
+/// Environments by id. There are few: one for each shell that started something.
 pub(crate) struct Environments {
     known: HashMap<EnvId, Shared>,
 }
 
-/// One of them, by names and as a process gets it.
+/// One environment, by name and in the form for a process.
 struct Shared {
     vars: Vec<(String, String)>,
     strings: Strings,
@@ -35,7 +35,7 @@ fn text((name, value): &(impl AsRef<str>, impl AsRef<str>)) -> String {
 /// The whole environment of a run: shared, then the service's own, then ours.
 pub(crate) struct OfRun {
     shared: Strings,
-    /// Shared variables that have another value here.
+    /// Indexes of shared variables that are overridden here.
     hidden: Vec<usize>,
     own: Vec<String>,
 }
@@ -47,7 +47,7 @@ impl OfRun {
 }
 
 impl Environments {
-    /// Those that an earlier keeper stored.
+    /// Loads those that an earlier keeper stored.
     pub(crate) fn load(home: &Home) -> Environments {
         let mut known = HashMap::new();
         for (name, path) in records::entries(&home.environments()) {
@@ -61,7 +61,7 @@ impl Environments {
                 Ok(shared) => drop(known.insert(EnvId(id), shared)),
                 Err(error) => {
                     log!(
-                        "{error}; services that inherit it are not started before it is known again"
+                        "{error}; services that inherit it do not start until the daemon sends it again"
                     )
                 }
             }
@@ -80,18 +80,18 @@ impl Environments {
         }
     }
 
-    /// Write all of them, as when they were added.
+    /// Writes all of them again.
     pub(crate) fn store(&self, home: &Home) {
         for (id, shared) in &self.known {
             store(home, *id, &shared.vars);
         }
     }
 
-    /// `None`: what is shared was lost, and the daemon has not sent it again yet.
+    /// Returns `None` if the shared environment was lost and the daemon has not sent it again.
     pub(crate) fn of(&self, exec: &ExecSpec, ours: &[(&str, &str)]) -> Option<OfRun> {
         let shared = self.known.get(&exec.base_env)?;
         let own = exec.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        // The last value of a name counts.
+        // The last value of a name wins.
         let own: BTreeMap<&str, &str> = own.chain(ours.iter().copied()).collect();
         let names = shared.vars.iter().enumerate();
         let hidden = names.filter(|(_, (name, _))| own.contains_key(name.as_str()));

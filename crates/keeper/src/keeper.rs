@@ -37,17 +37,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a tree whose main process is gone is looked at, where no signal tells of its members.
+/// Interval between checks of a tree whose main process is gone; no signal reports its other
+/// members.
 const LOOK_AGAIN: Millis = Millis(20);
 
-/// How a keeper begins.
+/// The inputs of a keeper.
 pub struct Options {
     pub home: Home,
     /// The lock, already held by this process.
     pub lock: Lock,
-    /// The lock in the state folder, held for as long as this process lives; `None` where it cannot be had.
+    /// The lock in the state folder, held as long as this process lives; `None` if it cannot be
+    /// taken.
     pub state_lock: Option<Lock>,
-    /// The socket clients connect to, if the program we replaced had it open.
+    /// The socket for clients, if the program we replaced had it open.
     pub listener: Option<UnixListener>,
     /// The program that daemon and guard run.
     pub program: String,
@@ -55,11 +57,14 @@ pub struct Options {
     pub daemon: Vec<String>,
     /// Title and arguments of the guard; it gets the keeper's socket at 3.
     pub guard: Vec<String>,
-    /// Title and arguments that make a new program, after an upgrade, a keeper of this home.
+    /// Title and arguments with which a new program, after an upgrade, becomes the keeper of this
+    /// home.
     pub keeper: Vec<String>,
-    /// Gets a line when the first daemon has said hello: whoever waits for us can go on.
+    /// Receives a line when the first daemon has said hello; the process that started us waits for
+    /// it.
     pub ready: Option<OwnedFd>,
-    /// Descriptors that the program we replaced left open for us: its view of processes that have ended since.
+    /// Descriptors that the replaced program left open: pidfds of processes that may have ended
+    /// since.
     pub witnesses: Vec<OwnedFd>,
 }
 
@@ -73,7 +78,7 @@ pub enum KeeperError {
     Kernel { what: &'static str, source: io::Error },
 }
 
-/// Run as the keeper until told to end; then everything that was to be stopped is stopped.
+/// Runs as the keeper until it is ended; then services are stopped as configured.
 pub fn run(options: Options) -> Result<(), KeeperError> {
     let mut keeper = Keeper::new(options)?;
     keeper.find_guard();
@@ -110,25 +115,26 @@ pub(crate) struct Keeper {
     pub(crate) listener: UnixListener,
     pub(crate) boot: BootId,
     pub(crate) started: Wall,
-    /// Names this home among the Proctors of the machine: in cgroups and in marks.
+    /// Identifies this home among the Proctors of the machine: in cgroups and in marks.
     pub(crate) label: String,
     pub(crate) poller: Poller,
     signals: Signals,
     pub(crate) pump: Pump,
     pub(crate) hierarchy: Option<Hierarchy>,
-    /// Runs walk into their cgroups: one forked straight into its group does not live here.
+    /// Runs move themselves into their cgroups, because a process forked directly into one is killed here.
     pub(crate) walks_in: bool,
-    /// Where the cgroups of services are.
+    /// The folder of the services' cgroups.
     pub(crate) groups: Option<Arc<Path>>,
-    /// Where the logs of services are.
+    /// The folder of the services' logs.
     pub(crate) logs: Arc<Path>,
     pub(crate) environments: Environments,
     pub(crate) services: Services,
     /// Main processes that are our children.
     pub(crate) children: HashMap<u32, u32>,
-    /// Events that followed from handling others.
+    /// Events caused by the handling of others.
     pub(crate) pending: VecDeque<(u32, Event)>,
-    /// Runs that were asked to stop, and when they are woken if they are still there; the next one first.
+    /// Runs that were asked to stop, and the time to wake each if it still exists; the next one
+    /// first.
     pub(crate) sleepers: VecDeque<(Mono, u32, RunId)>,
     pub(crate) program: String,
     pub(crate) daemon: Daemon,
@@ -141,27 +147,27 @@ pub(crate) struct Keeper {
     pub(crate) keeper_command: Vec<String>,
     pub(crate) witnesses: Vec<OwnedFd>,
     pub(crate) rest: Rest,
-    /// All processes of the machine, looked at once in a round if somebody has to.
+    /// All processes of the machine, read at most once a round.
     pub(crate) snapshot: OnceCell<Snapshot>,
-    /// Looked up once in a takeover, if something was lost.
+    /// Read once during a takeover, if something was lost.
     pub(crate) marked: Option<Marked>,
 }
 
-/// A child that has ended.
+/// The role of a child that has ended.
 enum Whose {
     Daemon,
     Service(u32),
 }
 
-/// What a descriptor in the poller means.
+/// The meaning of a descriptor in the poller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token {
     Signals,
     Pump,
     Daemon,
-    /// The start of this service's run.
+    /// The spawn report of this service's run.
     Report(u32),
-    /// The end of an adopted main process.
+    /// The exit of an adopted main process.
     Exit(u32),
     /// Something in the runtime folder vanished.
     Folder,
@@ -271,7 +277,7 @@ impl Keeper {
     }
 
     fn on_signals(&mut self) {
-        // All of them first: services that end as fast as they are started would keep us here.
+        // Reads all of them first: services that exit as fast as they start would keep us here.
         let signals: BTreeSet<i32> = std::iter::from_fn(|| self.signals.take()).collect();
         for signal in signals {
             match signal {
@@ -280,15 +286,16 @@ impl Keeper {
                     log!("{} received: ending", long_name(signal));
                     self.shut_down();
                 }
-                // The terminal we were started from is gone; that is no concern of ours.
+                // The terminal that started us is gone, which does not matter.
                 _ => {}
             }
         }
     }
 
-    /// Reap every child that has ended: services, the daemon, and orphans that came to us.
+    /// Reaps every child that has exited: services, the daemon, and adopted orphans.
     pub(crate) fn reap(&mut self) {
-        // Whose each was is looked up before anything is started again: a number that is free may be given to the next run.
+        // Finds the owner of each pid before anything is started, because a free pid may be given
+        // to the next run.
         let mut ended = Vec::new();
         while let Some((pid, exit)) = process::reap() {
             let whose = match self.daemon.is(pid) {
@@ -324,7 +331,7 @@ impl Keeper {
             failpoint::moment(Point::RunDrained);
             let name = service.name.clone();
             Folder::of(&self.home, &name).remove_run(drained.run);
-            // The news that waits may be of a later run, whose last lines are not stored yet.
+            // The pending exit may belong to a later run, whose last lines are not stored yet.
             if service.machine.last_exit().is_none_or(|last| last.run == drained.run) {
                 service.quiet_until = None;
             }
@@ -334,7 +341,7 @@ impl Keeper {
         }
     }
 
-    /// Everything that is due now.
+    /// Handles everything that is due now.
     fn on_time(&mut self) {
         let now = clock::now().mono;
         for slot in self.services.due(now) {
@@ -371,7 +378,7 @@ impl Keeper {
         next.map(|at| Duration::from_micros(at.0.saturating_sub(now.0)))
     }
 
-    /// Store a service's state; a failure is said and does not stop supervision.
+    /// Stores a service's state; a failure is logged and does not stop supervision.
     pub(crate) fn store_state(&mut self, slot: u32) {
         let Some(service) = self.services.get_mut(slot) else { return };
         let path = Folder::of(&self.home, &service.name).state();
@@ -382,8 +389,8 @@ impl Keeper {
         }
     }
 
-    /// Services and the daemon get the limit of open files that we were started with, not the one we raised for
-    /// ourselves.
+    /// Services and the daemon get the limit of open files that we were started with, not the one
+    /// we raised for ourselves.
     pub(crate) fn limits_for(&self, configured: &[Limit]) -> Vec<Limit> {
         let mut limits = configured.to_vec();
         if !limits.iter().any(|limit| limit.resource == Resource::OpenFiles) {

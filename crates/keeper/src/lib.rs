@@ -1,9 +1,9 @@
 //! The keeper: parent of every service and of the daemon.
 //!
-//! It spawns, reaps, restarts, stops, and stores output. It parses no configuration and listens on no network: it
-//! gets resolved specs as messages and keeps what it needs to go on, in the runtime directory, so that a
-//! keeper that is killed is followed by one that knows everything (`takeover`). One thread decides
-//! (`keeper`), others move log bytes (`pump`).
+//! It spawns, reaps, restarts and stops services, and stores their output. It parses no
+//! configuration and listens on no network: it receives resolved specs as messages. It stores
+//! everything it needs in the runtime directory, so that the successor of a killed keeper knows
+//! everything (`takeover`). One thread decides (`keeper`), others move log bytes (`pump`).
 
 mod again;
 mod daemon;
@@ -26,7 +26,7 @@ mod takeover;
 pub use guard::process::{GuardOptions, run_guard};
 pub use keeper::{KeeperError, Options, run};
 
-/// Write a line to the keeper's own log: standard error, which is a file when we run in the background.
+/// Writes a line to the keeper's own log: standard error, which is a file in the background.
 macro_rules! log {
     ($($words:tt)*) => { crate::write_log("keeper", format_args!($($words)*)) };
 }
@@ -35,6 +35,6 @@ pub(crate) use log;
 fn write_log(role: &str, words: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let at = proctor_sys::clock::now().wall.rfc3339();
-    // Nowhere to say that the log cannot be written.
+    // There is no place to report a failing log.
     let _ = writeln!(std::io::stderr(), "{at}  WARN {role}[{}]: {words}", std::process::id());
 }

@@ -1,7 +1,7 @@
-//! What lost its files: a runtime folder that is tidied away under us is written anew, and runs of which there is no
-//! file are found by their mark when a keeper begins.
+//! Recovers lost files: rewrites a runtime folder that was deleted under a running keeper, and
+//! finds runs without files by their mark when a keeper starts.
 //!
-//! Nothing looks for this from time to time: the kernel tells when something in the folder vanishes.
+//! There is no polling: the kernel reports when something in the folder vanishes.
 
 use crate::keeper::{Keeper, Token};
 use crate::log;
@@ -23,16 +23,16 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Our place in the runtime folder.
+/// The keeper's files in the runtime folder.
 pub(crate) struct Place {
     /// The socket that clients find: device and inode.
     socket: Option<(u64, u64)>,
-    /// `None`: nobody tells, and what is tidied away stays away.
+    /// `None` if deletions cannot be watched; then deleted files stay deleted.
     vanishing: Option<Vanishing>,
 }
 
 impl Place {
-    /// As it is now, with the socket that we listen at.
+    /// Records the current state, with the socket that we listen at.
     pub(crate) fn take(home: &Home) -> Place {
         let vanishing = Vanishing::from(&home.runtime)
             .inspect_err(|error| log!("cannot watch {}: {error}", home.runtime.display()));
@@ -53,7 +53,7 @@ impl Keeper {
         }
     }
 
-    /// Something in the runtime folder was removed: if it was ours, write it anew.
+    /// Something in the runtime folder was removed: writes our files again.
     pub(crate) fn mend_folder(&mut self) {
         if let Some(vanishing) = &self.place.vanishing {
             vanishing.silence();
@@ -61,9 +61,9 @@ impl Keeper {
         if self.ending.is_under_way() || self.folder_is_whole() {
             return;
         }
-        log!("{} was tidied away: writing it anew", self.home.runtime.display());
+        log!("{} was deleted: writing it again", self.home.runtime.display());
         if let Err(error) = self.write_folder() {
-            log!("cannot write {} anew: {error}", self.home.runtime.display());
+            log!("cannot write {} again: {error}", self.home.runtime.display());
         }
         for slot in self.services.slots_where(|_| true) {
             self.record_anew(slot);
@@ -83,7 +83,7 @@ impl Keeper {
         for path in [&home.runtime, &home.services(), &home.environments()] {
             file::private_dir(path)?;
         }
-        // Before anything is written: whoever is still at it is noticed.
+        // Before anything is written, so that a concurrent deletion is noticed.
         let socket = self.place.socket;
         self.place = Place { socket, ..Place::take(&home) };
         self.watch_folder();
@@ -97,16 +97,16 @@ impl Keeper {
         if socket.is_none() || socket != place_of(&home.socket()) {
             self.listener = socket::listen(&home.socket())?;
             self.place.socket = place_of(&home.socket());
-            // So would the next keeper look for our guard in vain.
+            // The next keeper would not find our guard either.
             self.replace_guard();
-            // The next one gets the new socket.
+            // The next daemon gets the new socket.
             self.daemon.signal(signal::SIGKILL);
         }
         self.environments.store(&home);
         file::replace(&home.boot(), &self.boot.0)
     }
 
-    /// Write everything of a service that the next keeper has to know.
+    /// Writes everything about a service that the next keeper needs.
     pub(crate) fn record_anew(&mut self, slot: u32) {
         let boot = self.boot;
         let Some(service) = self.services.get_mut(slot) else { return };
@@ -127,9 +127,9 @@ impl Keeper {
         }
     }
 
-    /// Keep the runs that live and that no file speaks of: started again, they would be there twice.
+    /// Keeps live runs without files: starting them again would double them.
     pub(crate) fn keep_lost_runs(&mut self) {
-        // Those that are known already are not looked at: there may be thousands.
+        // Skips runs that are already known, because there may be thousands.
         let runs = self.services.iter().filter_map(|(_, service)| service.run.as_ref());
         let known: HashSet<u32> = runs.map(|run| run.pid).collect();
         let marked = self.marked.take().unwrap_or_else(|| Marked::look(&self.label, &known));
@@ -147,7 +147,7 @@ impl Keeper {
             if service.machine.run().is_some() || run <= service.machine.last_run() {
                 continue;
             }
-            log!("{name}: what was written of run {run} was lost; it is kept");
+            log!("{name}: the files of run {run} were lost; the run is kept");
             service.machine = Machine::found_running(now, run);
             let folder = Folder::of(&self.home, &name);
             let _ = file::private_dir(&folder.path);
@@ -155,13 +155,13 @@ impl Keeper {
         }
     }
 
-    /// Everybody who carries a mark of this home, as of the first time somebody asked.
+    /// All processes with a mark of this home, as of the first call.
     pub(crate) fn marked(&mut self) -> &Marked {
         self.marked.get_or_insert_with(|| Marked::look(&self.label, &HashSet::new()))
     }
 }
 
-/// The leaders of sessions that carry the mark of a run.
+/// The session leaders that carry the mark of a run.
 pub(crate) struct Marked(BTreeMap<(ServiceName, RunId), Vec<Leader>>);
 
 impl Marked {
@@ -183,7 +183,7 @@ impl Marked {
 
     /// The newest run of each service.
     fn newest(&self) -> BTreeMap<ServiceName, RunId> {
-        // In order: a later one of the same service takes the place of an earlier one.
+        // In order: a later run of a service replaces an earlier one.
         self.0.keys().cloned().collect()
     }
 }
@@ -195,7 +195,7 @@ fn read_mark(label: &str, mark: &str) -> Option<(ServiceName, RunId)> {
     Some((ServiceName::parse(name).ok()?, RunId(run)))
 }
 
-/// A living process that leads a session.
+/// A live process that leads a session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Leader {
     pid: u32,
@@ -209,25 +209,26 @@ impl Leader {
         Some(Leader { pid, parent: stat.ppid, start_ticks: stat.start_ticks })
     }
 
-    /// Descendants may lead sessions of their own; the main process has its parent elsewhere, and is the eldest.
+    /// Finds the main process: its descendants may lead sessions too, but its parent is outside,
+    /// and it is the oldest.
     pub(crate) fn main(leaders: &[Leader]) -> Option<(Leader, Process)> {
         let below = |leader: &Leader| leaders.iter().any(|other| other.pid == leader.parent);
         let main = leaders.iter().min_by_key(|one| (below(one), one.start_ticks, one.pid))?;
         let process = Process::open(main.pid)?;
-        // Opened, then compared: from here on it cannot become another.
+        // Opened, then compared: from here on the pid cannot change its owner.
         let same = proc::stat(main.pid).is_some_and(|stat| stat.start_ticks == main.start_ticks);
         same.then_some((*main, process))
     }
 }
 
-/// What a run's process would have written.
+/// The identity that a run's process would have written.
 fn identity_of(run: &Run, boot: BootId) -> Identity {
     let identity = match &run.main {
         Main::Child => Process::open(run.pid).and_then(|process| process.identity(run.id)),
         Main::Adopted(process) => process.identity(run.id),
         Main::Gone { .. } => None,
     };
-    // Nobody is process 0: what is gone is not found again.
+    // No process has pid 0, so this identity is never found.
     let nobody = Identity { pid: 0, start_ticks: 0, pidfs_inode: 0, boot, run: run.id };
     identity.unwrap_or(nobody)
 }

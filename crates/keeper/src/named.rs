@@ -1,5 +1,5 @@
-//! A folder that is called like a service. There are two for each of thousands (logs, cgroup), so a path is made when it is needed:
-//! what stays is shared with the folder's neighbours and with everything else that has the name.
+//! A folder named after a service. There are two for each of thousands of services (logs, cgroup),
+//! so the path is built on demand: the parent path and the name are shared.
 
 use proctor_core::name::ServiceName;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ impl NamedFolder {
         NamedFolder { above: Arc::clone(above), name: name.clone() }
     }
 
-    /// Of a path that a keeper stored; `above` is where it is likely to lie. `None` if no keeper can have stored it.
+    /// Parses a path that a keeper stored; `above` is its likely parent. Returns `None` if no
+    /// keeper can have stored it.
     pub(crate) fn at(path: &Path, above: Option<&Arc<Path>>) -> Option<NamedFolder> {
         let name = ServiceName::parse(path.file_name()?.to_str()?).ok()?;
         let parent = path.parent()?;
@@ -31,7 +32,7 @@ impl NamedFolder {
         self.above.join(self.name.as_str())
     }
 
-    /// To be stored, or told.
+    /// The path as text, to be stored or sent.
     pub(crate) fn text(&self) -> String {
         self.path().display().to_string()
     }

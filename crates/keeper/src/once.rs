@@ -1,7 +1,7 @@
-//! Variables that somebody gave with a restart: for the run that it makes and for no other.
+//! Variables given with a restart, valid for its run only.
 //!
-//! They are stored before the restart begins and removed when the run has been made, so a keeper that takes over in
-//! between makes the run with them, and one that comes later does not make another with them.
+//! They are stored before the restart begins and removed after the run was created. A keeper that
+//! takes over in between creates the run with them, and a later one does not use them again.
 
 use crate::keeper::Keeper;
 use crate::log;
@@ -32,7 +32,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// A run was made, or nobody wants the one that was to come: they are for no later one.
+    /// Removes the variables: their run was created, or is no longer wanted.
     pub(crate) fn forget_once(&mut self, slot: u32) {
         let Some(service) = self.services.get_mut(slot) else { return };
         if service.once.take().is_none() {
@@ -44,10 +44,10 @@ impl Keeper {
         }
     }
 
-    /// Take up what an earlier keeper stored.
+    /// Loads the variables that an earlier keeper stored.
     pub(crate) fn take_over_once(&mut self, slot: u32, folder: &Folder) {
         let stored = records::read::<StoredOnce>(&folder.once()).unwrap_or_else(|error| {
-            log!("{error}; the next run of {} does without it", folder.name);
+            log!("{error}; the next run of {} starts without these variables", folder.name);
             None
         });
         let Some(service) = self.services.get_mut(slot) else { return };
@@ -61,7 +61,7 @@ impl Keeper {
         }
     }
 
-    /// A run was found to have been made.
+    /// Removes the variables if the run that was found has already received them.
     pub(crate) fn had_once(&mut self, slot: u32, run: RunId) {
         let service = self.services.get(slot);
         if service.and_then(|s| s.once.as_ref()).is_some_and(|once| run > once.after) {

@@ -1,4 +1,4 @@
-//! The pipes of runs that were taken over: opened again and handed to the log pump.
+//! Opens the pipes of runs that were taken over and passes them to the log pump.
 
 use crate::again::{self, Undone};
 use crate::keeper::{Keeper, Token};
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 impl Keeper {
-    /// Hand a living run's pipes to the pump.
+    /// Passes a live run's pipes to the pump.
     pub(crate) fn open_logs(&mut self, slot: u32, folder: &Folder, run: RunId) {
         let pipes = [0, 1].map(|number| match self.open_pipe(slot, folder, run, number) {
             Ok(pipe) => pipe,
@@ -37,7 +37,7 @@ impl Keeper {
         self.begin_logs(slot, run, pipes);
     }
 
-    /// Both pipes of a run that is over: all or, for now, nothing.
+    /// Opens both pipes of a run that is over: both or, for now, neither.
     pub(crate) fn open_pipes(
         &self,
         slot: u32,
@@ -48,7 +48,8 @@ impl Keeper {
         Ok([open(0)?, open(1)?])
     }
 
-    /// A pipe that is gone has no more to say; one that only lost its name has.
+    /// Opens a pipe. A deleted pipe is reopened through a process that still holds it; a pipe
+    /// without a holder has no more output.
     fn open_pipe(
         &self,
         slot: u32,
@@ -83,8 +84,9 @@ impl Keeper {
         });
     }
 
-    /// Open the pipes of all runs for the program that we become. Between our pump and its own nobody reads them, and what
-    /// a service says that ends meanwhile would be gone with the last who has its pipes open.
+    /// Opens the pipes of all runs for the next program. Between our pump and its own nobody reads
+    /// them. If a service ended meanwhile, its output would be lost with the last holder of its
+    /// pipes.
     pub(crate) fn hold_pipes(&self) -> Vec<OwnedFd> {
         let folders =
             self.services.iter().map(|(_, service)| Folder::of(&self.home, &service.name));
@@ -95,10 +97,10 @@ impl Keeper {
         pipes.filter(|pipe| inherit::set_inherited(pipe, true).is_ok()).collect()
     }
 
-    /// After an upgrade that did not happen: a new pump, and every run's pipes in it.
+    /// After a failed upgrade: starts a new pump with every run's pipes.
     pub(crate) fn replace_pump(&mut self, pump: Pump) {
         if let Err(error) = self.poller.add(pump.bell(), Token::Pump.encode(), Interest::Read) {
-            log!("cannot hear the log thread: {error}");
+            log!("cannot watch the log thread: {error}");
         }
         self.pump = pump;
         for slot in self.services.slots_where(|_| true) {

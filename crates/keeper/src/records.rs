@@ -1,4 +1,4 @@
-//! The keeper's files in the runtime directory: read with suspicion, written in one step.
+//! The keeper's files in the runtime directory: validated when read, written in one step.
 
 use proctor_core::home::Home;
 use proctor_core::name::{RunId, ServiceName};
@@ -22,12 +22,12 @@ pub(crate) enum StoreError {
     Write { path: PathBuf, source: io::Error },
     #[error("{path} {source}", path = .path.display())]
     Damaged { path: PathBuf, source: RecordError },
-    #[error("{path} is of another service, {name}", path = .path.display())]
+    #[error("{path} belongs to another service, {name}", path = .path.display())]
     Stranger { path: PathBuf, name: ServiceName },
 }
 
 impl StoreError {
-    /// For those who tell only what the kernel said.
+    /// Converts to the kernel's error.
     pub(crate) fn into_io(self) -> io::Error {
         match self {
             StoreError::Read { source, .. } | StoreError::Write { source, .. } => source,
@@ -68,7 +68,7 @@ impl Folder {
         self.home.fifos(&self.name, run)
     }
 
-    /// Remove the files of a run.
+    /// Removes the files of a run.
     pub(crate) fn remove_run(&self, run: RunId) {
         for path in self.fifos(run) {
             let _ = file::remove(&path);
@@ -76,7 +76,7 @@ impl Folder {
         }
     }
 
-    /// The runs that have files here, whatever kind.
+    /// The runs that have files of any kind here.
     pub(crate) fn runs(&self) -> Vec<RunId> {
         let mut runs: Vec<RunId> = entries(&self.path)
             .into_iter()
@@ -96,7 +96,7 @@ impl Folder {
     }
 }
 
-/// Name and path of everything in a folder; nothing if it cannot be read.
+/// Name and path of every entry of a folder; empty if it cannot be read.
 pub(crate) fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     entries
@@ -105,7 +105,8 @@ pub(crate) fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// What a service's state file says; `None` if there is none, or one that its keeper died before writing.
+/// Reads a service's state file; returns `None` if it is missing, or empty because its keeper died
+/// before the first write.
 pub(crate) fn read_state(path: &Path, name: &ServiceName) -> Result<Option<Found>, StoreError> {
     let read = failpoint::step(Point::TakeoverRead).and_then(|()| file::read_small(path, MOST));
     match read {
@@ -120,8 +121,8 @@ pub(crate) fn read_state(path: &Path, name: &ServiceName) -> Result<Option<Found
     }
 }
 
-/// Write a service's state in place, or as a new file where there is none or it has grown too large. `fixed`: a child is
-/// about to write its identity, so the file must stay the one it is.
+/// Writes a service's state in place, or to a new file if there is none or it has grown too large.
+/// `fixed`: a child is about to write its identity, so the file must not be replaced.
 pub(crate) fn write_state(
     path: &Path,
     layout: &mut Option<Layout>,
@@ -147,14 +148,14 @@ pub(crate) fn write_state(
                 identity =
                     file.read_exact_at(&mut bytes, known.identity_offset()).ok().map(|()| bytes);
             }
-            // Somebody has removed it or put something else in its place.
+            // The file was removed or replaced by something else.
             (_, Err(_)) => {}
         }
     }
     create_state(path, layout, state, identity.as_ref())
 }
 
-/// Write a service's state as a new file.
+/// Writes a service's state to a new file.
 pub(crate) fn create_state(
     path: &Path,
     layout: &mut Option<Layout>,
@@ -164,7 +165,8 @@ pub(crate) fn create_state(
     let unwritten = |source| StoreError::Write { path: path.into(), source };
     let (new, bytes) = Layout::create(state, identity)
         .map_err(|source| StoreError::Damaged { path: path.into(), source })?;
-    // One that nobody has is made at once: a keeper that dies before it is written leaves an empty file, which says nothing.
+    // A missing file is created directly. If the keeper dies before the write, an empty file is
+    // left, which counts as no state.
     let file = match file::create_new(path) {
         Ok(mut file) => {
             failpoint::step(Point::StateEmpty).map_err(unwritten)?;
@@ -179,7 +181,7 @@ pub(crate) fn create_state(
     Ok(file)
 }
 
-/// `None` if there is no such file.
+/// Returns `None` if there is no such file.
 pub(crate) fn read<B: Body>(path: &Path) -> Result<Option<B>, StoreError> {
     let read = failpoint::step(Point::TakeoverRead).and_then(|()| file::read_small(path, MOST));
     let bytes = match read {

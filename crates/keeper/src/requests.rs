@@ -1,4 +1,4 @@
-//! What the daemon asks for, carried out.
+//! Handles the requests of the daemon.
 
 use crate::keeper::Keeper;
 use crate::log;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 impl Keeper {
     pub(crate) fn on_message(&mut self, message: ToKeeper) {
         match message {
-            // Said once, at the beginning; see `obey_daemon`.
+            // Sent once, at the beginning; see `obey_daemon`.
             ToKeeper::Hello { .. } => {}
             ToKeeper::Environment { id, vars } => self.environments.add(&self.home, id, vars),
             ToKeeper::Define { request, spec } => {
@@ -76,7 +76,8 @@ impl Keeper {
         }
     }
 
-    /// Answer after the state that came of it: who reads the answer may look at once.
+    /// Responds after the new state was sent: a client may read the state as soon as it has the
+    /// response.
     fn reply(&mut self, request: u64, result: Result<(), Refusal>) {
         self.stage_states();
         self.daemon.send(&FromKeeper::Reply { request, result });
@@ -103,7 +104,7 @@ impl Keeper {
         failpoint::moment(Point::DefineStored);
         let policies = self.services.policies(spec);
         let logs = Arc::clone(&policies.logs);
-        // What stays is made here, apart from what is freed when the request was answered.
+        // Long-lived data is allocated here, apart from data that is freed with the request.
         let encoded: Box<[u8]> = encoded.as_slice().into();
         let slot = match known.and_then(|slot| Some((slot, self.services.get_mut(slot)?))) {
             Some((slot, service)) => {
@@ -113,7 +114,8 @@ impl Keeper {
                 slot
             }
             None => {
-                // Its state is stored when there is one: until then it is a service that never ran.
+                // The state is stored with the first change; until then this is a service that
+                // never ran.
                 let machine = Machine::new(clock::now());
                 let name = spec.name.apart();
                 self.services.add(Service::new(name, Some(encoded), policies, machine))
@@ -149,7 +151,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Forget a service that is to be removed, once nothing of it runs and its output is stored.
+    /// Forgets a service that is being removed, once nothing of it runs and its output is stored.
     pub(crate) fn finish_removal(&mut self, slot: u32) {
         let done = |s: &Service| s.removing && s.machine.run().is_none() && s.quiet_until.is_none();
         if !self.services.get(slot).is_some_and(done) {

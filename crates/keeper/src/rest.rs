@@ -1,25 +1,24 @@
-//! Memory that only work needed is given back: what is free after many starts at once, and everything else when it has
-//! become quiet.
+//! Frees memory that only bursts of work need: after many starts, and when the keeper becomes idle.
 
 use crate::keeper::Keeper;
 use crate::service::Run;
 use proctor_core::time::{Millis, Mono};
 use proctor_sys::{clock, memory, spawn};
 
-/// So many starts are worth the time.
+/// Number of starts that are worth the time.
 const MANY: u32 = 256;
 
-/// What follows a burst of work has followed by then.
+/// Idle time after which a burst of work is over.
 const QUIET: Millis = Millis(1000);
 
 pub(crate) struct Rest {
-    /// Runs that were made since memory was last given back.
+    /// Runs created since memory was last freed.
     pub(crate) starts: u32,
     at: Option<Mono>,
 }
 
 impl Rest {
-    /// Beginning is work, too.
+    /// Startup counts as work too.
     pub(crate) fn after_beginning() -> Rest {
         Rest { starts: 0, at: Some(clock::now().mono.plus(QUIET)) }
     }
@@ -30,7 +29,7 @@ impl Rest {
 }
 
 impl Keeper {
-    /// Making a process takes many times the memory that stays of it.
+    /// Creating a process takes many times the memory that it keeps.
     pub(crate) fn tidy_memory(&mut self) {
         let being_made = |run: &Run| run.spawned.is_some();
         if self.rest.starts >= MANY

@@ -1,4 +1,4 @@
-//! Runs against the kernel: making them, signalling them, seeing them end.
+//! Runs and the kernel: creating them, signalling them, observing their end.
 
 use crate::keeper::{Keeper, Token};
 use crate::log;
@@ -24,23 +24,26 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// How long the news of an exit may wait for the last lines to be stored. Disks can hang; news should not.
+/// Maximum delay of an exit report while the last lines are stored. Disks can hang; reports should
+/// not.
 const QUIET: Millis = Millis(2000);
 
-/// A main process that ends with 0 within this time and leaves others running has put itself into the background.
+/// A main process that exits with 0 within this time and leaves others running has put itself into
+/// the background.
 const BACKGROUNDED_WITHIN: Millis = Millis::seconds(10);
 
-/// From the signal that asks a service to stop to the one that wakes it, in case that it was stopped.
+/// Time from the stop signal to SIGCONT, in case the service was stopped.
 const WAKE_AFTER: Millis = Millis(20);
 
 impl Keeper {
-    /// Give an event to a service's machine, store what changed and do what it says. What follows from that waits for
-    /// the next round of the loop: a service that cannot be made must not keep the others waiting.
+    /// Passes an event to a service's machine, stores the change and performs the actions.
+    /// Resulting events wait for the next round of the loop: a service that cannot be created must
+    /// not delay the others.
     pub(crate) fn handle(&mut self, slot: u32, event: Event) {
         self.handle_as_of(slot, event, clock::now());
     }
 
-    /// The same for something that happened when nobody could take it in.
+    /// Like `handle`, for an event that happened earlier and was not observed.
     pub(crate) fn handle_as_of(&mut self, slot: u32, event: Event, now: Now) {
         let Some(service) = self.services.get_mut(slot) else { return };
         let was_started = matches!(event, Event::Started { .. });
@@ -51,8 +54,8 @@ impl Keeper {
         service.machine.handle(now, rules, event, &mut actions);
         if service.machine != machine_before || !actions.is_empty() {
             service.changed = true;
-            // A run that is recorded and alive is known to have started: that needs no writing. A run that is to be made is
-            // written by `start_run`.
+            // A recorded and live run is known to have started, so that needs no write. `start_run`
+            // writes a run that is about to be created.
             if !was_started && !actions.iter().any(|action| matches!(action, Action::Spawn { .. }))
             {
                 self.store_state(slot);
@@ -62,7 +65,7 @@ impl Keeper {
         self.finish_removal(slot);
     }
 
-    /// Do what a machine said.
+    /// Performs the actions of a machine.
     pub(crate) fn carry_out(&mut self, slot: u32, actions: Vec<Action>, now: Now) {
         for action in actions {
             if let Some(event) = self.perform(slot, action, now) {
@@ -71,7 +74,7 @@ impl Keeper {
         }
     }
 
-    /// Handle what followed from the last round.
+    /// Handles the events from the last round.
     pub(crate) fn handle_pending(&mut self) {
         for _ in 0..self.pending.len() {
             let Some((slot, event)) = self.pending.pop_front() else { return };
@@ -92,8 +95,8 @@ impl Keeper {
         None
     }
 
-    /// The state, then the FIFOs, then the process that adds its identity to the state: the order matters, see
-    /// `sys::spawn`.
+    /// Creates the state, then the FIFOs, then the process that adds its identity to the state. The
+    /// order matters, see `sys::spawn`.
     fn start_run(&mut self, slot: u32, run: RunId, now: Now) -> Result<(), SpawnFailure> {
         let Some(service) = self.services.get(slot) else { return Ok(()) };
         let name = service.name.clone();
@@ -149,8 +152,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Write the state that a run is about to be made in. The file is locked through the fork until the child executes: a
-    /// later keeper can tell a child on its way from none.
+    /// Writes the state before a run is created. The file is locked through the fork until the
+    /// child executes, so a later keeper can detect a child on its way.
     fn record_run(
         &mut self,
         slot: u32,
@@ -163,7 +166,7 @@ impl Keeper {
         let mut write =
             || records::write_state(&folder.state(), &mut service.stored, &state, false);
         let file = write().or_else(|_| {
-            // Somebody may have tidied the runtime directory; that must not keep a service down.
+            // The runtime directory may have been deleted; that must not keep a service down.
             file::private_dir(&folder.path)?;
             write().map_err(StoreError::into_io)
         })?;
@@ -187,17 +190,20 @@ impl Keeper {
         let exec = &spec.exec;
         let owner = exec.credentials.as_ref().map(|c| (c.uid, c.gid));
         let [out, err] = folder.fifos(header.run);
-        let out = fifo::create(&out, owner).map_err(|e| failure("make the output of", name, &e))?;
-        let err = fifo::create(&err, owner).map_err(|e| failure("make the output of", name, &e))?;
-        failpoint::step(Point::RunPipes).map_err(|e| failure("make the output of", name, &e))?;
+        let out = fifo::create(&out, owner)
+            .map_err(|e| failure("create the output pipes of", name, &e))?;
+        let err = fifo::create(&err, owner)
+            .map_err(|e| failure("create the output pipes of", name, &e))?;
+        failpoint::step(Point::RunPipes)
+            .map_err(|e| failure("create the output pipes of", name, &e))?;
         self.guard_pipes(slot, &spec.name, header.run, &[out.ours.as_fd(), err.ours.as_fd()]);
         let walks_in = self.walks_in;
         let id = self.mark_value(name, header.run);
         let home = self.home.explicit().map(|path| path.display().to_string());
         let mut marks = vec![("PROCTOR_SERVICE", name), ("PROCTOR_RUN", id.as_str())];
-        // So that `proctor` called by a service speaks to the Proctor that runs it.
+        // A `proctor` command run by a service then uses the Proctor that supervises it.
         marks.extend(home.as_deref().map(|home| ("PROCTOR_HOME", home)));
-        // It comes with the next daemon: a shortage, not a fault of the service.
+        // The next daemon sends it: a shortage, not a fault of the service.
         let missing = || failure("find the environment of", name, &rustix::io::Errno::AGAIN.into());
         let environment = self.environments.of(exec, &marks).ok_or_else(missing)?;
         let input = input_fifo::take(&self.home.input(&spec.name));
@@ -235,14 +241,14 @@ impl Keeper {
         Ok((run, [out.ours, err.ours]))
     }
 
-    /// Did the program run? Asked when the report is readable or the child has ended.
+    /// Checks whether the program was executed, when the report is readable or the child has ended.
     pub(crate) fn read_report(&mut self, slot: u32) {
         let Some(run) = self.services.get_mut(slot).and_then(|s| s.run.as_mut()) else { return };
         let Some(spawned) = run.spawned.as_mut() else { return };
         let event = match spawned.outcome() {
             Outcome::Pending => return,
             Outcome::Running => Event::Started { run: run.id },
-            // Its end is an exit like any other, but with this reason: see `main_ended`.
+            // Its end is an ordinary exit, but with this reason: see `main_ended`.
             Outcome::Failed(failure) => Event::SpawnFailed { run: run.id, failure },
         };
         self.poller.remove(spawned.as_fd());
@@ -256,7 +262,8 @@ impl Keeper {
         self.sleepers.push_back((clock::now().mono.plus(WAKE_AFTER), slot, id));
     }
 
-    /// A stopped process cannot act on a signal. Those that have not gone after a moment are woken; most have.
+    /// A stopped process cannot act on a signal. Runs that still exist after a moment are woken;
+    /// most have exited.
     pub(crate) fn wake_sleepers(&mut self, now: Mono) {
         while let Some((_, slot, run)) = self.sleepers.pop_front_if(|(at, ..)| *at <= now) {
             self.signal_run(slot, run, signal::SIGCONT);
@@ -266,7 +273,7 @@ impl Keeper {
         }
     }
 
-    /// Signal the group of a run's main process; without one, whatever is left of the tree.
+    /// Signals the group of a run's main process; without one, the rest of the tree.
     fn signal_run(&mut self, slot: u32, id: RunId, signal: i32) {
         let Some(mark) = self.mark(slot, id) else { return };
         let run = self.services.get_mut(slot).and_then(|service| service.run.as_mut());
@@ -277,7 +284,8 @@ impl Keeper {
             Main::Gone { .. } => Err(io::ErrorKind::NotFound.into()),
         };
         if sent.is_err() {
-            // Who was asked with the group is not asked twice: some programs take that for "at once".
+            // Processes that got the signal with the group do not get it twice: some programs treat
+            // a second one as "at once".
             let except = run.asked.then_some(run.pid);
             let (children, daemon) = (&self.children, &self.daemon);
             let is_known = |pid| children.contains_key(&pid) || daemon.is(pid);
@@ -302,7 +310,7 @@ impl Keeper {
             false => Look::Everywhere,
         };
         tree.kill(look);
-        // It may have moved to another cgroup, where the kill of its own does not reach.
+        // It may have moved to another cgroup, which the cgroup kill does not reach.
         let _ = match &run.main {
             Main::Child => process::signal_child_group(run.pid, signal::SIGKILL),
             Main::Adopted(process) => process.signal(signal::SIGKILL).map(drop),
@@ -312,14 +320,14 @@ impl Keeper {
         service.changed = true;
     }
 
-    /// A run's main process has ended and, if it was our child, has been reaped.
+    /// A run's main process has exited and, if it was our child, has been reaped.
     pub(crate) fn main_ended(&mut self, slot: u32, exit: Exit) {
         let run = self.services.get(slot).and_then(|s| s.run.as_ref());
         let Some(id) = run.map(|run| run.id) else { return };
         failpoint::moment(Point::RunEnded);
         self.read_report(slot);
         let oom = self.oom_since_last_look(slot, &exit);
-        // If the report was of a failure, that run is over, and the next one may be here already.
+        // If the report was a failure, that run is over, and the next one may already exist.
         let run = self.services.get_mut(slot).and_then(|s| s.run.as_mut());
         let Some(run) = run.filter(|run| run.id == id) else { return };
         if !matches!(run.main, Main::Gone { .. }) {
@@ -343,13 +351,14 @@ impl Keeper {
         self.handle(slot, Event::Exited { run: id, exit, tree_empty });
     }
 
-    /// Did the kernel kill for memory in this run's cgroup or, where that cannot be told, anywhere, since we last asked?
+    /// Whether the OOM killer acted since the last check: in this run's cgroup or, if unknown,
+    /// anywhere.
     fn oom_since_last_look(&mut self, slot: u32, exit: &Exit) -> bool {
         if !matches!(exit, Exit::Signal { signal: signal::SIGKILL, .. }) {
             return false;
         }
         let run = self.services.get(slot).and_then(|s| s.run.as_ref());
-        // Beside v1 there are no counts of a group.
+        // In hybrid mode there are no counts for a group.
         if self.tracking() == Tracking::CgroupV2
             && let Some(count) = run.and_then(|run| cgroup::oom_kills(&run.cgroup.as_ref()?.path()))
         {
@@ -359,7 +368,7 @@ impl Keeper {
         std::mem::replace(&mut self.oom_kills, now) < now
     }
 
-    /// Look again at trees whose main process is gone.
+    /// Checks trees whose main process is gone.
     pub(crate) fn check_leftovers(&mut self) {
         for slot in self.services.leftovers() {
             let run = self.services.get(slot).and_then(|s| s.run.as_ref()).map(|run| run.id);
@@ -381,20 +390,22 @@ impl Keeper {
         })
     }
 
-    /// The tree is empty: the pump stores what is left, then the run's files go.
+    /// The tree is empty: the pump stores the rest, then the run's files are removed.
     fn end_run(&mut self, slot: u32, run: RunId, exit: Exit, now: Now) {
         let Some(service) = self.services.get_mut(slot) else { return };
         if let Some(over) = service.run.take_if(|current| current.id == run) {
-            // Of one that was reaped the number may be another run's by now.
+            // The pid of a reaped process may belong to another run by now.
             if matches!(over.main, Main::Child) {
                 self.children.remove(&over.pid);
             }
-            // Linux 6.18, for one, kills what is forked into a group that was killed before: the next run gets a new one.
+            // Linux 6.18, for one, kills processes forked into a group that was killed before: the
+            // next run gets a new group.
             if let (true, Some(group)) = (over.killed, &over.cgroup) {
                 cgroup::remove(&group.path());
             }
         }
-        // Not longer for one more run: of who ends again and again there would never be news.
+        // Not extended for another run: otherwise a service that keeps crashing would never be
+        // reported.
         service.quiet_until.get_or_insert(now.mono.plus(QUIET));
         failpoint::moment(Point::RunOver);
         self.open_now_or_never(slot, run);
@@ -407,7 +418,7 @@ impl Keeper {
         Some(mark_entry(&self.mark_value(service.name.as_str(), run)))
     }
 
-    /// Unique on this machine: homes differ, services of a home differ, runs of a service differ.
+    /// Unique on this machine: the home, the service and the run are part of it.
     pub(crate) fn mark_value(&self, service: &str, run: RunId) -> String {
         format!("{}-{service}-{run}", self.label)
     }

@@ -1,4 +1,4 @@
-//! One service as the keeper holds it: small, because there may be thousands.
+//! The keeper's record of one service: small, because there may be thousands.
 
 use crate::named::NamedFolder;
 use proctor_core::lifecycle::{Machine, Phase};
@@ -16,25 +16,26 @@ use std::sync::Arc;
 
 pub(crate) struct Service {
     pub(crate) name: ServiceName,
-    /// The encoded spec; decoded when a process is made. `None`: it was lost and waits to be defined again.
+    /// The encoded spec; decoded when a process is created. `None` if it was lost and must be
+    /// defined again.
     pub(crate) spec: Option<Box<[u8]>>,
     pub(crate) policies: Arc<Policies>,
     pub(crate) machine: Machine,
-    /// How its state file is laid out, once there is one.
+    /// Layout of its state file, once there is one.
     pub(crate) stored: Option<Layout>,
     pub(crate) run: Option<Run>,
     /// Variables for the next run.
     pub(crate) once: Option<Box<StoredOnce>>,
-    /// Forget it when its run has ended.
+    /// The service is forgotten when its run has ended.
     pub(crate) removing: bool,
-    /// Nobody is told of an exit before its last line is stored, unless that takes longer than this.
+    /// An exit is reported after its last line is stored, or at this time at the latest.
     pub(crate) quiet_until: Option<Mono>,
     pub(crate) changed: bool,
-    /// Where it stands in the list of timers.
+    /// Its entry in the list of timers.
     timer: Option<Mono>,
 }
 
-/// What is asked for without a process being made. Most services have the same.
+/// Settings that are needed without creating a process. Most services share the same.
 #[derive(PartialEq)]
 pub(crate) struct Policies {
     pub(crate) restart: RestartSpec,
@@ -43,7 +44,7 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// Of a service whose settings were lost: as careful as can be.
+    /// Cautious defaults for a service whose settings were lost.
     pub(crate) fn careful() -> Arc<Policies> {
         Arc::new(Policies {
             restart: RestartSpec {
@@ -74,34 +75,34 @@ impl Policies {
     }
 }
 
-/// The process of a run, or what is left of it.
+/// The process of a run, or the rest of its tree.
 pub(crate) struct Run {
     pub(crate) id: RunId,
     pub(crate) pid: u32,
     pub(crate) started: Wall,
     pub(crate) cgroup: Option<NamedFolder>,
     pub(crate) main: Main,
-    /// The tick at which a main process that is not our child began, where it is known.
+    /// Start tick of a main process that is not our child, if known.
     pub(crate) began: Option<u64>,
-    /// Its orphans become children of ours: it was started by this process.
+    /// This process started it, so its orphans become our children.
     pub(crate) is_ours: bool,
-    /// Set while it is not known whether the program could be executed.
+    /// Set until it is known whether the program could be executed.
     pub(crate) spawned: Option<Spawned>,
-    /// The stop signal went to its group.
+    /// The stop signal was sent to its group.
     pub(crate) asked: bool,
-    /// A kill was ours, so that it is not taken for the kernel's.
+    /// We killed it, so the kill is not attributed to the kernel.
     pub(crate) killed: bool,
-    /// Members counted when the tree was last looked at after the main process went.
+    /// Members counted at the last check after the main process was gone.
     pub(crate) left: u32,
 }
 
-/// How we know the main process.
+/// The relation to the main process.
 pub(crate) enum Main {
-    /// Our own child: its number is safe until we reap it.
+    /// Our own child: its pid is safe until we reap it.
     Child,
-    /// Somebody else's child since a keeper died: safe through its descriptor only.
+    /// Another process's child since a keeper died: safe only through its descriptor.
     Adopted(Process),
-    /// Reaped; the tick tells its number's later owners apart.
+    /// Reaped; the tick distinguishes later owners of its pid.
     Gone { reaped_at: u64 },
 }
 
@@ -132,12 +133,12 @@ impl Service {
         self.policies = policies;
     }
 
-    /// Is the main process gone while something of the tree may be left?
+    /// Whether the main process is gone but part of the tree may be left.
     pub(crate) fn has_leftovers(&self) -> bool {
         matches!(&self.run, Some(Run { main: Main::Gone { .. }, .. }))
     }
 
-    /// For the next keeper.
+    /// The state to store for the next keeper.
     pub(crate) fn to_store(&self, run: Option<RunHeader>) -> StoredState {
         StoredState { name: self.name.clone(), machine: self.machine.clone(), run }
     }
@@ -197,18 +198,18 @@ impl Run {
     }
 }
 
-/// All services, by a number that stays the same while they exist, and by name; with lists of those that need something, so
-/// that the loop looks at these and not at thousands.
+/// All services by a stable number and by name, with lists of those that need something, so that
+/// the loop does not visit thousands.
 #[derive(Default)]
 pub(crate) struct Services {
-    /// Boxed: the nodes of a tree are half empty.
+    /// Boxed, because the nodes of a tree are half empty.
     slots: BTreeMap<u32, Box<Service>>,
     names: BTreeMap<ServiceName, u32>,
-    /// Numbers are not used again: an event on its way for a forgotten service must not meet a new one.
+    /// Numbers are not reused: a pending event for a forgotten service must not reach a new one.
     next: u32,
-    /// Those of the service that was defined last.
+    /// The policies of the service that was defined last.
     policies: Option<Arc<Policies>>,
-    /// Handed out to be changed: the lists below have yet to follow.
+    /// Services that were handed out for changes; the lists below are not updated yet.
     touched: Vec<u32>,
     timers: BTreeSet<(Mono, u32)>,
     leftovers: BTreeSet<u32>,
@@ -240,7 +241,7 @@ impl Services {
         slot
     }
 
-    /// The policies of a spec, shared with the service before it if they are the same.
+    /// The policies of a spec, shared with the previous service if they are equal.
     pub(crate) fn policies(&mut self, spec: &ServiceSpec) -> Arc<Policies> {
         let (restart, stop) = (spec.restart.clone(), spec.stop.clone());
         let wanted = Policies { restart, stop, logs: Arc::new(spec.logs.clone()) };
@@ -272,7 +273,7 @@ impl Services {
         self.names.len()
     }
 
-    /// When something is to be done for a service by itself.
+    /// The next time at which a service needs something.
     pub(crate) fn deadline(&mut self) -> Option<Mono> {
         self.follow();
         self.timers.first().map(|(at, _)| *at)
@@ -283,13 +284,13 @@ impl Services {
         self.timers.iter().take_while(|(at, _)| *at <= now).map(|(_, slot)| *slot).collect()
     }
 
-    /// Those whose main process is gone while something of the tree may be left.
+    /// Services whose main process is gone but part of the tree may be left.
     pub(crate) fn leftovers(&mut self) -> Vec<u32> {
         self.follow();
         self.leftovers.iter().copied().collect()
     }
 
-    /// All states, for one who knows nothing.
+    /// Sends all states, for a client that knows nothing.
     pub(crate) fn tell_all(&mut self, mut tell: impl FnMut(&Service)) {
         self.follow();
         self.unsaid.clear();
@@ -299,7 +300,7 @@ impl Services {
         }
     }
 
-    /// The states that nobody was told of; each is told once. `tell` says whether there is room for more.
+    /// Sends each unsent state once. `tell` returns whether there is room for more.
     pub(crate) fn tell_changes(&mut self, mut tell: impl FnMut(&Service) -> bool) {
         self.follow();
         let slots = &mut self.slots;
@@ -315,7 +316,7 @@ impl Services {
         });
     }
 
-    /// Give back the room that much work took.
+    /// Frees the memory of a burst of work.
     pub(crate) fn shrink(&mut self) {
         self.follow();
         self.touched = Vec::new();

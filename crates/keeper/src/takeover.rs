@@ -1,8 +1,8 @@
-//! Taking over what an earlier keeper left: after a crash, after an upgrade, or nothing at all.
+//! Takes over the state of an earlier keeper: after a crash, after an upgrade, or from nothing.
 //!
-//! The rule: a run that lives is kept, a run that ended is reported once with the truth we have, a run that
-//! never came to be is made anew, and nothing is started twice. What cannot be read is said, kept out of the
-//! way, and never taken for "nothing is there".
+//! The rules: a live run is kept, an ended run is reported once with the known facts, a run that
+//! was never created is created, and nothing is started twice. Unreadable files are logged and set
+//! aside, and never treated as missing.
 
 use crate::again::Undone;
 use crate::keeper::{Keeper, Token};
@@ -27,18 +27,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a child that was being made when its keeper died may take to get to its exec. It has only system calls
-/// left to make; a longer wait means that one of them hangs on a dead disk or network.
+/// Timeout for a child between fork and exec whose keeper died. It has only system calls left; a
+/// longer wait means that one of them hangs on a dead disk or network.
 const CHILD_ON_ITS_WAY: Duration = Duration::from_secs(10);
 
-/// What a run record says.
+/// The content of a run record.
 enum Found {
     Alive(RunHeader, Process),
-    /// No record tells who it is; it was found by its mark or in its cgroup.
+    /// The record has no identity; the process was found by its mark or in its cgroup.
     Searched(RunHeader, Process),
-    /// It is over; how, if a witness can tell; and by which number its session is still known.
+    /// The run is over. Its exit is known if a witness holds its pidfd; its session may still be
+    /// known by number.
     Over(RunHeader, Exit, Option<Session>),
-    /// No process came of it.
+    /// No process was created.
     Never,
 }
 
@@ -58,9 +59,9 @@ impl Keeper {
             failpoint::moment(Point::TakeoverService);
         }
         self.keep_lost_runs();
-        // Something may have vanished while the program that we replaced was on its way out.
+        // Something may have vanished while the replaced program was exiting.
         self.mend_folder();
-        // Children that ended while we were becoming this program, some of them begun since we looked around.
+        // Children that ended during the exec, some of them started after our last look.
         self.snapshot = OnceCell::new();
         self.reap();
         self.witnesses.clear();
@@ -68,7 +69,7 @@ impl Keeper {
         self.marked = None;
     }
 
-    /// Everything in the runtime directory is about one boot; after another it is about nothing.
+    /// The runtime directory is valid for one boot; after another boot its content is void.
     fn forget_other_boots(&self) {
         let path = self.home.boot();
         let known =
@@ -77,7 +78,7 @@ impl Keeper {
             return;
         }
         if known.is_some() {
-            log!("the machine was restarted: beginning anew");
+            log!("the machine was restarted: discarding the old runtime state");
             for folder in [self.home.services(), self.home.environments()] {
                 let _ = std::fs::remove_dir_all(&folder);
                 let _ = file::private_dir(&folder);
@@ -107,7 +108,7 @@ impl Keeper {
             }
             None => {
                 log!(
-                    "{name}: its settings were lost; it is kept, and restarted once they are known again"
+                    "{name}: its settings were lost; its run is kept, and restarts resume once they are known again"
                 );
                 (None, Policies::careful())
             }
@@ -125,7 +126,7 @@ impl Keeper {
         }
     }
 
-    /// A run that was over but not yet tidied away: store what its pipes still hold.
+    /// Stores the remaining output of a run that is over but not cleaned up.
     pub(crate) fn finish_old_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
         match self.open_pipes(slot, folder, run) {
             Ok(pipes) => self.begin_logs(slot, run, pipes),
@@ -170,8 +171,8 @@ impl Keeper {
         }
     }
 
-    /// That a run is to stop is stored before it is asked to. Its keeper may have died in between, and one that is asked
-    /// twice is better off than one that is killed without having been asked.
+    /// A stop is stored before the signal is sent, and the keeper may have died in between. Sending
+    /// it twice is better than killing a run that was never asked.
     fn ask_again(&mut self, slot: u32, run: RunId) {
         let Some(service) = self.services.get(slot) else { return };
         let adopted = service.run.as_ref().is_some_and(|r| matches!(r.main, Main::Adopted(_)));
@@ -211,7 +212,7 @@ impl Keeper {
 
     fn find_run(&mut self, slot: u32, folder: &Folder, run: RunId) -> Found {
         match read_settled(folder, run) {
-            // Its keeper died before it could make the record, or somebody tidied too much.
+            // The keeper died before it could write the record, or somebody deleted it.
             Ok(None) => match self.search_run(slot, run) {
                 Found::Over(..) if !self.is_up(slot) => Found::Never,
                 found @ (Found::Alive(..)
@@ -220,7 +221,7 @@ impl Keeper {
                 | Found::Never) => found,
             },
             Ok(Some((header, Some(identity)))) => self.recognise(header, &identity),
-            // It counts as up only because its state was lost: nobody else would end it.
+            // It counts as up only because its state was lost; nothing else would end it.
             Ok(Some((header, None))) if self.is_up(slot) => {
                 Found::Over(header, Exit::Unknown, None)
             }
@@ -238,32 +239,32 @@ impl Keeper {
 
     fn recognise(&self, header: RunHeader, identity: &Identity) -> Found {
         match Process::recognise(identity) {
-            // One that is ours to reap is not over before that: reaping tells how it ended.
+            // A child of ours is over only after it is reaped: that reveals its exit.
             Some(process) if !process.is_gone() || is_child(identity.pid) => {
                 return Found::Alive(header, process);
             }
-            // Not reaped: its number is nobody else's.
+            // Not reaped, so its pid belongs to no other process.
             Some(process) => {
                 let session = Session::of_leader(&process, header.run);
                 return Found::Over(header, process.exit(), Some(session));
             }
             None => {}
         }
-        // Its number may be anybody's; but somebody may have held it open all along.
+        // Its pid may belong to any process, but somebody may have held it open all along.
         let witness =
             self.witnesses.iter().find(|fd| pidfs_inode(fd) == Some(identity.pidfs_inode));
         let copy = witness.and_then(|fd| fd.try_clone().ok());
         let Some(process) = copy.map(|fd| Process::from_inherited(fd, identity.pid)) else {
             return Found::Over(header, Exit::Unknown, None);
         };
-        // The number of a group is given to nobody else while the group has members.
+        // The id of a group is not reused while the group has members.
         let has_group = process.signal_group(0).unwrap_or(false);
         let session = has_group.then(|| Session::of_leader(&process, header.run));
         Found::Over(header, process.exit(), session)
     }
 
-    /// The record cannot be read: the process that leads a session and carries the run's mark, or that is in the
-    /// service's cgroup, is the one.
+    /// The record cannot be read: finds the session leader with the run's mark, or the process in
+    /// the service's cgroup.
     fn search_run(&mut self, slot: u32, run: RunId) -> Found {
         let Some(name) = self.services.get(slot).map(|service| service.name.clone()) else {
             return Found::Never;
@@ -285,7 +286,7 @@ impl Keeper {
         }
     }
 
-    /// The cgroup that runs of a service are made in, if there is one now.
+    /// The cgroup for runs of a service, if there is one now.
     fn cgroup_path(&self, slot: u32) -> Option<PathBuf> {
         let name = self.services.get(slot)?.name.as_str();
         let path = self.hierarchy.as_ref()?.group(name);
@@ -305,7 +306,7 @@ impl Keeper {
         self.watch_again(slot);
     }
 
-    /// Hear of the end of an adopted main process.
+    /// Watches for the exit of an adopted main process.
     pub(crate) fn watch_again(&mut self, slot: u32) {
         let run = self.services.get(slot).and_then(|s| s.run.as_ref());
         let Some(Main::Adopted(process)) = run.map(|run| &run.main) else { return };
@@ -325,7 +326,8 @@ impl Keeper {
         service.changed = true;
     }
 
-    /// A keeper that died after a kill left the group that must not be used again. One with a run in it stays.
+    /// A keeper that died after a kill left a group that must not be reused. A group with a run in
+    /// it stays.
     fn renew_cgroup(&self, name: &ServiceName) {
         if let Some(hierarchy) = &self.hierarchy {
             cgroup::remove(&hierarchy.group(name.as_str()));
@@ -333,8 +335,8 @@ impl Keeper {
     }
 }
 
-/// What a service's state was, going by what is on disk: a state that could not be read, or that could not be written
-/// when the newest run began, is worth less than that run.
+/// Reconstructs a service's state from disk. An unreadable state, or one that could not be written
+/// when the newest run began, counts less than that run.
 fn believable(
     name: &ServiceName,
     state: Result<Option<FoundState>, StoreError>,
@@ -342,28 +344,28 @@ fn believable(
 ) -> (Machine, Option<Layout>) {
     let now = clock::now();
     let found = match (state, newest) {
-        // Defined, and never wished for.
+        // Defined, but never started.
         (Ok(None), None) => return (Machine::new(now), None),
         (state, _) => said(state),
     };
     let layout = found.as_ref().map(|found| found.layout);
     if found.as_ref().is_some_and(|found| found.damaged) {
         log!(
-            "{name}: the last change of its state was not completely written; going by the one before"
+            "{name}: the last change of its state was not completely written; using the previous one"
         );
     }
     let machine = match (found.map(|found| found.state.machine), newest) {
         (Some(machine), None) => machine,
         (Some(machine), Some(newest)) if newest <= machine.last_run() => machine,
         (_, newest) => {
-            log!("{name}: its state was lost; what runs is kept");
+            log!("{name}: its state was lost; its run is kept");
             newest.map_or_else(|| Machine::new(now), |run| Machine::found_running(now, run))
         }
     };
     (machine, layout)
 }
 
-/// Both clocks at a moment of the past.
+/// Both clocks at a past moment.
 fn moment(wall: Wall) -> Now {
     let now = clock::now();
     let ago = now.wall.0.saturating_sub(wall.0).max(0).unsigned_abs();
@@ -374,8 +376,8 @@ fn is_child(pid: u32) -> bool {
     proc::stat(pid).is_some_and(|stat| stat.ppid == std::process::id())
 }
 
-/// A run whose main process is gone, for what may be left of its tree. Its number may be anybody's by now, so nothing
-/// is found by it: tick 0 says so.
+/// A run whose main process is gone, for the rest of its tree. Its pid may belong to any process,
+/// so tick 0 excludes it from searches.
 fn gone(header: &RunHeader, groups: Option<&Arc<Path>>) -> Run {
     Run {
         id: header.run,
@@ -392,10 +394,10 @@ fn gone(header: &RunHeader, groups: Option<&Arc<Path>>) -> Run {
     }
 }
 
-/// A session whose leader is gone while its number is known to be nobody else's.
+/// A session whose leader is gone while no other process can have its id.
 struct Session {
     leader: u32,
-    /// Known while nobody has reaped the leader.
+    /// Known while the leader is unreaped.
     began: Option<u64>,
 }
 
@@ -405,14 +407,14 @@ impl Session {
         Session { leader: process.pid(), began }
     }
 
-    /// Find what is left of a run by it.
+    /// Records the session in a run, so that the rest of the tree is found by it.
     fn note_in(&self, run: &mut Run) {
         run.main = Main::Gone { reaped_at: clock::ticks_since_boot() };
         (run.pid, run.began) = (self.leader, self.began);
     }
 }
 
-/// What could not be read is said.
+/// Logs a read error.
 fn said<T>(read: Result<Option<T>, StoreError>) -> Option<T> {
     read.unwrap_or_else(|error| {
         log!("{error}");
@@ -420,24 +422,25 @@ fn said<T>(read: Result<Option<T>, StoreError>) -> Option<T> {
     })
 }
 
-/// A file of another service is no better than a damaged one.
+/// A file of another service counts as damaged.
 fn is_of(name: &ServiceName, found: &ServiceName, path: &Path) -> bool {
     if name != found {
-        log!("{} is of the service {found}, not of {name}", path.display());
+        log!("{} belongs to the service {found}, not to {name}", path.display());
     }
     name == found
 }
 
 type Recorded = Option<(RunHeader, Option<Identity>)>;
 
-/// A run's record when nobody writes it any more: a child between fork and exec may be about to.
+/// Reads a run's record after nobody can write it any more: a child between fork and exec may be
+/// about to.
 fn read_settled(folder: &Folder, run: RunId) -> Result<Recorded, String> {
     match read_run(folder, run) {
         settled @ Ok(None | Some((_, Some(_)))) => settled,
         Ok(Some((_, None))) | Err(_) => {
             if !lock_is_free(&folder.state()) {
                 let seconds = CHILD_ON_ITS_WAY.as_secs();
-                log!("run {run} is still being made after {seconds} s; not waiting longer");
+                log!("run {run} is still being created after {seconds} s; not waiting longer");
             }
             read_run(folder, run)
         }

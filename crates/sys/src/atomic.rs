@@ -1,11 +1,12 @@
-//! Files that must survive a crash: written beside their place, synced, renamed, and the folder synced.
+//! Writes files that must survive a crash: to a temporary file that is synced and renamed; then the
+//! folder is synced.
 //!
-//! A reader sees the old content or the new one, never a part, also after a power cut. A writer that dies in the
-//! middle leaves its temporary file; the name says which process wrote it, so the next start can tell a leftover
-//! from a file somebody is writing just now. Content and versions are the caller's business.
+//! A reader sees the old content or the new one, never a part, even after a power cut. A writer
+//! that dies leaves its temporary file. The name contains the writing process, so the next start
+//! can tell a leftover from a write in progress. The caller owns content and versions.
 //!
-//! A spare stays beside it that has room for as much and a little more: on a full disk the next content is written into
-//! that, and the two change places.
+//! A spare file beside it reserves room for the same size and a little more. On a full disk the
+//! next content is written into the spare, and the two files are exchanged.
 
 use crate::failpoint::{self, Point};
 use crate::file::{no_room, overwrite};
@@ -18,20 +19,21 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Only we may read what we keep: it may hold environments, and environments hold secrets.
+/// Readable by the owner only: these files may hold environments, and environments hold secrets.
 const MODE: u32 = 0o600;
 const SUFFIX: &str = ".tmp";
-/// What a content may grow by on a full disk: a wish takes a few bytes, and a block is the least there is.
+/// Growth of a content that the spare allows on a full disk. A wish takes a few bytes; a block is
+/// the smallest unit.
 const GROWTH: u64 = 4096;
 
-/// Put `bytes` at `path`, whole or not at all.
+/// Writes `bytes` to `path`, completely or not at all.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = parent(path)?;
     let temporary = folder.join(temporary_name(path)?);
     let spare = spare(path)?;
     failpoint::step(Point::StoreBegin)?;
     let rename = || match fs::rename(&temporary, path) {
-        // A folder is not ours and stays, under another name.
+        // A folder does not belong to Proctor; it is renamed, not deleted.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
             own_file::set_aside(path)?;
             fs::rename(&temporary, path)
@@ -39,10 +41,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         renamed => renamed,
     };
     match write_new(&temporary, bytes).and_then(|()| rename()) {
-        // Without one, a disk that is full one day is an error that day.
+        // Without a spare, a full disk becomes an error later.
         Ok(()) => drop(keep_spare(&spare, bytes.len() as u64)),
         Err(error) => {
-            // Best effort: the first error is the one to report, and a leftover is swept at the next start.
+            // Best effort: the first error is reported, and the next start removes leftovers.
             fs::remove_file(&temporary).ok();
             if !no_room(&error) || write_into_spare(&spare, path, bytes).is_err() {
                 return Err(error);
@@ -53,8 +55,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Put `bytes` at `path`, whole or not at all, where the file is somebody else's: it keeps its mode and owner, and nothing is left
-/// beside it. A file that is new gets `mode`, less what the umask takes.
+/// Replaces a file that belongs to somebody else, completely or not at all. The file keeps its mode
+/// and owner, and nothing is left beside it. A new file gets `mode`, less the umask.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let folder = parent(path)?;
     let temporary = folder.join(temporary_name(path)?);
@@ -72,21 +74,21 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
             if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
                 fchown(&file, Some(old.uid()), Some(old.gid()))?;
             }
-            // After the owner: a change of that takes bits away.
+            // After the owner, because a change of owner clears mode bits.
             file.set_permissions(old.permissions())?;
         }
         file.sync_all()?;
         fs::rename(&temporary, path)
     };
     written().inspect_err(|_| {
-        // Best effort: the first error is the one to report.
+        // Best effort: the first error is reported.
         fs::remove_file(&temporary).ok();
     })?;
     File::open(folder)?.sync_all()
 }
 
-/// Put a note of ours at `path`, where none is: whole or not at all, whenever this process ends. If the power goes, it may be
-/// there in part, unless the file that comes back was synced.
+/// Creates a new file at `path`, completely or not at all if this process dies. After a power cut
+/// part of it may be missing, unless the caller synced the returned file.
 pub fn note(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let temporary = parent(path)?.join(temporary_name(path)?);
     let placed = || {
@@ -95,7 +97,7 @@ pub fn note(path: &Path, bytes: &[u8]) -> io::Result<File> {
         fs::rename(&temporary, path)?;
         Ok(file)
     };
-    // Best effort: the first error is the one to report.
+    // Best effort: the first error is reported.
     placed().inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
@@ -109,7 +111,8 @@ fn write_into_spare(spare: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     exchange(spare, path)
 }
 
-/// One step: there is no moment at which either name is missing. Not every file system can.
+/// Exchanges two files in one step, so that neither name is ever missing. Not every file system
+/// supports it.
 fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
@@ -119,7 +122,7 @@ fn spare(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(format!(".{}.spare", name(path)?)))
 }
 
-/// Temporary files in `folder` whose writers are dead.
+/// Lists temporary files in `folder` whose writers are dead.
 pub fn leftovers(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -147,15 +150,17 @@ fn parent(path: &Path) -> io::Result<&Path> {
     }
 }
 
-/// `.services.json.4711-998877-3.tmp`: hidden, of process 4711 that began at tick 998877, its third.
+/// `.services.json.4711-998877-3.tmp`: hidden, the third file of process 4711, which started at
+/// tick 998877.
 fn temporary_name(path: &Path) -> io::Result<String> {
     Ok(format!(".{}.{}{SUFFIX}", name(path)?, mark()))
 }
 
-/// `4711-998877-3`: of process 4711 that began at tick 998877, its third. Nobody else has the same.
+/// `4711-998877-3`: the third mark of process 4711, which started at tick 998877. Unique on this
+/// machine.
 pub fn mark() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // Read once: not every thread can open that file. A child that was forked is another process.
+    // Cached, because not every thread can open that file. A forked child has another pid.
     static BEGAN: OnceLock<(u32, u64)> = OnceLock::new();
     let pid = std::process::id();
     let read = || (pid, began(pid).unwrap_or(0));
@@ -164,7 +169,7 @@ pub fn mark() -> String {
     format!("{pid}-{began}-{number}")
 }
 
-/// Is this the mark of a process that is gone?
+/// Whether this is the mark of a dead process.
 pub fn is_abandoned(mark: &str) -> bool {
     marked_by(mark).is_some_and(|writer| !writer.lives())
 }
@@ -175,15 +180,16 @@ fn name(path: &Path) -> io::Result<&str> {
     })
 }
 
-/// The process that a temporary file's name names.
+/// The process that wrote a temporary file, parsed from its name.
 struct Writer {
     pid: u32,
     began: u64,
 }
 
 impl Writer {
-    /// A process with this number that began at another time is another process, and one that nobody reaps writes no more.
-    /// Our parent is a keeper: a daemon that became one, and with that lost what it was writing.
+    /// Whether the writer may still be writing. A process with the same pid and another start time
+    /// is another process, and a zombie writes nothing. Our parent is a keeper: it may be a former
+    /// daemon, which lost its writes when it became one.
     fn lives(&self) -> bool {
         let same = |stat: crate::proc::Stat| !stat.is_dead() && stat.start_ticks == self.began;
         self.pid != std::os::unix::process::parent_id()
@@ -207,7 +213,7 @@ fn marked_by(mark: &str) -> Option<Writer> {
     Some(Writer { pid: pid.parse().ok()?, began: began.parse().ok()? })
 }
 
-/// When a process that exists began.
+/// Start time of an existing process.
 fn began(pid: u32) -> Option<u64> {
     crate::proc::stat(pid).map(|stat| stat.start_ticks)
 }
@@ -319,7 +325,7 @@ mod tests {
         let mine = format!(".x.{me}-{}-0.tmp", began(me).unwrap());
         let reused = format!(".x.{me}-1-0.tmp");
         let dead = format!(".x.{}-5-0.tmp", u32::MAX);
-        // Killed and not reaped: nobody writes that any more.
+        // A killed process that is not reaped writes nothing.
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let unreaped = child.id();
         let give_up = std::time::Instant::now() + std::time::Duration::from_secs(20);

@@ -1,10 +1,10 @@
-//! Which boot of the machine this is.
+//! The id of the current boot.
 
 use proctor_core::record::BootId;
 use std::io;
 
-/// The kernel's random id of this boot. All zeroes where the kernel does not tell: start times and pidfs
-/// inodes still tell processes apart then.
+/// The kernel's random id of this boot. All zeroes if the kernel does not report it; start times
+/// and pidfs inodes still identify processes then.
 pub fn id() -> BootId {
     read().unwrap_or(BootId([0; 16]))
 }

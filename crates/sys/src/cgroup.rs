@@ -1,7 +1,7 @@
-//! Control groups, for finding and killing a whole tree.
+//! Control groups, used to find and kill a whole tree.
 //!
-//! Three situations: a writable cgroup v2 hierarchy with controllers; v2 mounted beside v1 (hybrid), good for
-//! tracking and killing only; none. Nothing here needs controllers.
+//! There are three situations: a writable cgroup v2 hierarchy with controllers; v2 mounted beside
+//! v1 (hybrid), which allows tracking and killing only; or none. Nothing here needs controllers.
 
 use proctor_core::wire::Tracking;
 use rustix::fs::{Mode, OFlags};
@@ -9,21 +9,22 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Deeper nesting is not of our making, and the kernel's own limit may be unlimited.
+/// Maximum depth. Proctor makes no deeper groups, and the kernel's own limit may be unlimited.
 const DEPTH: u32 = 16;
 
-/// A place below which this Proctor may make cgroups.
+/// The folder below which this Proctor creates cgroups.
 #[derive(Debug, Clone)]
 pub struct Hierarchy {
     root: PathBuf,
     tracking: Tracking,
 }
 
-/// Environment variable that turns cgroups off, for those who must and for tests of the third situation.
+/// Environment variable that turns cgroups off, for environments that need it and for tests without cgroups.
 const NO_CGROUPS: &str = "PROCTOR_NO_CGROUPS";
 
 impl Hierarchy {
-    /// Finds the hierarchy and makes the group of the home with this label in it. `None`: cgroups cannot be used here.
+    /// Finds the hierarchy and creates the group of the home with this label in it. Returns `None` if cgroups
+    /// cannot be used here.
     pub fn find(label: &str) -> Option<Hierarchy> {
         if std::env::var_os(NO_CGROUPS).is_some() {
             return None;
@@ -33,7 +34,7 @@ impl Hierarchy {
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
         let ours = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
         let below = ours.strip_prefix(mounted_from.trim_end_matches('/')).unwrap_or(ours);
-        // A service may itself run a Proctor: its groups then lie below the service's group.
+        // A service may itself run a Proctor, whose groups are then below the service's group.
         let parent = mount.join(below.trim_start_matches('/'));
         let root = parent.join(format!("proctor-{label}"));
         match std::fs::create_dir(&root) {
@@ -42,7 +43,7 @@ impl Hierarchy {
             Err(_) => return None,
         }
         let tracking = match std::fs::read_to_string(mount.join("cgroup.controllers")) {
-            // Beside v1 only leftovers are here; where v2 rules, memory is among them.
+            // Beside v1, v2 has few controllers; a full v2 hierarchy has the memory controller.
             Ok(text) if text.split_whitespace().any(|controller| controller == "memory") => {
                 Tracking::CgroupV2
             }
@@ -52,7 +53,8 @@ impl Hierarchy {
         usable.then_some(Hierarchy { root, tracking })
     }
 
-    /// Must processes walk into their groups, because those forked straight into them do not live? Forks to find out.
+    /// Whether processes must move themselves into their groups, because a process forked directly into
+    /// one is killed. Forks to find out.
     pub fn must_walk_in(&self) -> bool {
         open(&self.root).is_ok_and(|folder| !crate::spawn::can_be_born_in(&folder))
     }
@@ -61,17 +63,17 @@ impl Hierarchy {
         self.tracking
     }
 
-    /// Where the groups of services are.
+    /// The folder of the services' groups.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of a service's group, whether or not there is one.
+    /// The folder of a service's group, which may not exist.
     pub fn group(&self, service: &str) -> PathBuf {
         self.root.join(service)
     }
 
-    /// The folder of a command's group, whether or not there is one. No service has a name like this.
+    /// The folder of a command's group, whether or not it exists. No service name starts with `+`.
     pub fn command_group(&self, mark: &str) -> PathBuf {
         self.root.join(format!("+{mark}"))
     }
@@ -82,7 +84,7 @@ impl Hierarchy {
     }
 }
 
-/// Mount point of cgroup v2 and the part of the hierarchy that is mounted there.
+/// The mount point of cgroup v2, and the part of the hierarchy that is mounted there.
 fn mount_point(mountinfo: &str) -> Option<(PathBuf, String)> {
     mountinfo.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
@@ -93,7 +95,7 @@ fn mount_point(mountinfo: &str) -> Option<(PathBuf, String)> {
     })
 }
 
-/// Open a group's folder, to start a process in it; made when needed.
+/// Opens a group's folder to start a process in it; creates it if needed.
 pub fn open_or_make(folder: &Path) -> io::Result<OwnedFd> {
     match open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -116,14 +118,15 @@ fn open(folder: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
-/// Does any living process belong to the group or one below it? `None`: the group cannot be read (gone, perhaps).
+/// Whether any live process is in the group or below it. `None` if the group cannot be read (for
+/// example, deleted).
 pub fn populated(folder: &Path) -> Option<bool> {
     let mut room = [0; 256];
     let text = crate::file::read_into(&folder.join("cgroup.events"), &mut room).ok()?;
     Some(text.split(|byte| *byte == b'\n').any(|line| line == b"populated 1"))
 }
 
-/// All processes of the group and those below it, zombies included.
+/// All processes in the group and below it, including zombies.
 pub fn members(folder: &Path) -> Vec<u32> {
     let mut found = Vec::new();
     collect(folder, DEPTH, &mut found);
@@ -143,18 +146,20 @@ fn collect(folder: &Path, depth: u32, found: &mut Vec<u32>) {
     }
 }
 
-/// Kill everything in the group and below it, atomically. False where the kernel cannot (before Linux 5.14).
+/// Kills every process in the group and below it atomically. Returns false if the kernel does not
+/// support it (before Linux 5.14).
 pub fn kill(folder: &Path) -> bool {
     std::fs::write(folder.join("cgroup.kill"), "1").is_ok()
 }
 
-/// How many processes of this group the kernel has killed for lack of memory; `None` without a memory controller.
+/// Number of processes in this group that the OOM killer killed; `None` without a memory
+/// controller.
 pub fn oom_kills(folder: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(folder.join("memory.events")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
 }
 
-/// Remove an empty group and the empty groups its processes may have made in it.
+/// Removes an empty group and its empty subgroups.
 pub fn remove(folder: &Path) {
     remove_below(folder, DEPTH);
 }

@@ -15,7 +15,7 @@ pub fn ticks_since_boot() -> u64 {
     micros.saturating_mul(crate::proc::ticks_per_second()) / 1_000_000
 }
 
-/// What a clock on the wall would have shown at this tick since boot, going by what it shows now.
+/// Converts a tick since boot to wall clock time, based on the current clock.
 pub fn wall_at(ticks: u64) -> Wall {
     let ago = ticks_since_boot().saturating_sub(ticks).saturating_mul(1_000_000);
     let ago = i64::try_from(ago / crate::proc::ticks_per_second()).unwrap_or(i64::MAX);

@@ -1,18 +1,21 @@
-//! Questions to whatever directory the machine is joined to, asked by child processes (`getent`, `id`). The C library's own
-//! lookups are left out on purpose: they load modules at run time, which a static binary cannot.
+//! Lookups in the machine's directory service by child processes (`getent`, `id`). The C library's
+//! lookups are deliberately not used: they load modules at run time, which a static binary cannot
+//! do.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A directory service that takes longer than this is down; a configuration must not hang with it.
+/// Timeout of a lookup. A slower directory service counts as down; a configuration must not hang
+/// with it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A group of ten thousand members fits; an endless answer does not.
+/// Maximum output: a group of ten thousand members fits, an endless output does not.
 const ANSWER: usize = 1 << 20;
 
-/// Run a lookup program; `None` if it is missing, fails, says too much or takes too long.
+/// Runs a lookup program; returns `None` if it is missing, fails, prints too much or takes too
+/// long.
 pub(crate) fn ask(program: &str, arguments: &[&str]) -> Option<String> {
     let mut child = Command::new(program)
         .args(arguments)
@@ -29,7 +32,7 @@ pub(crate) fn ask(program: &str, arguments: &[&str]) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// Everything until the end of the stream, or `None` when time or room runs out.
+/// Reads until the end of the stream; returns `None` at the time or size limit.
 fn read_until(mut out: ChildStdout, patience: Duration) -> Option<Vec<u8>> {
     let deadline = Instant::now() + patience;
     let mut answer = Vec::new();
@@ -49,7 +52,7 @@ fn read_until(mut out: ChildStdout, patience: Duration) -> Option<Vec<u8>> {
     None
 }
 
-/// Reap the child; one that did not close its output in time is killed first.
+/// Reaps the child; kills it first if it did not close its output in time.
 fn finish(child: &mut Child, answered: bool) -> bool {
     if !answered {
         child.kill().ok();
@@ -66,7 +69,7 @@ mod tests {
         assert_eq!(ask("sh", &["-c", "echo yes"]), Some("yes\n".into()));
         assert_eq!(ask("sh", &["-c", "echo yes; exit 2"]), None);
         assert_eq!(ask("sh", &["-c", "exit 0"]), None);
-        // The harness has CARGO_… and more in its environment.
+        // The test harness has CARGO_… and more in its environment.
         let inherited = ask("sh", &["-c", "env | grep -c ^CARGO; echo ."]);
         assert_eq!(inherited.as_deref(), Some("0\n.\n"));
         assert_eq!(ask("surely-not-a-program", &[]), None);

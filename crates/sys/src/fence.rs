@@ -1,7 +1,7 @@
-//! A fence around a program (Landlock): what it may read, write and execute, and whether it may connect to anything. All that
-//! it starts is inside, too. The kernel holds it, whatever names and links say by then.
+//! A Landlock sandbox for a program and everything it starts: it limits reading, writing, executing
+//! and TCP. The kernel enforces it, whatever names and links change later.
 //!
-//! A second wall: where the kernel has none, whoever asks for one does without.
+//! It is a second line of defence: if the kernel has no Landlock, callers run without it.
 
 use rustix::fs::{FileType, Mode, OFlags};
 use std::io;
@@ -14,43 +14,45 @@ use std::sync::Arc;
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;
-/// Files and lists of files.
+/// Reading files and listing folders.
 const READ: u64 = 0b11 << 2;
-/// Removing and making of every kind.
+/// Removing and creating entries of every kind.
 const REMOVE_AND_MAKE: u64 = 0b1_1111_1111 << 4;
-/// From one folder into another.
+/// Moving entries between folders.
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
 const CONNECT: u64 = 0b11;
 
-/// Before this version nothing can be moved between folders inside of a fence, and programs that write need that.
+/// Minimum Landlock version. Older ones forbid moves between folders, which programs that write
+/// need.
 const OLDEST: i32 = 2;
 const HAS_TRUNCATE: i32 = 3;
 const HAS_NETWORK: i32 = 4;
 
-/// What is allowed inside.
+/// The permissions inside the sandbox.
 #[derive(Debug, Clone, Copy)]
 pub struct Gates<'a> {
     /// Folders below which everything may be written.
     pub writable: &'a [BorrowedFd<'a>],
-    /// What may be read beside them; `None`: everything.
+    /// Additional readable paths; `None` allows everything.
     pub readable: Option<Readable<'a>>,
-    /// Programs, and folders of programs; `None`: all.
+    /// Executable programs and folders of programs; `None` allows all.
     pub executable: Option<&'a [&'a Path]>,
-    /// TCP may be used.
+    /// Whether TCP may be used.
     pub network: bool,
 }
 
-/// What a program reads.
+/// The readable paths of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Readable<'a> {
-    /// Everything below them.
+    /// Everything below these folders.
     pub folders: &'a [BorrowedFd<'a>],
-    /// Files, and folders of which all may be read. One that cannot be reached is left out, and not read.
+    /// Files, and folders with everything below them. Unreachable ones are skipped and stay
+    /// unreadable.
     pub named: &'a [PathBuf],
 }
 
-/// A fence that is ready to be put around programs.
+/// A sandbox ready to be applied.
 #[derive(Debug, Clone)]
 pub struct Fence {
     rules: Arc<OwnedFd>,
@@ -69,7 +71,7 @@ struct Beneath {
 }
 
 impl Fence {
-    /// `None` where the kernel has no such thing.
+    /// Returns `None` if the kernel has no Landlock.
     pub fn new(gates: &Gates<'_>) -> io::Result<Option<Fence>> {
         let version = version();
         if version < OLDEST {
@@ -100,8 +102,8 @@ impl Fence {
         Ok(Some(fence))
     }
 
-    /// For threads: these folders are read, those also written, and no other file is opened. `None` where the kernel has no
-    /// such thing.
+    /// For threads: these folders are readable, those also writable, and no other file can be
+    /// opened. Returns `None` if the kernel has no Landlock.
     pub fn of_folders(
         readable: &[BorrowedFd<'_>],
         writable: &[BorrowedFd<'_>],
@@ -121,19 +123,19 @@ impl Fence {
         for folder in writable {
             fence.permit(*folder, READ | write)?;
         }
-        // A campaign of faults looks there at every step.
+        // Fault injection reads this folder at every step.
         if let Some(folder) = crate::failpoint::folder() {
             fence.allow(folder, READ | write)?;
         }
         Ok(Some(fence))
     }
 
-    /// The thread that calls this is inside from now on, and all that it starts. There is no way back.
+    /// Confines the calling thread and everything it starts. It cannot be undone.
     pub fn enter(&self) -> io::Result<()> {
         restrict(self.rules.as_fd())
     }
 
-    /// Below a folder, or of a single file.
+    /// Allows access below a folder, or to a single file.
     fn allow(&self, path: &Path, access: u64) -> io::Result<()> {
         self.allow_opened(&named(path)?, access)
     }
@@ -160,7 +162,7 @@ impl Fence {
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Put it around a program that is about to be started.
+    /// Confines a program that is about to be started.
     pub fn around(&self, command: &mut Command) {
         let rules = Arc::clone(&self.rules);
         let prepare = move || restrict(rules.as_fd());
@@ -169,12 +171,12 @@ impl Fence {
     }
 }
 
-/// What is at a path.
+/// Opens a path as the target of a rule.
 fn named(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Two system calls and nothing else: it is also called between fork and exec.
+/// Makes two system calls and nothing else, because it also runs between fork and exec.
 fn restrict(rules: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: numbers only.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
@@ -185,28 +187,28 @@ fn restrict(rules: BorrowedFd<'_>) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has the kernel such a thing?
+/// Whether the kernel has Landlock.
 pub fn is_there() -> bool {
     version() >= OLDEST
 }
 
-/// Of what the kernel has; 0 for nothing.
+/// The Landlock version of the kernel; 0 if it has none.
 fn version() -> i32 {
     const VERSION: u32 = 1;
     let nothing = std::ptr::null::<Handled>();
-    // SAFETY: with this flag the kernel reads nothing and answers with a number.
+    // SAFETY: with this flag the kernel reads nothing and returns a number.
     let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0, VERSION) };
     i32::try_from(version).unwrap_or(0).max(0)
 }
 
 fn create(handled: &Handled) -> io::Result<OwnedFd> {
     let size = if handled.network == 0 { size_of::<u64>() } else { size_of::<Handled>() };
-    // SAFETY: the structure outlives the call, and `size` is no larger than it.
+    // SAFETY: the structure outlives the call, and `size` does not exceed it.
     let made = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::from_ref(handled), size, 0)
     };
     match RawFd::try_from(made) {
-        // SAFETY: the kernel just made it, and nobody else has it.
+        // SAFETY: the kernel just created it, and nobody else owns it.
         Ok(made @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(made) }),
         _ => Err(io::Error::last_os_error()),
     }
@@ -222,7 +224,8 @@ mod tests {
         fence: Fence,
     }
 
-    /// Everything that `sh` needs may be executed, but nothing in the folder; only `inside` may be written.
+    /// Everything that `sh` needs may be executed, but nothing in the folder; only `inside` may be
+    /// written.
     fn place() -> Option<Place> {
         let folder = tempfile::tempdir().unwrap();
         let inside = folder.path().join("inside");
@@ -250,7 +253,7 @@ mod tests {
 
     #[test]
     fn only_what_is_inside_is_written_and_only_what_is_named_is_executed() {
-        // On a kernel without it there is nothing to look at, and nothing is promised.
+        // A kernel without Landlock has nothing to test.
         let Some(place) = place() else { return };
         let tool = place.folder.path().join("inside/tool");
         std::fs::write(&tool, "#!/bin/sh\nexit 0\n").unwrap();

@@ -1,7 +1,8 @@
-//! The pipes that carry a service's output, and moving bytes out of them without touching them.
+//! The pipes that carry a service's output, and moving bytes out of them inside the kernel.
 //!
-//! A service's end is opened **read-write**: a pipe that its writer also holds open for reading raises no
-//! SIGPIPE and keeps its buffer when the reader dies. Our end is a second, non-blocking, read-only opening.
+//! A service's end is opened **read-write**: a pipe that its writer also holds open for reading
+//! raises no SIGPIPE and keeps its buffer when the reader dies. Our end is a second, non-blocking,
+//! read-only opening.
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -11,17 +12,17 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// What a pipe that was [grown](grow) may hold while no reader looks; the kernel's default limit for one pipe.
+/// Buffer size of a pipe after [`grow`]; the kernel's default limit for one pipe.
 pub const CAPACITY: usize = 1 << 20;
 
-/// The two ends of a fresh FIFO.
+/// The two ends of a new FIFO.
 pub struct Ends {
     pub ours: OwnedFd,
-    /// For the service: read-write, blocking.
+    /// The service's end: read-write, blocking.
     pub theirs: OwnedFd,
 }
 
-/// Make a FIFO at `path` that belongs to `owner` (user and group) and open both ends.
+/// Creates a FIFO at `path` that belongs to `owner` (user and group) and opens both ends.
 pub fn create(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Ends> {
     let mode = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, path, FileType::Fifo, mode, 0)?;
@@ -35,14 +36,14 @@ pub fn create(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Ends> {
     Ok(Ends { ours: rustix::fs::open(path, flags, Mode::empty())?, theirs })
 }
 
-/// Make room for [`CAPACITY`]. For those that need it: the kernel's list of so many pages is 16 KiB by itself, and takes
-/// longer to make than all else about a pipe.
+/// Grows the buffer to [`CAPACITY`]. Use it only for pipes that need it: the kernel's page list
+/// alone takes 16 KiB and more time than the rest of the pipe.
 pub fn grow(pipe: impl AsFd) {
-    // Refused when this user's pipes hold too much already: the default of 64 KiB then has to do.
+    // Refused if this user's pipes hold too much already; then the default of 64 KiB stays.
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, CAPACITY);
 }
 
-/// Open our end of a FIFO that exists: after a takeover, or as a witness that keeps its buffer alive.
+/// Opens our end of an existing FIFO: after a takeover, or to keep its buffer alive.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     checked(rustix::fs::open(path, flags, Mode::empty())?)
@@ -55,10 +56,10 @@ fn checked(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Open our end of a FIFO whose name was removed, through the process that still has it as descriptor `number`.
+/// Opens our end of a deleted FIFO through the process that still has it as descriptor `number`.
 pub fn open_through(pid: u32, number: u32, path: &Path) -> io::Result<OwnedFd> {
     let door = PathBuf::from(format!("/proc/{pid}/fd/{number}"));
-    // It may have put anything else there since; only the one that had this name is ours.
+    // The process may have opened something else there; only the file with this name is accepted.
     let mut removed = path.file_name().unwrap_or_default().to_owned();
     removed.push(" (deleted)");
     if std::fs::read_link(&door)?.file_name() != Some(removed.as_os_str()) {
@@ -73,18 +74,18 @@ pub fn waiting(pipe: impl AsFd) -> u64 {
     rustix::io::ioctl_fionread(pipe).unwrap_or(0)
 }
 
-/// What one move of bytes came to.
+/// The result of one move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
     Bytes(u64),
-    /// Nothing waits.
+    /// The pipe is empty.
     Empty,
-    /// Nothing waits and nobody is left to write.
+    /// The pipe is empty and has no writer left.
     Closed,
 }
 
-/// Move up to `most` bytes from the pipe into `file` at `offset`, in the kernel: there is no moment at which
-/// they are only in our memory.
+/// Moves up to `most` bytes from the pipe into `file` at `offset` inside the kernel: they are never
+/// only in our memory.
 pub fn move_to_file(pipe: impl AsFd, file: &File, offset: u64, most: usize) -> io::Result<Moved> {
     let mut at = offset;
     outcome(rustix::pipe::splice(
@@ -97,7 +98,7 @@ pub fn move_to_file(pipe: impl AsFd, file: &File, offset: u64, most: usize) -> i
     ))
 }
 
-/// Throw up to `most` bytes away.
+/// Discards up to `most` bytes.
 pub fn discard(pipe: impl AsFd, null: &File, most: usize) -> io::Result<Moved> {
     outcome(rustix::pipe::splice(pipe, None, null, None, most, SpliceFlags::NONBLOCK))
 }
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(move_to_file(&reader, &file, 0, 1 << 20).unwrap(), Moved::Bytes(25));
         assert_eq!(move_to_file(&reader, &file, 25, 1 << 20).unwrap(), Moved::Empty);
         drop(writer);
-        // A process that another test makes just now has a copy of it for a moment.
+        // A process that another test spawns may hold a copy for a moment.
         let closed = || move_to_file(&reader, &file, 25, 1 << 20).unwrap() == Moved::Closed;
         proctor_testkit::wait_until("nobody can write", Duration::from_secs(20), closed);
         let mut text = String::new();

@@ -1,6 +1,8 @@
-//! Small files of the runtime directory: replaced in one step, read with a bound; and the lock.
+//! Small files of the runtime directory, replaced in one step and read with a size limit; and the
+//! process lock.
 //!
-//! No fsync here: these files matter during one boot only, and a killed process loses nothing that reached the kernel.
+//! No fsync here: these files matter during one boot only, and a killed process loses nothing that
+//! reached the kernel.
 
 use crate::failpoint::{self, Point};
 use crate::own_file;
@@ -10,13 +12,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Write `bytes` beside `path` and rename: a reader sees the old content or the new.
+/// Writes `bytes` to a temporary file and renames it to `path`: a reader sees the old content or
+/// the new.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temp = path.with_extension("new");
     failpoint::step(Point::PersistBegin)?;
     let create = || File::options().write(true).create_new(true).mode(0o600).open(&temp);
     let mut file = match create() {
-        // Left by somebody who died, or put there: opening a pipe would wait for its reader.
+        // A leftover of a dead process, or a planted file: opening a pipe would wait for its
+        // reader.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             out_of_the_way(&temp)?;
             create()?
@@ -36,12 +40,12 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     failpoint::step(Point::PersistRenamed)
 }
 
-/// Make a file that does not exist yet.
+/// Creates a file that does not exist yet.
 pub fn create_new(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Remove what is in the place of a file of ours. A folder, which is not ours, is only moved.
+/// Removes whatever is in the place of our file. A folder is not ours and is only renamed.
 fn out_of_the_way(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
@@ -51,7 +55,7 @@ fn out_of_the_way(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Put `bytes` into a file that exists, over what it holds: where they are not more than that, no room is needed.
+/// Overwrites an existing file. Needs no disk space unless `bytes` is longer than the old content.
 pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<File> {
     use std::os::unix::fs::FileExt;
     let file = own_file::modify(path)?;
@@ -60,35 +64,35 @@ pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Have all of these on the disk. Writing them is begun before the first is waited for, so that they share what is slow: on
-/// most file systems that is one commit of the journal. They are closed then.
+/// Syncs these files to disk and closes them. Starts all writes before it waits for the first, so
+/// that they share the slow part: on most file systems one journal commit.
 pub fn sync_together(files: &mut Vec<File>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     for file in files.iter() {
         use std::os::fd::AsRawFd as _;
-        // SAFETY: numbers only. What it could not begin is waited for below.
+        // SAFETY: numbers only. A write that could not be started is waited for below.
         unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
     }
     files.drain(..).try_for_each(|file| file.sync_all())
 }
 
-/// The same of those that are too many to be kept open together with the next.
+/// Like [`sync_together`], once there are too many to keep open.
 pub fn sync_many(files: &mut Vec<File>) -> io::Result<()> {
     const MANY: usize = 32;
     if files.len() < MANY { Ok(()) } else { sync_together(files) }
 }
 
-/// Did it fail because the disk, or what we may use of it, is full?
+/// Whether the error means that the disk or our quota is full.
 pub fn no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Read a file that is expected to be small; more than `most` bytes is an error.
+/// Reads a small file; more than `most` bytes is an error.
 pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_opened(own_file::read(path)?, most)
 }
 
-/// Read the rest of an open file that is expected to be small.
+/// Reads the rest of a small open file.
 pub fn read_opened(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes)?;
@@ -101,7 +105,7 @@ pub fn read_opened(file: File, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Read as much of a small file of the kernel's as there is room for, with as few calls as can be.
+/// Reads a small kernel file into `room`, as far as it fits, with as few calls as possible.
 pub fn read_into<'a>(path: &Path, room: &'a mut [u8]) -> io::Result<&'a [u8]> {
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut length = 0;
@@ -114,12 +118,12 @@ pub fn read_into<'a>(path: &Path, room: &'a mut [u8]) -> io::Result<&'a [u8]> {
     Ok(&room[..length])
 }
 
-/// Make a folder only we may look into, with those above it.
+/// Creates a folder and its parents that only we may access.
 pub fn private_dir(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Take a folder of ours from everybody else, where others could look into it.
+/// Removes the access of others to a folder of ours.
 pub fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let found = std::fs::symlink_metadata(path)?;
@@ -129,7 +133,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Remove a file; that it is gone already is fine.
+/// Removes a file; succeeds if it is already gone.
 pub fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -137,13 +141,14 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The lock of a process: not inherited by its children, kept when it executes another program (as long as the
-/// descriptor stays open), released by the kernel however it dies.
+/// A process lock. Children do not inherit it, it survives exec (while the descriptor stays open),
+/// and the kernel releases it however the process dies.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Lock {
-    /// Take the lock on `path`; `None` if another process has it. Anything else than a file in its place is moved aside.
+    /// Takes the lock on `path`; returns `None` if another process has it. Anything at `path` that
+    /// is not a file is moved aside.
     pub fn take(path: &Path) -> io::Result<Option<Lock>> {
         let file = own_file::or_set_aside(path, own_file::modify_or_create)?;
         match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -153,10 +158,11 @@ impl Lock {
         }
     }
 
-    /// The process that holds the lock on `path`. Not to be asked by the holder: closing the file would release it.
+    /// Returns the process that holds the lock on `path`. The holder must not call it: closing the
+    /// file would release the lock.
     pub fn holder(path: &Path) -> Option<u32> {
         let file = own_file::read(path).ok()?;
-        // SAFETY: plain memory, given its meaning below.
+        // SAFETY: plain memory, initialised below.
         let mut query: libc::flock = unsafe { std::mem::zeroed() };
         query.l_type = libc::F_WRLCK as libc::c_short;
         query.l_whence = libc::SEEK_SET as libc::c_short;
@@ -168,7 +174,7 @@ impl Lock {
         held.then(|| u32::try_from(query.l_pid).ok()).flatten()
     }
 
-    /// Does `path` still name what is locked?
+    /// Whether `path` still names the locked file.
     pub fn is_at(&self, path: &Path) -> bool {
         use std::os::unix::fs::MetadataExt;
         let place = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
@@ -182,14 +188,14 @@ impl Lock {
         &mut self.0
     }
 
-    /// Take up the lock of the program this process ran before.
+    /// Takes over the lock from the program that this process ran before.
     pub fn from_inherited(file: File) -> Lock {
         Lock(file)
     }
 }
 
-/// Lock a file that is open already, for every copy of the descriptor that forked children inherit; false if somebody
-/// else has it.
+/// Locks an open file for every copy of the descriptor, including inherited ones; returns false if
+/// another process holds the lock.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -214,7 +220,7 @@ mod tests {
         sync_together(&mut few).unwrap();
         assert_eq!(few.len(), 0);
         let mut pipe = vec![File::from(rustix::pipe::pipe().unwrap().1)];
-        assert!(sync_together(&mut pipe).is_err(), "what cannot be saved is told");
+        assert!(sync_together(&mut pipe).is_err(), "a failed sync is reported");
     }
 
     #[test]

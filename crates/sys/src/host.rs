@@ -1,9 +1,9 @@
-//! Addresses of a host by its name: `/etc/hosts` first, then whatever `getent` can ask.
+//! Resolves host names: `/etc/hosts` first, then `getent`.
 
 use crate::directory;
 use std::net::IpAddr;
 
-/// None if nobody knows the name. May take seconds.
+/// Returns no address for an unknown name. May take seconds.
 pub fn addresses(name: &str) -> Vec<IpAddr> {
     let hosts = std::fs::read("/etc/hosts").unwrap_or_default();
     find(name, &String::from_utf8_lossy(&hosts), &directory::ask)
@@ -16,7 +16,7 @@ fn find(name: &str, hosts: &str, ask: &dyn Fn(&str, &[&str]) -> Option<String>) 
     }
     let answer = ask("getent", &["ahosts", "--", name]).unwrap_or_default();
     let mut found = Vec::new();
-    // One line for each address and kind of socket.
+    // One line for each address and socket type.
     for address in answer.lines().filter_map(address) {
         if !found.contains(&address) {
             found.push(address);

@@ -1,7 +1,8 @@
-//! The FIFO that carries somebody's standard input to a run: its writer makes it, the keeper takes it when it makes the run.
+//! The FIFO that carries a client's standard input to a run. The writer creates it, and the keeper
+//! takes it when it creates the run.
 //!
-//! A run whose writer dies reads the end of its input and goes on. An offer whose writer died before it was taken is an empty
-//! input, like none at all, and is used up by one run.
+//! If the writer dies, the run reads the end of its input and continues. An offer whose writer died
+//! before it was taken acts like an empty input, and one run uses it up.
 
 use crate::{fifo, file};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
@@ -14,19 +15,20 @@ use std::path::{Path, PathBuf};
 /// An input that waits to be taken.
 pub struct Offer {
     path: PathBuf,
-    /// Open from the beginning, so that a reader never finds an input that nobody writes to.
+    /// Open from the beginning, so that a reader always finds a writer.
     writer: File,
 }
 
 impl Offer {
-    /// Make the FIFO. It belongs to the owner of its folder: the keeper may run as somebody else than the writer.
+    /// Creates the FIFO. It belongs to the owner of its folder, because the keeper may run as
+    /// another user than the writer.
     pub fn make(path: &Path) -> io::Result<Offer> {
         let _ = file::remove(path);
         rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         let open = |flags| {
             rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())
         };
-        // Without a reader, a writer would wait here.
+        // A writer without a reader would block here.
         let both = open(OFlags::RDWR)?;
         let folder = std::fs::metadata(path.parent().unwrap_or(Path::new("/")))?;
         if folder.uid() != crate::user::effective().0 {
@@ -37,23 +39,23 @@ impl Offer {
         Ok(Offer { path: path.to_path_buf(), writer })
     }
 
-    /// The end to write to, once somebody has taken the other; waits until then.
+    /// Waits until a run has taken the input; returns the end to write to.
     pub fn taken(self) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match rustix::fs::open(&self.path, flags, Mode::empty()) {
             Ok(writer) => Ok(writer.into()),
-            // Whoever takes it removes its name.
+            // The taker removes the name.
             Err(rustix::io::Errno::NOENT) => Ok(self.writer),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Take the input that is offered at `path`, if there is one, for a process to be made.
+/// Takes the input offered at `path`, if there is one, for a new process.
 pub fn take(path: &Path) -> Option<OwnedFd> {
     let reader = fifo::open(path).ok()?;
     let _ = file::remove(path);
-    // It was opened without waiting for a writer; its reader is to wait for bytes.
+    // It was opened without waiting for a writer; its reader should block for bytes.
     set_blocking(&reader).ok().map(|()| reader)
 }
 

@@ -1,6 +1,7 @@
-//! A child that ends with us: for commands that a request waits for, which nobody would look after if we were gone.
+//! Ties a child process to our lifetime, for commands that a request waits for: nobody would
+//! supervise them if we were gone.
 //!
-//! Only the child itself is held; what it starts is found by its cgroup, its session, its mark or its tag.
+//! Only the child itself is tied; its descendants are found by cgroup, session, mark or tag.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -9,18 +10,18 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Give the command a session and a process group of its own, and let the kernel send it this signal, if any, when the thread that
-/// starts it ends. Start it from a thread that lives as long as the process.
+/// Gives the command its own session and process group. The kernel sends it this signal, if any,
+/// when the starting thread ends. Start it from a thread that lives as long as the process.
 pub fn hold(command: &mut Command, signal: Option<i32>) {
     let parent = rustix::process::getpid();
     let signal = signal.unwrap_or(0);
     let prepare = move || {
         rustix::process::setsid()?;
-        // SAFETY: two numbers; nothing is read or written.
+        // SAFETY: two numbers; no memory is read or written.
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // It may have died before it was asked for.
+        // The parent may have died before the signal was set.
         if rustix::process::getppid() != Some(parent) {
             return Err(rustix::io::Errno::SRCH.into());
         }
@@ -30,11 +31,11 @@ pub fn hold(command: &mut Command, signal: Option<i32>) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Let the command, and each process that it starts, have so many bytes of memory at most. What is only mapped for reading,
-/// however large, does not count.
+/// Limits the memory of the command and of each process it starts. Read-only mappings do not count,
+/// whatever their size.
 pub fn limit_memory(command: &mut Command, bytes: u64) {
     let prepare = move || -> io::Result<()> {
-        // A limit that is there already is not raised.
+        // Never raises an existing limit.
         let maximum = getrlimit(Resource::Data).maximum.map_or(bytes, |most| most.min(bytes));
         let limit = Rlimit { current: Some(maximum), maximum: Some(maximum) };
         Ok(setrlimit(Resource::Data, limit)?)
@@ -43,8 +44,8 @@ pub fn limit_memory(command: &mut Command, bytes: u64) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Lets the command walk into the cgroup whose `cgroup.procs` this is. One that cannot is started all the same: its cgroup is
-/// only one of the ways in which its processes are found.
+/// Makes the command move itself into the cgroup whose `cgroup.procs` this is. A command that cannot
+/// is started all the same: the cgroup is only one of the ways to find its processes.
 pub fn enter_cgroup(command: &mut Command, procs: OwnedFd) {
     let prepare = move || {
         // "0" is the writer itself.
@@ -55,7 +56,7 @@ pub fn enter_cgroup(command: &mut Command, procs: OwnedFd) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Let the command, and each process that it starts, have this descriptor: a lock on it is theirs, too.
+/// Passes this descriptor to the command and to each process it starts; they share a lock on it.
 pub fn keep_open(command: &mut Command, descriptor: OwnedFd) {
     let prepare = move || Ok(fcntl_setfd(&descriptor, FdFlags::empty())?);
     // SAFETY: between fork and exec it makes one system call and allocates nothing.

@@ -1,6 +1,6 @@
-//! Proctor's edge to the kernel: the only crate with `unsafe`, the only one with raw system calls.
+//! Proctor's interface to the kernel: the only crate with `unsafe` and raw system calls.
 //!
-//! Linux only for now. What other systems lack has its seam here: process identity ([`process`]), trees
+//! Linux only for now. A port to another system starts here: process identity ([`process`]), trees
 //! ([`tree`], [`cgroup`]), spawn ([`spawn`]) and splice ([`fifo`]).
 
 #![expect(unsafe_code, reason = "this crate exists to hold the unsafe code")]

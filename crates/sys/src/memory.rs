@@ -1,35 +1,37 @@
-//! The C library's allocator, told that this is a small program that lives long.
+//! Settings of the C library's allocator for a small, long-lived program.
 
-/// One heap for all threads. By default each thread that allocates gets its own, and what it frees is of no use to the others.
-/// To be called before there is a second thread.
+/// Uses one heap for all threads. By default each allocating thread gets its own, and others cannot
+/// reuse its freed memory. Call it before a second thread starts.
 pub fn share_one_heap() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: takes two numbers and touches nothing but the allocator's settings.
+    // SAFETY: takes two numbers and changes only the allocator's settings.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }
 
-/// Give free memory back to the kernel, after work that needed much more than what stays.
+/// Returns free memory to the kernel after a peak.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: only memory that is not in use is given back, under the allocator's own lock.
+    // SAFETY: only unused memory is returned, under the allocator's own lock.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Let go of the pages of our own program, before a long rest. What the next work needs comes back from the page cache, some
-/// pages at a time; what only the beginning needed does not. Nothing is lost: pages that can be written are left alone.
+/// Drops the resident pages of our program before a long idle time. Pages that are needed again
+/// come back from the page cache; those only used at startup do not. Nothing is lost: writable
+/// pages are kept.
 pub fn let_go_of_code() {
     #[cfg(target_os = "linux")]
-    // SAFETY: the function is called with each loaded object while this call lasts, and keeps nothing of it.
+    // SAFETY: the function is called with each loaded object during this call only, and keeps no
+    // reference to it.
     unsafe {
         libc::dl_iterate_phdr(Some(let_go_of_object), std::ptr::null_mut());
     }
 }
 
-/// Of the first object, which is the program itself; returning 1 ends the walk.
+/// Handles the first object, which is the program itself; returning 1 ends the iteration.
 #[cfg(target_os = "linux")]
 extern "C" fn let_go_of_object(
     object: *mut libc::dl_phdr_info,
@@ -39,14 +41,14 @@ extern "C" fn let_go_of_object(
     // SAFETY: the C library passes a description that is valid during the call.
     let object = unsafe { &*object };
     let count = usize::from(object.dlpi_phnum);
-    // SAFETY: the headers are part of the program, as many as it says.
+    // SAFETY: the headers are part of the program, and the object states their number.
     let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, count) };
     let page = rustix::param::page_size() as u64;
     for header in headers {
         if header.p_type != libc::PT_LOAD || header.p_flags & libc::PF_W != 0 {
             continue;
         }
-        // Whole pages only: the first and the last may belong to a neighbour that can be written.
+        // Whole pages only: the first and the last may share a page with writable data.
         let begin = (object.dlpi_addr + header.p_vaddr).next_multiple_of(page);
         let end = (object.dlpi_addr + header.p_vaddr + header.p_memsz) / page * page;
         if begin < end {
@@ -81,7 +83,7 @@ mod tests {
             }
             sum
         };
-        // So that there is something to let go of.
+        // Makes some pages resident.
         assert_eq!(std::hint::black_box(&WORDS).iter().sum::<u64>(), 7 * 4096);
         let before = mapped();
         let_go_of_code();

@@ -1,8 +1,9 @@
-//! Opens files of our own: never through a link, never waiting for the other end of a pipe, and only a regular file that belongs
-//! to us.
+//! Opens Proctor's own files: never through a link, never waiting for the other end of a pipe, and
+//! only regular files that belong to us.
 //!
-//! Somebody may have put a link, a pipe or a folder in the place of any of them. Every file of the state and runtime folders is
-//! opened here or made with `create_new`, which follows no link either. Folders may be links: people move them to larger disks.
+//! Another user may have put a link, a pipe or a folder in the place of any of them. Every file of
+//! the state and runtime folders is opened here or created with `create_new`, which follows no link
+//! either. Folders may be links: people move them to larger disks.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -12,30 +13,30 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Only we may read what we keep.
+/// Readable and writable by the owner only.
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Open an existing file for reading.
+/// Opens an existing file for reading.
 pub fn read(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDONLY)
 }
 
-/// Open an existing file for reading and writing.
+/// Opens an existing file for reading and writing.
 pub fn modify(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR)
 }
 
-/// Open a file for reading and writing; a missing one is made.
+/// Opens a file for reading and writing; creates a missing one.
 pub fn modify_or_create(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::CREATE)
 }
 
-/// Open a file for appending; a missing one is made.
+/// Opens a file for appending; creates a missing one.
 pub fn append(path: &Path) -> io::Result<File> {
     open(path, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
 }
 
-/// Does this error say that something else is in the place of the file?
+/// Whether the error means that something else is in the place of the file.
 pub fn is_misplaced(error: &io::Error) -> bool {
     match Errno::from_io_error(error) {
         // A link, a folder, a pipe without a reader or a socket.
@@ -44,7 +45,7 @@ pub fn is_misplaced(error: &io::Error) -> bool {
     }
 }
 
-/// Run `open`; if something else is in the place of the file, move that aside and try again.
+/// Runs `open`; if something else is in the place of the file, moves it aside and retries.
 pub fn or_set_aside<T>(path: &Path, open: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
     match open(path) {
         Err(error) if is_misplaced(&error) => {
@@ -55,10 +56,11 @@ pub fn or_set_aside<T>(path: &Path, open: impl Fn(&Path) -> io::Result<T>) -> io
     }
 }
 
-/// Rename whatever is at `path` to `PATH.damaged-SECONDS`, and return its new path. Nothing is deleted or overwritten.
+/// Renames whatever is at `path` to `PATH.damaged-SECONDS`, and returns its new path. Deletes and
+/// overwrites nothing.
 pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    /// More than this in one second is a loop.
+    /// Maximum number of names in one second; more is a loop.
     const MAX_NAMES: u32 = 100;
     for number in 0..MAX_NAMES {
         let mut aside = path.to_path_buf().into_os_string();
@@ -90,7 +92,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
         return Err(io::Error::other(NotOurs::Kind));
     }
     let us = rustix::process::geteuid();
-    // Root looks after the homes of others.
+    // Root may act on the homes of others.
     if found.uid() != us.as_raw() && !us.is_root() {
         return Err(io::Error::other(NotOurs::Owner(found.uid())));
     }

@@ -1,7 +1,9 @@
-//! Who can change a file: its owner, its group, everybody, and those who can replace a folder on the way to it.
+//! Determines who can change a file: its owner, its group, everybody, and those who can replace a
+//! folder on its path.
 //!
-//! A file that we act on must be ours or root's, like every folder on the way to it. Otherwise somebody else decides what
-//! we run. Access control lists are seen only as far as they show in the mode of a file.
+//! A file that we act on must belong to us or root, like every folder on its path. Otherwise
+//! somebody else decides what we run. Access control lists count only as far as they show in the
+//! mode of a file.
 
 use crate::{file, own_file, user};
 use std::fs::{File, Metadata};
@@ -14,7 +16,7 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// A file or folder that somebody else can change, and why.
+/// A file or folder that another user can change, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path} {why}", path = .path.display())]
 pub struct Foreign {
@@ -23,15 +25,15 @@ pub struct Foreign {
     pub why: String,
 }
 
-/// The users whose files we take for our own.
+/// The users whose files we trust as our own.
 #[derive(Debug, Clone)]
 pub struct Owners {
-    /// Our own, root, and who called `sudo`.
+    /// Our own uid, root, and the user who called `sudo`.
     uids: Vec<u32>,
 }
 
 impl Owners {
-    /// We, root, and the user who became root by `sudo` for this.
+    /// We, root, and the user who became root with `sudo`.
     pub fn ours() -> Owners {
         let (own, _) = user::effective();
         let sudo: Option<u32> = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
@@ -40,13 +42,13 @@ impl Owners {
         Owners { uids }
     }
 
-    /// Returns true if we trust what this user writes.
+    /// Returns true if we trust files of this user.
     pub fn include(&self, uid: u32) -> bool {
         self.uids.contains(&uid)
     }
 
-    /// Checks an open file, by what was opened, by the name that led to it and by where it really is. Folders in `trusted`
-    /// (absolute, without links) and all below them are taken as they are.
+    /// Checks an open file: the descriptor, the path that led to it, and its real path. Folders in
+    /// `trusted` (absolute, without links) and everything below them pass unchecked.
     pub fn check_file(&self, path: &Path, file: &File, trusted: &[PathBuf]) -> io::Result<Checked> {
         let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         let is_trusted = |path: &Path| trusted.iter().any(|folder| path.starts_with(folder));
@@ -65,7 +67,7 @@ impl Owners {
         self.check_way(path)
     }
 
-    /// Checks a folder and those above it. One that does not exist is made by us and is not asked about.
+    /// Checks a folder and those above it. A missing folder passes, because we create it.
     pub fn check_folder(&self, path: &Path, trusted: &[PathBuf]) -> io::Result<Checked> {
         let path = std::path::absolute(path)?;
         let exists = path.ancestors().find(|folder| folder.symlink_metadata().is_ok());
@@ -80,7 +82,8 @@ impl Owners {
         }
     }
 
-    /// Checks every name on the way, links as what they are: their owners say where they lead.
+    /// Checks every name on the path. Links are checked themselves, because their owners choose the
+    /// target.
     fn check_way(&self, path: &Path) -> io::Result<Checked> {
         for name in path.ancestors() {
             let found = name.symlink_metadata()?;
@@ -91,12 +94,12 @@ impl Owners {
         Ok(Ok(()))
     }
 
-    /// The reason why somebody else can change this.
+    /// The reason another user can change this.
     fn objection(&self, found: &Metadata) -> Option<String> {
         if !self.include(found.uid()) {
             return Some(format!("belongs to {}", user::shown_user(found.uid())));
         }
-        // In a folder with the sticky bit others make files, and cannot replace ours.
+        // In a folder with the sticky bit others can create files but not replace ours.
         if found.is_symlink() || (found.is_dir() && found.mode() & STICKY != 0) {
             return None;
         }
@@ -113,21 +116,21 @@ impl Owners {
     }
 }
 
-/// The folders that `PROCTOR_TRUST` names, without links. Those that do not exist now count for nothing.
+/// The folders in `PROCTOR_TRUST`, without links. Missing folders are ignored.
 pub fn named_folders() -> Vec<PathBuf> {
     let named = std::env::var_os("PROCTOR_TRUST").unwrap_or_default();
     let absolute = std::env::split_paths(&named).filter(|folder| folder.is_absolute());
     absolute.filter_map(|folder| folder.canonicalize().ok()).collect()
 }
 
-/// Reads the list of trusted folders, a path a line. A list that somebody else can change is an error: it would switch the
-/// checks off. `NotFound`: there is none.
+/// Reads the list of trusted folders, one path a line. A list that another user can change is an
+/// error, because it would disable the checks. Returns `NotFound` if there is none.
 pub fn read_list(list: &Path, named: &[PathBuf]) -> io::Result<String> {
-    /// Folders of a list, each as long as a path can be.
+    /// Maximum size of the list.
     const MAX_LIST: u64 = 1 << 20;
     let opened = own_file::read(list)?;
     if let Err(foreign) = Owners::ours().check_file(&std::path::absolute(list)?, &opened, named)? {
-        let remedy = "nothing in it counts; remove the file, and trust each folder again";
+        let remedy = "its entries are ignored; remove the file, and trust each folder again";
         let message = format!("{foreign}, so {remedy}");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
@@ -135,7 +138,7 @@ pub fn read_list(list: &Path, named: &[PathBuf]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The result of a check: nobody else can change it, or somebody can.
+/// The result of a check: safe, or an object that another user can change.
 pub type Checked = Result<(), Foreign>;
 
 #[cfg(test)]
@@ -178,7 +181,7 @@ mod tests {
             mode(&file, bits);
             refused(&file, reason);
         }
-        // The group of root is private to root, one of somebody else is not.
+        // The group of root is private to root; the group of another user is not.
         mode(&file, 0o664);
         assert_eq!(check(&root, &file, &[]), None);
         chown(&file, None, Some(54_321)).unwrap();
@@ -194,7 +197,7 @@ mod tests {
         refused(&file, "everybody");
         mode(&folder, 0o1777);
         assert_eq!(check(&root, &file, &[]), None);
-        // A stranger's link to our file, where anybody may make one.
+        // A link of another user to our file, in a folder where anybody may create one.
         symlink("file", &link).unwrap();
         assert_eq!(check(&root, &link, &[]), None);
         std::os::unix::fs::lchown(&link, Some(54_321), None).unwrap();

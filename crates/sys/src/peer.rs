@@ -1,18 +1,20 @@
-//! Whose is the other end of a TCP connection within this machine?
+//! Finds the user at the other end of a local TCP connection.
 //!
-//! The kernel is asked for the one socket with exactly these addresses and ports (netlink, sock_diag), however many there are.
-//! Where that is not to be had, its list of sockets is read. What is not certain is `None`, which means: a stranger.
+//! Queries the kernel for the one socket with exactly these addresses and ports (netlink,
+//! sock_diag), however many there are. If that fails, reads the kernel's list of sockets. An
+//! uncertain result is `None`, which means a stranger.
 
 use crate::sockdiag::{self, ANSWER, BY_FAMILY, ERROR, HEADER, QUESTION, REQUEST, TCP};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How the kernel shows a user that this namespace has no number for, and how many systems number `nobody`.
+/// The uid that the kernel shows for users without a number in this namespace; many systems use it
+/// for `nobody`.
 const NO_NUMBER: u32 = 65534;
 
-/// The user whose process opened the other end of a connection over loopback, where `ours` is the address of our end. `None`: it
-/// is closed already, not of this machine, or cannot be told.
+/// The user whose process opened the other end of a loopback connection; `ours` is the address of
+/// our end. `None` if it is closed, remote or unknown.
 pub fn owner(ours: SocketAddr, theirs: SocketAddr) -> Option<u32> {
     let end = End { local: plain(ours), remote: plain(theirs) };
     if !end.local.ip().is_loopback() || !end.remote.ip().is_loopback() {
@@ -27,7 +29,8 @@ pub fn owner(ours: SocketAddr, theirs: SocketAddr) -> Option<u32> {
     uid.filter(|uid| *uid != NO_NUMBER)
 }
 
-/// Is the other end closed for certain, so that nobody is there to read? One that only said its last word is not.
+/// Whether the other end is certainly closed, so that nobody can read. A half-closed connection is
+/// not.
 pub fn is_gone(ours: SocketAddr, theirs: SocketAddr) -> bool {
     let end = End { local: plain(ours), remote: plain(theirs) };
     match end.turned().ask() {
@@ -37,13 +40,13 @@ pub fn is_gone(ours: SocketAddr, theirs: SocketAddr) -> bool {
     }
 }
 
-/// An IPv4 address that is written as an IPv6 one is the IPv4 address.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// "Not there" is also what a kernel says that has no part for TCP (a module). It has one if it ever found a socket, and
-/// our own end is one it can find.
+/// A kernel without the TCP module also answers "not found". The module is there if it finds any
+/// socket, such as our own end.
 fn answers(ours: &End) -> bool {
     static SEEN: AtomicBool = AtomicBool::new(false);
     if !SEEN.load(Ordering::Relaxed) && matches!(ours.ask(), Asked::Owner(_)) {
@@ -52,7 +55,7 @@ fn answers(ours: &End) -> bool {
     SEEN.load(Ordering::Relaxed)
 }
 
-/// One end of a connection, from where it stands.
+/// One end of a connection, from its own point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct End {
     local: SocketAddr,
@@ -62,7 +65,7 @@ struct End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Owner(u32),
-    /// There is such a socket, but no process has it open.
+    /// The socket exists, but no process has it open.
     Ownerless,
     NotThere,
     Unanswered,
@@ -71,8 +74,8 @@ enum Asked {
 const ANY_STATE: u32 = u32::MAX;
 const ANY_COOKIE: u64 = u64::MAX;
 
-/// States of a connection that was made and whose end a process may still have open, as both netlink and `/proc/net/tcp` number
-/// them: not those of a listener, of an attempt to connect, or of what only fades out.
+/// States of an established connection whose end a process may still have open, as both netlink and
+/// `/proc/net/tcp` number them. Excludes listeners, attempts to connect, and closing states.
 const CONNECTED: [u8; 6] = [1, 4, 5, 8, 9, 11];
 
 impl End {
@@ -118,7 +121,7 @@ impl End {
         bytes
     }
 
-    /// The kernel may have found a listener instead, if there is no such connection.
+    /// Without such a connection the kernel may return a listener instead.
     fn answered(self, bytes: &[u8]) -> Asked {
         let number = |at: usize| {
             let bytes: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
@@ -142,7 +145,7 @@ impl End {
         }
     }
 
-    /// The same from the kernel's list, which is slow where there are many sockets.
+    /// Searches the kernel's list, which is slow if there are many sockets.
     fn read(self) -> Option<u32> {
         let table = if self.local.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
         self.listed(&std::fs::read_to_string(table).ok()?)
@@ -177,7 +180,7 @@ fn sixteen(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// A socket for both kinds of addresses shows an IPv4 one in the longer form.
+/// A dual-stack socket shows an IPv4 address in its mapped form.
 fn same(found: &[u8], address: IpAddr) -> bool {
     match address {
         IpAddr::V4(short) => found == sixteen(address) || found == short.to_ipv6_mapped().octets(),
@@ -185,7 +188,7 @@ fn same(found: &[u8], address: IpAddr) -> bool {
     }
 }
 
-/// An address as `/proc/net/tcp` has it: words of four bytes as the machine would print them.
+/// An address in the format of `/proc/net/tcp`: 4-byte words in the machine's byte order.
 fn written(address: SocketAddr) -> String {
     let octets = sixteen(address.ip());
     let words = if address.is_ipv4() { &octets[..4] } else { &octets[..] };
@@ -200,7 +203,7 @@ mod tests {
     use super::*;
     use std::net::{Shutdown, TcpListener, TcpStream};
 
-    /// A connection to `address`: their end, and ours. `None` on a machine without IPv6.
+    /// A connection to `address`: their end and ours. `None` on a machine without IPv6.
     fn connected(address: &str) -> Option<(TcpStream, TcpStream)> {
         let Ok(listener) = TcpListener::bind(address) else {
             assert!(address.starts_with("[::"), "{address} can be bound on every machine");
@@ -271,7 +274,7 @@ mod tests {
         assert_eq!(owner(address("127.0.0.1:80"), address("192.0.2.1:81")), None);
     }
 
-    /// Needs root: a thread that acts as somebody else opens the connection.
+    /// Needs root: a thread acting as another user opens the connection.
     #[test]
     fn another_users_connection_is_theirs() {
         const SOMEBODY: u32 = 12345;

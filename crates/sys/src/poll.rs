@@ -1,4 +1,4 @@
-//! Waiting for many descriptors at once: epoll, and a bell that another thread can ring.
+//! Waits for many descriptors at once: epoll, and a bell that another thread can ring.
 
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
@@ -7,21 +7,21 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Events taken in one go; more come with the next wait.
+/// Maximum number of events per wait; more come with the next.
 const BATCH: usize = 128;
 
 pub struct Poller {
     epoll: OwnedFd,
 }
 
-/// When a descriptor is reported.
+/// The condition under which a descriptor is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
     /// While it is readable.
     Read,
     /// While it is readable or writable.
     ReadWrite,
-    /// Once each time something new arrives: the reader drains it, or remembers that it did not.
+    /// Once for each new arrival: the reader drains it, or remembers that it did not.
     ReadEdge,
 }
 
@@ -45,12 +45,12 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), flags(interest))?)
     }
 
-    /// Forget a descriptor that stays open elsewhere; one that is closed is forgotten by itself.
+    /// Removes a descriptor that stays open elsewhere; a closed one is removed automatically.
     pub fn remove(&self, fd: BorrowedFd<'_>) {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    /// Wait until something is ready or the time is over, and append what is ready.
+    /// Waits for events or the timeout, and appends the ready descriptors.
     pub fn wait(&self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
         let limit = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
@@ -83,7 +83,7 @@ fn flags(interest: Interest) -> epoll::EventFlags {
     }
 }
 
-/// A bell between threads: ringing it makes it readable until it is silenced.
+/// A bell between threads: ringing makes it readable until it is silenced.
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 
@@ -93,7 +93,7 @@ impl Bell {
     }
 
     pub fn ring(&self) {
-        // A full counter means that it is ringing already.
+        // A full counter means that it is already ringing.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 

@@ -1,7 +1,7 @@
-//! Is a TCP port free, and if not, who has it? Which ports does a process listen on?
+//! Checks whether a TCP port is free, finds its owner, and lists the ports of a process.
 //!
-//! Asking means binding for a moment without listening, so nobody can connect to the question. The answer is about
-//! now: whether the service gets the port is decided when it binds.
+//! The check binds for a moment without listening, so nobody can connect to it. The result holds
+//! for now only; the service finds out when it binds.
 
 use crate::{proc, sockdiag};
 use rustix::fs::{Mode, OFlags, RawDir};
@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// The addresses a development server binds; any of them in use means that starting it would fail.
+/// The addresses that development servers bind; if any of them is in use, the start would fail.
 const ADDRESSES: [IpAddr; 3] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
     IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -25,18 +25,18 @@ const ADDRESSES: [IpAddr; 3] = [
 /// State of a listening socket in `/proc/net/tcp`.
 const LISTEN: &[u8] = b"0A";
 
-/// Descriptors of one process that are looked at, from the lowest: a server listens before it has connections, and may have very
-/// many of those.
+/// Maximum number of descriptors of one process to examine, from the lowest: a server listens
+/// before it has connections, and may have very many of those.
 const DESCRIPTORS: usize = 1024;
 
-/// Room for the names of about a hundred descriptors.
+/// Buffer for the names of about a hundred descriptors.
 const ENTRIES: usize = 4096;
 
-/// Longer than `socket:[18446744073709551615]`; what is longer is something else.
+/// Longer than `socket:[18446744073709551615]`; a longer link is something else.
 const LINK: usize = 48;
 
-/// Can all of 127.0.0.1, 0.0.0.0 and ::1 be bound? Only "in use" counts as no: a machine without IPv6, or a port
-/// below 1024 that we may not bind ourselves, says nothing about the service.
+/// Whether 127.0.0.1, 0.0.0.0 and ::1 can all be bound. Only "in use" counts as no: a machine
+/// without IPv6, or a port below 1024 that we may not bind, says nothing about the service.
 pub fn is_free(port: u16) -> bool {
     ADDRESSES.into_iter().all(|address| !in_use(SocketAddr::new(address, port)))
 }
@@ -54,7 +54,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Who listens on `port`, where we are allowed to see it.
+/// The process that listens on `port`, if we may see it.
 pub fn holder(port: u16) -> Option<Holder> {
     let listening = Listening::now();
     if !listening.on(port) {
@@ -64,16 +64,16 @@ pub fn holder(port: u16) -> Option<Holder> {
     Some(Holder { process: proc::name(pid)?, pid })
 }
 
-/// Every TCP socket that listens at one moment, for finding those of many processes.
+/// All listening TCP sockets at one moment, for lookups by many processes.
 pub struct Listening {
-    /// The network it is about.
+    /// The network namespace they belong to.
     network: Option<PathBuf>,
     /// Inode → port.
     sockets: HashMap<u64, u16>,
 }
 
 impl Listening {
-    /// Of our own network.
+    /// Reads our own network namespace.
     pub fn now() -> Listening {
         let network = network("self");
         match sockdiag::listening() {
@@ -82,7 +82,7 @@ impl Listening {
         }
     }
 
-    /// Of the network that a process is in, if that is another one than this is about.
+    /// Reads the network namespace of a process, if it differs from this one.
     pub fn elsewhere(&self, pid: u32) -> Option<Listening> {
         let theirs = network(&pid.to_string());
         let another = theirs.is_some() && self.network.is_some() && theirs != self.network;
@@ -95,17 +95,17 @@ impl Listening {
         Listening { network, sockets }
     }
 
-    /// Does anybody listen on this port?
+    /// Whether any process listens on this port.
     pub fn on(&self, port: u16) -> bool {
         self.sockets.values().any(|listening| *listening == port)
     }
 
-    /// Does this process, perhaps with others, listen on this port?
+    /// Whether this process, possibly with others, listens on this port.
     pub fn has(&self, pid: u32, port: u16) -> bool {
         self.ports(pid).contains(&port)
     }
 
-    /// The ports that this process listens on, perhaps with others.
+    /// The ports that this process listens on, possibly with others.
     pub fn ports(&self, pid: u32) -> BTreeSet<u16> {
         if self.sockets.is_empty() {
             return BTreeSet::new();
@@ -126,7 +126,7 @@ impl Listening {
     }
 }
 
-/// What the kernel calls the network that a process is in.
+/// The kernel's name of the network namespace of a process.
 fn network(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/net")).ok()
 }
@@ -136,12 +136,12 @@ fn in_use(address: SocketAddr) -> bool {
     let Ok(socket) = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None) else {
         return false;
     };
-    // What every server sets: a connection that is fading out is no obstacle.
+    // Every server sets this: a connection in TIME_WAIT is no obstacle.
     sockopt::set_socket_reuseaddr(&socket, true).ok();
     bind(&socket, &address) == Err(rustix::io::Errno::ADDRINUSE)
 }
 
-/// Inode and port of each socket that listens, of a table of `/proc/net`.
+/// Inode and port of each listening socket in a table of `/proc/net`.
 fn listeners(table: &[u8]) -> impl Iterator<Item = (u64, u16)> {
     let socket = |line: &[u8]| {
         let mut fields = line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
@@ -177,7 +177,7 @@ mod tests {
         assert!(holder.ends_with(&format!("(pid {})", std::process::id())), "{holder}");
     }
 
-    /// Others on the machine may take a port that was just released, but not each time.
+    /// Other programs may take a port that was just released, but not every time.
     #[test]
     fn a_released_port_is_free_again() {
         let released = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Reading `/proc`.
+//! Reads `/proc`.
 
 use std::io::Read;
 use std::path::Path;
@@ -19,8 +19,8 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Gone but not yet reaped: it holds nothing and can do nothing any more. A process whose first thread has ended
-    /// looks the same while its other threads go on.
+    /// Exited but not reaped: it holds nothing and does nothing. A process whose first thread ended
+    /// looks the same while its other threads run.
     pub fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
@@ -37,18 +37,20 @@ fn read_stat(pid: u32, buffer: &mut [u8; 1024]) -> Option<&[u8]> {
     Some(&buffer[..length])
 }
 
-/// The wait status of a process that has ended and was not reaped; `None` for any other, or if we may not know.
+/// The wait status of an exited process that was not reaped; `None` for any other, or if we may not
+/// read it.
 pub(crate) fn zombie_status(pid: u32) -> Option<i32> {
     let mut buffer = [0; 1024];
     let text = read_stat(pid, &mut buffer)?;
     parse_stat(text).filter(Stat::is_dead)?;
-    // The kernel writes 0 there for those who may not know; this link may be read by the same people.
+    // Without permission the kernel writes 0 there; reading this link needs the same permission.
     std::fs::read_link(format!("/proc/{pid}/ns/user")).ok()?;
     let last = text.split(|b| b.is_ascii_whitespace()).rfind(|field| !field.is_empty())?;
     std::str::from_utf8(last).ok()?.parse().ok()
 }
 
-/// The command's name is in parentheses and may itself hold parentheses and spaces: count from the last one.
+/// The command's name is in parentheses and may itself contain parentheses and spaces: fields count
+/// from the last one.
 pub fn parse_stat(text: &[u8]) -> Option<Stat> {
     let after = text.iter().rposition(|b| *b == b')')? + 1;
     let mut fields = text[after..].split(|b| b.is_ascii_whitespace()).filter(|f| !f.is_empty());
@@ -70,7 +72,7 @@ pub fn parse_stat(text: &[u8]) -> Option<Stat> {
     })
 }
 
-/// Digits as a number; a sign or anything else counts as nothing (only `nice` and `tpgid` are signed).
+/// Parses digits; anything else counts as 0 (only `nice` and `tpgid` are signed).
 fn number(digits: &[u8]) -> u64 {
     digits
         .iter()
@@ -78,13 +80,14 @@ fn number(digits: &[u8]) -> u64 {
         .fold(0u64, |n, b| n.wrapping_mul(10).wrapping_add(u64::from(b - b'0')))
 }
 
-/// All processes that exist now.
+/// All existing processes.
 pub fn pids() -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The children of a process, of all its threads; `None` where the kernel does not tell (`CONFIG_PROC_CHILDREN`).
+/// The children of all threads of a process; `None` if the kernel does not report them
+/// (`CONFIG_PROC_CHILDREN`).
 pub fn children(pid: u32) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
@@ -94,13 +97,13 @@ pub fn children(pid: u32) -> Option<Vec<u32>> {
     Some(found)
 }
 
-/// Does the environment that `pid` was started with hold exactly this `NAME=value`?
+/// Whether the initial environment of `pid` contains exactly this `NAME=value`.
 pub fn environment_has(pid: u32, entry: &str) -> bool {
     let Ok(bytes) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
     bytes.split(|b| *b == 0).any(|found| found == entry.as_bytes())
 }
 
-/// What the variable `name` was in the environment that `pid` was started with.
+/// The value of `name` in the initial environment of `pid`.
 pub fn environment_value(pid: u32, name: &str) -> Option<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let value = |entry: &[u8]| {
@@ -110,19 +113,19 @@ pub fn environment_value(pid: u32, name: &str) -> Option<String> {
     bytes.split(|b| *b == 0).find_map(value)
 }
 
-/// Proportional set size: memory shared with others counted by its share.
+/// Proportional set size: shared memory counts by its share.
 pub fn pss_bytes(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// How many files it has open; `None` if we may not know.
+/// Number of open files; `None` if we may not read it.
 pub fn open_files(pid: u32) -> Option<u64> {
     Some(std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64)
 }
 
-/// Bytes of a page, which is what the kernel counts memory in.
+/// Bytes of a page, the unit of the kernel's memory counts.
 pub fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
@@ -133,7 +136,7 @@ pub fn name(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
 }
 
-/// How many processes the kernel has killed for lack of memory since boot.
+/// Number of processes that the OOM killer killed since boot.
 pub fn oom_kills() -> Option<u64> {
     let mut room = [0; 16 << 10];
     let text = crate::file::read_into(Path::new("/proc/vmstat"), &mut room).ok()?;

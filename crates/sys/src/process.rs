@@ -1,7 +1,7 @@
-//! One process, known for certain: never a bare pid.
+//! A process identified with certainty: never a bare pid.
 //!
-//! A pid that is not our child may belong to somebody else by the time it is used. Here a process is opened
-//! (pidfd), its identity is compared, and only then is it signalled, through the descriptor.
+//! A pid that is not our child may belong to another process when it is used. So a process is
+//! opened (pidfd), its identity is compared, and only then is it signalled, through the descriptor.
 
 use proctor_core::lifecycle::Exit;
 use proctor_core::name::RunId;
@@ -22,7 +22,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Open the process a run record speaks of; `None` if it is gone or its pid is somebody else's now.
+    /// Opens the process of a run record; returns `None` if it is gone or its pid now belongs to
+    /// another process.
     pub fn recognise(identity: &Identity) -> Option<Process> {
         if identity.boot != crate::boot::id() {
             return None;
@@ -35,14 +36,14 @@ impl Process {
         same.then_some(process)
     }
 
-    /// Open the process that is `pid` now. Compare before trusting it.
+    /// Opens the process that has `pid` now. Compare its identity before trusting it.
     pub fn open(pid: u32) -> Option<Process> {
         let raw = Pid::from_raw(i32::try_from(pid).ok()?)?;
         let pidfd = rustix::process::pidfd_open(raw, PidfdFlags::empty()).ok()?;
         Some(Process { pidfd, pid })
     }
 
-    /// Take up a pidfd that another program of this process had opened.
+    /// Takes over a pidfd that another program of this process opened.
     pub fn from_inherited(pidfd: OwnedFd, pid: u32) -> Process {
         Process { pidfd, pid }
     }
@@ -51,10 +52,10 @@ impl Process {
         self.pid
     }
 
-    /// What to recognise it by later, as the process of `run`; `None` if it is gone.
+    /// Returns the identity of this process as the process of `run`; `None` if it is gone.
     pub fn identity(&self, run: RunId) -> Option<Identity> {
         let start_ticks = crate::proc::stat(self.pid)?.start_ticks;
-        // Not reaped until now, so the number was still its own when it was read.
+        // Not reaped yet, so the pid was still its own when it was read.
         send(&self.pidfd, 0, 0).is_ok_and(|still_there| still_there).then(|| Identity {
             pid: self.pid,
             start_ticks,
@@ -64,17 +65,17 @@ impl Process {
         })
     }
 
-    /// A second descriptor of this process.
+    /// Duplicates the descriptor.
     pub fn try_clone(&self) -> io::Result<Process> {
         Ok(Process { pidfd: self.pidfd.try_clone()?, pid: self.pid })
     }
 
-    /// The descriptor alone, for keeping it open.
+    /// Returns the descriptor alone, to keep it open.
     pub fn into_fd(self) -> OwnedFd {
         self.pidfd
     }
 
-    /// Send a signal to this process; false if it is gone.
+    /// Sends a signal to this process; returns false if it is gone.
     pub fn signal(&self, signal: i32) -> io::Result<bool> {
         let Some(signal) = Signal::from_named_raw(signal) else {
             return send(&self.pidfd, signal, 0);
@@ -86,13 +87,14 @@ impl Process {
         }
     }
 
-    /// Send a signal to the process group it leads; an error where the kernel cannot (before Linux 6.9).
+    /// Sends a signal to the process group it leads; fails if the kernel does not support it
+    /// (before Linux 6.9).
     pub fn signal_group(&self, signal: i32) -> io::Result<bool> {
         const PIDFD_SIGNAL_PROCESS_GROUP: u32 = 1 << 2;
         send(&self.pidfd, signal, PIDFD_SIGNAL_PROCESS_GROUP)
     }
 
-    /// Has it exited?
+    /// Whether it has exited.
     pub fn is_gone(&self) -> bool {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
@@ -100,8 +102,8 @@ impl Process {
         matches!(poll(&mut fds, Some(&now)), Ok(1))
     }
 
-    /// How it ended, if the kernel can still tell: of one that nobody has reaped yet always, of one that somebody
-    /// else has reaped on Linux 6.15 and later.
+    /// Returns the exit status if the kernel still knows it: always for a process that was not
+    /// reaped; on Linux 6.15 and later also for one that another process reaped.
     pub fn exit(&self) -> Exit {
         let reaped_meanwhile = || exit_info(&self.pidfd);
         let status =
@@ -109,10 +111,10 @@ impl Process {
         status.map_or(Exit::Unknown, exit_of)
     }
 
-    /// The wait status that lies ready for whoever reaps it.
+    /// The wait status of an unreaped process.
     fn zombie_status(&self) -> Option<i32> {
         let status = crate::proc::zombie_status(self.pid)?;
-        // Not reaped until now, so the number was still its own when it was read.
+        // Not reaped yet, so the pid was still its own when it was read.
         send(&self.pidfd, 0, 0).is_ok_and(|still_there| still_there).then_some(status)
     }
 }
@@ -138,7 +140,7 @@ fn send(pidfd: &OwnedFd, signal: i32, flags: u32) -> io::Result<bool> {
     }
 }
 
-/// The inode of a pidfd in pidfs; `None` where pidfds are anonymous.
+/// The inode of a pidfd in pidfs; `None` if pidfds are anonymous.
 pub fn pidfs_inode(fd: impl AsFd) -> Option<u64> {
     let kind = rustix::fs::fstatfs(&fd).ok()?.f_type;
     (kind == PIDFS_MAGIC).then(|| rustix::fs::fstat(&fd).ok().map(|stat| stat.st_ino)).flatten()
@@ -159,12 +161,12 @@ fn exit_info(pidfd: &OwnedFd) -> Option<i32> {
     const PIDFD_GET_INFO: libc::c_ulong = 0xc040_ff0b;
     const PIDFD_INFO_EXIT: u64 = 1 << 3;
     let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
-    // SAFETY: the request's number holds the size of `PidfdInfo`, which the kernel fills.
+    // SAFETY: the request's number encodes the size of `PidfdInfo`, which the kernel fills.
     let result = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO as _, &mut info) };
     (result == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
 }
 
-/// The meaning of a wait status.
+/// Decodes a wait status.
 fn exit_of(status: i32) -> Exit {
     let signal = status & 0x7f;
     if signal == 0 {
@@ -173,18 +175,18 @@ fn exit_of(status: i32) -> Exit {
     Exit::Signal { signal, oom: false, core: status & 0x80 != 0 }
 }
 
-/// The next of our children that has ended, if any: its pid and how it ended. It is reaped by this.
+/// Reaps the next child that has exited, if any; returns its pid and exit.
 pub fn reap() -> Option<(u32, Exit)> {
     let (pid, status) = rustix::process::wait(WaitOptions::NOHANG).ok()??;
     Some((pid.as_raw_nonzero().get().unsigned_abs(), exit_of(status.as_raw())))
 }
 
-/// Signal the group of a child of ours that has not been reaped: its number cannot be anybody else's.
+/// Signals the group of an unreaped child, whose pid cannot belong to another process.
 pub fn signal_child_group(pid: u32, signal: i32) -> io::Result<()> {
     signal_raw(-i64::from(pid), signal)
 }
 
-/// Signal a child of ours that has not been reaped.
+/// Signals an unreaped child.
 pub fn signal_child(pid: u32, signal: i32) -> io::Result<()> {
     signal_raw(i64::from(pid), signal)
 }
@@ -198,9 +200,9 @@ fn signal_raw(target: i64, signal: i32) -> io::Result<()> {
     }
 }
 
-/// Let the kernel reap our children. Programs that this process executes do not inherit this.
+/// Lets the kernel reap our children. Programs that this process executes do not inherit this.
 pub fn reap_none() -> io::Result<()> {
-    // SAFETY: plain memory, given its meaning below.
+    // SAFETY: plain memory, initialised below.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = libc::SIG_DFL;
     action.sa_flags = libc::SA_NOCLDWAIT;
@@ -211,7 +213,7 @@ pub fn reap_none() -> io::Result<()> {
     }
 }
 
-/// Become the parent of orphans among our descendants.
+/// Makes this process the parent of orphaned descendants.
 pub fn adopt_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }

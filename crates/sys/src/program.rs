@@ -1,7 +1,9 @@
-//! Finding a program the way `exec` will find it, so that a missing one is reported before anything is started.
+//! Finds a program the way `exec` will find it, so that a missing one is reported before anything
+//! starts.
 //!
-//! Whether the service's user may execute it is left to the kernel: permission bits of folders, mounts and
-//! security modules decide that, and guessing wrong would refuse what works. What cannot be read is left to it, too.
+//! The kernel decides whether the service's user may execute it: permission bits of folders, mounts
+//! and security modules matter, and a wrong guess would refuse a working program. The kernel also
+//! handles files that we cannot read.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,10 +12,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where a program without `/` is looked for when the environment has no `PATH`.
+/// Search path for a program without `/` if the environment has no `PATH`.
 pub(crate) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Why a program cannot be executed, and where it was looked for.
+/// The reason a program cannot be executed, with the places that were searched.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Missing {
     #[error("there is no {0}")]
@@ -24,20 +26,20 @@ pub enum Missing {
     NotExecutable(PathBuf),
     #[error("not in PATH ({0})")]
     NotInPath(String),
-    #[error("the name of the program is empty")]
+    #[error("the program name is empty")]
     Empty,
-    #[error("the first line of {0} ends in CR LF, as on Windows, so that it names no interpreter")]
-    CarriageReturn(PathBuf),
     #[error(
-        "the first line of {script} asks for the interpreter '{interpreter}', which is missing"
+        "the first line of {0} ends with CR LF (Windows line endings), so its interpreter is not found"
     )]
+    CarriageReturn(PathBuf),
+    #[error("the first line of {script} names the interpreter '{interpreter}', which is missing")]
     NoInterpreter { script: PathBuf, interpreter: String },
     #[error("{program} is loaded by {loader}, which is missing")]
     NoLoader { program: PathBuf, loader: PathBuf },
 }
 
 impl Missing {
-    /// What to do about a file that is there and cannot be run; `None` if there is no such file.
+    /// Advice for a file that exists but cannot be run; `None` if there is no such file.
     pub fn remedy(&self) -> Option<String> {
         match self {
             Missing::NoFile(_) | Missing::NotInPath(_) | Missing::Empty => None,
@@ -47,10 +49,10 @@ impl Missing {
                 Some(format!("`chmod +x {file}`, or begin the command with its interpreter: `sh {file}`"))
             }
             Missing::CarriageReturn(script) => {
-                Some(format!("`sed -i 's/\\r$//' {}` gives it the line ends of Unix", script.display()))
+                Some(format!("`sed -i 's/\\r$//' {}` converts it to Unix line endings", script.display()))
             }
             Missing::NoInterpreter { .. } => {
-                Some("install the interpreter, correct the line, or give the service a PATH that has it".into())
+                Some("install the interpreter, correct the line, or add its folder to the service's PATH".into())
             }
             Missing::NoLoader { .. } => Some(
                 "it was built for another system or C library: build it for this one, or statically".into(),
@@ -59,8 +61,9 @@ impl Missing {
     }
 }
 
-/// The file that `program` stands for: a name with `/` from `working_dir` on, any other from the folders of `path`. Scripts
-/// and dynamic programs count only with what runs them.
+/// Returns the file of `program`: a name with `/` is relative to `working_dir`, any other is
+/// searched in the folders of `path`. The interpreter of a script and the loader of a dynamic
+/// program must exist too.
 pub fn resolve(program: &str, working_dir: &Path, path: Option<&str>) -> Result<PathBuf, Missing> {
     let runnable = |file| check_interpreter(check(file)?, working_dir, path);
     find(program, working_dir, path, &runnable)
@@ -81,7 +84,7 @@ fn find(
     let path = path.unwrap_or(DEFAULT_PATH);
     let mut refused = None;
     for folder in path.split(':') {
-        // An empty entry is the working directory, as the shells have it.
+        // An empty entry is the working directory, as in shells.
         match check(working_dir.join(folder).join(program)) {
             Ok(found) => return Ok(found),
             Err(
@@ -100,7 +103,7 @@ fn find(
 
 fn check(file: PathBuf) -> Result<PathBuf, Missing> {
     match std::fs::metadata(&file) {
-        // The file may be there where only the service's own user can look; exec will tell.
+        // The file may be in a folder that only the service's user can read; exec will decide.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(file),
         Err(_) => Err(Missing::NoFile(file)),
         Ok(found) if !found.is_file() => Err(Missing::NotAFile(file)),
@@ -109,10 +112,11 @@ fn check(file: PathBuf) -> Result<PathBuf, Missing> {
     }
 }
 
-/// Bytes of a file that say what runs it: the kernel looks for `#!` in 256, and linkers put the name of the loader first.
+/// Number of leading bytes to examine: the kernel looks for `#!` in 256, and linkers put the name
+/// of the loader first.
 const BEGINNING: u64 = 4096;
 
-/// Does whatever runs this file exist: the interpreter of a script, the loader of a dynamic program?
+/// Checks that the interpreter of a script or the loader of a dynamic program exists.
 fn check_interpreter(
     file: PathBuf,
     working_dir: &Path,
@@ -128,7 +132,7 @@ fn check_interpreter(
     let line = script.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let Ok(line) = std::str::from_utf8(line) else { return Ok(file) };
     let (interpreter, argument) = parts(line);
-    // Perl reads its own argument and knows such ends.
+    // Perl parses its own argument and accepts such line endings.
     if line.ends_with('\r') && (argument.is_empty() || !interpreter.ends_with("perl")) {
         return Err(Missing::CarriageReturn(file));
     }
@@ -151,7 +155,7 @@ fn parts(line: &str) -> (&str, &str) {
     (interpreter, argument.trim_matches(BLANK))
 }
 
-/// The program that `#!/usr/bin/env NAME` or `env -S NAME …` looks for, if it is written plainly.
+/// The program that `#!/usr/bin/env NAME` or `env -S NAME …` searches for, if it is a plain name.
 fn env_program<'a>(interpreter: &str, argument: &'a str) -> Option<&'a str> {
     Path::new(interpreter).file_name().filter(|name| *name == "env")?;
     let words = argument.strip_prefix("-S").unwrap_or(argument);
@@ -172,15 +176,15 @@ fn beginning(file: &Path, most: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Headers of a program stand at its beginning.
+/// Program headers are at the beginning.
 const HEADERS: u64 = 64 << 10;
 
-/// The file that loads this program, if it is one that is loaded: a dynamic executable of this machine's kind.
+/// The loader of this program, if it is a dynamic executable for this machine.
 pub fn loader(program: &Path) -> Option<PathBuf> {
     loader_named(&beginning(program, HEADERS)?)
 }
 
-/// The loader that the first bytes of a program name.
+/// The loader named in the first bytes of a program.
 fn loader_named(bytes: &[u8]) -> Option<PathBuf> {
     let number = |at: usize, size: usize| -> Option<usize> {
         let mut value = [0; 8];

@@ -2,7 +2,7 @@
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Waits for the kernel's source to be ready, which it is soon after boot.
+/// Waits until the kernel's source is ready, which it is soon after boot.
 pub fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let mut filled = 0;

@@ -1,13 +1,13 @@
-//! System calls without the C library. They leave `errno` alone, which belongs to a thread: a child that shares its parent's
-//! memory until it executes a program shares that, too.
+//! System calls without the C library. They do not touch `errno`, which belongs to a thread: a
+//! child that shares its parent's memory until it executes a program shares it too.
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;
 
-/// Make a system call: what it returned, or the error number.
+/// Makes a system call; returns its result or the error number.
 ///
 /// # Safety
-/// As for the call itself: every pointer among the arguments is valid for what the kernel does with it.
+/// As for the call itself: every pointer argument is valid for what the kernel does with it.
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, i32> {
     let [a, b, c, d, e, f] = arguments;
@@ -25,10 +25,10 @@ pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result
     result(returned)
 }
 
-/// Make a system call: what it returned, or the error number.
+/// Makes a system call; returns its result or the error number.
 ///
 /// # Safety
-/// As for the call itself: every pointer among the arguments is valid for what the kernel does with it.
+/// As for the call itself: every pointer argument is valid for what the kernel does with it.
 #[cfg(target_arch = "aarch64")]
 pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, i32> {
     let [a, b, c, d, e, f] = arguments;
@@ -46,10 +46,11 @@ pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result
     result(returned)
 }
 
-/// Make a system call: what it returned, or the error number. Through the C library: no memory is shared on this platform.
+/// Makes a system call through the C library; returns its result or the error number. No memory is
+/// shared on this platform.
 ///
 /// # Safety
-/// As for the call itself: every pointer among the arguments is valid for what the kernel does with it.
+/// As for the call itself: every pointer argument is valid for what the kernel does with it.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, i32> {
     let [a, b, c, d, e, f] = arguments;
@@ -76,7 +77,7 @@ pub(crate) fn plain<const N: usize>(
     unsafe { call(number, all) }
 }
 
-/// One whose arguments are descriptors.
+/// A descriptor as an argument of a system call.
 pub(crate) fn descriptor(number: RawFd) -> usize {
     number as isize as usize
 }
@@ -105,7 +106,7 @@ pub(crate) fn read(fd: RawFd, bytes: &mut [u8]) -> Result<usize, i32> {
     unsafe { call(libc::SYS_read, arguments) }
 }
 
-/// End this process, without running anything.
+/// Ends this process without running anything else.
 pub(crate) fn exit(code: u8) -> ! {
     loop {
         let _ = plain(libc::SYS_exit_group, [usize::from(code)]);

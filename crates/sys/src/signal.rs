@@ -5,13 +5,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Some signals, blocked for this thread (and those it starts later) and readable instead.
+/// Signals that are blocked for this thread (and those it starts later) and readable instead.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
 }
 
-/// What ended a [`Signals::wait`].
+/// The reason a [`Signals::wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     Signal(i32),
@@ -24,16 +24,16 @@ impl Signals {
     pub fn new(signals: &[i32]) -> io::Result<Signals> {
         let set = set_of(signals)?;
         block(&set)?;
-        // SAFETY: `set` is an initialised signal set; -1 asks for a new descriptor.
+        // SAFETY: `set` is an initialised signal set; -1 requests a new descriptor.
         let fd = unsafe { libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+        // SAFETY: the kernel just created this descriptor; nobody else owns it.
         Ok(Signals { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// The next signal that has arrived, if any.
+    /// Returns the next pending signal, if any.
     pub fn take(&self) -> Option<i32> {
         let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];
         let length = rustix::io::read(&self.fd, &mut buffer).ok()?;
@@ -44,7 +44,7 @@ impl Signals {
         i32::try_from(u32::from_ne_bytes(*number)).ok()
     }
 
-    /// Wait for one of the signals, or for `other` to become readable.
+    /// Waits for one of the signals, or for `other` to become readable.
     pub fn wait(&self, other: BorrowedFd<'_>, timeout: Duration) -> io::Result<Wake> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let limit = Timespec {
@@ -78,12 +78,12 @@ impl AsRawFd for Signals {
 }
 
 fn set_of(signals: &[i32]) -> io::Result<libc::sigset_t> {
-    // SAFETY: a signal set is plain memory; `sigemptyset` below gives it its value.
+    // SAFETY: a signal set is plain memory; `sigemptyset` below initialises it.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is a valid place for a signal set.
     unsafe { libc::sigemptyset(&mut set) };
     for signal in signals {
-        // SAFETY: `set` is initialised; a bad number is answered with an error.
+        // SAFETY: `set` is initialised; a bad number returns an error.
         if unsafe { libc::sigaddset(&mut set, *signal) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -92,24 +92,25 @@ fn set_of(signals: &[i32]) -> io::Result<libc::sigset_t> {
 }
 
 fn block(set: &libc::sigset_t) -> io::Result<()> {
-    // SAFETY: `set` is initialised; the old mask is not wanted.
+    // SAFETY: `set` is initialised; the old mask is not requested.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, std::ptr::null_mut()) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 
-/// Signals that this process ignores or handles; as of the first time somebody asks, which is after it has arranged them.
+/// Signals that this process ignores or handles, as of the first call. Call it after they were set
+/// up.
 pub(crate) fn arranged() -> &'static [i32] {
     /// Highest signal number.
     const SIGNALS: i32 = 64;
     static ARRANGED: OnceLock<Vec<i32>> = OnceLock::new();
     let is_arranged = |signal: &i32| {
-        // The kernel's own structure, larger than it is anywhere. The raw call, because the C library keeps two signals
-        // for itself.
+        // A buffer larger than the kernel's structure on any platform. Uses the raw call, because
+        // the C library reserves two signals.
         let mut action = [0usize; 16];
         let none = std::ptr::null::<usize>();
-        // SAFETY: a valid place for the answer; nothing is changed.
+        // SAFETY: a valid buffer for the result; nothing is changed.
         let asked = unsafe {
             libc::syscall(
                 libc::SYS_rt_sigaction,
@@ -124,7 +125,7 @@ pub(crate) fn arranged() -> &'static [i32] {
     ARRANGED.get_or_init(|| (1..=SIGNALS).filter(is_arranged).collect())
 }
 
-/// Block every signal for this thread and return the mask that was, for [`restore_mask`].
+/// Blocks every signal for this thread; returns the old mask for [`restore_mask`].
 pub(crate) fn block_all() -> libc::sigset_t {
     // SAFETY: plain memory, filled by the calls below.
     let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };

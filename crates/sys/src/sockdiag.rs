@@ -1,14 +1,15 @@
-//! Questions to the kernel about TCP sockets (netlink, sock_diag): one that is known by its addresses, or all that listen.
+//! Queries the kernel about TCP sockets (netlink, sock_diag): one that is known by its addresses,
+//! or all that listen.
 //!
-//! The list in `/proc/net/tcp` has the same, but reading it walks the table of all connections, which takes milliseconds
-//! even where there are none.
+//! `/proc/net/tcp` has the same data, but reading it walks the table of all connections, which
+//! takes milliseconds even if there are none.
 
 use rustix::fd::OwnedFd;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
 
-// Of linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
+// From linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
 pub(crate) const ERROR: u16 = 2;
 const DONE: u16 = 3;
 pub(crate) const BY_FAMILY: u16 = 20;
@@ -16,24 +17,25 @@ pub(crate) const REQUEST: u16 = 1;
 const DUMP: u16 = 0x300;
 pub(crate) const HEADER: usize = 16;
 pub(crate) const QUESTION: usize = HEADER + 56;
-/// Up to the inode, its last field.
+/// Size of a response up to the inode, its last field.
 pub(crate) const ANSWER: usize = HEADER + 72;
 pub(crate) const TCP: u8 = 6;
 const LISTEN: u32 = 1 << 10;
 
-/// Room for one part of an answer: the kernel sends no larger ones to those who do not ask for it.
+/// Buffer for one part of a response; the kernel sends no larger ones unless requested.
 const PART: usize = 32 << 10;
 
-/// Parts of an answer: hundreds of thousands of sockets.
+/// Maximum number of parts: hundreds of thousands of sockets.
 const PARTS: usize = 4096;
 
-/// A socket for questions.
+/// Opens a socket for queries.
 pub(crate) fn open() -> rustix::io::Result<OwnedFd> {
     let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
     socket_with(AddressFamily::NETLINK, kind, flags, Some(netlink::SOCK_DIAG))
 }
 
-/// Inode and port of every TCP socket that listens in our network. `None`: the kernel does not say.
+/// Inode and port of every listening TCP socket in our network namespace. `None` if the kernel does
+/// not answer.
 pub(crate) fn listening() -> Option<Vec<(u64, u16)>> {
     let socket = open().ok()?;
     let mut found = Vec::new();
@@ -42,7 +44,7 @@ pub(crate) fn listening() -> Option<Vec<(u64, u16)>> {
         send(&socket, &question(family as u8), SendFlags::empty()).ok()?;
         let mut left = PARTS;
         loop {
-            // The kernel has the next part ready when the last one was taken.
+            // The kernel prepares the next part when the last one was read.
             let (length, _) = recv(&socket, room.as_mut_slice(), RecvFlags::DONTWAIT).ok()?;
             match take(room.get(..length)?, &mut found) {
                 Part::More => left = left.checked_sub(1)?,
@@ -71,7 +73,7 @@ enum Part {
     Refused,
 }
 
-/// Take the sockets out of one part of an answer.
+/// Extracts the sockets from one part of a response.
 fn take(mut bytes: &[u8], found: &mut Vec<(u64, u16)>) -> Part {
     while let Some((length, kind)) = header(bytes) {
         let Some(message) = bytes.get(..length) else { return Part::Refused };
@@ -80,7 +82,7 @@ fn take(mut bytes: &[u8], found: &mut Vec<(u64, u16)>) -> Part {
                 Some(socket) => found.push(socket),
                 None => return Part::Refused,
             },
-            // With a number that is not 0 it says why there is nothing.
+            // A nonzero number is the error of the query.
             DONE if number(message, HEADER).is_none_or(|errno| errno == 0) => return Part::Last,
             DONE | ERROR => return Part::Refused,
             _ => {}
@@ -90,7 +92,7 @@ fn take(mut bytes: &[u8], found: &mut Vec<(u64, u16)>) -> Part {
     if bytes.is_empty() { Part::More } else { Part::Refused }
 }
 
-/// Length and kind of the message at the beginning.
+/// Length and type of the first message.
 fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     let length = usize::try_from(number(bytes, 0)?).ok().filter(|length| *length >= HEADER)?;
     let kind = bytes.get(4..6)?;

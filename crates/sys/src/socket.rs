@@ -1,4 +1,5 @@
-//! Unix sockets: pairs, listeners, paths longer than the kernel's 108 bytes, and descriptors that travel.
+//! Unix sockets: pairs, listeners, paths longer than the kernel's 108 bytes, and passing of
+//! descriptors.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -11,24 +12,24 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Room in `sun_path`, with its final zero.
+/// Maximum length of `sun_path` without its final zero.
 const LONGEST: usize = 107;
 
-/// Connections that may wait while the daemon is being restarted.
+/// Connections that may wait during a restart of the daemon.
 const BACKLOG: i32 = 1024;
 
-/// Two connected sockets, non-blocking, closed on exec.
+/// Creates two connected sockets, non-blocking, closed on exec.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
-/// Listen at `path`, replacing what a dead process left there. Only the owner may connect.
+/// Listens at `path`; replaces the leftover of a dead process. Only the owner may connect.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
     listen_for(SocketType::STREAM, path).map(UnixListener::from)
 }
 
-/// Listen at `path` for connections that keep messages apart; accept with [`accept`].
+/// Listens at `path` for connections that preserve message boundaries; accept with [`accept`].
 pub fn listen_for_packets(path: &Path) -> io::Result<OwnedFd> {
     listen_for(SocketType::SEQPACKET, path)
 }
@@ -43,7 +44,7 @@ fn listen_for(kind: SocketType, path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Connect to a listener of [`listen_for_packets`]. The connection does not block.
+/// Connects to a listener of [`listen_for_packets`]. The connection is non-blocking.
 pub fn connect_for_packets(path: &Path) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let kind = SocketType::SEQPACKET;
@@ -53,7 +54,7 @@ pub fn connect_for_packets(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Accept a connection, which does not block either.
+/// Accepts a connection; it is non-blocking too.
 pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(rustix::net::accept_with(listener, flags)?)
@@ -65,7 +66,8 @@ pub fn peer(connection: impl AsFd) -> io::Result<(u32, u32)> {
     Ok((credentials.uid.as_raw(), credentials.pid.as_raw_nonzero().get().unsigned_abs()))
 }
 
-/// The user who listens at the other end of a connection. Its process may be one that we cannot see and that has no number here.
+/// The user who listens at the other end of a connection. Its process may be invisible to us and
+/// have no number here.
 pub fn peer_user(connection: impl AsFd) -> io::Result<u32> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
@@ -88,22 +90,24 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(short)
 }
 
-/// Two ends of a way for descriptors: what was sent and not yet received stays open, whoever closes what.
+/// Creates a channel for descriptors: those sent but not yet received stay open, whoever closes
+/// theirs.
 pub fn chute() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// Most descriptors in one message.
+/// Maximum number of descriptors in one message.
 pub const AT_ONCE: usize = 3;
 
-/// Send some descriptors as one message; false if there is no room for it now.
+/// Sends descriptors as one message; returns false if there is no room now.
 pub fn send_descriptors(chute: impl AsFd, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
-    // A message must have a byte.
+    // A message needs at least one byte.
     send_packet(chute, &[0], fds)
 }
 
-/// Send bytes and up to [`AT_ONCE`] descriptors as one message; false if there is no room for it now.
+/// Sends bytes and up to [`AT_ONCE`] descriptors as one message; returns false if there is no room
+/// now.
 pub fn send_packet(chute: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut buffer = SendAncillaryBuffer::new(&mut space);
@@ -113,18 +117,19 @@ pub fn send_packet(chute: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io
     let bytes = [io::IoSlice::new(bytes)];
     match rustix::net::sendmsg(chute, &bytes, &mut buffer, SendFlags::NOSIGNAL) {
         Ok(_) => Ok(true),
-        // The last one: a user may have only so many descriptors on the way.
+        // The last one: the number of a user's descriptors in flight is limited.
         Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::TOOMANYREFS) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Receive the descriptors of one message.
+/// Receives the descriptors of one message.
 pub fn receive_descriptors(chute: impl AsFd) -> io::Result<Vec<OwnedFd>> {
     receive_packet(chute, &mut [0]).map(|(_, received)| received)
 }
 
-/// Receive one message: how many bytes it has, and its descriptors. No bytes: the other end is closed.
+/// Receives one message: its length in bytes, and its descriptors. Zero bytes mean that the other
+/// end is closed.
 pub fn receive_packet(chute: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);
@@ -139,8 +144,8 @@ pub fn receive_packet(chute: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, 
     Ok((message.bytes, received))
 }
 
-/// A path to the same place that fits: through an open descriptor of the folder if need be. The descriptor
-/// must live until the path was used.
+/// Returns an equivalent path that fits, if needed through an open descriptor of the folder. Keep
+/// the descriptor until the path was used.
 fn reachable(path: &Path) -> io::Result<(PathBuf, Option<OwnedFd>)> {
     if path.as_os_str().len() <= LONGEST {
         return Ok((path.to_path_buf(), None));

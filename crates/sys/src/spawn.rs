@@ -1,11 +1,13 @@
-//! Making a service's process.
+//! Creates a service's process.
 //!
-//! Everything that allocates happens in `Prepared::new`, before the fork. Between fork and exec the child makes only system
-//! calls, because other threads of the keeper may hold any lock at that moment.
+//! Everything that allocates happens in `Prepared::new`, before the fork. Between fork and exec the
+//! child makes only system calls, because other threads of the keeper may hold any lock at that
+//! moment.
 //!
-//! The child writes its own identity into the run record before it executes the service's program, holding
-//! the record's lock (shared through the fork) until the exec closes it. So a keeper that dies at any step leaves
-//! either no process, or one that is recorded, or one that the next keeper can wait for by that lock.
+//! The child writes its own identity into the run record before it executes the service's program.
+//! It holds the record's lock (shared through the fork) until the exec closes it. So a keeper that
+//! dies at any step leaves no process, or a recorded one, or one that the next keeper can wait for
+//! by that lock.
 
 mod birth;
 mod child;
@@ -26,9 +28,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// All that is needed to make one process.
+/// All inputs for one new process.
 pub struct Plan<'a> {
-    /// The program to execute; `None`: the one that `argv` begins with.
+    /// The program to execute; `None` for the first word of `argv`.
     pub program: Option<&'a str>,
     pub argv: &'a [String],
     pub environment: Environment<'a>,
@@ -40,9 +42,9 @@ pub struct Plan<'a> {
     pub oom_score_adj: Option<i32>,
     /// Standard input, output and error.
     pub stdio: [RawFd; 3],
-    /// Descriptors to be found at 3, 4, …
+    /// Descriptors that the child gets as 3, 4, …
     pub passed: &'a [BorrowedFd<'a>],
-    /// Where the child writes its identity.
+    /// The record into which the child writes its identity.
     pub record: Option<Record<'a>>,
     /// The cgroup to start in.
     pub cgroup: Option<Group<'a>>,
@@ -57,7 +59,8 @@ impl Plan<'_> {
     }
 }
 
-/// A whole environment, as `NAME=value`: what many share, but for what is hidden of it (in order), and what is one's own.
+/// A whole environment as `NAME=value`: the shared variables without the hidden ones (in order),
+/// and the service's own.
 #[derive(Clone, Copy)]
 pub struct Environment<'a> {
     pub shared: &'a Strings,
@@ -65,7 +68,7 @@ pub struct Environment<'a> {
     pub own: &'a [String],
 }
 
-/// Where a child writes who it is; the file is locked by the caller.
+/// The place of the child's identity; the caller holds the lock on the file.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
     pub file: &'a File,
@@ -73,18 +76,20 @@ pub struct Record<'a> {
     pub run: RunId,
 }
 
-/// A cgroup, and how a process gets into it.
+/// A cgroup, and the way a process enters it.
 #[derive(Debug, Clone, Copy)]
 pub struct Group<'a> {
     pub folder: &'a OwnedFd,
-    /// Forked outside and moved by itself, because one forked straight into it does not live: see [`can_be_born_in`].
+    /// The child is forked outside and moves itself, because a process forked directly into the
+    /// group is killed: see [`can_be_born_in`].
     pub walks_in: bool,
 }
 
-/// Does a process live that is forked straight into this cgroup?
+/// Whether a process forked directly into this cgroup survives.
 ///
-/// Linux up to 6.18 at least compares how often the parent's own group was killed with how often the new one was, and kills
-/// the child if the numbers differ: in a keeper whose own group was killed once, before it came, no service would live.
+/// Linux up to at least 6.18 compares the kill counts of the parent's group and of the new one, and
+/// kills the child if they differ. In a keeper whose own group was killed once before, no service
+/// would survive.
 pub fn can_be_born_in(folder: &OwnedFd) -> bool {
     let mask = crate::signal::block_all();
     let lived = birth::lives_in(folder.as_raw_fd());
@@ -92,16 +97,16 @@ pub fn can_be_born_in(folder: &OwnedFd) -> bool {
     lived
 }
 
-/// A process that exists; whether its program could be executed is told by [`Spawned::outcome`].
+/// A created process; [`Spawned::outcome`] tells whether its program could be executed.
 #[derive(Debug)]
 pub struct Spawned {
     pub pid: u32,
     report: File,
-    /// What the child may still use; `None` only while this is dropped.
+    /// Memory the child may still use; `None` only during drop.
     kept: Option<Kept>,
 }
 
-/// What became of a spawn.
+/// The result of a spawn.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The service's own program runs.
@@ -111,7 +116,7 @@ pub enum Outcome {
     Pending,
 }
 
-/// Steps of the child, as reported when one fails.
+/// Steps of the child, reported if one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Step {
@@ -130,18 +135,18 @@ pub(crate) enum Step {
     Exec,
 }
 
-/// Descriptors that must survive the child's rearranging live at or above this number.
+/// Descriptors that the child must not overwrite are at or above this number.
 const FIRST_FREE: RawFd = 16;
 
-/// Bytes of an error report: step, index of the candidate, errno.
+/// Size of an error report: step, index of the candidate, errno.
 const REPORT: usize = 8;
 
-/// Give back what children that have left our memory leave for the next ones.
+/// Frees the memory kept for reuse by the next children.
 pub fn forget_spares() {
     prepared::forget_spares();
 }
 
-/// Make the process. An error here means that no process exists.
+/// Creates the process. An error means that no process exists.
 pub fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnFailure> {
     let fail = |step: &str, subject: &str, error: io::Error| SpawnFailure {
         step: step.into(),
@@ -155,18 +160,19 @@ pub fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnFailure> {
         .map_err(|error| fail("pass descriptors to", program, error))?;
     let prepared = Prepared::new(plan, &passed).map_err(|error| fail("prepare", program, error))?;
     let (report, theirs) =
-        report_pipe().map_err(|error| fail("make a pipe for", program, error))?;
+        report_pipe().map_err(|error| fail("create a pipe for", program, error))?;
     failpoint::step(Point::SpawnFork)
-        .map_err(|error| fail("make a process for", program, error))?;
+        .map_err(|error| fail("create a process for", program, error))?;
     let mask = crate::signal::block_all();
     let made = birth::make(prepared, theirs.as_raw_fd());
     crate::signal::restore_mask(&mask);
-    let (pid, kept) = made.map_err(|error| fail("make a process for", program, error))?;
+    let (pid, kept) = made.map_err(|error| fail("create a process for", program, error))?;
     failpoint::moment(Point::SpawnForked);
     Ok(Spawned { pid, report: File::from(report), kept: Some(kept) })
 }
 
-/// The pipe a child reports on. Neither end blocks, and theirs is clear of the child's targets.
+/// The pipe for the child's report. Both ends are non-blocking, and the child's end is clear of its
+/// targets.
 fn report_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     use rustix::pipe::PipeFlags;
     let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -176,13 +182,13 @@ fn report_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, rustix::io::fcntl_dupfd_cloexec(&theirs, FIRST_FREE)?))
 }
 
-/// Copies of descriptors at numbers that no target (3, 4, …) will overwrite.
+/// Duplicates descriptors to numbers that no target (3, 4, …) will overwrite.
 fn clear_of_targets(passed: &[BorrowedFd<'_>]) -> io::Result<Vec<OwnedFd>> {
     passed.iter().map(|fd| Ok(rustix::io::fcntl_dupfd_cloexec(fd, FIRST_FREE)?)).collect()
 }
 
 impl Spawned {
-    /// Read what the child reported.
+    /// Reads the child's report.
     pub fn outcome(&mut self) -> Outcome {
         let mut bytes = [0; REPORT];
         match self.report.read(&mut bytes) {
@@ -220,7 +226,7 @@ impl Spawned {
     }
 }
 
-/// Readable when the program runs (end of file) or could not be run (an error report).
+/// Readable when the program runs (end of file) or failed to run (an error report).
 impl AsFd for Spawned {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.report.as_fd()

@@ -1,4 +1,4 @@
-//! All processes of a run: the main one, its descendants, and those that tried to get away.
+//! Finds all processes of a run: the main one, its descendants, and those that tried to escape.
 //!
 //! A process belongs to the run if it is in the run's cgroup, is in the run's session, carries the run's mark in the
 //! environment it was started with or the tag of that mark in its limits (`process_tag`), or descends from one that does. No
@@ -12,37 +12,38 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-/// How the processes of one run are recognised.
+/// The features by which processes of one run are recognised.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    /// The main process; also the number of the run's session. 0 if it is not known any more.
+    /// The main process; also the id of the run's session. 0 if no longer known.
     pub pid: u32,
     pub cgroup: Option<PathBuf>,
     /// `NAME=value` in the environment of every process of the run.
     pub mark: String,
-    /// The tick at which the main process began, where it is known: one of its number that began at another is a stranger.
+    /// Start tick of the main process, if known; a process with its pid and another start tick is
+    /// unrelated.
     pub began: Option<u64>,
-    /// Once the main process was reaped its number may be given to a stranger: from this tick on a process
-    /// that began later is not ours for being in a session of that number.
+    /// Tick at which the main process was reaped; its pid may be reused after that. A process that
+    /// started later does not belong to the run because of its session id.
     pub reaped_at: Option<u64>,
 }
 
-/// A living process of a tree.
+/// A live process of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
     pub pid: u32,
     pub start_ticks: u64,
 }
 
-/// Where the processes of a tree are looked for, apart from its cgroup.
+/// The processes to search, besides those in the cgroup.
 #[derive(Clone, Copy)]
 pub enum Look<'a> {
-    /// Among all processes of the machine.
+    /// All processes of the machine.
     Everywhere,
-    /// The same, but at most once for all who share the cell.
+    /// All processes, read at most once for all users of the cell.
     Shared(&'a OnceCell<Snapshot>),
-    /// Among children of this process other than those it knows, and their descendants: enough for a tree that was started
-    /// by this process, which adopts orphans, once its main process is gone.
+    /// Unknown children of this process and their descendants. This is enough for a tree that this
+    /// process started: it adopts orphans once the main process is gone.
     Orphans(&'a dyn Fn(u32) -> bool),
 }
 
@@ -59,39 +60,40 @@ impl Look<'_> {
 }
 
 impl Tree {
-    /// The living processes of the tree, now.
+    /// The live processes of the tree.
     pub fn members(&self, look: Look<'_>) -> Vec<Member> {
         look.with(|snapshot| self.members_in(snapshot))
     }
 
-    /// Is nothing of it left? Cheaper than [`Tree::members`].
+    /// Whether no process is left. Cheaper than [`Tree::members`].
     pub fn is_empty(&self, look: Look<'_>) -> bool {
-        // A group that is gone has no members.
+        // A deleted group has no members.
         let populated = |folder: &PathBuf| crate::cgroup::populated(folder).unwrap_or(false);
         !self.cgroup.as_ref().is_some_and(populated)
             && look.with(|snapshot| self.scan(snapshot, &[]).is_empty())
     }
 
-    /// Send a signal to every member that is not in the process group `except`; each is recognised again before it is
-    /// signalled. Returns how many members there are.
+    /// Sends a signal to every member that is not in the process group `except`, after checking its
+    /// identity again. Returns the number of members.
     pub fn signal(&self, signal: i32, except: Option<u32>, look: Look<'_>) -> usize {
         let members = self.members(look);
         signal_all(&members, signal, except);
         members.len()
     }
 
-    /// Kill everything, again and again until a look finds nothing new, a bounded number of times.
+    /// Kills everything, repeatedly until a search finds nothing new, a bounded number of times.
     pub fn kill(&self, look: Look<'_>) {
-        /// A fork storm needs several looks; the caller comes back if that was not enough.
+        /// A fork storm needs several searches; the caller retries if that was not enough.
         const LOOKS: u32 = 8;
-        // At once, where the kernel can (Linux 5.14 and later): then only those outside are left to be found.
+        // At once if the kernel supports it (Linux 5.14 and later); then only processes outside
+        // remain to be found.
         let inside_is_killed = self.cgroup.as_deref().is_some_and(crate::cgroup::kill);
         let find = || match inside_is_killed {
             true => look.with(|snapshot| self.scan(snapshot, &[])),
             false => self.members(look),
         };
         for _ in 0..LOOKS {
-            // Stopped first, so that none forks while the others are killed.
+            // Stopped first, so that none forks while others are killed.
             let members = find();
             if members.is_empty() {
                 return;
@@ -110,11 +112,12 @@ impl Tree {
         members
     }
 
-    /// Those in the snapshot that belong to the tree, `inside` and its descendants among them.
+    /// The processes in the snapshot that belong to the tree, including `inside` and its
+    /// descendants.
     fn scan(&self, snapshot: &Snapshot, inside: &[u32]) -> Vec<Member> {
         let stats = &snapshot.stats;
-        // While anybody is in the session, the kernel gives its number to no process: one that has it now is a stranger, and
-        // so is its session. A main process that nobody has reaped is none.
+        // While any process is in the session, the kernel does not reuse its id. So a process that
+        // has the id now is unrelated, and so is its session. An unreaped main process is not.
         let is_stranger = |stat: &Stat| Some(stat.start_ticks) != self.began;
         let reused = self.reaped_at.is_some() && stats.get(&self.pid).is_some_and(is_stranger);
         let mut ours: HashSet<u32> = stats
@@ -137,18 +140,18 @@ impl Tree {
         if could_be && (pid == self.pid || stat.session == self.pid) {
             return true;
         }
-        // Nobody who was there before the run was started by it.
+        // A process that started before the run does not belong to it.
         self.began.is_none_or(|tick| stat.start_ticks >= tick)
             && (snapshot.has_tag(pid, ProcessTag::of_mark(&self.mark))
                 || snapshot.has_mark(pid, &self.mark))
     }
 }
 
-/// Signal those that are not in the process group `except`.
+/// Signals members that are not in the process group `except`.
 fn signal_all(members: &[Member], signal: i32, except: Option<u32>) {
     for member in members {
         let Some(process) = Process::open(member.pid) else { continue };
-        // Opened, then compared: from here on it cannot become another.
+        // Opened, then compared: from here on the pid cannot change its owner.
         let Some(stat) = proc::stat(member.pid) else { continue };
         if stat.start_ticks == member.start_ticks && Some(stat.group) != except {
             let _ = process.signal(signal);
@@ -160,7 +163,7 @@ fn signal_all(members: &[Member], signal: i32, except: Option<u32>) {
 #[derive(Default)]
 pub struct Snapshot {
     stats: HashMap<u32, Stat>,
-    /// Marks that were read, as whole entries of an environment.
+    /// Marks already read, as whole environment entries.
     marks: RefCell<HashMap<u32, Option<String>>>,
     /// Tags that were read.
     tags: RefCell<HashMap<u32, Option<ProcessTag>>>,
@@ -176,7 +179,7 @@ impl Snapshot {
         Snapshot { stats, ..Snapshot::default() }
     }
 
-    /// `None` where the kernel does not tell the children of a process.
+    /// Returns `None` if the kernel does not report the children of a process.
     fn of_orphans(is_known: &dyn Fn(u32) -> bool) -> Option<Snapshot> {
         let mut found = proc::children(std::process::id())?;
         found.retain(|pid| !is_known(*pid));
@@ -201,7 +204,7 @@ impl Snapshot {
     }
 }
 
-/// Grow a set of processes by their descendants, as far as parents are still known.
+/// Adds descendants to a set of processes, as far as parents are still known.
 fn add_descendants(stats: &HashMap<u32, Stat>, ours: &mut HashSet<u32>) {
     loop {
         let before = ours.len();
@@ -223,7 +226,7 @@ fn living(pids: impl Iterator<Item = u32>) -> impl Iterator<Item = Member> {
         .map(|(pid, stat)| Member { pid, start_ticks: stat.start_ticks })
 }
 
-/// Every process of the machine at one moment, for counting what many trees without cgroups use.
+/// Every process of the machine at one moment, to sum the usage of many trees without cgroups.
 pub struct Census {
     /// Process → its children.
     children: HashMap<u32, Vec<u32>>,
@@ -232,7 +235,7 @@ pub struct Census {
 }
 
 impl Census {
-    /// Look at all of them, once.
+    /// Reads all processes once.
     pub fn take() -> Census {
         let mut census = Census { children: HashMap::new(), sessions: HashMap::new() };
         for pid in proc::pids() {
@@ -243,7 +246,7 @@ impl Census {
         census
     }
 
-    /// The session of `pid`, and all descendants of it.
+    /// The session of `pid`, and all its descendants.
     pub fn members(&self, pid: u32) -> Vec<u32> {
         let mut next = vec![pid];
         next.extend(self.sessions.get(&pid).into_iter().flatten());

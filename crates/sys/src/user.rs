@@ -1,6 +1,6 @@
-//! Users and groups by name or number.
+//! Looks up users and groups by name or number.
 //!
-//! The files come first; a name they do not know is asked of the directory that the machine is joined to.
+//! The files come first; unknown names are looked up in the machine's directory service.
 
 use crate::directory;
 use proctor_core::spec::Credentials;
@@ -20,13 +20,14 @@ pub enum Unknown {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     pub credentials: Credentials,
-    /// Somebody asked for groups beside those that the user is a member of.
+    /// Whether groups were requested besides those of the user.
     pub has_more_groups: bool,
     /// `HOME`, `USER`, `LOGNAME` and `SHELL`, as a login sets them.
     pub variables: [(String, String); 4],
 }
 
-/// The account of `user`: its group (or `group` instead), and the groups it is a member of with `supplementary` added.
+/// The account of `user`: its group (or `group` instead), and its groups with `supplementary`
+/// added.
 pub fn account(
     user: &str,
     group: Option<&str>,
@@ -35,7 +36,7 @@ pub fn account(
     Database::of_this_machine().account(user, group, supplementary)
 }
 
-/// Returns true if this process may start others as another user: root, unless it gave that up.
+/// Returns true if this process may start others as another user: root with its capabilities.
 pub fn may_change() -> bool {
     let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
     match rustix::thread::capabilities(None) {
@@ -44,12 +45,12 @@ pub fn may_change() -> bool {
     }
 }
 
-/// The user and group this process acts as.
+/// The effective user and group of this process.
 pub fn effective() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
-/// `user ann (uid 1000)`, as far as the files know the name.
+/// `user ann (uid 1000)`; with the name only if the files contain it.
 pub fn shown_user(uid: u32) -> String {
     match Database::of_this_machine().local_user(uid) {
         Some(user) => format!("user {} (uid {uid})", user.name),
@@ -57,7 +58,7 @@ pub fn shown_user(uid: u32) -> String {
     }
 }
 
-/// `group staff (gid 50)`, as far as the files know the name.
+/// `group staff (gid 50)`; with the name only if the files contain it.
 pub fn shown_group(gid: u32) -> String {
     let database = Database::of_this_machine();
     match database.local_group(gid) {
@@ -66,13 +67,13 @@ pub fn shown_group(gid: u32) -> String {
     }
 }
 
-/// Returns true if nobody but the user is in the group: the group that most systems make for each user. Of users that the
-/// files do not know, the group of the same number counts.
+/// Returns true if only the user is in the group: the private group that most systems create for
+/// each user. For users that the files do not contain, the group of the same number counts.
 pub fn is_private_group(gid: u32, uid: u32) -> bool {
     Database::of_this_machine().is_private_group(gid, uid)
 }
 
-/// Where names are looked up; tests bring their own.
+/// The source of names; tests bring their own.
 struct Database<'a> {
     passwd: String,
     group: String,
@@ -136,7 +137,7 @@ impl Database<'_> {
         }
         groups.sort_unstable();
         groups.dedup();
-        // A number without an entry has no name and no folder of its own.
+        // A number without an entry has no name and no home folder.
         let bare =
             || User { name: uid.to_string(), uid, gid, home: String::new(), shell: String::new() };
         Ok(Account {
@@ -186,7 +187,8 @@ impl Database<'_> {
         answer.and_then(|text| find(&text)).ok_or_else(|| Unknown::Group(name.into()))
     }
 
-    /// The groups that list the user, from the file for a user of the file, else from the directory.
+    /// The groups that list the user: from the file for a user of the file, otherwise from the
+    /// directory.
     fn memberships(&self, user: &User) -> Vec<u32> {
         let local = self.passwd.lines().filter_map(user_entry).any(|entry| entry.name == user.name);
         if !local && let Some(answer) = (self.ask)("id", &["-G", "--", &user.name]) {

@@ -1,14 +1,14 @@
-//! Being told when something in a folder, or the folder itself, is removed or moved away: inotify.
+//! Reports when something in a folder, or the folder itself, is removed or moved away: inotify.
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// Room for the news of one read; what they say is not looked at, only that there are some.
+/// Buffer for the events of one read; only their presence matters.
 const NEWS: usize = 4 << 10;
 
-/// Readable when something has vanished, until it is silenced.
+/// Readable after something has vanished, until it is silenced.
 #[derive(Debug)]
 pub struct Vanishing(OwnedFd);
 

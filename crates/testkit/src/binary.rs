@@ -1,4 +1,4 @@
-//! Where the binaries under test are: beside the test executable, built on demand.
+//! Locates the binaries under test: beside the test executable, built on demand.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ pub fn proctor() -> PathBuf {
     built("proctor", "proctor")
 }
 
-/// `cargo test --workspace` has built both before any test runs. `cargo test -p …` may not have: then build, one test
-/// at a time.
+/// `cargo test --workspace` builds both before any test runs. `cargo test -p …` may not: then this
+/// builds them, one test at a time.
 #[track_caller]
 fn built(package: &str, name: &str) -> PathBuf {
     let path = place(name);
@@ -35,12 +35,13 @@ fn built(package: &str, name: &str) -> PathBuf {
     path
 }
 
-/// Where a binary is once it has been built.
+/// The path of a built binary.
 pub(crate) fn place(name: &str) -> PathBuf {
     profile_dir().join(name)
 }
 
-/// `target/TARGET/debug` of the running test executable, or `target/debug` if cargo was told of no target.
+/// `target/TARGET/debug` of the running test executable, or `target/debug` without an explicit
+/// target.
 fn profile_dir() -> PathBuf {
     let executable = std::env::current_exe().expect("a test knows its own executable");
     let folder = executable.parent().expect("an executable is in a folder");

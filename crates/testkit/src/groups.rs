@@ -1,15 +1,17 @@
-//! The cgroups that a killed keeper could not remove. They hold nobody, but they stay until the machine is restarted.
+//! Removes the cgroups that a killed keeper left. They are empty, but would stay until the machine
+//! is restarted.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where cgroup v2 is mounted: alone, or beside v1.
+/// Mount points of cgroup v2: alone, or beside v1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// Ours, the service's, and one that a service may have made.
+/// Maximum depth: ours, the service's, and one that a service may have made.
 const DEPTH: u32 = 3;
 
-/// Remove the empty cgroups of a home's Proctor. Its group is below that of whoever started it: this process.
+/// Removes the empty cgroups of a home's Proctor. Its group is below that of the process that
+/// started it: this process.
 pub(crate) fn remove_of(home: &Path) {
     let ours = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let ours = ours.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
@@ -37,6 +39,6 @@ fn remove_below(folder: &Path, depth: u32) {
             remove_below(&entry.path(), depth - 1);
         }
     }
-    // One that somebody is in, or that never was, is not removed.
+    // Skips a group that has members or does not exist.
     let _ = std::fs::remove_dir(folder);
 }

@@ -1,4 +1,5 @@
-//! A Proctor of a test's own: a fresh home, the real binary, and nothing left when the test is over.
+//! A separate Proctor for a test: a fresh home, the real binary, and nothing left when the test is
+//! over.
 
 use crate::binary;
 use crate::groups;
@@ -12,42 +13,43 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// No command of the command line may take longer, whatever it waits for.
+/// Timeout of any command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 const SWEEP_LIMIT: Duration = Duration::from_secs(20);
-/// Of Proctor's own log, shown when a test fails.
+/// Lines of Proctor's own log shown when a test fails.
 const SHOWN_LINES: usize = 60;
 
-/// Where a program that counts its own lines puts the counts. Set by `cargo xtask coverage` alone.
+/// Variable for the output of coverage counters. Set only by `cargo xtask coverage`.
 const PROFILE: &str = "LLVM_PROFILE_FILE";
 
-/// Tests run beside each other and beside a Proctor that somebody uses: none listens unless its test asks for it, and then
-/// on any port that is free.
+/// Tests run beside each other and beside a Proctor in use: none listens unless its test requests
+/// it, and then on a free port.
 const PORTS: [&str; 2] = ["SUPERVISOR_PORT", "PROCTOR_HTTP_PORT"];
 
-/// A home under a temporary folder. Dropping it kills the keeper, the daemon, the guard and every service in it.
+/// A home under a temporary folder. Dropping it kills the keeper, the daemon, the guard and every
+/// service in it.
 pub struct Home {
     folder: TempDir,
-    /// Of every listener on the network: `off`, or 0 for any that is free.
+    /// The port of every network listener: `off`, or 0 for any free one.
     port: &'static str,
 }
 
 impl Home {
-    /// A path short enough for a socket's address (108 bytes), whatever `TMPDIR` says.
+    /// Creates a path short enough for a socket's address (108 bytes), whatever `TMPDIR` is.
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "it makes a folder; that should be seen")]
     pub fn new() -> Home {
         Home::named("p-")
     }
 
-    /// A home whose folder's name begins like this: to see that every name works.
+    /// Creates a home whose folder name starts with this text, to test unusual names.
     #[track_caller]
     pub fn named(beginning: &str) -> Home {
         let folder = tempfile::Builder::new().prefix(beginning).tempdir_in("/tmp");
         Home { folder: folder.expect("/tmp can be written"), port: "off" }
     }
 
-    /// One whose daemon listens on the network, on ports of its own: [`Home::port`].
+    /// Creates a home whose daemon listens on its own free ports: [`Home::port`].
     #[track_caller]
     pub fn listening() -> Home {
         let mut home = Home::new();
@@ -55,7 +57,7 @@ impl Home {
         home
     }
 
-    /// Where the running daemon listens for this front: `tcp` or `http`.
+    /// The port of the running daemon for this front: `tcp` or `http`.
     #[track_caller]
     pub fn port(&self, front: &str) -> u16 {
         wait::wait_for("the daemon to listen", COMMAND_LIMIT, || {
@@ -69,7 +71,8 @@ impl Home {
         self.folder.path()
     }
 
-    /// `proctor --home … ARGS` with an environment of its own: `PATH`, `HOME`, UTC and plain text.
+    /// Returns `proctor --home … ARGS` with its own environment: `PATH`, `HOME`, UTC and plain
+    /// text.
     #[track_caller]
     pub fn command<Word: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = Word>) -> Command {
         let mut command = Command::new(binary::proctor());
@@ -89,13 +92,13 @@ impl Home {
         command
     }
 
-    /// Run to the end, whatever it says.
+    /// Runs a command to its end, whatever its result.
     #[track_caller]
     pub fn run<Word: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = Word>) -> Output {
         process::finish(&mut self.command(args), COMMAND_LIMIT)
     }
 
-    /// What it prints; panics with everything it said unless it exits with 0.
+    /// Returns the output; panics with all output unless it exits with 0.
     #[track_caller]
     pub fn ok<Word: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = Word>) -> String {
         let mut command = self.command(args);
@@ -104,7 +107,7 @@ impl Home {
         text(&output.stdout)
     }
 
-    /// Its exit code and what it says on stderr; panics if it exits with 0 or dies of a signal.
+    /// Returns the exit code and stderr; panics if it exits with 0 or dies of a signal.
     #[track_caller]
     pub fn fail<Word: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = Word>) -> (i32, String) {
         let mut command = self.command(args);
@@ -115,7 +118,7 @@ impl Home {
         }
     }
 
-    /// The document it prints with `--json`.
+    /// Returns the document that it prints with `--json`.
     #[track_caller]
     pub fn json<Word: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = Word>) -> Value {
         let mut words = vec!["--json".into()];
@@ -124,7 +127,7 @@ impl Home {
         serde_json::from_str(&printed).unwrap_or_else(|why| panic!("not JSON ({why}):\n{printed}"))
     }
 
-    /// Write a file below the home; its folders are made.
+    /// Writes a file below the home; creates its folders.
     #[track_caller]
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
         let path = self.path().join(name);
@@ -134,13 +137,14 @@ impl Home {
         path
     }
 
-    /// Of the running keeper, as it says itself.
+    /// The pid of the running keeper, as it reports itself.
     #[track_caller]
     pub fn keeper_pid(&self) -> u32 {
         self.own_pid("keeper")
     }
 
-    /// The same while keepers come and go: `None` if no daemon answers, or one that is about to notice.
+    /// Like [`Home::keeper_pid`], while keepers are being replaced: `None` if no daemon responds,
+    /// or one that has lost its keeper.
     #[track_caller]
     pub fn living_keeper(&self) -> Option<u32> {
         let output = self.run(["--json", "daemon", "status"]);
@@ -149,13 +153,13 @@ impl Home {
         process::alive(pid).then_some(pid)
     }
 
-    /// Of the running daemon, as it says itself.
+    /// The pid of the running daemon, as it reports itself.
     #[track_caller]
     pub fn daemon_pid(&self) -> u32 {
         self.own_pid("daemon")
     }
 
-    /// Of the guard; waits for it, because the keeper starts it last.
+    /// The pid of the guard; waits for it, because the keeper starts it last.
     #[track_caller]
     pub fn guard_pid(&self) -> u32 {
         let home = self.path().display().to_string();
@@ -170,7 +174,7 @@ impl Home {
         pid.unwrap_or_else(|| panic!("no pid of the {who} in {status:#}"))
     }
 
-    /// What keeper and daemon wrote about themselves.
+    /// The log of the keeper and the daemon.
     pub fn own_log(&self) -> String {
         text(&std::fs::read(self.path().join("proctor.log")).unwrap_or_default())
     }
@@ -184,7 +188,7 @@ impl Drop for Home {
         }
         let sweep = Sweep::new(self.path());
         if failing {
-            // A second panic would hide the first: sweep as well as can be, without a word.
+            // A second panic would hide the first: cleans up as far as possible, silently.
             let _swept = std::panic::catch_unwind(|| sweep_all(&sweep));
         } else {
             sweep_all(&sweep);

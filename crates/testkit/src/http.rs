@@ -1,14 +1,14 @@
-//! A small HTTP client that sends exactly what it is told to, right or wrong.
+//! A small HTTP client that sends exactly what it is given, valid or not.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// No answer may take longer.
+/// Timeout of any response.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Where to ask, and as whom.
+/// The server address and the headers of a client.
 #[derive(Debug, Clone)]
 pub struct Http {
     port: u16,
@@ -18,7 +18,7 @@ pub struct Http {
 #[derive(Debug, Clone)]
 pub struct Response {
     pub status: u16,
-    /// Names in small letters.
+    /// Names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -34,13 +34,13 @@ impl Http {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// The same client, which asks there.
+    /// Returns this client with another port.
     #[must_use]
     pub fn moved_to(&self, port: u16) -> Http {
         Http { port, headers: self.headers.clone() }
     }
 
-    /// The same client, which does not send this.
+    /// Returns this client without this header.
     #[must_use]
     pub fn without(&self, name: &str) -> Http {
         let mut headers = self.headers.clone();
@@ -48,7 +48,7 @@ impl Http {
         Http { port: self.port, headers }
     }
 
-    /// The same client, which also sends this.
+    /// Returns this client with an additional header.
     #[must_use]
     pub fn header(&self, name: &str, value: &str) -> Http {
         let mut client = self.without(name);
@@ -74,13 +74,13 @@ impl Http {
             .unwrap_or_else(|why| panic!("{method} {path}: {why}"))
     }
 
-    /// An answer that goes on; read line by line.
+    /// Requests a streamed response, read line by line.
     #[track_caller]
     pub fn stream(&self, path: &str) -> Stream {
         self.streamed("GET", path, b"")
     }
 
-    /// Sends a document whose answer is read event by event. Dropped, the connection ends.
+    /// Posts a document whose response is read event by event. Dropping it ends the connection.
     #[track_caller]
     pub fn stream_of_post(&self, path: &str, body: &Value) -> Stream {
         let client = self.header("Content-Type", "application/json");
@@ -113,11 +113,11 @@ impl Http {
     }
 }
 
-/// What comes back for these bytes until the other end closes.
+/// Sends these bytes and returns all bytes until the other end closes.
 #[track_caller]
 pub fn exchange(port: u16, bytes: &[u8]) -> Vec<u8> {
     let mut stream = connect(port);
-    // It may have heard enough before the end, and then what it said is still to be read.
+    // The server may close early; its response is still read.
     drop(stream.write_all(bytes));
     let mut answer = Vec::new();
     drop(stream.read_to_end(&mut answer));
@@ -132,7 +132,7 @@ fn connect(port: u16) -> TcpStream {
 }
 
 impl Response {
-    /// The first answer in these bytes.
+    /// Parses the first response in these bytes.
     pub fn parse(bytes: &[u8]) -> Result<Response, String> {
         let text = String::from_utf8_lossy(bytes);
         let (head, _) =
@@ -193,7 +193,7 @@ fn joined(mut chunks: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// An answer that goes on.
+/// A streamed response.
 pub struct Stream {
     pub status: u16,
     lines: BufReader<TcpStream>,
@@ -203,12 +203,12 @@ pub struct Stream {
 pub type Event = Vec<(String, String)>;
 
 impl Stream {
-    /// The next event, comments left out; `None` when the other end closes or says nothing for long.
+    /// The next event, without comments; `None` when the other end closes or is silent for long.
     pub fn event(&mut self) -> Option<Event> {
         let mut event = Event::new();
         let deadline = Instant::now() + LIMIT;
         while Instant::now() < deadline {
-            // Lengths of chunks are lines without a colon, or between two empty ones.
+            // Chunk lengths are lines without a colon, or between two empty ones.
             let line = read_line(&mut self.lines)?;
             match line.split_once(": ") {
                 Some((name @ ("event" | "id" | "data"), value)) => {

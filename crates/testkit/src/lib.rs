@@ -1,7 +1,8 @@
-//! What Proctor's tests stand on: the `victim` process, a fixture for the real binary, and the one way to wait.
+//! The base of Proctor's tests: the `victim` process, a fixture for the real binary, and the one
+//! way to wait.
 //!
-//! Everything here panics when something is wrong: the caller is a test, and the message is for whoever reads its
-//! failure. Nothing here knows the insides of Proctor; a fixture that shared code with it would share its mistakes.
+//! Everything here panics on errors: the caller is a test, and the message is for the reader of its
+//! failure. Nothing here shares code with Proctor; a fixture that did would share its mistakes.
 
 mod binary;
 mod groups;

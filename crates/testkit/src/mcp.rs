@@ -1,4 +1,4 @@
-//! An assistant's end of `proctor mcp`: one conversation over stdin and stdout, line by line.
+//! The client side of `proctor mcp`: one conversation over stdin and stdout, line by line.
 
 use crate::Home;
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// No answer may take longer.
+/// Timeout of any response.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// One conversation. Dropped, its process is killed.
+/// One conversation. Dropping it kills its process.
 pub struct Conversation {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -19,33 +19,33 @@ pub struct Conversation {
     next: u64,
     /// The client's own roots, as URIs.
     pub roots: Vec<String>,
-    /// What came that was no answer.
+    /// Messages that were not responses.
     pub notifications: Vec<Value>,
 }
 
-/// What a tool answered.
+/// The result of a tool call.
 #[derive(Debug, Clone)]
 pub struct Told {
     pub text: String,
-    /// The structured half, or what `_meta` has for programs where the content is text.
+    /// The structured result, or `_meta` if the content is text.
     pub facts: Value,
-    /// A structured half was sent.
+    /// Whether a structured result was sent.
     pub is_structured: bool,
     pub is_error: bool,
-    /// Pictures beside the text, as they were sent.
+    /// Images beside the text, as sent.
     pub pictures: Vec<Value>,
-    /// Of the whole answer.
+    /// Size of the whole response.
     pub bytes: usize,
 }
 
 impl Conversation {
-    /// Begun with the handshake of most clients, by a client of this name.
+    /// Starts a conversation with the handshake of most clients, as a client of this name.
     #[track_caller]
     pub fn begin(home: &Home, client: &str) -> Conversation {
         Conversation::begin_with(home, client, &[])
     }
 
-    /// The same with these words after `proctor mcp`.
+    /// Like [`Conversation::begin`], with these words after `proctor mcp`.
     #[track_caller]
     pub fn begin_with(home: &Home, client: &str, words: &[&str]) -> Conversation {
         let mut conversation = Conversation::silent(home, words);
@@ -53,7 +53,7 @@ impl Conversation {
         conversation
     }
 
-    /// The same by a client that was started in this folder and can do this.
+    /// Starts a conversation of a client in this folder with these capabilities.
     #[track_caller]
     pub fn begin_in(home: &Home, folder: &Path, capabilities: Value) -> Conversation {
         let mut conversation = Conversation::silent_in(home, folder, &[]);
@@ -71,7 +71,8 @@ impl Conversation {
         self.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     }
 
-    /// Nothing was said yet. The client was started in the project `app` where the home has one.
+    /// Starts a process without sending anything. The client's folder is the project `app` if the
+    /// home has one.
     #[track_caller]
     pub fn silent(home: &Home, words: &[&str]) -> Conversation {
         let project = home.path().join("app");
@@ -106,7 +107,7 @@ impl Conversation {
         self.child.id()
     }
 
-    /// Send a message as it is.
+    /// Sends a message unchanged.
     #[track_caller]
     pub fn say(&mut self, message: &Value) {
         self.say_bytes(format!("{message}\n").as_bytes());
@@ -118,12 +119,12 @@ impl Conversation {
         stdin.write_all(bytes).and_then(|()| stdin.flush()).expect("it reads what is said");
     }
 
-    /// The next message, if one comes in time.
+    /// The next message, if one arrives in time.
     pub fn heard(&mut self, within: Duration) -> Option<Value> {
         self.lines.recv_timeout(within).ok()
     }
 
-    /// Send a request; [`Conversation::answer`] takes what comes back.
+    /// Sends a request; [`Conversation::answer`] returns its response.
     #[track_caller]
     pub fn request(&mut self, method: &str, params: Value) -> u64 {
         self.next += 1;
@@ -132,7 +133,7 @@ impl Conversation {
         id
     }
 
-    /// The answer to a request.
+    /// The response to a request.
     #[track_caller]
     pub fn answer(&mut self, id: u64) -> Value {
         loop {
@@ -152,7 +153,7 @@ impl Conversation {
         }
     }
 
-    /// Ask; panics on an error of the protocol.
+    /// Sends a request and returns its result; panics on a protocol error.
     #[track_caller]
     pub fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params);
@@ -161,14 +162,14 @@ impl Conversation {
         answer["result"].take()
     }
 
-    /// Call a tool, whatever comes of it.
+    /// Calls a tool, whatever its result.
     #[track_caller]
     pub fn call(&mut self, tool: &str, arguments: Value) -> Told {
         let result = self.ask("tools/call", json!({ "name": tool, "arguments": arguments }));
         Told::of(&result)
     }
 
-    /// Call a tool that has to succeed.
+    /// Calls a tool that must succeed.
     #[track_caller]
     pub fn ok(&mut self, tool: &str, arguments: Value) -> Told {
         let told = self.call(tool, arguments.clone());
@@ -176,7 +177,7 @@ impl Conversation {
         told
     }
 
-    /// Say that there is no more to say, and wait for its end.
+    /// Closes its input and waits for its exit.
     #[track_caller]
     pub fn end(mut self) -> ExitStatus {
         drop(self.stdin.take());
@@ -204,7 +205,7 @@ impl Told {
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        // Already ended is as good.
+        // It may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

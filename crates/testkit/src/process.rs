@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Below the kernel's own range of ports for outgoing connections, above those that services are known by.
+/// Below the kernel's range of ports for outgoing connections, above the well-known ports of
+/// services.
 const PORTS: Range<u16> = 20_000..32_000;
-/// Test processes begin this far apart.
+/// Distance between the first ports of two test processes.
 const PORT_STRIDE: u32 = 131;
 const PORT_TRIES: u32 = 100;
 
@@ -25,9 +26,10 @@ pub struct Recorded {
     pub pid: u32,
 }
 
-/// Is there a process of this number that is not a zombie?
+/// Whether a process with this pid exists and is not a zombie.
 pub fn alive(pid: u32) -> bool {
-    // `4711 (any name) S …`: the name may contain anything, so the state is found from the right.
+    // `4711 (any name) S …`: the name may contain anything, so the state is searched from the
+    // right.
     let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.iter().rposition(|&byte| byte == b')').and_then(|end| stat.get(end + 2));
     state.is_some_and(|state| !b"ZX".contains(state))
@@ -39,7 +41,7 @@ pub fn kill9(pid: u32) {
     signal(pid, Signal::KILL);
 }
 
-/// Send a signal to one process, which must be there.
+/// Sends a signal to a process, which must exist.
 #[track_caller]
 pub fn signal(pid: u32, signal: Signal) {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
@@ -48,17 +50,17 @@ pub fn signal(pid: u32, signal: Signal) {
     }
 }
 
-/// The living processes that have all of these words in their command line.
+/// The live processes with all of these words in their command line.
 pub fn running(words: &[&str]) -> Vec<u32> {
     living(|pid| words.iter().all(|word| has_entry(pid, "cmdline", word.as_bytes())))
 }
 
-/// The living processes that were started with this `NAME=value` in their environment.
+/// The live processes with this `NAME=value` in their initial environment.
 pub fn with_variable(entry: &str) -> Vec<u32> {
     living(|pid| has_entry(pid, "environ", entry.as_bytes()))
 }
 
-/// The living children of a process.
+/// The live children of a process.
 pub fn children(of: u32) -> Vec<u32> {
     living(|pid| parent(pid) == Some(of))
 }
@@ -67,7 +69,7 @@ fn living(wanted: impl Fn(u32) -> bool) -> Vec<u32> {
     pids().into_iter().filter(|&pid| wanted(pid) && alive(pid)).collect()
 }
 
-/// Is this one of the texts in `/proc/PID/<file>`, a list of texts ended by NUL?
+/// Whether `/proc/PID/<file>`, a list of NUL-terminated texts, contains this text.
 pub(crate) fn has_entry(pid: u32, file: &str, entry: &[u8]) -> bool {
     let list = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
     list.split(|&byte| byte == 0).any(|one| one == entry)
@@ -83,7 +85,7 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }
 
-/// Everyone a victim's pid file names, dead or alive; nobody if there is no such file yet.
+/// All processes in a victim's pid file, dead or alive; empty if there is no such file yet.
 #[track_caller]
 pub fn recorded(pid_file: &Path) -> Vec<Recorded> {
     let text = std::fs::read_to_string(pid_file).unwrap_or_default();
@@ -96,7 +98,7 @@ pub fn recorded(pid_file: &Path) -> Vec<Recorded> {
         .collect()
 }
 
-/// Of those, the living: main and every descendant. A pid that something else has by now does not count.
+/// The live ones among them: main and every descendant. A reused pid does not count.
 #[track_caller]
 pub fn descendants_alive(pid_file: &Path) -> Vec<Recorded> {
     let victim = binary::victim();
@@ -105,7 +107,7 @@ pub fn descendants_alive(pid_file: &Path) -> Vec<Recorded> {
     recorded(pid_file).into_iter().filter(|one| alive(one.pid) && is_ours(one.pid)).collect()
 }
 
-/// The program a process runs, also if its file has been replaced since.
+/// The program a process runs, even if its file has been replaced since.
 pub(crate) fn program(pid: u32) -> Option<PathBuf> {
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     Some(
@@ -116,19 +118,20 @@ pub(crate) fn program(pid: u32) -> Option<PathBuf> {
     )
 }
 
-/// Is that path, or one below it, named in `/proc/PID/<file>`, a list of texts ended by NUL?
+/// Whether `/proc/PID/<file>`, a list of NUL-terminated texts, contains this path or one below it.
 pub(crate) fn mentions(pid: u32, file: &str, path: &Path) -> bool {
     let path = path.as_os_str().as_encoded_bytes();
     let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    // A longer name that begins the same is another path.
+    // A longer name with the same beginning is another path.
     let ends = |at: usize| text.get(at + path.len()).is_none_or(|next| b"\0/:".contains(next));
     text.windows(path.len()).enumerate().any(|(at, part)| part == path && ends(at))
 }
 
-/// A TCP port of the loopback address that nobody listens on now, never the same twice in a test run.
+/// Returns a loopback TCP port that no process listens on, never the same twice in a test run.
 ///
-/// Taken from below the range that the kernel hands out by itself, and not bound to find out: a bound socket is
-/// copied into every child that another thread starts at that moment, and stays bound until that child's `exec`.
+/// The port is below the kernel's automatic range. It is not bound to test it: a bound socket would
+/// be copied into every child that another thread starts at that moment, and stay bound until that
+/// child's `exec`.
 #[track_caller]
 pub fn free_port() -> u16 {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
@@ -145,8 +148,8 @@ pub fn free_port() -> u16 {
     panic!("{PORT_TRIES} ports in a row are in use");
 }
 
-/// Run a command to its end and collect what it wrote. Panics if it, or someone who inherited its output, has not
-/// ended within `limit`.
+/// Runs a command to its end and collects its output. Panics if it, or a process that inherited its
+/// output, has not ended within `limit`.
 #[track_caller]
 pub fn finish(command: &mut Command, limit: Duration) -> Output {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -165,14 +168,15 @@ pub fn finish(command: &mut Command, limit: Duration) -> Output {
     Output { status, stdout, stderr }
 }
 
-/// Read a stream to its end on a thread of its own, so that neither stream can fill up and block the other.
+/// Reads a stream to its end on its own thread, so that neither stream can fill up and block the
+/// other.
 fn collect(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // An unreadable stream ends where it became unreadable; the exit status says the rest.
+        // A read error ends the stream; the exit status shows the cause.
         let _ended = stream.read_to_end(&mut bytes);
-        // Nobody listens any more if the test has given up.
+        // The receiver is gone if the test has given up.
         let _given_up = sender.send(bytes);
     });
     receiver
@@ -186,7 +190,7 @@ fn give_up(child: &mut Child, command: &str, stream: &str, limit: Duration) -> !
         }
         Ok(None) | Err(_) => "it is still running".to_owned(),
     };
-    // Already gone is as good as killed.
+    // It may already be gone.
     let _gone = child.kill();
     panic!("{command} did not finish within {limit:?}: {state}");
 }

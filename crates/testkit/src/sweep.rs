@@ -1,10 +1,10 @@
-//! Ending everything that a test's Proctor left behind, and nothing else.
+//! Ends everything that a test's Proctor left behind, and nothing else.
 //!
-//! A process belongs to a home if its environment has `PROCTOR_HOME` of that home (every service), if it runs our
-//! `proctor` or `victim` binary with that home in its command line or environment (keeper, daemon, victims without an
-//! environment), or if it descends from the keeper that the home's lock file names. The home is a fresh temporary
-//! folder, so its path names no one else's process. Each is opened first, then looked at, then killed: a number that
-//! changes hands in between hits nobody.
+//! A process belongs to a home if its environment has `PROCTOR_HOME` of that home (every service),
+//! if it runs our `proctor` or `victim` binary with that home in its command line or environment
+//! (keeper, daemon, victims without an environment), or if it descends from the keeper in the
+//! home's lock file. The home is a fresh temporary folder, so no other process has its path. Each
+//! process is opened first, then checked, then killed, so that a reused pid hits no other process.
 
 use crate::binary;
 use crate::process::{alive, has_entry, mentions, parent, pids, program};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Longer than any chain of parents that a test makes.
 const DEEPEST_CHAIN: usize = 64;
 
-/// Who belongs to one home.
+/// Identifies the processes of one home.
 pub(crate) struct Sweep {
     home: PathBuf,
     programs: [PathBuf; 2],
@@ -29,7 +29,7 @@ impl Sweep {
         }
     }
 
-    /// Kill everyone that belongs to the home now; true if there was nobody left.
+    /// Kills every process that belongs to the home; returns true if there was none.
     ///
     /// One round is not enough: a keeper or daemon that sees the other die starts it again.
     pub(crate) fn round(&self) -> bool {
@@ -52,14 +52,14 @@ impl Sweep {
                 || keeper.is_some_and(|keeper| descends(pid, keeper)))
     }
 
-    /// The lock file may be old and its number someone else's by now.
+    /// The lock file may be old, and its pid may belong to another process.
     fn keeper(&self) -> Option<u32> {
         let lock = std::fs::read_to_string(self.home.join("run/keeper.lock")).ok()?;
         let pid = lock.split_whitespace().next()?.parse().ok()?;
         self.is_ours(pid).then_some(pid)
     }
 
-    /// `PROCTOR_HOME=<home>`, whole.
+    /// Whether the environment contains exactly `PROCTOR_HOME=<home>`.
     fn has_home(&self, pid: u32) -> bool {
         let mark = [b"PROCTOR_HOME=", self.home.as_os_str().as_encoded_bytes()].concat();
         has_entry(pid, "environ", &mark)
@@ -82,7 +82,7 @@ fn open(pid: u32) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// Up the chain of parents, as far as it may reasonably reach.
+/// Follows the chain of parents up to a bounded length.
 fn descends(pid: u32, ancestor: u32) -> bool {
     let chain = std::iter::successors(Some(pid), |&at| parent(at)).take(DEEPEST_CHAIN);
     chain.into_iter().any(|at| at == ancestor)

@@ -1,20 +1,20 @@
-//! The one place where testing waits.
+//! The only place where tests wait.
 
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Looks come quickly at first, for most things happen at once …
+/// First interval between checks; short, because most conditions hold soon.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
-/// … and then often enough not to be noticed.
+/// Longest interval between checks; short enough not to be noticed.
 const LONGEST_LOOK: Duration = Duration::from_millis(25);
 
-/// Wait until the condition holds; panic, naming `what` was waited for, if it does not within `limit`.
+/// Waits until the condition holds; panics with `what` if it does not within `limit`.
 #[track_caller]
 pub fn wait_until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
     wait_for(what, limit, || condition().then_some(()));
 }
 
-/// Wait until there is something; panic, naming `what` was waited for, if there is nothing within `limit`.
+/// Waits until there is a value; panics with `what` if there is none within `limit`.
 #[track_caller]
 pub fn wait_for<Found>(
     what: &str,
@@ -33,7 +33,7 @@ pub fn wait_for<Found>(
     }
 }
 
-/// A wait for something that nobody will ever say, up to a limit.
+/// Sleeps for a condition that no event reports.
 fn rest(time: Duration) {
     let never = Mutex::new(());
     let guard = never.lock().expect("nobody else has this mutex");

@@ -1,7 +1,7 @@
-//! What the measurements know of a supervisor, and the list of them.
+//! The interface to a supervisor under measurement, and the list of supervisors.
 //!
-//! An adapter says how to configure, launch and stop; it measures nothing and waits for nothing. Whatever it launches is
-//! found and ended by [`Session`](super::session::Session).
+//! An adapter configures, launches and stops; it measures nothing and waits for nothing.
+//! [`Session`](super::session::Session) finds and ends everything it launches.
 
 use super::adapters::{bare, circus, horust, pitchfork, pm2, proctor, runit, s6, supervisord};
 use super::options::Part;
@@ -11,10 +11,10 @@ use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Installed, or an error that says why it cannot be.
+/// Installs a supervisor, or fails with the reason.
 type Install = fn(&Scratch) -> Result<Box<dyn Adapter>>;
 
-/// Measured always; if one of these breaks, the benchmark has failed.
+/// Always measured; if one of these breaks, the benchmark has failed.
 pub(crate) const OWN: &[(&str, Install)] = &[
     ("bare", bare::kernel),
     ("bare read/write", bare::read_write),
@@ -32,11 +32,11 @@ pub(crate) const PEERS: &[(&str, Install)] = &[
     ("pitchfork", pitchfork::install),
 ];
 
-/// One set of services under one supervisor, in a folder of its own.
+/// One set of services under one supervisor, in its own folder.
 pub(crate) struct Case {
     pub(crate) folder: PathBuf,
     pub(crate) services: usize,
-    /// What each service runs. No word of it has a space or a quote in it.
+    /// The command of each service. No word contains a space or a quote.
     pub(crate) command: Vec<String>,
     /// Size at which a log file is closed; none is ever deleted.
     pub(crate) rotate: u64,
@@ -51,12 +51,12 @@ impl Case {
         (0..self.services).map(|service| self.name(service))
     }
 
-    /// For configurations in which a command is one string.
+    /// The command as one string, for configurations that need it.
     pub(crate) fn line(&self) -> String {
         self.command.join(" ")
     }
 
-    /// For those that want the number of files to keep: more than can come together.
+    /// Number of files to keep, for configurations that need it: more than can exist.
     pub(crate) fn files(&self) -> u64 {
         1000
     }
@@ -66,37 +66,40 @@ impl Case {
     }
 }
 
-/// How everything is stopped in an orderly way; a documented signal where there is one, as that is faster than a command.
+/// The way to stop everything in order. A documented signal if there is one, because it is faster
+/// than a command.
 pub(crate) enum Stop {
     Signal(Signal),
     Command(Command),
 }
 
 pub(crate) trait Adapter {
-    /// What was set and why, what it cannot do; a sentence for readers of the table.
+    /// The settings, their reasons and the limits of this supervisor, as a sentence for readers of
+    /// the table.
     fn settings(&self) -> &'static str;
 
     fn takes(&self, part: Part) -> bool {
         !matches!(part, Part::Hostile | Part::Rest)
     }
 
-    /// Does it stay without any service?
+    /// Whether it keeps running without any service.
     fn runs_empty(&self) -> bool {
         true
     }
 
-    /// Write the configuration into the folder of the case.
+    /// Writes the configuration into the folder of the case.
     fn prepare(&self, case: &Case) -> Result<()>;
 
-    /// What brings it up, with all services.
+    /// The command that starts it with all services.
     fn launch(&self, case: &Case) -> Command;
 
-    /// Does the launched command return when all is up? Otherwise it stays and is the supervisor.
+    /// Whether the launched command returns when everything is up. Otherwise it is the supervisor
+    /// itself.
     fn detaches(&self) -> bool {
         false
     }
 
-    /// The process below which everything runs.
+    /// The root process of everything.
     fn main(&self, _case: &Case, launched: u32) -> Result<u32> {
         Ok(launched)
     }
@@ -106,28 +109,28 @@ pub(crate) trait Adapter {
     /// The files with a service's standard output, in the order in which they were written.
     fn logs(&self, case: &Case, service: usize) -> Result<Vec<PathBuf>>;
 
-    /// Has the log more bytes than the service wrote?
+    /// Whether the log has more bytes than the service wrote.
     fn adds_to_lines(&self) -> bool {
         false
     }
 
-    /// A whole command that shows one service.
+    /// A command that shows one service.
     fn status(&self, _case: &Case, _service: usize) -> Option<Command> {
         None
     }
 
-    /// A command that says as JSON how it is, and where it listens.
+    /// A command that reports its own status and addresses as JSON.
     fn own_status(&self, _case: &Case) -> Option<Command> {
         None
     }
 
-    /// A whole command that shows all services.
+    /// A command that shows all services.
     fn list(&self, _case: &Case) -> Option<Command> {
         None
     }
 }
 
-/// `NAME.2`, `NAME.1`, `NAME`: the way in which Python's and other rotating files are numbered.
+/// `NAME.2`, `NAME.1`, `NAME`: the numbering of Python's and other rotating files.
 pub(crate) fn numbered_backups(file: &Path, most: u64) -> Vec<PathBuf> {
     let backup = |number: u64| PathBuf::from(format!("{}.{number}", file.display()));
     let count = (1..=most).take_while(|&number| backup(number).exists()).count() as u64;
@@ -135,7 +138,7 @@ pub(crate) fn numbered_backups(file: &Path, most: u64) -> Vec<PathBuf> {
     backups.chain(std::iter::once(file.to_path_buf())).collect()
 }
 
-/// The files of a folder that are wanted, sorted by name.
+/// The matching files of a folder, sorted by name.
 pub(crate) fn sorted_files(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
@@ -150,7 +153,7 @@ pub(crate) fn sorted_files(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<
 mod tests {
     use super::*;
 
-    /// The names of what is found, oldest first.
+    /// Checks the names of the found files, oldest first.
     #[track_caller]
     fn check(made: &[&str], find: impl Fn(&Path) -> Vec<PathBuf>, expected: &[&str]) {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");

@@ -1,4 +1,4 @@
-//! The parts about MCP: servers beside each other, what their answers cost, and work on code.
+//! The benchmarks of MCP: servers side by side, the cost of their responses, and work on code.
 
 use super::book::Book;
 use super::code::{Code, RG, Ripgrep, Tree, WORKERS};
@@ -32,7 +32,7 @@ impl Assistants<'_> {
         Ok(broken)
     }
 
-    /// One tree for all.
+    /// Uses one tree for all servers.
     fn code(&self, book: &mut Book) -> Result<bool> {
         let plan = &self.options.plan;
         println!("a tree of {} MB", plan.tree_bytes / 1_000_000);
@@ -88,7 +88,8 @@ impl Assistants<'_> {
             println!("{OURS}, MCP, {round} of {}", plan.repeats);
             let result = mcp.measure_ours(OURS, book);
             broken |= self.noted(OURS, result, book)?;
-            // As often as ours: a call takes less than a millisecond, and other work on the machine is seen in it.
+            // As often as ours: a call takes less than a millisecond, so other load on the machine
+            // affects it.
             for server in &servers {
                 println!("{}, MCP, {round} of {}", server.name, plan.repeats);
                 let result = mcp.measure(server, book);
@@ -98,7 +99,7 @@ impl Assistants<'_> {
         Ok(broken)
     }
 
-    /// Those of the peers that can be had.
+    /// Installs the peers that are available.
     fn install(&self, book: &mut Book) -> Result<Vec<Server>> {
         let mut servers = Vec::new();
         for (name, install) in peers::PEERS.iter().filter(|(name, _)| self.options.wants_peer(name))
@@ -117,7 +118,7 @@ impl Assistants<'_> {
         Ok(servers)
     }
 
-    /// Bytes are the same each time.
+    /// Runs once, because the byte counts do not vary.
     fn replies(&self, book: &mut Book) -> Result<bool> {
         let replies = Replies { scratch: self.scratch, programs: self.programs };
         let mut broken = false;
@@ -130,7 +131,7 @@ impl Assistants<'_> {
         Ok(broken)
     }
 
-    /// Did it break? Then that is in the book.
+    /// Records a failure in the book; returns whether there was one.
     fn noted(&self, name: &str, result: Result<()>, book: &mut Book) -> Result<bool> {
         interrupt::check()?;
         if let Err(why) = &result {

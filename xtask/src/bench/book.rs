@@ -1,4 +1,4 @@
-//! What was measured: one sample for each repetition, and what is kept of them.
+//! The measured samples, one for each repetition, and their statistics.
 
 use super::options::Part;
 use super::replies::Asking;
@@ -13,36 +13,36 @@ pub(crate) enum Measure {
     CrashManyWorst,
     MemoryNone,
     MemoryMany,
-    /// Right after commands, before anything was let go of.
+    /// Right after commands, before memory was freed.
     MemoryAwake,
     MemoryEach,
     MainNone,
     MainMany,
     Idle,
-    /// With so many services.
+    /// With this many services.
     Logs(usize),
-    /// Lines lost, doubled or torn, with all numbers of writers together.
+    /// Lines lost, doubled or torn, for all numbers of writers together.
     Wrong,
     Fairness,
     StatusOne,
     StatusMany,
     ListOne,
     ListMany,
-    /// `status` while nobody else is there.
+    /// `status` without other clients.
     CrowdNone,
     CrowdIdle(Port),
     CrowdSlow(Port),
     CrowdMemory,
-    /// The status of one service over HTTP, as fast as clients ask.
+    /// The status of one service over HTTP, as fast as clients request it.
     Requests,
-    /// From the spawn of an MCP server to the answer of the handshake.
+    /// From the spawn of an MCP server to the handshake response.
     McpStart,
     McpFirst,
     McpTools,
     McpStatus,
     McpLogs,
     McpMemory,
-    /// Of all everyday questions together; each of them is in a table of its own.
+    /// All everyday questions together; each is also in its own table.
     ReplyCalls,
     ReplyBytes,
     CodeSearch(Search),
@@ -53,16 +53,16 @@ pub(crate) enum Measure {
     CodeStatus,
 }
 
-/// What the tree is searched for.
+/// A search in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// A text that few files have.
+    /// A text that few files contain.
     Text,
-    /// A regular expression that begins with a text.
+    /// A regular expression that starts with a literal.
     Pattern,
-    /// Two words in any case.
+    /// Two words, ignoring case.
     AnyCase,
-    /// A regular expression without a text in it, and without a match.
+    /// A regular expression without a literal and without a match.
     Nothing,
 }
 
@@ -80,7 +80,7 @@ impl Search {
     }
 }
 
-/// Where a crowd connects to.
+/// The target port of a crowd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Port {
     Tcp,
@@ -109,11 +109,11 @@ pub(crate) enum Unit {
     Bytes,
 }
 
-/// How many services write at once.
+/// Numbers of services that write at once.
 pub(crate) const WRITERS: &[usize] = &[1, 10, 50];
 
 impl Measure {
-    /// In the order of the tables, without those that have one of their own.
+    /// All measures in the order of the tables, without those that have their own.
     pub(crate) fn all() -> Vec<Measure> {
         use Measure::*;
         let mut all = vec![Start, Stop, CrashOne, CrashOneWorst, CrashMany, CrashManyWorst];
@@ -171,7 +171,7 @@ impl Measure {
         }
     }
 
-    /// With so many services where it says "many".
+    /// The title, with `many` as the number of services.
     pub(crate) fn title(self, many: usize) -> String {
         use Measure::*;
         match self {
@@ -226,7 +226,7 @@ impl Measure {
         }
     }
 
-    /// More is better for throughput only.
+    /// Higher is better only for throughput.
     pub(crate) fn more_is_better(self) -> bool {
         matches!(self.unit(), Unit::MegabytesPerSecond | Unit::PerSecond)
     }
@@ -256,7 +256,7 @@ impl Samples {
     }
 }
 
-/// Of sorted values, the lower one where two are as near.
+/// Percentile of sorted values; the lower of two equally near ones.
 pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
     sorted[(sorted.len() - 1) * percent / 100]
 }
@@ -264,11 +264,11 @@ pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
 #[derive(Default)]
 pub(crate) struct Book {
     entries: Vec<(Measure, String, Samples)>,
-    /// What did not work, and lines that were lost.
+    /// Failures and lost lines.
     pub(crate) notes: Vec<String>,
-    /// Of MCP servers.
+    /// Settings of MCP servers.
     pub(crate) settings: Vec<(String, String)>,
-    /// What assistants were answered.
+    /// The questions asked and their costs.
     pub(crate) askings: Vec<Asking>,
 }
 
@@ -293,7 +293,7 @@ impl Book {
         }
     }
 
-    /// Who was measured, in the order in which they were.
+    /// The measured supervisors, in order of measurement.
     pub(crate) fn of(&self, measure: Measure) -> Vec<(&str, &Samples)> {
         let entries = self.entries.iter().filter(|(m, _, _)| *m == measure);
         entries.map(|(_, name, samples)| (name.as_str(), samples)).collect()

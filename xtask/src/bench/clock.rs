@@ -1,4 +1,4 @@
-//! The clock that the services under test use too: `CLOCK_MONOTONIC`, in nanoseconds.
+//! The clock that the services under test also use: `CLOCK_MONOTONIC`, in nanoseconds.
 
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,4 +1,4 @@
-//! When the last of many processes is gone, told by their pidfds.
+//! Detects the exit of the last of many processes by their pidfds.
 
 use super::clock::{Nanoseconds, now};
 use super::{interrupt, process};
@@ -14,12 +14,12 @@ const EVENTS: usize = 256;
 
 pub(crate) struct Exits {
     epoll: OwnedFd,
-    /// Still there; a closed pidfd is no longer watched.
+    /// Live processes; a closed pidfd is no longer watched.
     alive: HashMap<u64, OwnedFd>,
 }
 
 impl Exits {
-    /// Those that are gone already do not count.
+    /// Ignores processes that are already gone.
     pub(crate) fn watch(pids: &[u32]) -> Result<Exits> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot make an epoll")?;
         let mut alive = HashMap::new();
@@ -35,7 +35,7 @@ impl Exits {
         Ok(Exits { epoll, alive })
     }
 
-    /// The moment at which the last one was seen to be gone; `None` if nobody went for so long.
+    /// The moment at which the last one was seen to be gone; `None` if none exited for `patience`.
     pub(crate) fn last(&mut self, patience: Duration) -> Result<Option<Nanoseconds>> {
         let mut progress = Instant::now();
         let look = Timespec::try_from(interrupt::LOOK).expect("a part of a second fits");

@@ -1,4 +1,4 @@
-//! What Proctor's figures should be, as ratios to the bare kernel in the same run or as plain limits.
+//! Goals for Proctor's figures, as ratios to the bare kernel in the same run or as limits.
 
 use super::OURS;
 use super::book::{Book, Measure, Port, Search};
@@ -16,20 +16,20 @@ pub(crate) struct Goal {
 
 #[derive(Clone, Copy)]
 enum Figure {
-    /// Of one of ours to one of the bare kernel's.
+    /// Ratio of our figure to one of the bare kernel.
     Ratio(Measure, &'static str),
     Value(Measure),
-    /// The worst of all repetitions: once is once too often.
+    /// The worst of all repetitions: a single failure is too many.
     Worst(Measure),
-    /// Proctor's to the best of all peers'.
+    /// Ratio of Proctor's figure to that of the best peer.
     ToBestPeer(Measure),
-    /// The same for another of ours.
+    /// Ratio of another figure of ours to that of the best peer.
     OursToBestPeer(Measure, &'static str),
-    /// How many times better than the best of all peers.
+    /// Factor by which Proctor beats the best peer.
     Ahead(Measure),
-    /// Of one of ours to another.
+    /// Ratio of one of our figures to another.
     Within(Measure, Measure),
-    /// From none to many, divided by their number.
+    /// Difference between none and many services, divided by their number.
     KeeperEach,
 }
 
@@ -301,7 +301,7 @@ impl Figure {
     }
 }
 
-/// By its median, like everything that is compared.
+/// The best peer by its median, like all comparisons.
 fn best_peer(book: &Book, measure: Measure) -> Option<f64> {
     let peers = book.of(measure).into_iter().filter(|(name, _)| is_peer(name));
     let medians = peers.map(|(_, samples)| samples.median());

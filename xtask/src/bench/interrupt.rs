@@ -1,4 +1,4 @@
-//! Ctrl-C: noticed between two waits, so that everything is ended in the usual way.
+//! Ctrl-C: checked between two waits, so that everything ends in the usual way.
 
 use anyhow::{Context as _, Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Longest wait without looking whether somebody wants us to end.
+/// Maximum wait before the next check for an interrupt.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -31,7 +31,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Let time pass, unless somebody wants us to end.
+/// Waits this long, or fails on an interrupt.
 pub(crate) fn pause(time: Duration) -> Result<()> {
     let mut left = time;
     while !left.is_zero() {

@@ -1,4 +1,4 @@
-//! What the figures were taken on. No date, no name of the machine.
+//! The machine of the figures, without date or name.
 
 use anyhow::{Context as _, Result};
 use std::path::Path;
@@ -17,7 +17,8 @@ pub(crate) fn facts(folder: &Path) -> Result<Vec<(&'static str, String)>> {
     Ok(vec![("kernel", kernel), ("cores", cores.to_string()), ("file system", system)])
 }
 
-/// The kind of the mount with the longest path that the folder is in; the last one hides those before it.
+/// The type of the mount with the longest path that contains the folder; later mounts hide earlier
+/// ones.
 fn file_system<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
     let mounted = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);

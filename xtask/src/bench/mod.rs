@@ -1,8 +1,10 @@
-//! `cargo xtask bench`: Proctor beside other supervisors and the bare kernel, on one machine in one run.
+//! `cargo xtask bench`: compares Proctor with other supervisors and the bare kernel, on one machine
+//! in one run.
 //!
-//! Every supervisor is an adapter, every service the same small program that tells when its main begins. Nothing here
-//! judges by the clock: slow is a figure, only what breaks is an error. A peer that cannot be had or breaks is a note. What
-//! assistants have of it is beside what they have of other MCP servers ([`assistants`]).
+//! Every supervisor is an adapter, every service the same small program that reports when its main
+//! begins. No result depends on the clock: slow is a figure, only a failure is an error. A peer
+//! that is unavailable or breaks becomes a note. MCP is compared with other MCP servers
+//! ([`assistants`]).
 
 mod adapter;
 mod adapters;
@@ -47,7 +49,7 @@ use std::process::Stdio;
 
 const PAGE: &str = "docs/benchmarks.md";
 
-/// What ours is called in every table.
+/// Our name in every table.
 pub(crate) const OURS: &str = "proctor";
 
 pub(crate) fn run(words: &[&str]) -> Result<()> {
@@ -87,7 +89,7 @@ fn measured(options: &Options, scratch: &Scratch) -> Result<()> {
     Ok(())
 }
 
-/// Parts that were not measured stay as they are.
+/// Writes the page; parts that were not measured stay.
 fn write_page(options: &Options, text: String) -> Result<()> {
     let page = root()?.join(PAGE);
     let text = match std::fs::read_to_string(&page) {
@@ -97,12 +99,12 @@ fn write_page(options: &Options, text: String) -> Result<()> {
     std::fs::write(&page, text).with_context(|| format!("cannot write {PAGE}"))
 }
 
-/// The release build, where cargo says that it is.
+/// The path of the release build, as cargo reports it.
 fn built() -> Result<PathBuf> {
     release(&["--package", "proctor"])
 }
 
-/// A program of ours, built as users get it.
+/// Builds one of our programs as users get it.
 fn release(which: &[&str]) -> Result<PathBuf> {
     let mut build = cargo(&["build", "--release"])?;
     build.args(which);
@@ -115,7 +117,7 @@ fn release(which: &[&str]) -> Result<PathBuf> {
     executable.context("cargo built no program")
 }
 
-/// The folder in which cargo builds.
+/// Cargo's target folder.
 fn target() -> Result<PathBuf> {
     let metadata = output(cargo(&["metadata", "--no-deps", "--format-version", "1"])?)?;
     let metadata: Value = serde_json::from_str(&metadata).context("cargo wrote no JSON")?;
@@ -123,7 +125,7 @@ fn target() -> Result<PathBuf> {
     Ok(folder.into())
 }
 
-/// Ours, or an error; and those of the peers that can be had.
+/// Installs ours, or fails; and the peers that are available.
 fn install(
     options: &Options,
     scratch: &Scratch,
@@ -149,8 +151,8 @@ fn install(
     Ok(adapters)
 }
 
-/// One of each in turn, again and again, so that whatever else the machine does meets them all alike. Returns which of ours
-/// broke.
+/// Measures one of each in turn, repeatedly, so that other load on the machine affects all alike.
+/// Returns those of ours that broke.
 fn measure_all(
     options: &Options,
     scratch: &Scratch,

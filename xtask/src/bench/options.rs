@@ -1,4 +1,4 @@
-//! The words behind `cargo xtask bench`, and how much is measured.
+//! The options of `cargo xtask bench`, and the amount of measurement.
 
 use super::adapter::PEERS;
 use super::code::RG;
@@ -10,11 +10,11 @@ use std::time::Duration;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [--quick] [--only PART] [--peers a,b,c] [--scratch DIR] [--write]
 
-  --quick        small numbers, once: does everything work?
-  --only PART    start, crash, memory, idle, logs, cli, hostile, rest, mcp, replies or code; may be given more than once
-  --peers a,b,c  only these; `none` for Proctor and the bare kernel alone
-  --scratch DIR  where peers are installed and everything runs; target/bench-peers if not given
-  --write        write the table to docs/benchmarks.md, too; with --only, those parts of it";
+  --quick        small numbers, once, to check that everything works
+  --only PART    start, crash, memory, idle, logs, cli, hostile, rest, mcp, replies or code; repeatable
+  --peers a,b,c  only these peers; `none` for Proctor and the bare kernel alone
+  --scratch DIR  folder for installations and runs; default: target/bench-peers
+  --write        also write the table to docs/benchmarks.md; with --only, only those parts";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -32,7 +32,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// About MCP servers and their tools, and what they do with code; not about supervisors.
+    /// Whether this part is about MCP servers, their tools and their work on code, not about
+    /// supervisors.
     pub(crate) fn is_of_assistants(self) -> bool {
         matches!(self, Part::Mcp | Part::Replies | Part::Code)
     }
@@ -61,7 +62,7 @@ pub(crate) struct Options {
     pub(crate) write: bool,
 }
 
-/// How much of everything.
+/// The amount of each measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) quick: bool,
@@ -70,14 +71,14 @@ pub(crate) struct Plan {
     pub(crate) kills: usize,
     pub(crate) commands: usize,
     pub(crate) idle: Duration,
-    /// Until a supervisor that has started everything is at rest.
+    /// Time for a started supervisor to settle.
     pub(crate) settle: Duration,
     pub(crate) log_bytes: u64,
-    /// Connections of hostile clients to one port.
+    /// Number of hostile connections to one port.
     pub(crate) crowd: usize,
-    /// Of the tree that is searched.
+    /// Size of the searched tree.
     pub(crate) tree_bytes: usize,
-    /// For the kills or the commands of one figure: what is slow is done less often.
+    /// Time limit for the kills or the commands of one figure: slow ones are repeated less often.
     pub(crate) patience: Duration,
 }
 
@@ -137,7 +138,7 @@ impl Options {
         self.parts.contains(&part)
     }
 
-    /// Nothing is left out?
+    /// Whether nothing is left out.
     pub(crate) fn is_complete(&self) -> bool {
         PARTS.iter().all(|(_, part)| self.wants(*part))
     }
@@ -152,7 +153,7 @@ fn part(word: &str) -> Result<Part> {
     found.map(|(_, part)| *part).with_context(|| format!("no part is called {word}\n{USAGE}"))
 }
 
-/// Supervisors, MCP servers and ripgrep, that we are compared with.
+/// Supervisors, MCP servers and ripgrep that we compare with.
 fn known() -> impl Iterator<Item = &'static str> {
     let supervisors = PEERS.iter().map(|(name, _)| *name);
     supervisors.chain(peers::PEERS.iter().map(|(name, _)| *name)).chain([RG])

@@ -1,4 +1,4 @@
-//! Some parts measured anew on a page that has all of them: what was not measured stays as it is.
+//! Updates the measured parts of a page; the others stay.
 
 use anyhow::{Result, ensure};
 
@@ -6,7 +6,7 @@ const GOALS: &str = "Goals";
 const SETTINGS: &str = "Settings";
 const NOT_MEASURED: &str = "| not measured |";
 
-/// The page with `new` in it. Figures of two machines do not stand on one page.
+/// Returns the page with `new` merged in. One page never mixes figures of two machines.
 pub(crate) fn joined(old: &str, new: &str) -> Result<String> {
     let ((old_begin, mut sections), (begin, measured)) = (split(old), split(new));
     ensure!(
@@ -27,7 +27,7 @@ pub(crate) fn joined(old: &str, new: &str) -> Result<String> {
     Ok(begin.to_owned() + &sections.collect::<String>())
 }
 
-/// What stands before the first title, and each title with what is below it.
+/// The text before the first title, and each title with its text.
 fn split(page: &str) -> (&str, Vec<(&str, String)>) {
     let mut parts = page.split("\n## ");
     let begin = parts.next().unwrap_or_default();
@@ -38,7 +38,7 @@ fn split(page: &str) -> (&str, Vec<(&str, String)>) {
     (begin, sections.collect())
 }
 
-/// Between the first pair of brackets.
+/// The text in the first pair of brackets.
 fn machine(begin: &str) -> &str {
     let inside = begin.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
     inside.map_or("", |(machine, _)| machine)
@@ -54,7 +54,7 @@ fn rows(old: &str, new: &str) -> String {
     new.lines().map(|line| kept(line) + "\n").collect()
 }
 
-/// One line for each name; the newer one.
+/// One line for each name; the newer one wins.
 fn items(old: &str, new: &str) -> String {
     let name = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
     let mut lines: Vec<&str> = old.lines().collect();

@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them: whose child, how much memory; and ending our own.
+//! Reads process trees and memory from `/proc`, and ends our own processes.
 
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{
@@ -9,18 +9,18 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// More than a thousand processes with helpers need to die.
+/// More time than a thousand processes with helpers need to die.
 const END_LIMIT: Duration = Duration::from_secs(30);
 const END_LOOK: Duration = Duration::from_millis(5);
-/// Enough for all, and few enough for programs that close every number that may be open.
+/// Enough for all, and few enough for programs that close every possible number.
 const DESCRIPTORS: u64 = 65536;
 
-/// Daemons that leave their parent become our children, so that nothing is lost from sight.
+/// Adopts daemons that leave their parent, so that none is lost.
 pub(crate) fn adopt_orphans() -> Result<()> {
     set_child_subreaper(Some(rustix::process::getpid())).context("cannot become a subreaper")
 }
 
-/// A thousand services are some thousands of descriptors, here and in every supervisor.
+/// A thousand services need some thousands of descriptors, here and in every supervisor.
 pub(crate) fn raise_limits() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
@@ -37,7 +37,7 @@ pub(crate) fn signal(number: u32, signal: Signal) -> Result<()> {
     kill_process(pid(number)?, signal).with_context(|| format!("cannot signal {number}"))
 }
 
-/// A process and everything below it.
+/// A process and all its descendants.
 pub(crate) fn tree(root: u32) -> Result<Vec<u32>> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for pid in all()? {
@@ -56,9 +56,9 @@ pub(crate) fn tree(root: u32) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// End everything that we started and everything that it started, until nothing is left.
+/// Ends everything that we started and all descendants, until nothing is left.
 ///
-/// Supervisors start again what dies, and helpers come back to us when their parent is gone; hence the rounds.
+/// Supervisors restart dead processes, and orphaned helpers become our children; hence the rounds.
 pub(crate) fn end_all() -> Result<()> {
     let own = std::process::id();
     let begin = Instant::now();
@@ -75,12 +75,13 @@ pub(crate) fn end_all() -> Result<()> {
     }
 }
 
-/// Kill and reap; the pid is opened first and then looked at, so that a number in new hands hits nobody.
+/// Kills and reaps. Opens the pid first and then checks it, so that a reused pid hits no other
+/// process.
 fn kill_below(number: u32, own: u32) {
     let Ok(pid) = pid(number) else { return };
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     if descends(number, own) {
-        // It may be gone by now, which is what we want.
+        // It may already be gone.
         let _ = pidfd_send_signal(handle, Signal::KILL);
     }
     if parent(number) == Some(own) {
@@ -102,19 +103,19 @@ fn parent(pid: u32) -> Option<u32> {
     stat(pid)?.get(1)?.parse().ok()
 }
 
-/// The fields behind the name, which may hold anything: the state is the first.
+/// The fields after the name, which may contain anything: the state is the first.
 fn stat(pid: u32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;
     Some(fields.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Not gone, and not a zombie.
+/// Whether it exists and is not a zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| state != "Z" && state != "X"))
 }
 
-/// Proportional set size in KiB; nothing for one that is gone.
+/// Proportional set size in KiB; 0 for a process that is gone.
 pub(crate) fn pss(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let value = text.lines().find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next());

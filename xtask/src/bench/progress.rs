@@ -1,4 +1,4 @@
-//! How long a benchmark has taken, and about how long it will.
+//! Elapsed and estimated remaining time of a benchmark.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ impl Progress {
         Progress { begin: Instant::now(), begun: 0, turns }
     }
 
-    /// To be said before the next turn.
+    /// The text before the next turn.
     pub(crate) fn next(&mut self) -> String {
         let done = self.begun;
         self.begun += 1;
@@ -21,7 +21,7 @@ impl Progress {
     }
 }
 
-/// As if all turns took equally long; nothing before the first has ended.
+/// Assumes that all turns take equally long; empty before the first has ended.
 fn said(passed: Duration, done: usize, turns: usize) -> String {
     if done == 0 {
         return String::new();

@@ -1,4 +1,5 @@
-//! What services under test tell us about themselves: one datagram when their main begins, one when all is written.
+//! Reports from services under test: one datagram when their main begins, one when everything is
+//! written.
 
 use super::clock::Nanoseconds;
 use super::interrupt;
@@ -10,9 +11,9 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Four numbers of eight bytes, in the machine's own order.
+/// Four numbers of eight bytes, in native byte order.
 const SIZE: usize = 32;
-/// Bytes of a unix socket's address, its ending zero included.
+/// Maximum size of a unix socket's address, including its zero.
 const LONGEST_ADDRESS: usize = 108;
 
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +30,7 @@ pub(crate) enum Kind {
     Written,
 }
 
-/// The socket, and the gate before which services wait until all may write at once.
+/// The socket, and the gate at which services wait until all may write at once.
 pub(crate) struct Reports {
     socket: UnixDatagram,
     gate: File,
@@ -54,7 +55,7 @@ impl Reports {
         flock(&self.gate, FlockOperation::Unlock).context("cannot open the gate")
     }
 
-    /// The next one; `None` if none came in time.
+    /// The next report; `None` if none arrives in time.
     pub(crate) fn next(&self, limit: Duration) -> Result<Option<Report>> {
         let begin = Instant::now();
         loop {

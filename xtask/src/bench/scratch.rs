@@ -1,5 +1,5 @@
-//! The folder in which peers are installed once and everything runs. Installing is by name only, with the tools that this
-//! machine has; what cannot be had is an error for that one peer.
+//! The folder in which peers are installed once and everything runs. Packages are installed by name
+//! only, with the tools of this machine; an unavailable package is an error for that one peer.
 
 use super::interrupt;
 use crate::node::{self, Node};
@@ -9,18 +9,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Made when an installation is complete, so that half of one is begun anew.
+/// Created when an installation is complete, so that an incomplete one is repeated.
 const DONE: &str = "installed";
 
-/// Where runtime folders of programs are, if the environment does not say.
+/// Default location of runtime folders.
 const RUNTIME: &str = "/dev/shm";
 
 pub(crate) struct Scratch {
     pub(crate) folder: PathBuf,
-    /// On the file system that the machine has for sockets and the like.
+    /// On the runtime file system.
     pub(crate) runtime: PathBuf,
-    /// The release build of Proctor, installed: copied, because what a linker has written page by page lies in memory page by
-    /// page, which costs each start of it some hundredths of a millisecond.
+    /// The release build of Proctor, copied as if installed. A linker writes its output page by
+    /// page, and such a file stays in memory page by page, which costs each start some hundredths
+    /// of a millisecond.
     pub(crate) proctor: PathBuf,
 }
 
@@ -47,7 +48,7 @@ impl Scratch {
         Ok(Scratch { folder, runtime, proctor: installed })
     }
 
-    /// The page with the table names no folder of the machine it was written on.
+    /// Removes this machine's folders from a text for the page.
     pub(crate) fn hide(&self, text: &str) -> String {
         [(&self.proctor, "PROCTOR"), (&self.folder, "SCRATCH"), (&self.runtime, "RUNTIME")]
             .into_iter()
@@ -56,7 +57,7 @@ impl Scratch {
             })
     }
 
-    /// A folder for one run of one supervisor; what an earlier benchmark left there is removed.
+    /// A folder for one run of one supervisor; removes the leftovers of an earlier benchmark.
     pub(crate) fn fresh(&self, name: &str) -> Result<PathBuf> {
         let folder = self.folder.join("run").join(name.replace(['/', ' '], "-"));
         if folder.exists() {
@@ -67,7 +68,7 @@ impl Scratch {
         Ok(folder)
     }
 
-    /// Nothing of a benchmark is left but what was installed.
+    /// Removes everything but the installations.
     pub(crate) fn clear(&self) -> Result<()> {
         fs::remove_dir_all(&self.runtime)
             .with_context(|| format!("cannot remove {}", self.runtime.display()))?;
@@ -78,7 +79,7 @@ impl Scratch {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
     }
 
-    /// Install unless it was done before.
+    /// Installs unless already done.
     fn once(&self, name: &str, install: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let folder = self.folder.join(name);
         if folder.join(DONE).exists() {
@@ -91,11 +92,11 @@ impl Scratch {
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         install(&folder)?;
-        fs::write(folder.join(DONE), "").context("cannot note the installation")?;
+        fs::write(folder.join(DONE), "").context("cannot record the installation")?;
         Ok(folder)
     }
 
-    /// A package of PyPI in an environment of its own.
+    /// Installs a package of PyPI in its own environment.
     pub(crate) fn python(&self, package: &str) -> Result<PathBuf> {
         self.once(package, |folder| {
             let mut venv = Command::new("python3");
@@ -107,7 +108,7 @@ impl Scratch {
         })
     }
 
-    /// Node of this machine, or of PyPI where that is missing or too old.
+    /// Node of this machine, or from PyPI if that is missing or too old.
     pub(crate) fn node_itself(&self) -> Result<Node> {
         match Node::of_machine() {
             Some(node) => Ok(node),
@@ -115,7 +116,7 @@ impl Scratch {
         }
     }
 
-    /// Packages of npm in a folder of that name; `options` are npm's.
+    /// Installs packages of npm in a folder of that name; `options` are npm's.
     pub(crate) fn node_packages(
         &self,
         name: &str,
@@ -126,7 +127,7 @@ impl Scratch {
         self.once(name, |folder| node.install(folder, packages, options))
     }
 
-    /// A package of npm below the folder.
+    /// Installs a package of npm below the folder.
     pub(crate) fn node(&self, package: &str) -> Result<PathBuf> {
         self.once(package, |folder| {
             let mut npm = Command::new("npm");
@@ -136,7 +137,8 @@ impl Scratch {
         })
     }
 
-    /// A program of crates.io, built with its own lock file and as its authors build it: our own flags are for Proctor.
+    /// Builds a program of crates.io with its own lock file and its authors' settings: our own
+    /// flags are for Proctor.
     pub(crate) fn rust(&self, package: &str) -> Result<PathBuf> {
         self.once(package, |folder| {
             let mut cargo = crate::step::cargo(&["install", "--locked", "--quiet", package])?;
@@ -145,14 +147,15 @@ impl Scratch {
         })
     }
 
-    /// A package of Debian and those of the packages it needs whose names begin like this, unpacked, not installed.
+    /// Unpacks a package of Debian, and those of its dependencies whose names start with `needed`,
+    /// without installing them.
     pub(crate) fn debian(&self, package: &str, needed: &[&str]) -> Result<PathBuf> {
         self.once(package, |folder| {
             let mut names = vec![package.to_owned()];
             names.extend(dependencies(package, needed)?);
             let mut download = Command::new("apt-get");
             download.args(["download", "--quiet"]).args(&names).current_dir(folder);
-            // Said to nobody: that a folder of ours cannot be written by the downloader's own user.
+            // Discards the warning that the downloader's user cannot write to our folder.
             output(download)?;
             for archive in super::adapter::sorted_files(folder, |name| name.ends_with(".deb")) {
                 let mut unpack = Command::new("dpkg");
@@ -163,7 +166,7 @@ impl Scratch {
         })
     }
 
-    /// A C program of ours; compiled each time, since its source may have changed.
+    /// Compiles one of our C programs each time, because its source may have changed.
     pub(crate) fn compile(&self, name: &str, source: &str, flags: &[&str]) -> Result<PathBuf> {
         let folder = self.folder.join("bare");
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -181,7 +184,7 @@ fn dependencies(package: &str, needed: &[&str]) -> Result<Vec<String>> {
     let mut depends = Command::new("apt-cache");
     depends.args(["depends", "--important", package]);
     let listed = output(depends)?;
-    // A bar before it says that the next would do as well.
+    // A leading bar marks an alternative.
     let bare = |line| str::trim(line).trim_start_matches('|');
     let names = listed.lines().map(bare).filter_map(|line| line.strip_prefix("Depends: "));
     let wanted = names.filter(|name| needed.iter().any(|start| name.starts_with(start)));

@@ -1,7 +1,7 @@
-//! One supervisor with its services, from launch to the last process gone, whatever happens in between.
+//! One supervisor with its services, from launch to the exit of the last process, on every path.
 //!
-//! Everything that it starts descends from us (orphans are adopted); dropping a session ends all of it and removes its
-//! folder. So there is only one session at a time.
+//! Everything that it starts descends from us (orphans are adopted); dropping a session ends all of
+//! it and removes its folder. So there is only one session at a time.
 
 use super::adapter::{Adapter, Case, Stop};
 use super::clock::{Nanoseconds, now};
@@ -16,15 +16,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Without any sign of life a supervisor counts as broken, not as slow.
+/// A supervisor without any sign of life for this long counts as broken, not as slow.
 const SILENCE: Duration = Duration::from_secs(120);
-/// Without any exit for so long, a stop counts as lost.
+/// A stop without any exit for this long counts as lost.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 const STOP_ATTEMPTS: usize = 4;
-/// For an orderly end that nobody measures.
+/// Timeout for an orderly end that is not measured.
 const FAREWELL: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
-/// Of what a launched command said, shown when it failed.
+/// Lines of a failed command's output to show.
 const SHOWN_LINES: usize = 20;
 const SAID: &str = "launch.out";
 /// The socket; its gate is beside it.
@@ -36,12 +36,12 @@ pub(crate) struct Session<'a> {
     pub(crate) reports: Reports,
     launched: Child,
     begin: Nanoseconds,
-    /// Pids by number of arrival.
+    /// Pids by order of arrival.
     pub(crate) services: Vec<u32>,
 }
 
 impl<'a> Session<'a> {
-    /// Configure and launch; returns at once.
+    /// Configures and launches; returns at once.
     pub(crate) fn launch(adapter: &'a dyn Adapter, case: Case) -> Result<Session<'a>> {
         let reports = Reports::listen(&case.folder.join(SOCKET))?;
         adapter.prepare(&case)?;
@@ -53,7 +53,7 @@ impl<'a> Session<'a> {
         Ok(Session { adapter, case, reports, launched, begin, services: Vec::new() })
     }
 
-    /// Wait until all services are there: the time from launch to the last one's main.
+    /// Waits for all services; returns the time from launch to the main of the last one.
     pub(crate) fn all_begun(&mut self) -> Result<Nanoseconds> {
         let mut seen = HashSet::new();
         let mut last = self.begin;
@@ -68,7 +68,7 @@ impl<'a> Session<'a> {
         Ok(last - self.begin)
     }
 
-    /// The next report of this kind; others of before are dropped.
+    /// The next report of this kind; drops others.
     pub(crate) fn report(&mut self, kind: Kind) -> Result<Report> {
         let begin = Instant::now();
         loop {
@@ -85,7 +85,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Until it has nothing more to do with the start.
+    /// Waits until the work of the start is over.
     pub(crate) fn settle(&mut self, time: Duration) -> Result<()> {
         let begin = Instant::now();
         while self.adapter.detaches() && self.check_launched()? {
@@ -96,7 +96,7 @@ impl<'a> Session<'a> {
         self.check_launched().map(|_| ())
     }
 
-    /// Kill one service: the time to the main of the next run of it.
+    /// Kills one service; returns the time to the main of its next run.
     pub(crate) fn crash(&mut self, service: usize) -> Result<Nanoseconds> {
         let victim = self.services[service];
         let begin = now();
@@ -106,9 +106,9 @@ impl<'a> Session<'a> {
         Ok(report.begin.saturating_sub(begin))
     }
 
-    /// Stop everything: the time from the command to the last service gone.
+    /// Stops everything; returns the time from the command to the exit of the last service.
     ///
-    /// Some lose a stop that comes while they are busy; they are told again, and the time goes on.
+    /// Some supervisors lose a stop while they are busy; it is sent again, and the time continues.
     pub(crate) fn stop(self) -> Result<Nanoseconds> {
         let mut exits = Exits::watch(&self.services)?;
         let main = self.main()?;
@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
         for _ in 0..STOP_ATTEMPTS {
             self.tell_to_stop(main)?;
             if let Some(end) = exits.last(STOP_PATIENCE)? {
-                // Helpers may be there for another moment; dropping the session ends them.
+                // Helpers may live for another moment; dropping the session ends them.
                 return Ok(end - begin);
             }
         }
@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The process below which everything runs.
+    /// The root process of everything.
     pub(crate) fn main(&self) -> Result<u32> {
         self.adapter.main(&self.case, self.launched.id())
     }
@@ -146,7 +146,8 @@ impl<'a> Session<'a> {
         Ok(pids)
     }
 
-    /// Does the launched command still run? An error if it should, or if it failed.
+    /// Whether the launched command still runs. Fails if it should run but does not, or if it
+    /// failed.
     fn check_launched(&mut self) -> Result<bool> {
         interrupt::check()?;
         match self.launched.try_wait().context("cannot ask for a child")? {
@@ -166,8 +167,8 @@ impl<'a> Session<'a> {
 }
 
 impl Session<'_> {
-    /// Let it tidy up after itself (sockets, cgroups) before what is left is killed. Also after an interrupt, hence the
-    /// plain wait.
+    /// Lets it clean up (sockets, cgroups) before the rest is killed. Also after an interrupt,
+    /// hence the plain wait.
     fn stop_orderly(&mut self) -> Result<()> {
         let main = self.main()?;
         if !process::is_alive(main) {
@@ -186,7 +187,7 @@ impl Session<'_> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // It may be gone, or broken, which is why everything is killed then.
+        // It may be gone or broken; everything is killed afterwards.
         let _ = self.stop_orderly();
         if let Err(why) = process::end_all() {
             println!("not everything could be ended: {why:#}");
@@ -197,7 +198,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// The same small environment for everyone, and out of reach of a Ctrl-C that is meant for us.
+/// Gives every supervisor the same small environment, and protects it from our Ctrl-C.
 pub(crate) fn outside(mut command: Command, folder: &Path) -> Command {
     use std::os::unix::process::CommandExt as _;
     let own: Vec<_> = command

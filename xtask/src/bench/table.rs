@@ -1,4 +1,4 @@
-//! The book as markdown: facts, goals, figures, settings, and what did not work.
+//! The book as markdown: facts, goals, figures, settings and failures.
 
 use super::OURS;
 use super::adapter::Adapter;
@@ -10,7 +10,7 @@ use super::measure::rest;
 use super::options::{Options, Part};
 use super::replies::table as replies_table;
 
-/// In which order things are shown.
+/// Writes the sections in order.
 pub(crate) fn render(
     options: &Options,
     facts: &[(&'static str, String)],
@@ -102,7 +102,8 @@ fn row(who: &str, samples: &Samples, measure: Measure, base: Option<f64>) -> Str
     )
 }
 
-/// Whose figure the others are divided by. A bare loop's memory and idle CPU are as good as nothing: no ratio says much.
+/// The figure that others are divided by. A bare loop's memory and idle CPU are close to zero, so
+/// no ratio is useful.
 fn base(measure: Measure) -> Option<&'static str> {
     match measure.part() {
         Part::Start | Part::Crash => Some("bare"),
@@ -129,7 +130,7 @@ fn unit(unit: Unit) -> &'static str {
     }
 }
 
-/// Three digits that matter, no fewer than the whole number has.
+/// Three significant digits, and at least the whole number.
 fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

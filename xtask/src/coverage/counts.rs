@@ -1,4 +1,5 @@
-//! How often each line ran, in the words of lcov: `SF:file`, then `DA:line,count` for each line with code in it.
+//! Execution counts of lines in lcov format: `SF:file`, then `DA:line,count` for each line with
+//! code.
 
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
@@ -6,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// File → line, from 1 → how often.
+    /// File → line, from 1 → count.
     pub(super) files: BTreeMap<PathBuf, BTreeMap<usize, u64>>,
 }
 
@@ -18,7 +19,7 @@ impl Counts {
             if let Some(file) = line.strip_prefix("SF:") {
                 current = Some(counts.files.entry(PathBuf::from(file)).or_default());
             } else if let Some(data) = line.strip_prefix("DA:") {
-                let lines = current.as_mut().context("a line without a file")?;
+                let lines = current.as_mut().context("a line has no file before it")?;
                 let (number, count) = entry(data).with_context(|| format!("cannot read {line}"))?;
                 *lines.entry(number).or_default() += count;
             }

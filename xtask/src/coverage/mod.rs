@@ -1,8 +1,9 @@
-//! `cargo xtask coverage`: which lines the tests run, also in processes that are killed while they run.
+//! `cargo xtask coverage`: the lines that tests run, including those in processes that are killed.
 //!
-//! `cargo llvm-cov` says how to build with counters, and reads them. Counters are usually written when a program exits, which
-//! a keeper that is killed, or becomes another program, never does. So they are kept in a file that is mapped into memory
-//! (`%c`, with counters that can be moved there): what was counted is in the file at once, whatever happens to the process.
+//! `cargo llvm-cov` sets up the build with counters and reads them. Counters are normally written
+//! when a program exits, which a killed or replaced keeper never does. So they are kept in a file
+//! that is mapped into memory (`%c`, with relocatable counters): counts are in the file at once,
+//! whatever happens to the process.
 
 mod counts;
 mod scope;
@@ -14,18 +15,18 @@ use counts::Counts;
 use std::path::Path;
 use std::process::Command;
 
-/// At least this share of the lines of these crates.
+/// Minimum line coverage in percent of these crates.
 const ENOUGH: f64 = 90.0;
 const HELD_TO_IT: &[&str] = &["core", "keeper", "engine", "ops"];
 
-/// Shown beside them.
+/// Shown in addition.
 const OTHERS: &[&str] = &["sys", "front", "proctor"];
 
-/// One file for each binary, which all its processes write to.
+/// One file for each binary, shared by all its processes.
 const PROFILE: &str = "proctor-%m%c.profraw";
 const MOVABLE_COUNTERS: &str = "-C llvm-args=-runtime-counter-relocation";
 
-/// Everything built with counters, and the counters: apart from what is built without.
+/// The builds with counters, and the counters: separate from ordinary builds.
 const FOLDER: &str = "target/llvm-cov-target";
 
 pub(crate) fn run() -> Result<()> {
@@ -39,25 +40,26 @@ pub(crate) fn run() -> Result<()> {
         command.envs(counting.clone());
         command
     };
-    // Old counts, and old programs: their lines are those of files that have changed since.
+    // Removes old counts and old programs, whose lines belong to older files.
     succeed(counted(cover(&["clean", "--workspace"])?))?;
     let tests = prepared(cargo(&["test", "--workspace", "--no-fail-fast"])?);
     let tested = succeed(counted(tests));
     for package in std::fs::read_dir(root.join("crates"))?.flatten() {
         sweep(&package.path())?;
     }
-    tested.context("what failing tests cover says little")?;
+    tested.context("the tests failed, so their coverage is useless")?;
     let lines = output(counted(cover(&["report", "--lcov"])?))?;
     report(&root, &Counts::parse(&lines)?)
 }
 
-/// What this machine is called. `cargo llvm-cov` does not know the word of our configuration that means it.
+/// The target triple of this machine. `cargo llvm-cov` does not know the alias in our
+/// configuration.
 fn host() -> Result<String> {
     let mut rustc = Command::new("rustc");
     rustc.arg("-vV");
     let said = output(rustc)?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not say what machine this is")?.to_owned())
+    Ok(host.context("rustc does not report its host")?.to_owned())
 }
 
 fn prepared(mut command: Command, folder: &Path, host: &str) -> Command {
@@ -70,20 +72,20 @@ fn prepared(mut command: Command, folder: &Path, host: &str) -> Command {
     command
 }
 
-/// `NAME=value` a line, in quotes where a shell would need them.
+/// `NAME=value` a line, quoted as for a shell.
 fn environment(text: &str) -> Vec<(String, String)> {
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect()
 }
 
-/// The toolchain's own, because the format of the counters is that of its compiler.
+/// Installs the toolchain's own tools, because the counter format is that of its compiler.
 fn install_llvm_tools() -> Result<()> {
     let mut rustup = Command::new("rustup");
     rustup.args(["component", "add", "llvm-tools"]);
     succeed(rustup).context("the toolchain's llvm-tools are needed")
 }
 
-/// Remove what programs without our environment wrote where they stood.
+/// Removes the counts that programs without our environment wrote to their working folder.
 fn sweep(folder: &Path) -> Result<()> {
     for entry in std::fs::read_dir(folder)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! Which lines of a crate count: those of the program, not those of its tests.
+//! Selects the lines of a crate that count: those of the program, not those of its tests.
 
 use super::counts::Counts;
 use anyhow::{Context as _, Result};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// One file of a crate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Lines {
-    /// From the root of the repository.
+    /// Relative to the root of the repository.
     file: PathBuf,
     pub(super) covered: usize,
     /// From 1, in order.
@@ -50,7 +50,7 @@ pub(super) fn of_crate(root: &Path, name: &str, counts: &Counts) -> Result<Vec<L
             .with_context(|| format!("cannot read {}", file.display()))?;
         texts.push((file.as_path(), text));
     }
-    // A module of tests may be declared in a file that has no line with code in it.
+    // A file without a line of code may still declare a module of tests.
     texts.push((&source, std::fs::read_to_string(source.join("lib.rs")).unwrap_or_default()));
     let tests: Vec<PathBuf> =
         texts.iter().flat_map(|(file, text)| test_modules(file, text)).collect();
@@ -70,7 +70,7 @@ pub(super) fn of_crate(root: &Path, name: &str, counts: &Counts) -> Result<Vec<L
     Ok(found)
 }
 
-/// Line of `#[cfg(test)]` before a module in this file; it is the last thing in it.
+/// Line of `#[cfg(test)]` before a module in this file; the module is the last item.
 fn tests_begin(text: &str) -> Option<usize> {
     let lines: Vec<&str> = text.lines().collect();
     let begins = |pair: &[&str]| {

@@ -1,5 +1,6 @@
-//! The official clients: they start, watch, wait for and stop a real service, over stdio and over HTTP, and go on after the daemon
-//! was killed in the middle. What they do is in the scripts beside this; here is with whom.
+//! The official clients: they start, watch, wait for and stop a real service, over stdio and over
+//! HTTP, and continue after the daemon is killed in the middle. The scripts beside this file
+//! contain the steps; this file lists the clients.
 
 use super::Tried;
 use crate::served::Served;
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Each script knows what it is told; `sdk` is the client's own major version.
+/// Each script gets its parameters as arguments; `sdk` is the client's own major version.
 const CLIENTS: &[(&str, &str, &[&str])] = &[
     ("client.py", "2", &["legacy", "modern"]),
     ("client.mjs", "1", &["legacy"]),
@@ -28,7 +29,7 @@ supervisor:
 
 const TRANSPORTS: [&str; 2] = ["stdio", "http"];
 
-/// Conversations at a time: they wait more than they do.
+/// Conversations at a time: they mostly wait.
 const AT_ONCE: usize = 3;
 
 struct Conversation {
@@ -87,7 +88,7 @@ fn passes(tried: &Tried, number: usize, conversation: &Conversation) -> bool {
 
 impl Conversation {
     fn hold(&self, tried: &Tried, number: usize) -> Result<()> {
-        // A daemon that comes after one that was killed must be found at the same place.
+        // The successor of a killed daemon must use the same port.
         let port = free_port()?;
         let config = CONFIG.replace("PORT", &port.to_string());
         let served = Served::start(&tried.proctor, &format!("client-{number}"), &config, &[])?;
@@ -121,7 +122,7 @@ fn interpreter(tried: &Tried, script: &Path) -> Command {
     tried.installed.node(script)
 }
 
-/// One that nobody else has had in the meantime, if luck will have it; taken again at once.
+/// A port that is probably still free when it is bound again.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
     Ok(listener.local_addr()?.port())

@@ -1,4 +1,5 @@
-//! The official conformance suites against the real binary over HTTP: as users get it, and with the things the suites ask for.
+//! The official conformance suites against the real binary over HTTP: as released, and with the
+//! fixtures that the suites need.
 
 use super::Tried;
 use super::verdict::{Expected, judge};
@@ -7,7 +8,7 @@ use anyhow::{Result, ensure};
 use std::path::Path;
 use std::process::Stdio;
 
-/// Turns on what the suites ask for.
+/// Enables the fixtures that the suites need.
 const FIXTURES: (&str, &str) = ("PROCTOR_MCP_FIXTURES", "1");
 
 /// One service, so that there is a resource to read.
@@ -22,9 +23,9 @@ supervisor:
 /// One run of a suite.
 struct Run {
     package: &'static str,
-    /// How it says which scenarios, and at which revision.
+    /// The words that select scenarios and revision.
     words: &'static [&'static str],
-    /// It has no scenario that could pass without fixtures.
+    /// None of its scenarios can pass without fixtures.
     only_fixtures: bool,
 }
 
@@ -34,7 +35,7 @@ const RUNS: &[Run] = &[
     next(&["--suite", "all", "--spec-version", "2025-06-18"]),
     next(&["--suite", "all", "--spec-version", "2025-11-25"]),
     next(&["--suite", "all", "--spec-version", "2026-07-28"]),
-    // Extensions are in no revision.
+    // Extensions belong to no revision.
     Run { package: "conformance-next", words: &["--suite", "pending"], only_fixtures: true },
 ];
 
@@ -57,14 +58,14 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
             }
             wrong += run.judged(tried, &served, expected)?;
         }
-        ensure!(served.daemon_pid()? == before, "it is not the same daemon any more");
+        ensure!(served.daemon_pid()? == before, "the daemon was replaced");
     }
     ensure!(wrong == 0, "{wrong} checks did not pass");
     Ok(())
 }
 
 impl Run {
-    /// How many checks did not pass.
+    /// Returns the number of failed checks.
     fn judged(&self, tried: &Tried, served: &Served, expected: Expected) -> Result<usize> {
         let name = format!("{} {} {}", self.package, self.words.join(" "), expected.words());
         let results = served.home.join("conformance").join(name.replace(' ', "_"));
@@ -73,7 +74,7 @@ impl Run {
         judge(&results, expected)
     }
 
-    /// Its exit code says nothing: it fails where something needs a fixture, and passes with warnings.
+    /// Ignores its exit code: it fails if a scenario needs a fixture, and passes with warnings.
     fn perform(&self, tried: &Tried, url: &str, results: &Path) -> Result<()> {
         let script = tried.installed.modules().join(self.package).join("dist/index.js");
         let mut suite = tried.installed.node(&script);

@@ -1,4 +1,5 @@
-//! The Inspector's command line: it lists every tool of `proctor mcp` and finds nothing to warn of, then calls each.
+//! The Inspector's command line: it lists every tool of `proctor mcp` without a warning, then calls
+//! each.
 
 use super::Tried;
 use crate::served::Served;
@@ -9,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// It knows both.
+/// It supports both.
 const ERAS: [&str; 2] = ["legacy", "modern"];
 
 const CONFIG: &str = "\
@@ -21,8 +22,8 @@ supervisor:
     other: { command: [sleep, '100000'] }
 ";
 
-/// Every tool with an input that does something, in an order in which each is possible. `$operation` is one that
-/// is under way; the last ones end what is tried.
+/// Every tool with an effective input, in an order in which each is possible. `$operation` is a
+/// pending operation; the last calls end what they use.
 const CALLS: &[(&str, &str)] = &[
     ("list_processes", "{}"),
     ("get_process_status", r#"{"names": ["web"]}"#),
@@ -97,7 +98,7 @@ const CALLS: &[(&str, &str)] = &[
 
 struct Inspector {
     script: PathBuf,
-    /// Which server, in the manner of every client.
+    /// The configuration of the server, in the format of every client.
     config: PathBuf,
     served: Served,
 }
@@ -117,20 +118,21 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
     let mut listed = BTreeSet::new();
     for era in ERAS {
         let tools = inspector.ask(tried, era, &["--method", "tools/list", "--strict"])?;
-        let tools = tools["result"]["tools"].as_array().context("no list of tools")?.clone();
-        println!("-- {era}: {} tools, nothing to warn of", tools.len());
+        let tools =
+            tools["result"]["tools"].as_array().context("the list of tools is missing")?.clone();
+        println!("-- {era}: {} tools, no warnings", tools.len());
         listed.extend(tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
     }
     let called: BTreeSet<String> = CALLS.iter().map(|(tool, _)| (*tool).to_owned()).collect();
     ensure!(
         listed == called,
-        "tools that are listed and not called, or called and not listed: {:?}",
+        "tools that are listed but not called, or called but not listed: {:?}",
         listed.symmetric_difference(&called).collect::<Vec<_>>()
     );
     inspector.call_all(tried)
 }
 
-/// One commit, and a file that is not in it.
+/// One commit, and an uncommitted file.
 fn repository(folder: &Path) -> Result<()> {
     std::fs::create_dir(folder).context("cannot make a folder for a repository")?;
     let write = |name: &str| std::fs::write(folder.join(name), name).context("cannot write a file");
@@ -152,7 +154,7 @@ impl Inspector {
     fn call_all(&self, tried: &Tried) -> Result<()> {
         let words = ["execute", "--background", "--timeout", "1000", "--", "sleep", "1000"];
         let begun = self.served.json(&words)?;
-        let operation = begun["operation"].as_str().context("no operation was begun")?;
+        let operation = begun["operation"].as_str().context("no operation was started")?;
         for (index, (tool, input)) in CALLS.iter().enumerate() {
             let input = input.replace("$operation", operation);
             let words = ["--method", "tools/call", "--tool-name", tool, "--tool-args-json", &input];
@@ -166,12 +168,12 @@ impl Inspector {
         Ok(())
     }
 
-    /// What it answers. Whatever it writes to stderr is a warning or worse.
+    /// Returns its result. Any output on stderr is a warning or worse.
     fn ask(&self, tried: &Tried, era: &str, words: &[&str]) -> Result<Value> {
         let mut command: Command = tried.installed.node(&self.script);
         command.arg("--config").arg(&self.config).args(["--server", "proctor"]);
         command.args(["--format", "json", "--protocol-era", era]).args(words);
-        // It keeps things of its own at home, and would tell that it has no safe place for secrets.
+        // It stores files in its home, and would warn that it has no safe place for secrets.
         command.env("HOME", &self.served.home).env("MCP_INSPECTOR_SECRET_STORE", "file");
         command.env("MCP_INSPECTOR_SECRET_KEY", "0123456789abcdef0123456789abcdef");
         // The conversation belongs to the folder that it begins in.
@@ -190,7 +192,7 @@ impl Inspector {
 mod tests {
     use super::*;
 
-    /// `run` compares the names with the list that the server gives.
+    /// `run` compares the names with the server's list.
     #[test]
     fn every_input_is_an_object() {
         for (name, input) in CALLS {

@@ -1,4 +1,5 @@
-//! The tools of others: Node, the suites, the Inspector and the clients, installed once below the target folder.
+//! External tools: Node, the suites, the Inspector and the clients, installed once below the target
+//! folder.
 
 use crate::node::{self, Node};
 use crate::step::{root, succeed};
@@ -6,8 +7,8 @@ use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Another version may have other ideas; a new one is tried before it is taken. Node comes as a Python package, so that
-/// Python is all that a machine needs to have.
+/// Exact versions; a new one is tested before it is used. Node comes as a Python package, so that a
+/// machine needs only Python.
 const PYTHON: &[&str] = &[node::PYTHON_PACKAGE, "mcp==2.3.0"];
 
 const NODE: &[&str] = &[
@@ -18,7 +19,7 @@ const NODE: &[&str] = &[
     "@modelcontextprotocol/client@2.4.0",
 ];
 
-/// In the folder: what is complete in it.
+/// The file that lists the complete installations.
 const NOTE: &str = "installed";
 
 pub(super) struct Installed {
@@ -38,7 +39,7 @@ impl Installed {
         let installed = Installed { node: Node::of_python(&folder)?, folder };
         if !is_there {
             installed.node.install(&installed.folder.join("npm"), NODE, &[])?;
-            std::fs::write(&note, wanted).context("cannot note the installation")?;
+            std::fs::write(&note, wanted).context("cannot record the installation")?;
         }
         Ok(installed)
     }
@@ -47,7 +48,8 @@ impl Installed {
         Command::new(self.folder.join("bin/python"))
     }
 
-    /// Node with a script, which finds the packages if it is below the folder or imports them from [`Installed::modules`].
+    /// Runs a script with Node. The script finds the packages if it is below the folder, or imports
+    /// them from [`Installed::modules`].
     pub(super) fn node(&self, script: &Path) -> Command {
         self.node.script(script)
     }

@@ -1,8 +1,8 @@
-//! `cargo xtask mcp`: the MCP front, tried by those who know what MCP is: the official conformance suites, the Inspector, and
+//! `cargo xtask mcp`: tests the MCP front with the official conformance suites, the Inspector, and
 //! the official clients.
 //!
-//! Everything is installed by name and exact version below the target folder, and talks over loopback to a Proctor with a
-//! home of its own. Left out is what needs an eye: the Inspector's pages.
+//! Everything is installed by name and exact version below the target folder, and connects over
+//! loopback to a Proctor with its own home. The Inspector's web pages are not covered.
 
 mod clients;
 mod conformance;
@@ -22,7 +22,7 @@ usage: cargo xtask mcp [--built] [PART…]
   conformance   both official suites, every server scenario of every revision
   inspector     the Inspector lists and calls every tool over stdio
   clients       the official Python and TypeScript clients, over stdio and HTTP
-  --built       with the binary that tests have run, instead of a build for this";
+  --built       use the binary that tests have built, instead of a new build";
 
 type Part = (&'static str, fn(&Tried) -> Result<()>);
 
@@ -31,11 +31,11 @@ const INSPECTOR: &str = "inspector";
 const PARTS: &[Part] =
     &[("conformance", conformance::run), (INSPECTOR, inspector::run), ("clients", clients::run)];
 
-/// What is tried, and with what.
+/// The programs under test and the tools.
 struct Tried {
     installed: Installed,
     proctor: PathBuf,
-    /// A process that does what a test needs.
+    /// A process that misbehaves on request.
     victim: PathBuf,
 }
 
@@ -56,13 +56,13 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         proctor: proctor(is_built)?,
         victim: served::program("victim", "proctor-testkit", is_built)?,
     };
-    // The Inspector is started anew for each call, one after the other: meanwhile there is a processor for the rest.
+    // The Inspector starts once for each call, in sequence, so the other parts run meanwhile.
     let (slow, others): (Vec<Part>, Vec<Part>) =
         parts.into_iter().partition(|(name, _)| *name == INSPECTOR);
     let failed = std::thread::scope(|scope| {
         let slow = scope.spawn(|| failing(&slow, &tried));
         let mut failed = failing(&others, &tried);
-        failed.extend(slow.join().expect("a part that fails says so"));
+        failed.extend(slow.join().expect("parts return errors and do not panic"));
         failed
     });
     if !failed.is_empty() {
@@ -71,7 +71,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// With what the suites ask for compiled in, as the binary that tests run.
+/// The binary with the suites' fixtures compiled in, as tests use it.
 fn proctor(is_built: bool) -> Result<PathBuf> {
     if !is_built {
         let words = ["build", "--package", "proctor", "--features", "fixtures"];

@@ -1,4 +1,5 @@
-//! What a suite has found, held against what must be. Warnings count as failures; what a suite leaves out is named here.
+//! Compares the results of a suite with the expectation. Warnings count as failures; skipped checks
+//! are listed here.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -7,7 +8,7 @@ use std::path::Path;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// Everything that needs no tool, prompt or resource of the suites' own.
+    /// Everything that needs no tool, prompt or resource of the suites.
     AsUsersGetIt,
     /// Everything.
     WithFixtures,
@@ -22,7 +23,7 @@ impl Expected {
     }
 }
 
-/// Scenarios that ask only for what every server has.
+/// Scenarios that need only standard features.
 const GENERIC: &[&str] = &[
     "caching",
     "completion-complete",
@@ -49,8 +50,8 @@ const OWN_TOOLS: &[&str] = &[
     "sep-2575-server-rejects-undeclared-capability",
 ];
 
-/// Scenarios that skip checks by themselves: an extension that Proctor does not have, and one that the suite has not
-/// written yet.
+/// Scenarios that skip checks by themselves: an extension that Proctor does not have, and one that
+/// the suite has not written yet.
 const SKIP_THEMSELVES: &[&str] = &[
     "sep-2640-skills-directory",
     "sep-2640-skills-enumeration",
@@ -58,13 +59,13 @@ const SKIP_THEMSELVES: &[&str] = &[
     "tasks-status-notifications",
 ];
 
-/// What a server that announces no changes of its lists has nothing to show for.
+/// Scenarios that do not apply to a server without list change notifications.
 const WITHOUT_CHANGES: &[&str] = &[
     "sep-2575-server-sends-prompts-list-changed-on-subscription",
     "sep-2575-server-sends-tools-list-changed-on-subscription",
 ];
 
-/// How many checks did not pass, each told.
+/// Returns the number of failed checks and prints each.
 pub(super) fn judge(results: &Path, expected: Expected) -> Result<usize> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut scenarios, mut left_out, mut wrong) = (0, 0, 0);
@@ -83,7 +84,7 @@ pub(super) fn judge(results: &Path, expected: Expected) -> Result<usize> {
             }
         }
     }
-    ensure!(scenarios > 0 || left_out > 0, "it has run nothing");
+    ensure!(scenarios > 0 || left_out > 0, "the suite ran no scenario");
     let counts: Vec<String> =
         counts.iter().map(|(words, count)| format!("{count} {words}")).collect();
     println!("   {scenarios} scenarios ({left_out} need fixtures): {}", counts.join(", "));
@@ -93,9 +94,9 @@ pub(super) fn judge(results: &Path, expected: Expected) -> Result<usize> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Passed,
-    /// Only says what happened.
+    /// Informational.
     Said,
-    /// Does not apply, as it should not.
+    /// Not applicable, as expected.
     Skipped,
     NeedsFixture,
     Wrong,
@@ -133,19 +134,19 @@ fn told(check: &Value) -> String {
     format!("{} {}: {}{more}", word("status"), word("id"), word("errorMessage"))
 }
 
-/// The checks of each scenario, by its name: a folder `server-NAME-TIME` for each.
+/// The checks of each scenario by name: a folder `server-NAME-TIME` for each.
 fn scenarios_of(results: &Path) -> Result<BTreeMap<String, Vec<Value>>> {
     let mut all = BTreeMap::new();
-    let folders = std::fs::read_dir(results).context("the suite has left no results")?;
+    let folders = std::fs::read_dir(results).context("the suite wrote no results")?;
     for folder in folders {
         let folder = folder?;
         let name = folder.file_name().into_string().unwrap_or_default();
         let name = name.strip_prefix("server-").context("a result of no server scenario")?;
         let time = name.len().checked_sub("-2026-01-01T00-00-00-000Z".len());
         let name = time.and_then(|at| name.get(..at)).context("a result without a time")?;
-        // Without the file it has not come to its end.
+        // Without the file the scenario did not finish.
         let text = std::fs::read_to_string(folder.path().join("checks.json"))
-            .with_context(|| format!("{name} has not come to its end"))?;
+            .with_context(|| format!("{name} did not finish"))?;
         let checks = serde_json::from_str(&text).with_context(|| format!("of {name}"))?;
         all.insert(name.to_owned(), checks);
     }

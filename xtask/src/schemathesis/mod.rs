@@ -1,7 +1,8 @@
-//! `cargo xtask schemathesis`: what `/openapi.json` promises, asked of the real server by somebody who tries everything.
+//! `cargo xtask schemathesis`: tests `/openapi.json` against the real server with generated
+//! requests.
 //!
-//! Once as an operator and once as an admin, each with a home of its own. Left out is what would end the server under test, take
-//! its own token away, or never end by itself.
+//! It runs once as an operator and once as an admin, each with its own home. It omits operations
+//! that would end the server under test, revoke its token, or never end.
 
 use crate::served::{self, Served};
 use crate::step::{root, succeed};
@@ -12,26 +13,27 @@ use std::process::Command;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask schemathesis [--examples N] [--seed S] [--built]
 
-  --examples N  of each path, beside those that cover its description; 5 if not given
-  --seed S      other choices than the usual ones
-  --built       with the binary that tests have run, instead of a build for this";
+  --examples N  extra examples for each path, besides those that cover its description; default: 5
+  --seed S      seed of the random choices
+  --built       use the binary that tests have built, instead of a new build";
 
-/// Another version may have other ideas; a new one is tried before it is taken.
+/// An exact version; a new one is tested before it is used.
 const PACKAGE: &str = "schemathesis==4.32.5";
 
 const EXAMPLES: &str = "5";
 
-/// The same choices each time, so that a change that fails is the change's fault.
+/// A fixed seed, so that a new failure comes from the change.
 const SEED: &str = "1";
 
-/// What must hold for every answer. That good data is taken is not in it: whether a service exists is in no schema.
+/// The checks of every response. Acceptance of valid data is not among them, because no schema
+/// knows whether a service exists.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,\
 response_schema_conformance,negative_data_rejection,unsupported_method,allow_header_conformance,ignored_auth";
 
 const LEFT_OUT: &str =
     r"stream$|/daemon/(stop|upgrade)$|/service/down$|/token/revoke$|/tokens/\{name\}";
 
-/// Where it listens stands in the file: a request may bring another environment.
+/// The address is in the file, because a request may bring another environment.
 const CONFIG: &str = "\
 supervisor:
   port: off
@@ -64,7 +66,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// In an environment of its own, below the target folder.
+/// Installs it in its own environment, below the target folder.
 fn install() -> Result<PathBuf> {
     let folder = root()?.join("target/tools/schemathesis");
     let program = folder.join("bin/st");
@@ -77,7 +79,7 @@ fn install() -> Result<PathBuf> {
         let mut pip = Command::new(folder.join("bin/pip"));
         pip.args(["install", "--quiet", "--disable-pip-version-check", PACKAGE]);
         succeed(pip)?;
-        std::fs::write(&note, "").context("cannot note the installation")?;
+        std::fs::write(&note, "").context("cannot record the installation")?;
     }
     Ok(program)
 }
@@ -102,6 +104,6 @@ fn try_everything(
     st.env("SCHEMATHESIS_HOOKS", root()?.join("xtask/src/schemathesis/hooks.py"));
     st.current_dir(&served.home);
     succeed(st)?;
-    ensure!(served.daemon_pid()? == before, "it is not the same daemon any more");
+    ensure!(served.daemon_pid()? == before, "the daemon was replaced");
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Rust text with everything blanked that is not code, so that a rule about code does not stumble over a comment or a
-//! string. Lines and columns stay where they are.
+//! Blanks everything in Rust text that is not code, so that a rule about code ignores comments and
+//! strings. Lines and columns stay.
 
-/// The same text with spaces for comments and literals.
+/// Replaces comments and literals with spaces.
 pub(crate) fn code_only(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -21,7 +21,7 @@ pub(crate) fn code_only(text: &str) -> String {
         .expect("whole literals and comments became spaces, the rest is unchanged")
 }
 
-/// Length of the comment or literal that begins here; 0 if code does.
+/// Length of the comment or literal that begins here; 0 for code.
 fn not_code(rest: &[u8]) -> usize {
     match rest {
         [b'/', b'/', ..] => rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len()),
@@ -33,7 +33,7 @@ fn not_code(rest: &[u8]) -> usize {
     }
 }
 
-/// They nest.
+/// Block comments nest.
 fn block_comment(rest: &[u8]) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < rest.len() {
@@ -74,7 +74,7 @@ fn string(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// `'x'` and `'\n'`; a lifetime has no second quote where a character's would be.
+/// `'x'` and `'\n'`; a lifetime has no second quote.
 fn character(rest: &[u8]) -> usize {
     if rest.get(1) == Some(&b'\\') {
         let end = rest.iter().skip(3).position(|&byte| byte == b'\'');

@@ -1,4 +1,4 @@
-//! What users get has no failpoints and no fixtures: no build but that of tests turns these features on.
+//! Release builds have no failpoints and no fixtures: only test builds enable these features.
 
 use super::Finding;
 use crate::step;
@@ -11,7 +11,7 @@ pub(crate) fn check() -> Result<Vec<Finding>> {
     let words = ["tree", "--quiet", "--workspace", "--edges", "normal", "--prefix", "none"];
     let mut tree = step::cargo(&words)?;
     tree.args(["--format", "{p}|{f}"]);
-    let tree = step::output(tree).context("cannot ask cargo for the features")?;
+    let tree = step::output(tree).context("cannot read the features from cargo")?;
     let message =
         |(package, feature)| format!("{package} has {feature} in a build that is not for tests");
     let findings = for_tests(&tree).into_iter();
@@ -20,7 +20,7 @@ pub(crate) fn check() -> Result<Vec<Finding>> {
         .collect())
 }
 
-/// Packages of lines like `name v1.0.0 (folder)|feature,feature (*)` and what they have that is for tests.
+/// Finds test features in lines like `name v1.0.0 (folder)|feature,feature (*)`.
 fn for_tests(tree: &str) -> Vec<(&str, &str)> {
     let found = |line| {
         let (package, features) = str::split_once(line, '|')?;

@@ -1,13 +1,13 @@
-//! Which crate may depend on which: the picture in ARCHITECTURE.md, held up by more than good will.
+//! Enforces the dependencies between crates: the picture in ARCHITECTURE.md.
 //!
-//! Direct dependencies count, as cargo itself resolves them; what only tests need is free.
+//! Checks direct dependencies as cargo resolves them; test dependencies are free.
 
 use super::Finding;
 use crate::step;
 use anyhow::{Context as _, Result};
 use std::path::Path;
 
-/// What a crate never depends on, and why not.
+/// The forbidden dependencies of a crate, with the reason.
 struct Layer {
     package: &'static str,
     never: &'static [&'static str],
@@ -27,12 +27,12 @@ const LAYERS: &[Layer] = &[
             "rustix",
             "libc",
         ],
-        why: "core decides and does nothing: let the caller do it and pass in what it found",
+        why: "core only decides: let the caller act and pass in the result",
     },
     Layer {
         package: "proctor-sys",
         never: &["proctor-keeper", "proctor-engine", "proctor-ops", "proctor-front"],
-        why: "sys is the edge to the kernel and knows core only",
+        why: "sys is the interface to the kernel and may use only core",
     },
     Layer {
         package: "proctor-keeper",
@@ -101,7 +101,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         "--format",
         "|{p}",
     ])?;
-    let edges = edges(&step::output(tree).context("cannot ask cargo for the dependencies")?);
+    let edges = edges(&step::output(tree).context("cannot read the dependencies from cargo")?);
     let mut findings = Vec::new();
     for (edge, why) in forbidden(&edges) {
         let manifest = Path::new(&edge.folder).join("Cargo.toml");
@@ -114,7 +114,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// `0|package v1.0.0 (folder)`, then `1|dependency v2.0.0` for each of its dependencies.
+/// Parses `0|package v1.0.0 (folder)`, then `1|dependency v2.0.0` for each of its dependencies.
 fn edges(tree: &str) -> Vec<Edge> {
     let mut edges = Vec::new();
     let mut current = None;
@@ -147,7 +147,7 @@ fn forbidden(edges: &[Edge]) -> Vec<(&Edge, &'static str)> {
     edges.iter().filter_map(|edge| Some((edge, rule(edge)?))).collect()
 }
 
-/// Where a manifest names a dependency; its first line if it does so under another name.
+/// The line of a manifest that names a dependency; the first line if it uses another name.
 fn line_of(manifest: &str, dependency: &str) -> usize {
     let names = |line: &str| {
         let rest = line.trim_start_matches("[dependencies.").strip_prefix(dependency);

@@ -1,8 +1,10 @@
-//! `cargo xtask tidy`: the rules of this repository that neither compiler nor clippy knows.
+//! `cargo xtask tidy`: the rules of this repository that neither the compiler nor clippy checks.
 //!
-//! Each rule is a function from text to findings; this module feeds them the files that git knows or would take.
+//! Each rule is a function from text to findings; this module passes them the tracked and the new
+//! files.
 
 mod code;
+mod english;
 mod features;
 mod layers;
 mod lock;
@@ -15,10 +17,10 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-/// Something that breaks a rule: where, and what to do about it.
+/// A broken rule: its place, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// From the root of the repository.
+    /// Relative to the root of the repository.
     pub(crate) file: String,
     /// From 1.
     pub(crate) line: usize,
@@ -35,7 +37,7 @@ pub(crate) fn run() -> Result<()> {
     let root = step::root()?;
     let mut findings = Vec::new();
     for file in files(&root)? {
-        // Pictures and other things that are not text have no lines to find anything in.
+        // Binary files such as images have no lines to check.
         let Ok(text) = std::fs::read_to_string(root.join(&file)) else { continue };
         findings.extend(in_file(&file, &text));
     }
@@ -45,7 +47,7 @@ pub(crate) fn run() -> Result<()> {
         println!("{finding}");
     }
     if !findings.is_empty() {
-        bail!("tidy: {} to put right", findings.len());
+        bail!("tidy: {} findings to fix", findings.len());
     }
     Ok(())
 }
@@ -54,6 +56,7 @@ fn in_file(file: &str, text: &str) -> Vec<Finding> {
     let mut findings = paths::check(file, text);
     if file.ends_with(".rs") {
         findings.extend(rust::check(file, text));
+        findings.extend(english::check(file, text));
     }
     if file.ends_with("Cargo.lock") {
         findings.extend(lock::check(file, text));
@@ -61,7 +64,7 @@ fn in_file(file: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Tracked files and new ones that are not ignored; those deleted but not committed are gone.
+/// Tracked files and new ones that are not ignored, without deleted ones.
 fn files(root: &Path) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);

@@ -18,7 +18,7 @@ pub(crate) fn check(file: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// As the beginning of a path: not inside one, and not as part of a longer name.
+/// Matches only at the beginning of a path and not as part of a longer name.
 fn names(line: &str, folder: &str) -> bool {
     let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
     let comes_from = |byte: &u8| goes_on(byte) || b"/.~})*".contains(byte);

@@ -5,7 +5,7 @@ use super::code::code_only;
 
 const LONGEST_FILE: usize = 500;
 
-/// Said in comments or strings, or anywhere else.
+/// Refused in comments, strings and code.
 const LEFT_UNDONE: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
 const STUBS: &[&str] = &["todo!", "unimplemented!", "dbg!"];
 
@@ -23,12 +23,12 @@ pub(crate) fn check(file: &str, text: &str) -> Vec<Finding> {
 fn whole_file(file: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !text.starts_with("//!") && !is_build_script(file) {
-        let message = "open the file with //!: what it is for, and what it leaves out on purpose";
+        let message = "open the file with //!: its purpose, and what it deliberately leaves out";
         findings.push(finding(file, 1, message.to_owned()));
     }
     let lines = text.lines().count();
     if lines > LONGEST_FILE {
-        let message = format!("{lines} lines, {LONGEST_FILE} at most: split it by reason to exist");
+        let message = format!("{lines} lines, {LONGEST_FILE} at most: split it by purpose");
         findings.push(finding(file, LONGEST_FILE + 1, message));
     }
     findings
@@ -37,15 +37,16 @@ fn whole_file(file: &str, text: &str) -> Vec<Finding> {
 fn in_text(line: &str) -> Vec<String> {
     let words = LEFT_UNDONE.iter().filter(|word| has_word(line, word));
     words
-        .map(|word| format!("{word}: do it now, or write an issue and say what holds today"))
+        .map(|word| {
+            format!("{word}: do it now, or write an issue and describe the current behaviour")
+        })
         .collect()
 }
 
 fn in_code(code: &str) -> Vec<String> {
     let stubs = STUBS.iter().filter(|stub| has_word(code, stub));
-    let mut messages: Vec<String> = stubs
-        .map(|stub| format!("{stub} is a stub or a leftover: write what belongs here"))
-        .collect();
+    let mut messages: Vec<String> =
+        stubs.map(|stub| format!("{stub} is a stub or a leftover: write the real code")).collect();
     if code.contains("#[ignore") {
         messages.push("an ignored test tests nothing: make it pass, or delete it".to_owned());
     }
@@ -62,7 +63,7 @@ fn in_place(file: &str, code: &str) -> Option<String> {
         .then(|| "unsafe is for crates/sys only: put a safe function there and call it".to_owned())
 }
 
-/// Sleeping in tests: in whole files of tests, and in the test modules of others.
+/// Finds sleeps in files of tests and in test modules.
 fn waits(file: &str, code: &str) -> Vec<Finding> {
     let first = if is_test_file(file) { Some(0) } else { test_module(code) };
     let Some(first) = first else { return Vec::new() };
@@ -76,7 +77,7 @@ fn is_test_file(file: &str) -> bool {
     file.starts_with("crates/testkit/") || file.starts_with("tests/") || file.contains("/tests/")
 }
 
-/// Index of the line on which a test module begins; it goes on to the end of the file.
+/// Index of the line on which a test module begins; it lasts to the end of the file.
 fn test_module(code: &str) -> Option<usize> {
     let lines: Vec<&str> = code.lines().map(str::trim).collect();
     let begins = |pair: &[&str]| {
@@ -89,8 +90,8 @@ fn is_build_script(file: &str) -> bool {
     file == "build.rs" || file.ends_with("/build.rs")
 }
 
-/// Not as part of a longer name.
-fn has_word(line: &str, word: &str) -> bool {
+/// Whether the line has the word, not as part of a longer one.
+pub(super) fn has_word(line: &str, word: &str) -> bool {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let ends_as_name = word.bytes().last().is_some_and(|byte| is_name(&byte));
     line.match_indices(word).any(|(at, _)| {

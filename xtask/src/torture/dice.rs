@@ -1,4 +1,5 @@
-//! Random choices that a seed repeats: SplitMix64, which needs no crate and is random enough for moments and victims.
+//! Random choices that a seed repeats: SplitMix64, which needs no crate and is random enough for
+//! moments and victims.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 up to, not including, `end`.
+    /// Returns a number from 0 up to, not including, `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
@@ -30,7 +31,7 @@ impl Dice {
         &all[self.below(all.len() as u64) as usize]
     }
 
-    /// A wait of up to `longest`; short ones are as likely as long ones, whatever short means.
+    /// A wait of up to `longest`, evenly distributed over the orders of magnitude.
     pub(crate) fn moment(&mut self, longest: Duration) -> Duration {
         let scale = 1 << self.below(8);
         Duration::from_micros(self.below(longest.as_micros() as u64 / scale + 1))

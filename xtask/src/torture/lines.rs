@@ -1,23 +1,23 @@
-//! Numbered lines in the segments of one stream: each once, whole and in order, also across rotation. Reads the files
-//! themselves, from where it last stopped.
+//! Checks numbered lines in the segments of one stream: each once, whole and in order, also across
+//! rotation. Reads the files themselves, from the last position.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// How far a stream has been read.
+/// The read position of a stream.
 #[derive(Debug)]
 pub(crate) struct Lines {
     folder: PathBuf,
     stream: &'static str,
     segment: u64,
     offset: u64,
-    /// Of a line that goes on in the next segment.
+    /// Beginning of a line that continues in the next segment.
     begun: Vec<u8>,
     /// The number of the last line.
     last: u64,
-    /// Old segments are deleted by design before we come to see them.
+    /// Old segments may be deleted by design before we read them.
     forgets: bool,
     pub(crate) seen: u64,
 }
@@ -29,7 +29,7 @@ impl Lines {
         Lines { folder, stream, segment, offset, begun, last: 0, forgets, seen: 0 }
     }
 
-    /// Read what is new; how many lines.
+    /// Reads new lines; returns their number.
     pub(crate) fn read(&mut self) -> Result<u64> {
         let before = self.seen;
         let there = self.segments();
@@ -44,7 +44,7 @@ impl Lines {
                 (self.segment, self.offset) = (segment, 0);
             }
             match self.read_segment() {
-                // Deleted since we looked, as short logs are.
+                // Deleted since the listing, as in short logs.
                 Err(_) if self.forgets && !self.path().exists() => return Ok(self.seen - before),
                 read => read?,
             }
@@ -60,7 +60,7 @@ impl Lines {
         self.folder.join(format!("{}.{:08}.log", self.stream, self.segment))
     }
 
-    /// Numbers of the segments that are there.
+    /// Numbers of the existing segments.
     fn segments(&self) -> Vec<u64> {
         let number = |name: &str| {
             let rest = name.strip_prefix(self.stream)?.strip_prefix('.')?.strip_suffix(".log")?;
@@ -76,7 +76,7 @@ impl Lines {
     fn read_segment(&mut self) -> Result<()> {
         let path = self.path();
         let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-        let length = file.metadata().context("cannot ask for a length")?.len();
+        let length = file.metadata().context("cannot read its length")?.len();
         ensure!(length >= self.offset, "{} has become shorter", path.display());
         let mut bytes = vec![0; (length - self.offset) as usize];
         file.read_exact_at(&mut bytes, self.offset)
@@ -116,7 +116,7 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// What the segments hold, one after the other; what is said of it.
+    /// Checks the result for the contents of consecutive segments.
     #[track_caller]
     fn check(segments: &[(u64, &str)], forgets: bool, expected: Result<u64, &str>) {
         let home = tempfile::tempdir().unwrap();

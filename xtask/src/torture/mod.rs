@@ -1,8 +1,9 @@
-//! `cargo xtask torture`: the fault campaign. Proctor's own processes are killed at every failpoint and at random moments
-//! under load; after each fault an oracle looks whether anything was lost, doubled, torn or restarted.
+//! `cargo xtask torture`: the fault campaign. It kills Proctor's own processes at every failpoint
+//! and at random moments under load. After each fault an oracle checks that nothing was lost,
+//! doubled, torn or restarted.
 //!
-//! It sees Proctor from outside: commands, files, `/proc`. A violation ends a scene, whose folder is kept, and the campaign
-//! goes on with a new one.
+//! It sees Proctor from outside: commands, files, `/proc`. A violation ends a scene, whose folder
+//! is kept, and the campaign continues with a new one.
 
 mod dice;
 mod lines;
@@ -33,13 +34,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// More violations than this tell nothing new.
+/// Maximum number of violations; more tell nothing new.
 const ENOUGH: usize = 10;
 
-/// Told at the end, because a wait that nobody expects is a first sign of something wrong.
+/// Number of slowest waits to report: an unexpected wait is a first sign of a problem.
 const SLOWEST: usize = 5;
 
-/// A scene is ended in order after this many faults, to see that nothing is left; and a victim lives an hour at most.
+/// Faults before a scene is shut down in order, to check that nothing is left; also, a victim lives
+/// an hour at most.
 const FAULTS_OF_A_SCENE: u64 = 400;
 
 pub(crate) fn run(words: &[&str]) -> Result<()> {
@@ -52,7 +54,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         command
     });
     let points = points::parse(&table.context("this build has no failpoints")?)?;
-    // Thousands of aborts are meant; their memory is of no interest.
+    // Thousands of aborts are intended; their core dumps are useless.
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(rustix::process::Resource::Core, none)?;
     reaper::start()?;
@@ -66,13 +68,13 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Beside this program, where cargo puts them all.
+/// The programs beside this one, where cargo puts them all.
 fn programs(options: &Options) -> Result<Programs> {
     if !options.built {
         succeed(cargo(&["build", "--package", "proctor", "--features", "failpoints"])?)?;
         succeed(cargo(&["build", "--package", "proctor-testkit", "--bin", "victim"])?)?;
     }
-    let own = std::env::current_exe().context("cannot tell my own path")?;
+    let own = std::env::current_exe().context("cannot find the path of this program")?;
     let beside = |name| own.with_file_name(name);
     let programs = Programs { proctor: beside("proctor"), victim: beside("victim") };
     for program in [&programs.proctor, &programs.victim] {
@@ -86,7 +88,7 @@ fn random_seed() -> u64 {
     now.map_or(1, |since| since.subsec_nanos().into())
 }
 
-/// Everything that was done and found.
+/// The statistics and violations of a campaign.
 struct Campaign {
     programs: Programs,
     seed: u64,
@@ -101,12 +103,12 @@ struct Campaign {
     slowest: Vec<(Duration, String)>,
 }
 
-/// A scene and who looks at it.
+/// A scene and its oracle.
 struct Stage {
     scene: Scene,
     oracle: Oracle,
     faults: u64,
-    /// Runs that ended without a witness, and why.
+    /// Runs that ended without a witness, with the reason.
     unseen: BTreeMap<&'static str, Unseen>,
 }
 
@@ -131,7 +133,7 @@ impl Campaign {
         if options.points {
             let faults = points::faults(points, options.depth);
             let total = faults.len() as u64;
-            // Nobody crashes by himself: each failpoint is passed by what is asked for.
+            // No service crashes by itself: only the requested commands pass each failpoint.
             self.stage_all(total, false, faults.into_iter().map(Thing::Fault))?;
         }
         if options.random {
@@ -175,7 +177,7 @@ impl Campaign {
                         self.end(now, &format!("the end after {number}"));
                     }
                 }
-                // Ctrl-C ends the commands of a round as well.
+                // Ctrl-C also ends the commands of a round.
                 Err(_) if interrupt::happened() => stage = Some(now),
                 Err(why) => self.violation(now, &format!("{number}: {thing}: {why:#}")),
             }
@@ -208,7 +210,7 @@ impl Campaign {
         self.violations.push((what.to_owned(), home));
     }
 
-    /// What was seen in a scene, when it is over.
+    /// Adds the observations of a finished scene.
     fn note(&mut self, stage: &Stage) {
         let oracle = &stage.oracle;
         for (why, count) in &stage.unseen {
@@ -271,7 +273,7 @@ impl Campaign {
     }
 }
 
-/// One thing done to Proctor.
+/// One fault or round.
 enum Thing {
     Fault(Fault),
     Round(Round),
@@ -290,7 +292,7 @@ impl Stage {
     fn begin(programs: &Programs, crashing: bool) -> Result<Stage> {
         let mut scene = Scene::begin(programs, crashing)?;
         let oracle = Oracle::begin(&mut scene, crashing)
-            .with_context(|| format!("a scene cannot begin: {}", scene.home.display()))?;
+            .with_context(|| format!("cannot start a scene: {}", scene.home.display()))?;
         Ok(Stage { scene, oracle, faults: 0, unseen: BTreeMap::new() })
     }
 
@@ -304,10 +306,10 @@ impl Stage {
         match thing {
             Thing::Fault(_) => ensure!(unseen.words == 0, "last words lost: {unseen:?}"),
             Thing::Round(round) => {
-                // The parent of a process is told how it ended, and has its pipes.
+                // The parent of a process learns its exit, and has its pipes.
                 let nobody = unseen == Unseen::default();
                 ensure!(nobody || !round.spares_keeper(), "lost on a living keeper: {unseen:?}");
-                // The guard has a run's pipes before there is a process.
+                // The guard has a run's pipes before the process exists.
                 let heard = unseen.words == 0 || !round.spares_guard();
                 ensure!(heard, "last words lost although the guard lived: {unseen:?}");
                 let sum = self.unseen.entry(round.blindness()).or_default();

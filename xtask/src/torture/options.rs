@@ -1,22 +1,22 @@
-//! The words behind `cargo xtask torture`.
+//! The options of `cargo xtask torture`.
 
 use anyhow::{Context as _, Result, bail};
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask torture [--rounds N] [--seed S] [--points-only | --random-only] [--short | --deep] [--built]
 
-  --rounds N      random rounds; 200 if not given, 80 with --short
+  --rounds N      random rounds; default: 200, or 80 with --short
   --seed S        repeat the choices of an earlier campaign; printed at its beginning
   --points-only   every failpoint with every action, and no random rounds
-  --random-only   the other way round
-  --short         as CI does it: failpoints kill and fail, but do not abort, and there are fewer rounds
+  --random-only   only random rounds
+  --short         as in CI: failpoints kill and fail, but do not abort, and there are fewer rounds
   --deep          also at the second, third, fifth and eighth pass of each failpoint
-  --built         with the binary that tests have run, instead of a build for the campaign";
+  --built         use the binary that tests have built, instead of a new build";
 
 const ROUNDS: u64 = 200;
 const SHORT_ROUNDS: u64 = 80;
 
-/// How much is done to each failpoint.
+/// The number of faults for each failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     Short,
@@ -59,7 +59,7 @@ impl Options {
             }
         }
         if !options.points && !options.random {
-            bail!("--points-only and --random-only leave nothing to do");
+            bail!("--points-only and --random-only exclude each other");
         }
         Ok(options)
     }

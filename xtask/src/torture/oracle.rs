@@ -1,4 +1,4 @@
-//! What must hold after every fault: who runs, since when, what was printed, what is held.
+//! Invariants after every fault: which processes run, since when, their output, their resources.
 
 use super::lines::Lines;
 use super::process::{self, Holding, Role};
@@ -10,21 +10,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What does not hold by then is a violation. Recovery takes milliseconds; a daemon that was killed often waits 5 s.
+/// Timeout of an invariant; after it there is a violation. Recovery takes milliseconds; a daemon
+/// that was killed often waits 5 s.
 const SETTLED_WITHIN: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Main, its children, one in a session of its own, one daemonised.
+/// Main, its children, one in its own session, one daemonised.
 const FAMILIES: [(&str, usize); 2] = [("tree", 5), (THORNY, 4)];
 
-/// Of the keeper: two pipes, a pidfd and four log files of each service. Of daemon and guard: two pipes and a pidfd. And their own.
+/// Limit of descriptors. The keeper has two pipes, a pidfd and four log files for each service,
+/// daemon and guard two pipes and a pidfd, plus their own.
 const DESCRIPTORS: usize = 100;
 /// The daemon has some for files, which come and go.
 const THREADS: usize = 24;
 const MEMORY_KIB: u64 = 96 << 10;
 
 pub(crate) struct Oracle {
-    /// Pid and run of what nobody restarts.
+    /// Pid and run of services that must never restart.
     first: BTreeMap<String, (u64, String)>,
     lines: Vec<Lines>,
     pub(crate) runs: Vec<Runs>,
@@ -32,7 +34,7 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// Wait until everything has begun, and remember it.
+    /// Waits until everything has started, and records it.
     pub(crate) fn begin(scene: &mut Scene, crashing: bool) -> Result<Oracle> {
         let streams = [("fast", false), ("slow", false), ("short", true)];
         let lines = streams.iter().flat_map(|(service, forgets)| {
@@ -54,8 +56,8 @@ impl Oracle {
         Ok(oracle)
     }
 
-    /// Everything that must hold when nobody is being killed and `turned` is meant to run. Which runs have ended since
-    /// the last look without a witness.
+    /// Checks all invariants while nothing is being killed and `turned` should run. Returns the
+    /// runs that ended without a witness since the last check.
     pub(crate) fn check(&mut self, scene: &mut Scene) -> Result<Unseen> {
         settle(|| self.services(scene))?;
         settle(|| self.own(scene))?;
@@ -70,7 +72,7 @@ impl Oracle {
         Ok(unseen)
     }
 
-    /// Lines that were read so far.
+    /// Number of lines read.
     pub(crate) fn seen(&self) -> u64 {
         self.lines.iter().map(|lines| lines.seen).sum()
     }
@@ -90,8 +92,8 @@ impl Oracle {
             }
             let of_it = marked.iter().filter(|one| one.service == name);
             if name == CRASHING {
-                // It is another before one has looked.
-                ensure!(of_it.count() <= 1, "{name} is there twice: {marked:?}");
+                // The process may be replaced before we look.
+                ensure!(of_it.count() <= 1, "{name} runs twice: {marked:?}");
                 continue;
             }
             ensure!(service["state"] == "running", "{name} does not run: {service:#}");
@@ -122,7 +124,7 @@ impl Oracle {
             let [pid] = pids[..] else { bail!("{word}: {pids:?}") };
             let look =
                 || process::holding(pid, role).with_context(|| format!("the {word} is gone"));
-            // A log pump that is just beginning has its parent's table for a moment.
+            // A starting log pump has its parent's table for a moment.
             let (first, second) = (look()?, look()?);
             let descriptors = first.descriptors.min(second.descriptors);
             let now = Holding { descriptors, ..second };
@@ -138,7 +140,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Every stream has all its lines, and goes on.
+    /// Every stream has all its lines and continues.
     fn streams(&mut self) -> Result<()> {
         for lines in &mut self.lines {
             lines.read()?;
@@ -152,7 +154,7 @@ impl Oracle {
     }
 }
 
-/// A run's files are there while it runs, and no longer.
+/// A run's files exist while it runs, and no longer.
 fn files(home: &Path) -> Result<()> {
     for name in STEADY.into_iter().chain([TURNED, THORNY]) {
         let folder = home.join("run/services").join(name);
@@ -170,7 +172,7 @@ fn files(home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Nothing of a home is left after an orderly end of everything.
+/// Nothing of a home is left after an orderly shutdown.
 pub(crate) fn nothing_left(home: &Path) -> Result<()> {
     settle(|| {
         let marked = process::marked(home);
@@ -197,7 +199,7 @@ pub(crate) fn nothing_left(home: &Path) -> Result<()> {
     groups_left(home)
 }
 
-/// The cgroups of a home hold its name's hash; an orderly end removes them.
+/// The cgroups of a home contain its name's hash; an orderly shutdown removes them.
 fn groups_left(home: &Path) -> Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let hash = home.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -213,7 +215,7 @@ fn groups_left(home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Look until it holds; the last reason why it does not is the violation.
+/// Retries until it holds; the last reason is the violation.
 pub(crate) fn settle(mut holds: impl FnMut() -> Result<()>) -> Result<()> {
     let begun = Instant::now();
     loop {

@@ -1,7 +1,7 @@
-//! The deterministic half: every failpoint with every action, one after the other.
+//! The deterministic half: every failpoint with every action, in sequence.
 //!
-//! Which failpoints there are is told by the program under test. What makes Proctor pass one is decided here by the first
-//! word of its name; one that is not passed then is a violation, so that no point rots.
+//! The program under test lists its failpoints. The first word of a name selects the trigger that
+//! makes Proctor pass it. A point that is not passed is a violation, so that none becomes stale.
 
 use super::options::Depth;
 use super::process::Role;
@@ -10,18 +10,18 @@ use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Nothing that is asked for takes longer to come to its failpoint.
+/// Maximum time from a trigger to its failpoint.
 const PASSED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A failpoint as the program tells it.
+/// A failpoint as the program lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) name: String,
     can_fail: bool,
 }
 
-/// What an armed failpoint does.
+/// The action of an armed failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Kill,
@@ -39,7 +39,7 @@ impl Action {
     }
 }
 
-/// One fault to be had: at the `nth` time that the point is passed.
+/// One fault: at the `nth` time that the point is passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) point: Point,
@@ -53,10 +53,10 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// What makes Proctor pass a failpoint.
+/// The trigger that makes Proctor pass a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trigger {
-    /// The services' own output does.
+    /// The services' own output.
     Output,
     Restart,
     StopAndStart,
@@ -98,7 +98,7 @@ const TRIGGERS: &[(&str, Trigger)] = &[
     ("end", Trigger::End),
 ];
 
-/// The table, as lines of a name and what it is.
+/// Parses the table: lines of a name and a kind.
 pub(crate) fn parse(table: &str) -> Result<Vec<Point>> {
     let point = |line: &str| {
         let (name, kind) = line.split_once(' ')?;
@@ -107,7 +107,7 @@ pub(crate) fn parse(table: &str) -> Result<Vec<Point>> {
     table.lines().map(|line| point(line).with_context(|| format!("not a point: {line}"))).collect()
 }
 
-/// Every point with every action it knows.
+/// Every point with every action it supports.
 pub(crate) fn faults(points: &[Point], depth: Depth) -> Vec<Fault> {
     let passes: &[u32] = if depth == Depth::Deep { &[2, 3, 5, 8] } else { &[] };
     let mut faults = Vec::new();
@@ -140,19 +140,20 @@ impl Fault {
         scene.home.join(format!("failpoints/{}.hit", self.point.name))
     }
 
-    /// Nothing happens any more; true if it has happened. One that was not passed so often has done nothing.
+    /// Disarms the point; returns true if it has acted. A point that was not passed often enough
+    /// has not.
     pub(crate) fn disarm(&self, scene: &Scene) -> bool {
         let _ = std::fs::remove_file(self.hit(scene).with_extension(""));
         std::fs::remove_file(self.hit(scene)).is_ok()
     }
 }
 
-/// Arm, let it happen, bring Proctor back. How many processes were killed.
+/// Arms the point, triggers it and recovers Proctor. Returns the number of killed processes.
 pub(crate) fn strike(scene: &mut Scene, fault: &Fault) -> Result<u64> {
     let trigger = trigger(&fault.point)?;
     let hit = fault.hit(scene);
     if trigger == Trigger::KillDaemon {
-        // A keeper whose daemons die one after the other waits longer each time; one of a new program does not.
+        // A keeper whose daemons die repeatedly waits longer each time; a replaced one does not.
         scene.must(&["daemon", "upgrade"])?;
     }
     fault.arm(scene)?;
@@ -164,7 +165,7 @@ pub(crate) fn strike(scene: &mut Scene, fault: &Fault) -> Result<u64> {
     }
     if fault.disarm(scene) && fault.action != Action::Error {
         kills += 1;
-        // It may have been a moment ago.
+        // It may have acted a moment ago.
         scene.recover()?;
     }
     restore(scene)?;
@@ -173,11 +174,11 @@ pub(crate) fn strike(scene: &mut Scene, fault: &Fault) -> Result<u64> {
 
 fn trigger(point: &Point) -> Result<Trigger> {
     let found = TRIGGERS.iter().find(|(beginning, _)| point.name.starts_with(beginning));
-    let (_, trigger) = found.with_context(|| format!("nothing here passes {}", point.name))?;
+    let (_, trigger) = found.with_context(|| format!("no trigger passes {}", point.name))?;
     Ok(*trigger)
 }
 
-/// Do it. Commands may fail: they are under fire.
+/// Runs the trigger. Commands may fail, because faults hit them.
 fn pull(scene: &mut Scene, trigger: Trigger, hit: &Path) -> Result<u64> {
     match trigger {
         Trigger::Output => wait_for(hit).map(|()| 0).or(Ok(0)),
@@ -202,7 +203,7 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &Path) -> Result<u64> {
         Trigger::KillGuard => Ok(scene.kill(Role::Guard)),
         Trigger::KillBoth => {
             let killed = scene.kill_both();
-            // Before a command does what the guard should.
+            // Before a command does the guard's work.
             wait_for(hit).map(|()| killed).or(Ok(killed))
         }
         Trigger::Upgrade => scene.run(&["daemon", "upgrade"]).map(|_| 0),
@@ -210,16 +211,16 @@ fn pull(scene: &mut Scene, trigger: Trigger, hit: &Path) -> Result<u64> {
     }
 }
 
-/// What commands under fire left half done is done now: everybody runs and nothing else was added.
+/// Completes what interrupted commands left: every service runs, and nothing else was added.
 pub(crate) fn restore(scene: &mut Scene) -> Result<()> {
-    // Whatever they look like now: a new daemon may be about to carry out the wish of a stop that was not answered.
+    // Whatever their state: a new daemon may be about to carry out an unanswered stop.
     let answer = scene.insist(&["start", TURNED, THORNY])?;
-    ensure!(answer.is_ok(), "{TURNED} and {THORNY} cannot be started: {}", answer.errors);
+    ensure!(answer.is_ok(), "cannot start {TURNED} and {THORNY}: {}", answer.errors);
     if scene.status()?.iter().any(|one| one["name"] == EXTRA) {
         let answer = scene.insist(&["remove", EXTRA, "--purge"])?;
         // It may have been on its way out.
         let unknown = answer.status.code() == Some(3);
-        ensure!(answer.is_ok() || unknown, "{EXTRA} cannot be removed: {}", answer.errors);
+        ensure!(answer.is_ok() || unknown, "cannot remove {EXTRA}: {}", answer.errors);
     }
     Ok(())
 }

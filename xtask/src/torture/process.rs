@@ -1,11 +1,11 @@
-//! Who runs, as `/proc` tells: Proctor's own processes of a home, and the services that carry its mark.
+//! Finds processes through `/proc`: Proctor's own of a home, and the services with its mark.
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What a process of Proctor's is.
+/// The role of one of Proctor's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Keeper,
@@ -13,7 +13,7 @@ pub(crate) enum Role {
     Guard,
 }
 
-/// A process that a service's run began.
+/// A process of a service's run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Marked {
     pub(crate) pid: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Marked {
     pub(crate) run: String,
 }
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Holding {
     pub(crate) descriptors: usize,
@@ -29,7 +29,8 @@ pub(crate) struct Holding {
     pub(crate) memory_kib: u64,
 }
 
-/// Living processes of this role in this home. A child that is forked and not yet executed looks like its parent.
+/// Live processes of this role in this home. A forked child that has not executed yet looks like
+/// its parent.
 pub(crate) fn own(home: &Path, role: Role) -> Vec<u32> {
     below().into_iter().filter(|pid| role_of(*pid, home) == Some(role)).collect()
 }
@@ -46,7 +47,7 @@ fn role_of(pid: u32, home: &Path) -> Option<Role> {
     (words.next()? == b"--state" && words.next()? == home.as_os_str().as_bytes()).then_some(role)
 }
 
-/// Every living process that a service of this home began and that kept its environment.
+/// Every live process of a service of this home that kept its environment.
 pub(crate) fn marked(home: &Path) -> Vec<Marked> {
     below().into_iter().filter_map(|pid| mark_of(pid, home)).collect()
 }
@@ -66,15 +67,16 @@ fn mark_of(pid: u32, home: &Path) -> Option<Marked> {
     Some(Marked { pid, service: text("PROCTOR_SERVICE")?, run })
 }
 
-/// SIGKILL to a process of Proctor's, which may be gone: true if it was there.
+/// Sends SIGKILL to one of Proctor's processes; returns whether it existed.
 pub(crate) fn kill_own(pid: u32, home: &Path) -> bool {
     kill_if(pid, |pid| role_of(pid, home).is_some())
 }
 
-/// SIGKILL to everybody of this home, until nobody is left.
+/// Sends SIGKILL to every process of this home until none is left.
 pub(crate) fn kill_all(home: &Path) -> Result<()> {
     let belongs = |pid| role_of(pid, home).is_some() || mark_of(pid, home).is_some();
-    // A keeper or daemon that sees the other die begins anew; a hundred rounds are more than both can.
+    // A keeper or daemon that sees the other die restarts it; a hundred rounds are more than both
+    // can survive.
     for _ in 0..100 {
         let killed = all()?.into_iter().filter(|pid| kill_if(*pid, belongs)).count();
         if killed == 0 {
@@ -82,10 +84,10 @@ pub(crate) fn kill_all(home: &Path) -> Result<()> {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    anyhow::bail!("processes of {} cannot be ended", home.display())
+    anyhow::bail!("cannot end the processes of {}", home.display())
 }
 
-/// Opened first, then looked at, then killed: a number in new hands hits nobody.
+/// Opens, then checks, then kills, so that a reused pid hits no other process.
 fn kill_if(pid: u32, is_meant: impl Fn(u32) -> bool) -> bool {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let Some(Ok(handle)) = number.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
@@ -94,14 +96,15 @@ fn kill_if(pid: u32, is_meant: impl Fn(u32) -> bool) -> bool {
     is_meant(pid) && pidfd_send_signal(handle, Signal::KILL).is_ok()
 }
 
-/// `None` if it is gone.
+/// Returns `None` if it is gone.
 pub(crate) fn holding(pid: u32, role: Role) -> Option<Holding> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let number = |name: &str| {
         let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
         rest.split_whitespace().next()?.parse().ok()
     };
-    // The keeper's log pump has a table of its own; the daemon's threads share one, and the guard has none.
+    // The keeper's log pump has its own table; the daemon's threads share one, and the guard has no
+    // threads.
     let tables = match role {
         Role::Keeper => tasks(pid),
         Role::Daemon | Role::Guard => vec![PathBuf::from(format!("/proc/{pid}"))],
@@ -119,7 +122,8 @@ fn tasks(pid: u32) -> Vec<PathBuf> {
     tasks.map(|task| task.path()).collect()
 }
 
-/// Everything below us: as the place of init, that is everything we ever caused. The machine may have thousands of others.
+/// All our descendants: as a subreaper, that is everything we ever started. The machine may have
+/// thousands of others.
 fn below() -> Vec<u32> {
     let mut found = children(std::process::id());
     let mut at = 0;
@@ -127,13 +131,13 @@ fn below() -> Vec<u32> {
         found.extend(children(pid));
         at += 1;
     }
-    // One that changes its parent while we look is seen twice.
+    // A process that changes its parent meanwhile is found twice.
     found.sort_unstable();
     found.dedup();
     found
 }
 
-/// Of all threads of a process.
+/// Children of all threads of a process.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let list = |task: PathBuf| std::fs::read_to_string(task.join("children"));
     let texts: Vec<String> =

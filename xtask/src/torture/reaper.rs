@@ -1,5 +1,5 @@
-//! The place of init: orphans of the Proctors under test come to us, and are reaped at once, as a machine's first process
-//! does. In a container the first process may do nothing of the kind, and ten thousand killed keepers would stay.
+//! Acts as init: adopts and reaps the orphans of the Proctors under test. In a container the first
+//! process may not do that, and ten thousand killed keepers would stay as zombies.
 
 use super::process::children;
 use anyhow::{Context as _, Result};
@@ -9,13 +9,14 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// From one look to the next: nobody tells of children without taking them from those who wait for their own.
+/// Interval between two checks: a notification would take children from those who wait for their
+/// own.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Commands of our own; whoever started one waits for it.
+/// Our own commands; their starters wait for them.
 static COMMANDS: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
 
-/// Begin to reap.
+/// Starts the reaper.
 pub(crate) fn start() -> Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .context("cannot become a subreaper")?;
@@ -24,7 +25,7 @@ pub(crate) fn start() -> Result<()> {
     Ok(())
 }
 
-/// Start a command that the reaper leaves alone.
+/// Starts a command that the reaper ignores.
 pub(crate) fn spawn(command: &mut Command) -> Result<Child> {
     let mut commands = COMMANDS.lock().unwrap_or_else(PoisonError::into_inner);
     let child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
@@ -32,7 +33,7 @@ pub(crate) fn spawn(command: &mut Command) -> Result<Child> {
     Ok(child)
 }
 
-/// It was waited for: its number may be anybody's.
+/// The command was waited for; its pid may be reused.
 pub(crate) fn forget(pid: u32) {
     let mut commands = COMMANDS.lock().unwrap_or_else(PoisonError::into_inner);
     commands.get_or_insert_default().remove(&pid);
@@ -45,7 +46,7 @@ fn reap_for_ever() {
             let is_command = |pid: &u32| commands.as_ref().is_some_and(|all| all.contains(pid));
             for pid in children(std::process::id()).into_iter().filter(|pid| !is_command(pid)) {
                 let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-                // One that lives is asked again.
+                // A live child is checked again later.
                 let _ = pid.map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
             }
         }

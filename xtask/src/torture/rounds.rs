@@ -1,4 +1,4 @@
-//! The random half: somebody is killed at a random moment, perhaps while a command is under way.
+//! The random half: a process is killed at a random moment, possibly during a command.
 
 use super::dice::Dice;
 use super::oracle::settle;
@@ -9,25 +9,25 @@ use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Longer than any command here takes, so that kills come before, in and after all of it.
+/// Longer than any command here takes, so that kills come before, during and after it.
 const LONGEST: Duration = Duration::from_millis(60);
 
-/// Kills one after the other, before anybody looks.
+/// Kills in sequence before a check.
 const STORM: usize = 6;
 
-/// A failpoint that is passed more often than this in one round is a matter of chance anyway.
+/// Maximum count for a failpoint in one round; more passes are a matter of chance.
 const MOST_PASSES: u64 = 12;
 
-/// One round, decided before it begins, so that it can be told.
+/// One round, decided before it begins, so that it can be reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Round {
     under_way: Option<Order>,
-    /// A failpoint that kills, too, if it is passed so often.
+    /// An additional failpoint that kills, if it is passed often enough.
     armed: Option<Fault>,
     kills: Vec<(Duration, Role)>,
 }
 
-/// A command under fire.
+/// A command during which faults happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Restart(&'static str),
@@ -84,30 +84,31 @@ impl Round {
         Round { under_way, armed, kills }
     }
 
-    /// Why nobody may have seen how a run ended.
+    /// The reason why the end of a run may be unknown.
     pub(crate) fn blindness(&self) -> &'static str {
         match (&self.kills[..], self.under_way, &self.armed) {
             _ if self.spares_keeper() => "while the keeper lived",
-            _ if !self.spares_guard() => "when the guard was killed, too",
+            _ if !self.spares_guard() => "when the guard was killed too",
             (_, Some(Order::Upgrade), _) => "in an upgrade, before which the daemon leaves",
             ([(_, Role::Keeper)], _, None) => "when the keeper alone was killed",
             _ => "when more than one was killed",
         }
     }
 
-    /// Nothing happens to the keeper.
+    /// Whether the keeper is not killed.
     pub(crate) fn spares_keeper(&self) -> bool {
         self.kills.iter().all(|(_, role)| *role != Role::Keeper) && self.armed.is_none()
     }
 
-    /// Nothing happens to the guard, so that somebody is left.
+    /// Whether the guard is not killed, so that one process is left.
     pub(crate) fn spares_guard(&self) -> bool {
         let is_struck = |fault: &Fault| fault.point.name == "guard.start";
         self.kills.iter().all(|(_, role)| *role != Role::Guard)
             && !self.armed.as_ref().is_some_and(is_struck)
     }
 
-    /// Do it, bring Proctor back, and hold it to what it promised. How many processes were killed.
+    /// Plays the round, recovers Proctor and checks its promises. Returns the number of killed
+    /// processes.
     pub(crate) fn play(&self, scene: &mut Scene) -> Result<u64> {
         let before = scene.status()?;
         let victim = scene.victim();
@@ -116,7 +117,7 @@ impl Round {
         self.armed.as_ref().map_or(Ok(()), |fault| fault.arm(scene))?;
         for (index, (wait, role)) in self.kills.iter().enumerate() {
             if index > 2 {
-                // Nobody may be left by now.
+                // No process may be left by now.
                 scene.recover()?;
             }
             std::thread::sleep(*wait);
@@ -124,16 +125,16 @@ impl Round {
         }
         let answer = order.map(Running::wait).transpose()?;
         if self.spares_guard() {
-            // Nobody has asked for one.
+            // No restart was requested.
             settle(|| {
-                ensure!(!scene.own(Role::Keeper).is_empty(), "nobody starts a keeper");
+                ensure!(!scene.own(Role::Keeper).is_empty(), "no keeper was started");
                 Ok(())
             })?;
         }
         scene.recover()?;
         if self.armed.as_ref().is_some_and(|fault| fault.disarm(scene)) {
             killed += 1;
-            // It may have been a moment ago.
+            // It may have acted a moment ago.
             scene.recover()?;
         }
         if let (Some(order), Some(answer)) = (self.under_way, answer)
@@ -158,7 +159,7 @@ fn words(order: Order, victim: &str) -> Vec<&str> {
     }
 }
 
-/// A command that said it was done was done, whoever died since.
+/// Checks that a command that reported success has taken effect, whatever died since.
 fn kept(order: Order, answer: &Answer, before: &[Value], now: &[Value]) -> Result<()> {
     let of = |all: &[Value], name: &str| all.iter().find(|one| one["name"] == name).cloned();
     let is = |name, state: &str| of(now, name).is_some_and(|one| one["state"] == state);
@@ -171,7 +172,7 @@ fn kept(order: Order, answer: &Answer, before: &[Value], now: &[Value]) -> Resul
         Order::Remove => of(now, EXTRA).is_none(),
         Order::Upgrade | Order::List => run(now, TURNED) == run(before, TURNED),
     };
-    ensure!(promised, "`proctor {}` said that it was done: {now:#?}", answer.words);
+    ensure!(promised, "`proctor {}` reported success without effect: {now:#?}", answer.words);
     Ok(())
 }
 

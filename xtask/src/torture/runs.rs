@@ -1,39 +1,39 @@
-//! The runs of a service that comes and goes, as `proctor logs` tells them: each begins, prints its three lines and ends
-//! with its true exit code, before the next begins.
+//! Checks the runs of a service that starts and stops, as `proctor logs` shows them: each begins,
+//! prints its three lines and ends with its true exit code, before the next begins.
 
 use super::scene::Scene;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// More than the runs between two looks have.
+/// More lines than the runs between two checks have.
 const LINES: &str = "600";
 
-/// What a run of these services prints.
+/// The output of a run of these services.
 const PRINTED: [&str; 3] = ["line 1", "line 2", "line 3"];
 
-/// What is said of a run whose end nobody saw.
+/// The text for a run whose end is unknown.
 const NOT_KNOWN: &str = "exit status unknown";
 
-/// Runs that nobody watched to their end.
+/// Runs that ended without a witness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Unseen {
-    /// How they ended is not known.
+    /// Runs whose exit is unknown.
     pub(crate) ends: u64,
-    /// How they ended is known, but what they said last is gone with their pipes.
+    /// Runs whose exit is known, but whose last output was lost with their pipes.
     pub(crate) words: u64,
 }
 
-/// Runs that were looked at to their end.
+/// Runs that were checked to their end.
 #[derive(Debug)]
 pub(crate) struct Runs {
     service: &'static str,
-    /// How a run ends that came to print everything.
+    /// The exit of a run that printed everything.
     true_end: &'static str,
     last: String,
-    /// Ended by themselves, so that they must have printed everything; and not all of it is there.
+    /// Runs that exited by themselves, but whose output is incomplete.
     cut_short: u64,
-    /// How they ended, and how often.
+    /// Exits and their counts.
     pub(crate) ends: BTreeMap<String, u64>,
 }
 
@@ -51,7 +51,7 @@ impl Runs {
         Runs { service, true_end, last: String::new(), cut_short: 0, ends: BTreeMap::new() }
     }
 
-    /// Look at what is new.
+    /// Checks the new entries.
     pub(crate) fn read(&mut self, scene: &mut Scene) -> Result<Unseen> {
         let before = self.unseen();
         let said = scene.must(&["--json", "logs", self.service, "-n", LINES])?;
@@ -59,7 +59,7 @@ impl Runs {
             serde_json::from_str(&said).with_context(|| format!("logs of {}", self.service))?;
         let items = answer["items"].as_array().context("logs without items")?;
         let told = told(items)?;
-        // The first may have begun before the first item; the last may go on.
+        // The first may have begun before the first item; the last may continue.
         for run in told.iter().skip(1) {
             if run.run > self.last && run.end.is_some() {
                 self.check(run).with_context(|| format!("{}, run {}", self.service, run.run))?;
@@ -80,8 +80,8 @@ impl Runs {
         let never = end.starts_with("could not be started");
         ensure!(run.begun || never, "its start is not marked: {run:?}");
         let printed: Vec<&str> = run.printed.iter().map(String::as_str).collect();
-        ensure!(PRINTED.starts_with(&printed), "its lines are not what it printed: {run:?}");
-        // A run that was killed on its way, or whose end nobody saw, may have printed less.
+        ensure!(PRINTED.starts_with(&printed), "its stored lines differ from its output: {run:?}");
+        // A run that was killed, or whose end is unknown, may have printed less.
         let whole = printed.len() == PRINTED.len();
         ensure!(end == self.true_end || end == NOT_KNOWN || !whole, "an invented end: {run:?}");
         self.cut_short += u64::from(!whole && end == "exit code 7");
@@ -90,18 +90,21 @@ impl Runs {
     }
 }
 
-/// Put the items of a log together to runs.
+/// Groups the items of a log into runs.
 fn told(items: &[Value]) -> Result<Vec<Told>> {
     let mut runs: Vec<Told> = Vec::new();
     for item in items {
         let word = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
         let run = word("run");
         if runs.last().is_none_or(|last| last.run != run) {
-            ensure!(!runs.iter().any(|known| known.run == run), "run {run} goes on after another");
+            ensure!(
+                !runs.iter().any(|known| known.run == run),
+                "run {run} continues after another"
+            );
             runs.push(Told { run: run.clone(), ..Told::default() });
         }
         let Some(told) = runs.last_mut() else { continue };
-        ensure!(told.end.is_none(), "run {run} goes on after its end");
+        ensure!(told.end.is_none(), "run {run} continues after its end");
         match word("kind").as_str() {
             "started" => {
                 ensure!(!told.begun && told.printed.is_empty(), "run {run} begins twice");

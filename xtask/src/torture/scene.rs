@@ -1,4 +1,4 @@
-//! A home, its services and the commands that are given to it.
+//! A home, its services and the commands run in it.
 
 use super::process::{self, Role};
 use super::reaper;
@@ -9,26 +9,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// No command may take longer, whoever is killed meanwhile.
+/// Timeout of a command, whatever is killed meanwhile.
 const COMMAND_LIMIT: Duration = Duration::from_secs(40);
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a command ends with that met Proctor while one of its processes was being replaced.
+/// Exit code of a command that met Proctor during a replacement of one of its processes.
 const UNAVAILABLE: i32 = 5;
 
-/// What nobody ever restarts: one process from the first moment to the last.
+/// Services that must never restart: one process from the first moment to the last.
 pub(crate) const STEADY: [&str; 5] = ["fast", "slow", "short", "idle", "tree"];
 
-/// What commands start, stop and restart; it prints three lines and answers TERM by exiting with 7.
+/// The service that commands start, stop and restart; it prints three lines and exits with 7 on
+/// TERM.
 pub(crate) const TURNED: &str = "turned";
 
-/// The same with a family that hears no TERM and is all over the place.
+/// Like [`TURNED`], with descendants that ignore TERM and are spread over sessions.
 pub(crate) const THORNY: &str = "thorny";
 
-/// What prints three lines and exits with 7 all the time.
+/// A service that keeps printing three lines and exiting with 7.
 pub(crate) const CRASHING: &str = "crashing";
 
-/// What comes and goes at run time.
+/// A service that is added and removed at run time.
 pub(crate) const EXTRA: &str = "extra";
 
 /// The programs under test.
@@ -44,7 +45,7 @@ pub(crate) struct Scene {
     answers: u64,
 }
 
-/// A command on its way.
+/// A running command.
 pub(crate) struct Running {
     child: Child,
     words: String,
@@ -52,7 +53,7 @@ pub(crate) struct Running {
     answer: PathBuf,
 }
 
-/// How a command ended and what it said.
+/// The exit and output of a command.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) words: String,
@@ -72,11 +73,11 @@ impl Answer {
 }
 
 impl Scene {
-    /// Make a home with all services up.
+    /// Creates a home with all services up.
     pub(crate) fn begin(programs: &Programs, crashing: bool) -> Result<Scene> {
         // Short, because a socket's path has 108 bytes.
-        let home =
-            fs::canonicalize(std::env::temp_dir()).context("no folder for temporary files")?;
+        let home = fs::canonicalize(std::env::temp_dir())
+            .context("cannot find the folder for temporary files")?;
         let begun = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
         let home = home.join(format!("torture-{:x}", begun.as_micros()));
         for folder in ["failpoints", "answers"] {
@@ -123,7 +124,7 @@ impl Scene {
         format!("supervisor:\n  services:\n{}", services.concat())
     }
 
-    /// An orderly end of Proctor leaves the steady ones running.
+    /// An orderly shutdown of Proctor leaves the steady ones running.
     fn service(&self, name: &str, args: &[&[&str]], keys: &str) -> String {
         let pids = self.pid_file(name).display().to_string();
         let words = [&["--pid-file", &pids], args.concat().as_slice()].concat();
@@ -137,7 +138,7 @@ impl Scene {
         )
     }
 
-    /// Where every process of a service says that it began.
+    /// The file in which every process of a service records its start.
     pub(crate) fn pid_file(&self, service: &str) -> PathBuf {
         self.home.join(format!("{service}.pids"))
     }
@@ -147,13 +148,13 @@ impl Scene {
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Begin `proctor --home … WORDS`.
+    /// Starts `proctor --home … WORDS`.
     pub(crate) fn start(&mut self, words: &[&str]) -> Result<Running> {
         self.answers += 1;
         let answer = self.home.join(format!("answers/{}", self.answers));
         let file = |end| {
             let path = answer.with_extension(end);
-            File::create(path).context("cannot make a file for an answer")
+            File::create(path).context("cannot create a file for the output")
         };
         let mut command = Command::new(&self.programs.proctor);
         command
@@ -180,7 +181,7 @@ impl Scene {
         self.start(words)?.wait()
     }
 
-    /// As long as it is told to try again in a moment, it does.
+    /// Retries while Proctor is unavailable.
     pub(crate) fn insist(&mut self, words: &[&str]) -> Result<Answer> {
         let begun = Instant::now();
         loop {
@@ -192,14 +193,14 @@ impl Scene {
         }
     }
 
-    /// Anything but success is a violation.
+    /// Any failure is a violation.
     pub(crate) fn must(&mut self, words: &[&str]) -> Result<String> {
         let answer = self.run(words)?;
         ensure!(answer.is_ok(), "{}", answer.in_full());
         Ok(answer.said)
     }
 
-    /// All services as they are told.
+    /// All services with their reported status.
     pub(crate) fn status(&mut self) -> Result<Vec<Value>> {
         let said = self.must(&["--json", "status", "--no-usage"])?;
         let status: Value =
@@ -211,13 +212,14 @@ impl Scene {
         process::own(&self.home, role)
     }
 
-    /// SIGKILL to whoever has this role now; how many there were.
+    /// Sends SIGKILL to every process in this role; returns their number.
     pub(crate) fn kill(&self, role: Role) -> u64 {
         let killed = self.own(role).into_iter().filter(|pid| process::kill_own(*pid, &self.home));
         killed.count() as u64
     }
 
-    /// SIGKILL to keeper and daemon until neither is there, so that none takes over from the other; how many there were.
+    /// Sends SIGKILL to keeper and daemon until neither is left, so that none takes over from the
+    /// other; returns their number.
     pub(crate) fn kill_both(&self) -> u64 {
         let mut killed = 0;
         loop {
@@ -228,7 +230,7 @@ impl Scene {
         }
     }
 
-    /// Let Proctor be there again, whoever was killed.
+    /// Recovers Proctor, whatever was killed.
     pub(crate) fn recover(&mut self) -> Result<()> {
         let begun = Instant::now();
         loop {
@@ -237,13 +239,13 @@ impl Scene {
                 return Ok(());
             }
             if begun.elapsed() > COMMAND_LIMIT {
-                bail!("Proctor does not come back: {}", answer.in_full());
+                bail!("Proctor did not recover: {}", answer.in_full());
             }
             std::thread::sleep(LOOK);
         }
     }
 
-    /// Everything is well: remove the folder.
+    /// Removes the folder after success.
     pub(crate) fn remove(self) -> Result<()> {
         process::kill_all(&self.home)?;
         fs::remove_dir_all(&self.home)
@@ -251,10 +253,10 @@ impl Scene {
     }
 }
 
-/// Whatever happened, nobody of a scene outlives it. Its folder does, for whoever wants to know why.
+/// No process of a scene outlives it. Its folder does, for an investigation.
 impl Drop for Scene {
     fn drop(&mut self) {
-        // Nobody is left to tell.
+        // There is nobody to report to.
         let _ = process::kill_all(&self.home);
     }
 }
@@ -267,7 +269,7 @@ impl Running {
                 let [said, errors] =
                     ["out", "err"].map(|end| take(&self.answer.with_extension(end)));
                 let answer = Answer { words: self.words, status, said, errors };
-                // 101 is a panic; a signal ends no command of ours.
+                // 101 is a panic; no command of ours ends by a signal.
                 let ended = answer.status.code().is_some_and(|code| code != 101);
                 ensure!(ended, "{}", answer.in_full());
                 return Ok(answer);
@@ -283,7 +285,7 @@ impl Running {
 
 fn take(path: &Path) -> String {
     let bytes = fs::read(path).unwrap_or_default();
-    // It would only be in the way of whoever looks at a home that was kept.
+    // It would only confuse the reader of a kept home.
     let _ = fs::remove_file(path);
     String::from_utf8_lossy(&bytes).into_owned()
 }

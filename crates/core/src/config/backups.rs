@@ -1,13 +1,13 @@
-//! What a configuration says about the generations that are kept of changed files.
+//! The configuration of backups: the generations kept of changed files.
 
 use super::read::Layer;
 use super::value::Value;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backups {
-    /// Of each file.
+    /// Maximum generations of each file.
     pub generations: usize,
-    /// Of all files together.
+    /// Maximum bytes of all files together.
     pub bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Values that are more than one text: commands, lists, environments, files.
+//! Reads values that are more than one text: commands, lists, environments, files.
 
 use super::envfile;
 use super::keys::{Choice, Kind, suggest};
@@ -13,11 +13,11 @@ use crate::commands;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// The variable that tells an instance which one it is.
+/// The variable that holds the number of an instance.
 pub(super) const INSTANCE: &str = "PROCTOR_INSTANCE";
 
 impl Reader<'_> {
-    /// The value of a key, or problems.
+    /// Reads the value of a key, or reports problems.
     pub(super) fn value(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {
         let is_list = matches!(node.content, Content::Sequence(_));
         match kind {
@@ -103,7 +103,7 @@ impl Reader<'_> {
         (codes.len() == items.len()).then_some(Value::ExitCodes(codes))
     }
 
-    /// Each word once, in the order of the file.
+    /// Reads a list of choices: each word once, in the order of the file.
     fn choices(&mut self, choices: &'static [Choice], node: &Node, path: &str) -> Option<Value> {
         let items = self.items(node, path, &scalar::expected(&Kind::Choices(choices)))?;
         let (mut names, mut good) = (Vec::new(), true);
@@ -122,7 +122,7 @@ impl Reader<'_> {
         Some(Value::Text(Word { shown: self.absolute(&word.shown), text }))
     }
 
-    /// A list in which every item must be what its kind says.
+    /// Reads a list whose items all have the given kind.
     fn names(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {
         let expected = scalar::expected(kind);
         let words = self.words(node, path, &expected)?;
@@ -137,7 +137,7 @@ impl Reader<'_> {
         Some(Value::Words(words))
     }
 
-    /// An absolute path from one that may be relative to the file.
+    /// Makes a path absolute; it may be relative to the configuration file.
     pub(super) fn path(&mut self, text: &str, place: Place, path: &str) -> Option<String> {
         if text.is_empty() {
             self.problem(place, format!("{path}: found '', expected a path"), None);
@@ -151,7 +151,7 @@ impl Reader<'_> {
         Some(self.absolute(text))
     }
 
-    /// `..` stays: where it leads depends on links, and those are not ours to follow.
+    /// Keeps `..`, because its target depends on links, which `core` cannot follow.
     fn absolute(&self, text: &str) -> String {
         let joined = match text.starts_with('/') {
             true => text.to_string(),
@@ -185,7 +185,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A list of `KEY=VALUE`.
+    /// Reads a list of `KEY=VALUE`.
     fn assignments(&mut self, items: &[Rc<Node>], path: &str) -> Vec<Variable> {
         let mut variables = Vec::new();
         let mut names = BTreeSet::new();
@@ -201,8 +201,7 @@ impl Reader<'_> {
                 continue;
             }
             if !names.insert(name.to_string()) {
-                let message =
-                    format!("{path}: the variable {} stands here a second time", quoted(name));
+                let message = format!("{path}: duplicate variable {}", quoted(name));
                 self.problem(item.place, message, Some("remove one of them".into()));
             }
             let shown = word.shown.split_once('=').map_or("", |(_, shown)| shown);
@@ -221,7 +220,7 @@ impl Reader<'_> {
         let message = if name == INSTANCE {
             format!("{path}: '{INSTANCE}' is set by Proctor")
         } else if !envfile::is_name(name) {
-            format!("{path}: {} is not a name for a variable", quoted(name))
+            format!("{path}: {} is not a valid variable name", quoted(name))
         } else {
             return true;
         };
@@ -229,7 +228,7 @@ impl Reader<'_> {
         false
     }
 
-    /// The variables of the files that `env_file` names, in their order.
+    /// Reads the variables of the files in `env_file`, in order.
     pub(super) fn env_files(&mut self, files: &[Word], place: Place, path: &str) -> Vec<Variable> {
         let mut variables = Vec::new();
         for word in files {
@@ -250,7 +249,7 @@ impl Reader<'_> {
                 Err(_) if optional => {}
                 Err(why) => {
                     let message = format!("{path}: cannot read {}: {why}", quoted(&file));
-                    let help = format!("make the file, or write '{name}?' if it may be missing");
+                    let help = format!("create the file, or write '{name}?' if it may be missing");
                     self.problem(place, message, Some(help));
                 }
             }
@@ -258,13 +257,13 @@ impl Reader<'_> {
         variables
     }
 
-    /// Why an optional env file was left out, if it was.
+    /// The reason an optional env file was skipped, if it was.
     pub(super) fn skipped(&self, text: &str) -> Option<&str> {
         let file = self.absolute(text.strip_suffix('?')?);
         self.env_files.get(&file)?.as_ref().as_ref().err().map(String::as_str)
     }
 
-    /// One env file; its own problems are reported when it is read first.
+    /// Reads one env file; reports its problems the first time only.
     fn env_file(&mut self, file: &str) -> Rc<Result<Vec<envfile::Variable>, String>> {
         if let Some(known) = self.env_files.get(file) {
             return Rc::clone(known);
@@ -297,7 +296,7 @@ fn from_file(file: &str, variable: &envfile::Variable) -> Variable {
     }
 }
 
-/// Is this an item of such a list?
+/// Whether a text is a valid item of such a list.
 fn fits(kind: &Kind, text: &str) -> bool {
     if matches!(kind, Kind::Commands) {
         return !commands::operations(text).is_empty();

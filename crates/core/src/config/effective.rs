@@ -1,6 +1,6 @@
-//! The effective values of a service, each as the type its part of the definition wants.
+//! The effective values of a service, converted to the types of its definition.
 //!
-//! The key table promises a default for everything that is taken with [`sure`]; a test holds it to that.
+//! The key table guarantees a default for every value read with [`sure`]; a test checks that.
 
 use super::keys::blocks;
 use super::problem::Place;
@@ -83,7 +83,7 @@ impl Service<'_> {
         self.find(key).map(|found| &found.value)
     }
 
-    /// Where the value in force stands; a default stands at the service.
+    /// The place of the effective value; for a default, the place of the service.
     pub(super) fn place_of(&self, key: &str) -> Place {
         match self.find(key) {
             Some(Found { place: Some(place), .. }) => *place,

@@ -1,15 +1,15 @@
-//! Env files: `KEY=VALUE` lines, as shells and many tools write them.
+//! Parses env files: `KEY=VALUE` lines, as shells and many tools write them.
 //!
-//! `export ` in front, comments, blank lines, single quotes (literal), double quotes (`\n`, `\r`, `\t`, `\"`, `\\`,
-//! `\$`), and quoted values over several lines. On purpose there is no interpolation: a password with a `$` in
-//! it is a password with a `$` in it.
+//! Supports a leading `export `, comments, blank lines, single quotes (literal), double quotes
+//! (`\n`, `\r`, `\t`, `\"`, `\\`, `\$`), and quoted values over several lines. There is
+//! deliberately no interpolation: a `$` in a password stays a `$`.
 
 use super::problem::{Place, Problem};
 
-/// Larger files are not env files.
+/// Maximum size in bytes; a larger file is not an env file.
 pub const MAX_TEXT: usize = 1 << 20;
 
-/// With more mistakes than this, it is some other kind of file.
+/// A file with more errors than this is some other kind of file.
 const MAX_PROBLEMS: usize = 20;
 
 /// One variable of an env file.
@@ -21,14 +21,15 @@ pub struct Variable {
     pub line: u32,
 }
 
-/// Read the text of an env file; `file` names it in problems. A name that stands twice keeps its last value.
+/// Parses the text of an env file; `file` names it in problems. The last value of a repeated name
+/// wins.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Variable>, Vec<Problem>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = Lines { rest: text, line: 1 };
     let mut variables = Vec::new();
     let mut problems = Vec::new();
     if text.len() > MAX_TEXT {
-        let message = format!("the file has {} bytes; at most {MAX_TEXT} are read", text.len());
+        let message = format!("the file has {} bytes; the maximum is {MAX_TEXT}", text.len());
         return Err(vec![Place::START.problem(file, message, None)]);
     }
     while !lines.rest.is_empty() && problems.len() < MAX_PROBLEMS {
@@ -42,20 +43,20 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Variable>, Vec<Problem>> {
     if problems.is_empty() { Ok(variables) } else { Err(problems) }
 }
 
-/// May a variable have this name? Dots and dashes are not a shell's taste, but programs read such names.
+/// Whether a name is valid. Shells reject dots and dashes, but programs read such names.
 pub fn is_name(name: &str) -> bool {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(legal)
 }
 
-/// What is left of the text, and the line it begins in.
+/// The rest of the text, and the number of its first line.
 struct Lines<'a> {
     rest: &'a str,
     line: u32,
 }
 
 impl<'a> Lines<'a> {
-    /// Take one line, or the several lines of a quoted value.
+    /// Reads one line, or the lines of a quoted value.
     fn variable(&mut self) -> Result<Option<(String, String)>, String> {
         let here = self.rest.split('\n').next().unwrap_or_default();
         let code = here.trim();
@@ -65,7 +66,7 @@ impl<'a> Lines<'a> {
         }
         let Some(equals) = here.find('=') else {
             self.take_line();
-            // What stands there is not shown: env files are where secrets live.
+            // The line is not shown, because env files hold secrets.
             return Err("expected KEY=VALUE, found no '='".into());
         };
         let name = here[..equals].trim();
@@ -73,10 +74,10 @@ impl<'a> Lines<'a> {
         self.rest = &self.rest[equals + 1..];
         let value = self.value()?;
         if !is_name(&name) {
-            return Err("what stands before '=' is not a name for a variable".into());
+            return Err("the text before '=' is not a valid variable name".into());
         }
         if value.contains('\0') {
-            return Err(format!("the value of '{name}' has a NUL byte in it"));
+            return Err(format!("the value of '{name}' contains a NUL byte"));
         }
         Ok(Some((name, value)))
     }
@@ -114,7 +115,7 @@ fn line_ends(text: &str) -> u32 {
     u32::try_from(text.matches('\n').count()).expect("the text is at most MAX_TEXT bytes")
 }
 
-/// `#` begins a comment at the beginning of a value and after white space.
+/// Removes a comment. `#` starts one at the beginning of a value and after white space.
 fn without_comment(line: &str) -> &str {
     let mut before = ' ';
     for (at, c) in line.char_indices() {
@@ -126,7 +127,7 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// The value up to the closing quote, and how many bytes it took with that quote.
+/// Returns the value up to the closing quote, and its length in bytes including that quote.
 fn quoted_value(text: &str, quote: char) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
@@ -191,7 +192,7 @@ mod tests {
             shown,
             [
                 "/etc/app.env:2:1: expected KEY=VALUE, found no '='",
-                "/etc/app.env:3:1: what stands before '=' is not a name for a variable",
+                "/etc/app.env:3:1: the text before '=' is not a valid variable name",
                 "/etc/app.env:4:1: expected the end of the line after the ' that closes the value",
             ]
         );
@@ -201,8 +202,8 @@ mod tests {
             shown,
             [
                 "f:2:1: the value's \" is not closed",
-                "f:4:1: the value of 'D' has a NUL byte in it",
-                "f:5:1: what stands before '=' is not a name for a variable",
+                "f:4:1: the value of 'D' contains a NUL byte",
+                "f:5:1: the text before '=' is not a valid variable name",
             ]
         );
         assert!(parse("f", &"#".repeat(MAX_TEXT + 1)).is_err());

@@ -1,8 +1,8 @@
-//! Commands and variables that callers over the network may have run: `security.execute`.
+//! The commands and variables that network callers may use: `security.execute`.
 //!
-//! An entry allows exactly its words. `make test` with one more word is another command: `-f`, `--eval` and `SHELL=` each run
-//! whatever the caller likes. A pattern is written for the words that may differ, and it matches neither an option nor an
-//! assignment unless the entry spells that part out.
+//! An entry allows exactly its words. `make test` with one more word is another command: `-f`,
+//! `--eval` and `SHELL=` can each run any program. A pattern covers words that may vary. It matches
+//! an option or an assignment only if the entry spells that part out.
 
 use super::problem::{Place, quoted};
 use super::read::{Layer, Reader};
@@ -10,7 +10,7 @@ use super::secret::shown_strictly;
 use super::value::{Value, Word};
 use std::fmt;
 
-/// Matches a run of characters in a word.
+/// Matches any characters in a word.
 const STAR: char = '*';
 /// As the last word: any number of words that `*` matches.
 const MANY: &str = "**";
@@ -35,7 +35,7 @@ pub struct CommandPattern {
     rest: Rest,
 }
 
-/// Words after those that an entry spells out.
+/// The words allowed after those that an entry spells out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     Nothing,
@@ -50,7 +50,7 @@ pub struct VariablePattern(String);
 impl Execute {
     pub const NOTHING: Execute = Execute { commands: Vec::new(), variables: Vec::new() };
 
-    /// The two lists, from the texts of a configuration; an error says what was expected instead.
+    /// Parses both lists from the texts of a configuration; an error describes the expected form.
     pub fn parse(commands: &[&str], variables: &[&str]) -> Result<Execute, &'static str> {
         let commands = commands.iter().map(|text| CommandPattern::parse(text));
         let variables = variables.iter().map(|name| VariablePattern::parse(name));
@@ -64,7 +64,7 @@ impl Execute {
         self.commands.iter().any(|pattern| pattern.matches(argv))
     }
 
-    /// The entry whose fixed words a command begins with, for whoever is told that the rest is not allowed.
+    /// Returns the entry whose fixed words start the command, so that an error can name it.
     pub fn beginning(&self, argv: &[String]) -> Option<&CommandPattern> {
         self.commands.iter().find(|pattern| {
             let mut fixed = pattern.words.iter().take_while(|word| !word.contains(STAR));
@@ -78,7 +78,7 @@ impl Execute {
             || self.variables.iter().any(|pattern| matches(&pattern.0, name))
     }
 
-    /// Whoever may have the shell run anything can also set variables and change the folder.
+    /// A caller that may run any shell command can also set variables and change the folder.
     pub fn allows_any_shell_command(&self) -> bool {
         let is_shell = |words: &[String]| words == ["/bin/sh"] || words == ["/bin/sh", "-c"];
         self.commands
@@ -133,7 +133,7 @@ impl CommandPattern {
     }
 }
 
-/// As it stands in the configuration.
+/// Formats the entry as in the configuration.
 impl fmt::Display for CommandPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words.join(" "))?;
@@ -145,7 +145,8 @@ impl fmt::Display for CommandPattern {
     }
 }
 
-/// Does a word match a pattern? What `*` stands for has no `=`, no `-` at the beginning of the word and no `..` between slashes.
+/// Whether a word matches a pattern. `*` never matches a `=`, a leading `-` or a `..` between
+/// slashes.
 fn matches(pattern: &str, word: &str) -> bool {
     if !pattern.contains(STAR) {
         return pattern == word;
@@ -159,7 +160,8 @@ fn matches(pattern: &str, word: &str) -> bool {
         && fits(pattern.as_bytes(), word.as_bytes())
 }
 
-/// Compares with the last star tried again at each later place, in time that grows with the product of the lengths.
+/// Matches by retrying the last star at each later position; time grows with the product of the
+/// lengths.
 fn fits(pattern: &[u8], word: &[u8]) -> bool {
     let (mut at, mut seen) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;

@@ -1,4 +1,4 @@
-//! The shape of a whole file: `supervisor:`, its services, their groups.
+//! Reads the structure of a whole file: `supervisor:`, its services, their groups.
 
 use super::keys::{self, Scope, suggest};
 use super::listen::{self, Listeners};
@@ -14,17 +14,17 @@ use super::value::Value;
 use super::{Config, ServiceDef};
 use std::collections::BTreeMap;
 
-/// What to write, for somebody whose file has nothing in it.
+/// An example for the author of an empty file.
 pub(super) const EXAMPLE: &str = "write, for example:\n\
     supervisor:\n\
     \x20 services:\n\
     \x20   web:\n\
     \x20     command: npm run dev";
 
-/// More processes than one machine is asked to watch.
+/// Maximum number of services; more than one machine is asked to supervise.
 const MAX_SERVICES: usize = 10_000;
 
-/// Read the file whose tree is `root`. What it returns has a meaning only if there were no problems.
+/// Reads the file with the tree `root`. The result is valid only if there are no problems.
 pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
     let mut config = Config {
         services: Vec::new(),
@@ -69,12 +69,13 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
     config
 }
 
-/// The mapping with the supervisor's keys: below `supervisor`, or the whole file if it has `services` at its top.
+/// Finds the mapping with the supervisor's keys: below `supervisor`, or the whole file if
+/// `services` is at the top.
 fn supervisor<'n>(reader: &mut Reader<'_>, root: &'n Node) -> Option<&'n Node> {
     let entries = reader.entries(root, "the file", "a mapping with 'supervisor'");
     if entries.is_empty() {
         if reader.problems.is_empty() {
-            reader.problem(root.place, "the file says nothing".into(), Some(EXAMPLE.into()));
+            reader.problem(root.place, "the file has no keys".into(), Some(EXAMPLE.into()));
         }
         return None;
     }
@@ -94,7 +95,8 @@ fn supervisor<'n>(reader: &mut Reader<'_>, root: &'n Node) -> Option<&'n Node> {
     block.map(|entry| &*entry.value)
 }
 
-/// A key that cannot stand at the top; true if it was probably meant to be `supervisor`.
+/// Reports a key that is not allowed at the top; returns true if it was probably meant to be
+/// `supervisor`.
 fn stray(reader: &mut Reader<'_>, entry: &Entry) -> bool {
     let is_supervisors = keys::find(keys::KEYS, &entry.key, Scope::Supervisor).is_some();
     let nearest = suggest::nearest(&entry.key, ["supervisor", "services"].into_iter());
@@ -145,7 +147,7 @@ fn services(
     check_primary(reader, entries, config);
 }
 
-/// One service from its block. `look` sees it before its layers are gone.
+/// Reads one service from its block. Calls `look` before its layers are dropped.
 pub(super) fn one(
     reader: &mut Reader<'_>,
     (name, place): (&str, Place),
@@ -163,7 +165,7 @@ pub(super) fn one(
             return Vec::new();
         }
     };
-    // What was refused is not also missing.
+    // A value that was refused is not reported as missing too.
     let is_mapping = matches!(node.content, Content::Mapping(_));
     if !is_mapping || (node.get("command").is_some() && !own.contains_key("command")) {
         return Vec::new();
@@ -174,7 +176,7 @@ pub(super) fn one(
     built.definitions
 }
 
-/// A request that names no service must mean one thing, too.
+/// A request without a service name must have one meaning too.
 fn check_primary(reader: &mut Reader<'_>, services: &[Entry], config: &Config) {
     let is_primary = |entry: &&Entry| {
         config.services.iter().any(|it| it.primary && it.name.base() == &*entry.key)
@@ -183,12 +185,12 @@ fn check_primary(reader: &mut Reader<'_>, services: &[Entry], config: &Config) {
     let Some(first) = primary.next() else { return };
     for entry in primary {
         let (key, other) = (&entry.key, &first.key);
-        let message = format!("services.{key}.primary: '{other}' is the primary service already");
-        reader.problem(entry.place, message, Some("take it out of one of them".into()));
+        let message = format!("services.{key}.primary: '{other}' is already the primary service");
+        reader.problem(entry.place, message, Some("remove it from one of them".into()));
     }
 }
 
-/// `proctor stop NAME` must mean one thing.
+/// `proctor stop NAME` must have one meaning.
 fn check_groups(reader: &mut Reader<'_>, services: &[Entry], config: &Config) {
     for entry in services {
         let Some(members) = config.groups.get(&*entry.key) else { continue };

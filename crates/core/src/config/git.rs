@@ -1,5 +1,5 @@
-//! What a configuration says about git repositories: whose own configuration is trusted, and which ways to other machines
-//! are open.
+//! The configuration of git: repositories whose own configuration is trusted, and allowed
+//! protocols.
 
 use super::problem::{Place, quoted};
 use super::read::{Layer, Reader};
@@ -7,14 +7,14 @@ use super::secret::shown_strictly;
 use super::value::{Value, Word};
 use crate::time::Millis;
 
-/// What git may do.
+/// The permissions of git.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Git {
     /// Absolute folders of repositories whose hooks, filters and signing run as usual.
     pub trusted: Vec<String>,
-    /// Protocols of git that are open.
+    /// Allowed git protocols.
     pub protocols: Vec<String>,
-    /// Longest time for one call.
+    /// Timeout of one git call.
     pub timeout: Millis,
 }
 
@@ -26,7 +26,7 @@ impl Git {
 const TRUSTED: &str = "git.trusted";
 const PROTOCOLS: &str = "git.protocols";
 
-/// Those of git itself. Whatever else is called one runs a program of that name.
+/// The protocols built into git. Any other name would run a program of that name.
 const KNOWN: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
 pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: Place) -> Git {

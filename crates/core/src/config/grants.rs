@@ -1,8 +1,9 @@
-//! Settings that grant something, compared: does one configuration allow anything that another does not?
+//! Compares the permissions of two configurations: does one allow anything that the other does not?
 //!
-//! A configuration that an assistant brings may narrow what is allowed and widen nothing, or it would lift its own limits. Every struct
-//! is taken apart here field by field, so a new setting does not compile until somebody decides what widens it. Services are not
-//! compared: who may change which service is decided by `hands`.
+//! A configuration from an assistant may narrow permissions but not widen them; otherwise it could
+//! lift its own limits. This module destructures every struct field by field, so that a new setting
+//! does not compile until somebody decides how it widens permissions. Services are not compared:
+//! `hands` decides who may change them.
 
 use super::backups::Backups;
 use super::execute::Execute;
@@ -15,19 +16,19 @@ use super::security::{Audit, Security};
 use crate::access::Strangers;
 use crate::hands::Reach;
 
-/// All that a configuration grants outside of its services.
+/// All permissions of a configuration outside of its services.
 #[derive(Debug, Clone, Copy)]
 pub struct Grants<'a> {
     pub security: &'a Security,
     pub listeners: &'a Listeners,
     /// Variables that programs do not inherit.
     pub own_secrets: &'a OwnSecrets,
-    /// Those that are declared, or the default; `None` where they are not to be compared.
+    /// The declared or default roots; `None` to skip their comparison.
     pub roots: Option<&'a [RootDef]>,
 }
 
 impl Grants<'_> {
-    /// The keys by which this allows something that `other` does not.
+    /// Returns the keys that allow something `other` does not.
     pub fn wider_than(&self, other: &Grants<'_>) -> Vec<&'static str> {
         let mut keys = Keys(Vec::new());
         let Grants { security, listeners, own_secrets, roots } = self;
@@ -65,7 +66,7 @@ impl Keys {
         self.mcp(mcp, &old.mcp);
         self.audit(*audit, old.audit);
         self.git(git, &old.git);
-        // Fewer generations delete what could still be taken back, more of them fill the disk.
+        // Fewer generations delete undo data; more of them fill the disk.
         let Backups { generations, bytes } = *backups;
         self.note("backups", (generations, bytes) != (old.backups.generations, old.backups.bytes));
     }
@@ -83,7 +84,7 @@ impl Keys {
         self.note("mcp.toolsets", has_more(toolsets, &old.toolsets));
     }
 
-    /// An audit that keeps less hides what was done.
+    /// An audit that keeps less hides past actions.
     fn audit(&mut self, new: Audit, old: Audit) {
         let Audit { reads, max_size, max_files } = new;
         self.note("security.audit.reads", old.reads && !reads);
@@ -121,8 +122,8 @@ fn has_more<T: PartialEq>(new: &[T], old: &[T]) -> bool {
     new.iter().any(|item| !old.contains(item))
 }
 
-/// Paths are compared as they are written: where a link in one leads may change. A root that only may be read closes a part of the one
-/// around it, so leaving it out opens that part.
+/// Compares paths as written, because the target of a link may change. A read-only root closes a
+/// part of the root around it, so removing it opens that part.
 fn widens_roots(new: &[RootDef], old: &[RootDef]) -> bool {
     let allows = |RootDef { name: _, path, write }: &RootDef| {
         old.iter().any(|old| old.path == *path && (old.write || !write))

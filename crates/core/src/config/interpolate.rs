@@ -1,27 +1,28 @@
-//! `${VAR}` in the texts of a configuration, after the YAML was read: a value can never become structure.
+//! Expands `${VAR}` in the texts of a configuration after the YAML was parsed, so a value can never
+//! become structure.
 //!
-//! A `$` that is followed neither by `{` nor by `$` stays as it is, because commands for a shell are full of
-//! them. Keys of mappings are not touched.
+//! A `$` before any character but `{` and `$` stays as it is, because shell commands are full of
+//! them. Keys of mappings are not expanded.
 
 use super::secret::{HIDDEN, is_secret};
 
-/// Longest text a single value may grow to; the kernel takes 128 KiB for one argument or variable.
+/// Maximum length of one expanded value; the kernel takes 128 KiB for one argument or variable.
 const MAX_TEXT: usize = 1 << 20;
 
-/// `${A:-${B:-${C}}}` is three deep; nobody reads more than a few.
+/// Maximum nesting. `${A:-${B:-${C}}}` is three deep; nobody reads more than a few.
 const MAX_NESTING: usize = 8;
 
-/// A text with its variables put in.
+/// A text after expansion.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Expanded {
     pub text: String,
-    /// The same with `***` for the values of variables whose names look secret.
+    /// The expanded text with `***` for variables whose names look secret.
     pub shown: String,
     /// The variables that were set and used.
     pub variables: Vec<String>,
 }
 
-/// Why a text could not be expanded.
+/// The reason a text could not be expanded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
     #[error("the variable '{0}' is not set")]
@@ -30,9 +31,9 @@ pub(super) enum Failure {
     Demanded(String, String),
     #[error("'${{' is not closed by '}}'")]
     Unclosed,
-    #[error("'${{{0}}}' is not a form that is known")]
+    #[error("'${{{0}}}' is not a known form")]
     BadForm(String),
-    #[error("the text is longer than {MAX_TEXT} bytes after its variables were put in")]
+    #[error("the text is longer than {MAX_TEXT} bytes after expansion")]
     TooLong,
 }
 
@@ -54,14 +55,15 @@ impl Failure {
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Put the variables in, or say everything that is wrong.
+/// Expands the variables, or reports all errors.
 pub(super) fn expand(text: &str, variable: Lookup<'_>) -> Result<Expanded, Vec<Failure>> {
     let mut expansion = Expansion { variable, out: Expanded::default(), failures: Vec::new() };
     expansion.run(text, 0);
     if expansion.failures.is_empty() { Ok(expansion.out) } else { Err(expansion.failures) }
 }
 
-/// The text with a letter in place of each variable: its own structure, whatever the values are.
+/// Replaces each variable with a letter, which shows the text's own structure whatever the values
+/// are.
 pub(super) fn without_values(text: &str) -> String {
     expand(text, &|_| Some("x".into())).map_or_else(|_| text.to_owned(), |expanded| expanded.text)
 }
@@ -95,7 +97,7 @@ impl Expansion<'_> {
         self.push(rest, rest);
     }
 
-    /// `inner` is what stands between the braces.
+    /// Expands one variable; `inner` is the text between the braces.
     fn substitute(&mut self, inner: &str, nesting: usize) {
         let end =
             inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inner.len());
@@ -142,7 +144,7 @@ impl Expansion<'_> {
     }
 }
 
-/// Where the brace is that closes what was opened before `text`.
+/// Finds the closing brace that belongs to the one before `text`.
 fn closing(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut at, mut open) = (0, 1_usize);

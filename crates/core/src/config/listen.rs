@@ -1,4 +1,5 @@
-//! Where Proctor listens on the network. Addresses only: names would have to be looked up, and what they say can change.
+//! The network listeners of Proctor. Only addresses are valid: a name needs a lookup, and its
+//! result can change.
 
 use super::own;
 use super::problem::{Place as Spot, Problem};
@@ -10,7 +11,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Every listener on the network.
+/// All network listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listeners {
     /// TCP control.
@@ -21,9 +22,9 @@ pub struct Listeners {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http {
     pub place: Place,
-    /// HTTPS and nothing else.
+    /// If set, HTTPS only.
     pub tls: Option<Tls>,
-    /// Names by which this machine may be called, beside those that are always its own.
+    /// Names allowed for this machine, besides the built-in ones.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may send requests.
     pub allowed_origins: Vec<String>,
@@ -36,16 +37,16 @@ pub struct Tls {
     pub key: String,
 }
 
-/// Where one listener listens.
+/// The address of one listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Off,
-    /// Port 0: any free one.
+    /// Port 0 means any free port.
     At(SocketAddr),
 }
 
 impl Place {
-    /// With this port instead.
+    /// Replaces the port.
     pub fn with_port(self, port: Port) -> Place {
         let host = match self {
             Place::Off => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -57,7 +58,7 @@ impl Place {
         }
     }
 
-    /// Reachable from this machine only, or not at all.
+    /// Whether the listener is off or reachable from this machine only.
     pub fn is_local(self) -> bool {
         match self {
             Place::Off => true,
@@ -66,11 +67,11 @@ impl Place {
     }
 }
 
-/// A port as somebody asks for it.
+/// A requested port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
     Off,
-    /// 0: any free one.
+    /// 0 means any free port.
     Number(u16),
 }
 
@@ -105,7 +106,7 @@ impl Listeners {
         },
     };
 
-    /// Where to listen while there is no configuration: the variables decide.
+    /// The listeners without a configuration; variables decide.
     pub fn without_file(var: &dyn Fn(&str) -> Option<String>) -> Result<Listeners, Vec<Problem>> {
         let around = Surroundings { base_dir: "/", var, read: &|_| Err("there is none".into()) };
         let mut reader = Reader::new("environment", &around);
@@ -115,7 +116,7 @@ impl Listeners {
     }
 }
 
-/// An address as it is written: a number, or the one name that always means the same.
+/// Parses an address: an IP address, or `localhost`.
 pub fn host(text: &str) -> Option<IpAddr> {
     match text {
         "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
@@ -123,7 +124,7 @@ pub fn host(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Host and port of an origin: `https://host[:port]` and nothing behind it.
+/// Parses host and port of an origin: `https://host[:port]` and nothing after it.
 pub fn origin(text: &str) -> Option<(&str, Option<u16>)> {
     let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
     scalar::split_authority(authority)
@@ -151,14 +152,14 @@ pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: Spot) -> Listene
         }
     };
     if !tcp.is_local() {
-        let message = "supervisor.host: TCP control speaks no TLS and stays on this machine";
-        let help = "use 127.0.0.1, and for other machines 'http' with 'tls'";
+        let message = "supervisor.host: TCP control has no TLS and needs a local address";
+        let help = "use 127.0.0.1; for other machines use 'http' with 'tls'";
         reader.problem(spot("host"), message.into(), Some(help.into()));
     }
     if !http.is_local() && tls.is_none() {
         let message =
             "supervisor.http.host: other machines can reach this address, so it needs TLS";
-        let help = "give 'tls' with 'cert' and 'key', or use 127.0.0.1";
+        let help = "set 'tls' with 'cert' and 'key', or use 127.0.0.1";
         reader.problem(spot("http.host"), message.into(), Some(help.into()));
     }
     Listeners {

@@ -1,4 +1,4 @@
-//! What a configuration says about assistants: how much they may do, and what they are offered.
+//! The configuration of assistants: their permissions and the tools they are offered.
 
 use super::keys::blocks;
 use super::read::Layer;
@@ -7,23 +7,23 @@ use crate::access::Role;
 use crate::hands::{Assistants, Control, Reach};
 use std::borrow::Cow;
 
-/// The sets of tools there are.
+/// The names of all toolsets.
 pub fn toolsets() -> impl Iterator<Item = &'static str> {
     blocks::TOOLSETS.iter().map(|set| set.name)
 }
 
-/// Those that are offered where neither the client nor the configuration says otherwise.
+/// The toolsets offered if neither the client nor the configuration chooses.
 const USUAL_TOOLSETS: &[&str] = &["processes", "logs", "files", "git"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mcp {
     pub reach: Reach,
-    /// What is offered to clients that do not ask for anything in particular; each one of [`toolsets`].
+    /// The toolsets offered to clients that request none; each one of [`toolsets`].
     pub toolsets: Cow<'static, [&'static str]>,
 }
 
 impl Mcp {
-    /// Where it is not known what the configuration forbade.
+    /// Used if the restrictions of the configuration are unknown.
     pub const CLOSED: Mcp = Mcp { reach: Reach::CLOSED, toolsets: Cow::Borrowed(USUAL_TOOLSETS) };
 }
 
@@ -45,7 +45,7 @@ pub(super) fn read(own: &Layer) -> Mcp {
     Mcp { reach: Reach { role, control }, toolsets }
 }
 
-/// The word of a service.
+/// Parses the `assistants` value of a service.
 pub(super) fn assistants(word: &str) -> Assistants {
     match word {
         "view" => Assistants::View,

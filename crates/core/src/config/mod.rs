@@ -1,13 +1,13 @@
-//! From the text of `proctor.yaml` to service definitions. Pure: text, variables and files come in through
-//! [`Surroundings`].
+//! Parses the text of `proctor.yaml` into service definitions. Pure: text, variables and files come
+//! in through [`Surroundings`].
 //!
 //! ```text
 //! text ── tree ──► nodes with places ── read, keys ──► layers ── service ──► definitions, settings
 //!                                        (one mapping: one layer)   (service over supervisor over default)
 //! ```
-//! Every key is declared once, in `keys`: from there come validation, suggestions, [`schema()`] and [`reference()`].
-//! A file is refused as a whole, with all its problems; nothing is ignored except what begins with `x-`.
-//! Whether users, programs and ports exist is asked later, by those who can look.
+//! Every key is declared once, in `keys`: validation, suggestions, [`schema()`] and [`reference()`]
+//! come from there. A file is refused as a whole, with all its problems; only keys that begin with
+//! `x-` are ignored. Callers check later whether users, programs and ports exist.
 
 pub mod backups;
 mod collection;
@@ -56,23 +56,23 @@ use crate::spec::{Limit, LogSpec, RestartSpec, StopSpec};
 use crate::time::Millis;
 use std::collections::BTreeMap;
 
-/// A configuration that was read without error.
+/// A configuration without errors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Instances expanded: `web` with `instances: 2` is `web@1` and `web@2`.
+    /// With instances expanded: `web` with `instances: 2` is `web@1` and `web@2`.
     pub services: Vec<ServiceDef>,
     /// Group name → members (instances expanded), from the services' `groups`.
     pub groups: BTreeMap<String, Vec<ServiceName>>,
-    /// Every effective value and where it came from, for `proctor config`.
+    /// Every effective value and its origin, for `proctor config`.
     pub settings: Vec<Setting>,
     pub listeners: listen::Listeners,
-    /// Who may do what.
+    /// Permissions of callers.
     pub security: security::Security,
-    /// The variables that nothing inherits.
+    /// Variables that no program inherits.
     pub own_secrets: own_secrets::OwnSecrets,
-    /// The folders for file operations; `None` where nothing is said of them.
+    /// The folders for file operations; `None` if the configuration has no `roots`.
     pub roots: Option<Vec<roots::RootDef>>,
-    /// Problems that a new configuration is refused for. One in force keeps its meaning.
+    /// Problems that refuse a new configuration, but not one that is in force.
     pub ambiguities: Vec<Problem>,
 }
 
@@ -83,11 +83,12 @@ pub struct ServiceDef {
     pub groups: Vec<String>,
     /// Program and arguments, split and joined; `shell: true` is already `["/bin/sh","-c",…]`.
     pub argv: Vec<String>,
-    /// The first words of `argv` that `command` gives; those after them are `args`.
+    /// Number of leading words of `argv` that come from `command`; the others come from `args`.
     pub command_words: usize,
-    /// Environment of the service over its base: env files, then `env`, then `PORT` and `PROCTOR_INSTANCE`.
+    /// Environment of the service over its base: env files, then `env`, then `PORT` and
+    /// `PROCTOR_INSTANCE`.
     pub env: Vec<(String, String)>,
-    /// Absolute.
+    /// Absolute path.
     pub working_dir: String,
     pub user: Option<UserRef>,
     pub umask: Option<u32>,
@@ -96,9 +97,9 @@ pub struct ServiceDef {
     pub oom_score_adj: Option<i32>,
     pub port: Option<u16>,
     pub autostart: bool,
-    /// Meant when no service is named.
+    /// The default service of requests that name none.
     pub primary: bool,
-    /// What assistants may do with it.
+    /// Access of assistants to this service.
     pub assistants: Assistants,
     pub stop: StopSpec,
     pub restart: RestartSpec,
@@ -117,13 +118,13 @@ pub struct UserRef {
 /// `health_check_url` and its timing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// `http://host:port/path`, checked to be well formed.
+    /// `http://host:port/path`; syntax already checked.
     pub url: String,
     pub interval: Millis,
     pub timeout: Millis,
-    /// Failures in a row after which the run is restarted.
+    /// Failures in a row before the run is restarted.
     pub retries: u32,
-    /// Failures of a run that is younger than this and was never healthy do not count.
+    /// Failures do not count in a run that is younger than this and was never healthy.
     pub start_period: Millis,
 }
 
@@ -132,23 +133,23 @@ pub struct HealthCheck {
 pub struct Setting {
     /// `services.web.restart.delay`
     pub key: String,
-    /// As JSON text; secrets are already `***`.
+    /// JSON text; secrets are already `***`.
     pub value: String,
     /// `proctor.yaml:12:7`, `environment SUPERVISOR_TARGET_CMD`, `default`
     pub origin: String,
 }
 
-/// What surrounds a configuration: it is text, and these are its ways to the outside.
+/// The inputs of a configuration besides its text.
 pub struct Surroundings<'a> {
-    /// Absolute folder that relative paths are relative to.
+    /// Absolute folder for relative paths.
     pub base_dir: &'a str,
-    /// A variable for `${VAR}`.
+    /// Looks up a variable for `${VAR}`.
     pub var: &'a dyn Fn(&str) -> Option<String>,
-    /// The text of an env file (absolute path), or why it cannot be read.
+    /// Returns the text of an env file (absolute path), or the reason it cannot be read.
     pub read: &'a dyn Fn(&str) -> Result<String, String>,
 }
 
-/// Read a whole `proctor.yaml`. All problems at once, in the order of the text.
+/// Parses a whole `proctor.yaml`. Returns all problems at once, in the order of the text.
 pub fn parse(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Config, Vec<Problem>> {
     let (root, problems) = tree::parse(file, text);
     let mut reader = Reader::new(file, around);
@@ -164,8 +165,9 @@ pub fn parse(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Config
     }
 }
 
-/// Read one service's block (YAML or JSON text of a mapping with the keys of `services.NAME`), as `proctor add` and
-/// `proctor start --name` give it. `file` names the source in problems. Env files do not set variables that hold one of `secrets`.
+/// Parses one service's block (YAML or JSON text of a mapping with the keys of `services.NAME`), as
+/// `proctor add` and `proctor start --name` send it. `file` names the source in problems. Env files
+/// do not set variables that hold one of `secrets`.
 pub fn parse_service(
     file: &str,
     name: &str,
@@ -183,7 +185,7 @@ pub fn parse_service(
     finish(reader, problems, services, ("the service is empty", "give it a 'command'"))
 }
 
-/// What was read, or everything that is wrong with it.
+/// Returns the value, or all problems.
 fn finish<T>(
     reader: Reader<'_>,
     mut problems: Vec<Problem>,

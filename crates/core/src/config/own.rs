@@ -1,4 +1,4 @@
-//! What a configuration says of Proctor itself, and not of its services: a layer of its own, because `port` is one thing in
+//! The configuration of Proctor itself, as a separate layer: `port` has one meaning in
 //! `supervisor:` and another in a service.
 
 use super::Setting;
@@ -11,7 +11,7 @@ use super::settings::setting;
 use super::value::Word;
 use serde_json::Value as Json;
 
-/// Variables that lie over what the file says.
+/// Variables that override the file.
 const VARIABLES: &[(&str, &str)] = &[
     ("host", "SUPERVISOR_HOST"),
     ("port", "SUPERVISOR_PORT"),
@@ -20,7 +20,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("http.port", "PROCTOR_HTTP_PORT"),
 ];
 
-/// Take what is about Proctor itself out of the supervisor's layer: environment over file over default.
+/// Takes Proctor's own keys out of the supervisor's layer: environment over file over default.
 pub(super) fn take(reader: &mut Reader<'_>, supervisor: &mut Layer) -> Layer {
     let mut own = reader.defaults_of(keys::own_leaves());
     for (key, declared) in keys::own_leaves() {
@@ -45,7 +45,7 @@ pub(super) fn take(reader: &mut Reader<'_>, supervisor: &mut Layer) -> Layer {
     own
 }
 
-/// All of it, for `proctor config`.
+/// Lists all of them for `proctor config`.
 pub(super) fn settings(own: &Layer, out: &mut Vec<Setting>) {
     for (key, declared) in keys::own_leaves() {
         let full = format!("supervisor.{key}");

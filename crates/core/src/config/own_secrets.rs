@@ -8,10 +8,10 @@ use super::secret::has_proctor_token;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Beginnings of the names that belong to Proctor.
+/// Prefixes of the names that belong to Proctor.
 const PREFIXES: [&str; 2] = ["SUPERVISOR_", "PROCTOR_"];
 
-/// Variables of Proctor that hold no secret and are inherited. All others with such names are not.
+/// Variables of Proctor that hold no secret and are inherited. Others with such names are not.
 const HARMLESS: [&str; 8] = [
     "PROCTOR_CONFIG",
     "PROCTOR_HTTP_HOST",
@@ -26,14 +26,15 @@ const HARMLESS: [&str; 8] = [
 /// Variables whose values are tokens of Proctor.
 const TOKENS: [&str; 2] = ["SUPERVISOR_TOKEN", "PROCTOR_TOKEN"];
 
-/// Variables of every session. A path in the `security` block that begins with `${HOME}` does not make them secret.
+/// Variables of every session. They do not become secret when a path in the `security` block begins
+/// with `${HOME}`.
 const ORDINARY: [&str; 10] =
     ["HOME", "PATH", "USER", "LOGNAME", "SHELL", "LANG", "PWD", "TMPDIR", "HOSTNAME", "TERM"];
 
-/// The shortest token that a configuration may set. Shorter values are not compared.
+/// Minimum length of a configured token. Shorter values are not compared.
 const MIN_TOKEN: usize = 8;
 
-/// The variables that are not inherited, beside those with names of Proctor.
+/// The variables that are not inherited, besides those with Proctor's prefixes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OwnSecrets {
     names: BTreeSet<String>,
@@ -41,7 +42,7 @@ pub struct OwnSecrets {
 }
 
 impl OwnSecrets {
-    /// Secrets known by the names of their variables alone.
+    /// Creates a set of secrets known only by the names of their variables.
     pub fn named(names: BTreeSet<String>) -> OwnSecrets {
         OwnSecrets { names, values: BTreeSet::new() }
     }
@@ -59,7 +60,7 @@ impl OwnSecrets {
             || self.values.iter().any(|secret| value.contains(secret.as_str()))
     }
 
-    /// Adds the tokens that an environment holds, so that a copy under another name is found, too.
+    /// Adds the tokens in an environment, so that a copy under another name is found too.
     #[must_use]
     pub fn with_tokens_of<'a>(
         mut self,
@@ -86,7 +87,7 @@ impl OwnSecrets {
     }
 }
 
-/// Names only: the values are secrets.
+/// Shows names only: the values are secrets.
 impl fmt::Debug for OwnSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("OwnSecrets").field(&self.names).finish()

@@ -1,16 +1,16 @@
-//! One thing wrong with a configuration, and how foreign text is shown in it.
+//! An error in a configuration, and the display of untrusted text in it.
 
 use std::fmt;
 
-/// One thing wrong with a configuration.
+/// An error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub file: String,
-    /// From 1; 0 when the problem has no place in the text.
+    /// From 1; 0 if the problem has no place in the text.
     pub line: u32,
     pub column: u32,
     pub message: String,
-    /// What to do: "did you mean 'command'?"
+    /// Advice: "did you mean 'command'?"
     pub help: Option<String>,
 }
 
@@ -43,26 +43,27 @@ impl Place {
     }
 }
 
-/// The file itself first, from top to bottom, then the env files it names; the same thing once.
+/// Sorts problems: the file itself first, from top to bottom, then its env files. Removes
+/// duplicates.
 pub(super) fn sort(problems: &mut Vec<Problem>, file: &str) {
     problems.sort_by_cached_key(|it| (it.file != file, it.file.clone(), it.line, it.column));
     problems.dedup();
 }
 
-/// A file with more mistakes than this is not a configuration; nobody reads further.
+/// Maximum number of problems; a file with more is not a configuration.
 pub(super) const MAX_PROBLEMS: usize = 1000;
-/// More of a wrong value than this helps nobody to recognise it.
+/// Maximum characters of a wrong value in a message: enough to recognise it.
 const SHOWN: usize = 60;
-/// Names of keys and files can be long, too.
+/// Maximum length of a message; names of keys and files can be long too.
 const LONGEST: usize = 1000;
 
-/// Foreign text as a message shows it: in quotes and short.
+/// Quotes and truncates untrusted text for a message.
 pub(super) fn quoted(text: &str) -> String {
     let short: String = text.chars().take(SHOWN).collect();
     if short.len() == text.len() { format!("'{text}'") } else { format!("'{short}…'") }
 }
 
-/// Foreign text comes to a terminal: no escapes, no line ends, no end in sight.
+/// Makes untrusted text safe for a terminal: no escapes, no line breaks, bounded length.
 fn harmless(message: &str) -> String {
     let mut shown = String::new();
     for c in message.chars().take(LONGEST) {

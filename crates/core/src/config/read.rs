@@ -1,6 +1,8 @@
-//! From the tree to layers of values: every key looked up in the table, every value read as its kind.
+//! Converts the tree to layers of values: looks up every key in the table and reads every value as
+//! its kind.
 //!
-//! A [`Layer`] is what one mapping says: the supervisor's defaults, or one service. Nothing is merged here.
+//! A [`Layer`] holds the values of one mapping: the supervisor's defaults, or one service. Nothing
+//! is merged here.
 
 use super::Surroundings;
 use super::envfile;
@@ -17,19 +19,19 @@ use crate::shell_syntax;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// All texts together, after variables were put in: sixteen times the largest file.
+/// Maximum size of all texts after expansion: sixteen times the largest file.
 const MAX_EXPANDED: usize = 16 << 20;
 
-/// Arguments and variables of all services, instances and shared env files counted each time: a thousand services with
-/// 64 KiB each.
+/// Maximum size of the arguments and variables of all services, counting each instance and each use
+/// of an env file: a thousand services with 64 KiB each.
 const MAX_MADE: usize = 64 << 20;
-/// What a text costs beside its bytes.
+/// Overhead of a text besides its bytes.
 const TEXT_COST: usize = 64;
 
-/// What one mapping says, by full key: `restart.delay`.
+/// The values of one mapping by full key: `restart.delay`.
 pub(super) type Layer = BTreeMap<String, Found>;
 
-/// A value and where it came from.
+/// A value and its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
     pub value: Value,
@@ -42,15 +44,16 @@ pub(super) struct Reader<'a> {
     pub file: &'a str,
     pub around: &'a Surroundings<'a>,
     pub problems: Vec<Problem>,
-    /// Problems that a new configuration is refused for, and one in force is not: what ran before an upgrade still runs.
+    /// Problems that refuse a new configuration, but not one in force: services that ran before an
+    /// upgrade still run.
     pub ambiguities: Vec<Problem>,
-    /// Env files read so far, by path: many services share one.
+    /// Env files already read, by path: many services share one.
     pub env_files: BTreeMap<String, Rc<Result<Vec<envfile::Variable>, String>>>,
-    /// Values looked at; one that many aliases lead to counts each time.
+    /// Number of values read; the target of several aliases counts each time.
     visited: usize,
     expanded: usize,
     made: usize,
-    /// Variables that the value being read has used.
+    /// Variables used by the current value.
     pub variables: Vec<String>,
     /// The variables that env files do not set.
     pub own_secrets: OwnSecrets,
@@ -79,7 +82,7 @@ impl<'a> Reader<'a> {
             return;
         }
         if self.problems.len() >= MAX_PROBLEMS {
-            let message = "there are more problems than these; the rest was not looked at";
+            let message = "too many problems; the rest was not checked";
             self.problems.push(place.problem(self.file, message.into(), None));
             self.stopped = true;
             return;
@@ -87,14 +90,14 @@ impl<'a> Reader<'a> {
         self.problems.push(place.problem(self.file, message, help));
     }
 
-    /// Note a problem that is refused only in a new configuration.
+    /// Records a problem that refuses only a new configuration.
     pub(super) fn ambiguity(&mut self, place: Place, message: String, help: String) {
         if self.ambiguities.len() < MAX_PROBLEMS {
             self.ambiguities.push(place.problem(self.file, message, Some(help)));
         }
     }
 
-    /// Give up: one last problem, and no more after it.
+    /// Gives up with one last problem.
     pub(super) fn stop(&mut self, place: Place, message: String) {
         self.problem(place, message, None);
         self.stopped = true;
@@ -104,7 +107,7 @@ impl<'a> Reader<'a> {
         self.stopped
     }
 
-    /// Where the value that was read last stands, and the variables that were put into it.
+    /// The place of the last value, and the variables expanded in it.
     pub(super) fn origin(&self, place: Place) -> String {
         let origin = format!("{}:{}:{}", self.file, place.line, place.column);
         match self.variables.as_slice() {
@@ -113,12 +116,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The default of every key that a service may have.
+    /// The default of every key of a service.
     pub(super) fn defaults(&mut self) -> Layer {
         self.defaults_of(keys::leaves(Scope::Service))
     }
 
-    /// The default of each of these.
+    /// The default of each of these keys.
     pub(super) fn defaults_of(
         &mut self,
         leaves: impl Iterator<Item = (String, &'static Key)>,
@@ -135,7 +138,7 @@ impl<'a> Reader<'a> {
         layer
     }
 
-    /// What the mapping `node` at `path` says. `services` is left to the caller.
+    /// Reads the mapping `node` at `path`. The caller handles `services`.
     pub(super) fn layer(&mut self, node: &Node, here: Scope, path: &str) -> Layer {
         let mut layer = Layer::new();
         self.block(node, (keys::KEYS, None), here, path, &mut layer);
@@ -179,7 +182,7 @@ impl<'a> Reader<'a> {
         layer.insert(full, Found { value, place: Some(place), origin });
     }
 
-    /// The entries of a mapping, or a problem.
+    /// Returns the entries of a mapping, or reports a problem.
     pub(super) fn entries<'n>(&mut self, node: &'n Node, path: &str, what: &str) -> &'n [Entry] {
         match &node.content {
             Content::Mapping(entries) => return entries,
@@ -189,7 +192,7 @@ impl<'a> Reader<'a> {
         &[]
     }
 
-    /// Say that `node` is not what it should be.
+    /// Reports that `node` is not the expected kind.
     pub(super) fn wrong(&mut self, node: &Node, path: &str, expected: &str, help: Option<String>) {
         let found = match &node.content {
             Content::Scalar { .. } if node.is_null() => "nothing".to_string(),
@@ -228,19 +231,20 @@ impl<'a> Reader<'a> {
         self.problem(entry.place, format!("{path}: unknown key {name}"), help);
     }
 
-    /// Count one more value looked at; false when it is enough.
+    /// Counts one more value; returns false at the limit.
     pub(super) fn visit(&mut self, place: Place) -> bool {
         self.visited += 1;
         if self.visited > MAX_NODES {
             self.stop(
                 place,
-                format!("more than {MAX_NODES} values, with those that aliases repeat"),
+                format!("more than {MAX_NODES} values, including those repeated by aliases"),
             );
         }
         !self.stopped
     }
 
-    /// Account for `count` texts of `size` bytes together that services will hold; false when it is enough.
+    /// Charges `count` texts of `size` bytes in total that services will hold; returns false at the
+    /// limit.
     pub(super) fn charge(&mut self, count: usize, size: usize, place: Place) -> bool {
         self.made = self.made.saturating_add(count * TEXT_COST + size);
         if self.made > MAX_MADE {
@@ -250,7 +254,7 @@ impl<'a> Reader<'a> {
         !self.stopped
     }
 
-    /// The text of a scalar with its variables put in.
+    /// Returns the text of a scalar after expansion.
     pub(super) fn word(&mut self, node: &Node, path: &str, expected: &str) -> Option<Word> {
         if !self.visit(node.place) {
             return None;
@@ -264,7 +268,7 @@ impl<'a> Reader<'a> {
         };
         let expanded = self.expand(text, node.place, path)?;
         if expanded.text.contains('\0') {
-            self.problem(node.place, format!("{path}: the text has a NUL character in it"), None);
+            self.problem(node.place, format!("{path}: the text contains a NUL character"), None);
             return None;
         }
         Some(Word { text: expanded.text, shown: expanded.shown })
@@ -282,7 +286,8 @@ impl<'a> Reader<'a> {
         };
         self.expanded += expanded.text.len();
         if self.expanded > MAX_EXPANDED {
-            let message = "all texts together, with their variables and aliases, are longer than";
+            let message =
+                "all texts together, after expansion of variables and aliases, are longer than";
             self.stop(place, format!("{message} {MAX_EXPANDED} bytes"));
             return None;
         }
@@ -294,7 +299,7 @@ impl<'a> Reader<'a> {
         Some(expanded)
     }
 
-    /// A value that is a single text.
+    /// Reads a value that is a single text.
     pub(super) fn scalar(&mut self, kind: &Kind, node: &Node, path: &str) -> Option<Value> {
         let expected = scalar::expected(kind);
         let word = self.word(node, path, &expected)?;
@@ -314,7 +319,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Keys for anchors and for other programs: allowed wherever keys are, and deliberately without meaning.
+/// Keys for anchors and for other programs: allowed in every mapping, and deliberately without
+/// meaning.
 pub(super) fn is_extension(key: &str) -> bool {
     key.starts_with("x-")
 }

@@ -1,15 +1,18 @@
-//! A command line as it may be shown: it may carry a token, a status must not.
+//! Formats a command line for display with its secrets masked: it may contain a token, which a
+//! status must not show.
 //!
-//! What looks secret is decided in `secret`. Values of environment variables never get this far.
+//! `secret` decides what looks secret. Values of environment variables are never passed here.
 
 use super::secret::{shown_words, shown_words_strictly};
 
-/// A command line as one text, secrets masked, quoted so that it can be read back as the same words.
+/// Formats a command line as one text: secrets masked, and quoted so that it splits into the same
+/// words.
 pub fn command_line(argv: &[String]) -> String {
     joined(shown_words(argv.iter().map(String::as_str)))
 }
 
-/// The command line of a request: only plain words of it are shown, because nobody can know which of the others are secret.
+/// Formats the command line of a request. Shows only plain words, because any of the others may be
+/// secret.
 pub fn request_command_line(argv: &[String]) -> String {
     joined(shown_words_strictly(argv.iter().map(String::as_str)))
 }
@@ -42,7 +45,7 @@ mod tests {
             (vec!["sh", "-c", "TOKEN=abc exec app"], "sh -c 'TOKEN=*** exec app'"),
         ] {
             let argv: Vec<String> = words.into_iter().map(Into::into).collect();
-            // How much is quoted is up to the quoting library; the words are ours.
+            // The quoting library decides how much is quoted; only the words matter.
             assert_eq!(shlex::split(&command_line(&argv)), shlex::split(expected), "{argv:?}");
         }
     }

@@ -4,7 +4,7 @@ use super::keys::{Absent, KEYS, Key, Kind, Scope};
 use super::scalar::expected;
 use std::fmt::Write as _;
 
-/// Tables of every key: where it may stand, what it takes, its default, what it is for.
+/// Returns tables of every key with its scope, type, default and purpose.
 pub fn reference() -> String {
     let mut out = String::new();
     section(&mut out, "In `supervisor`", "", KEYS, |key| key.scope == Scope::Supervisor);
@@ -13,8 +13,8 @@ pub fn reference() -> String {
     section(&mut out, title, "", KEYS, |key| key.scope == Scope::Both);
     blocks(&mut out, "", KEYS);
     out.push_str(
-        "Keys that begin with `x-` may stand wherever keys stand and have no meaning: a place for anchors. \
-         Among the names of services and of variables they are names like all others.\n",
+        "Keys that begin with `x-` are allowed in every mapping and have no meaning; use them for anchors. \
+         As names of services and of variables they are ordinary names.\n",
     );
     out
 }
@@ -57,7 +57,7 @@ fn section(
     out.push('\n');
 }
 
-/// A bar would end the cell.
+/// Escapes `|`, which would end the cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,4 +1,4 @@
-//! The folders that file operations may look into: `roots`.
+//! The folders that file operations may access: `roots`.
 
 use super::keys::{Kind, suggest};
 use super::problem::quoted;
@@ -7,10 +7,10 @@ use super::secret::shown_strictly;
 use super::tree::{Content, Entry, Node};
 use super::value::Value;
 
-/// What a name may be, for the schema: it stands before a colon in a path.
+/// Pattern of a root name, for the schema. The name precedes a colon in a path.
 pub(super) const NAME: &str = "[A-Za-z0-9._-]+";
 
-/// More than anybody declares, and few enough to hold each of them open.
+/// Maximum number of roots: more than anybody declares, and few enough to hold each of them open.
 const MOST: usize = 64;
 
 /// A folder for file operations.
@@ -18,19 +18,19 @@ const MOST: usize = 64;
 pub struct RootDef {
     /// Letters, digits, '.', '_' and '-'.
     pub name: String,
-    /// Absolute; not looked up yet.
+    /// Absolute path; not checked yet.
     pub path: String,
     pub write: bool,
 }
 
 impl RootDef {
-    /// A writable one, called like its folder.
+    /// Creates a writable root named after its folder.
     pub fn of(path: &str) -> RootDef {
         RootDef { name: name_of(path), path: path.to_owned(), write: true }
     }
 }
 
-/// The last part of a path, as a name.
+/// Derives a name from the last part of a path.
 fn name_of(path: &str) -> String {
     let last = path.split('/').rfind(|part| !matches!(*part, "" | "." | "..")).unwrap_or("root");
     last.chars().map(|c| if is_plain(c) { c } else { '-' }).collect()
@@ -51,7 +51,7 @@ impl Reader<'_> {
         for (at, item) in items.iter().enumerate() {
             let Some(root) = self.root(item, &format!("{path}[{at}]")) else { continue };
             if roots.iter().any(|other| other.name == root.name) {
-                let message = format!("{path}[{at}]: {} is a root already", quoted(&root.name));
+                let message = format!("{path}[{at}]: {} is already a root", quoted(&root.name));
                 self.problem(item.place, message, Some("give it another 'name'".into()));
             }
             roots.push(root);
@@ -59,7 +59,7 @@ impl Reader<'_> {
         (roots.len() == items.len()).then_some(Value::Roots(roots))
     }
 
-    /// A path, or a mapping with one.
+    /// Reads a path, or a mapping that contains one.
     fn root(&mut self, node: &Node, path: &str) -> Option<RootDef> {
         let entries = match &node.content {
             Content::Mapping(entries) => entries.as_slice(),
@@ -157,7 +157,7 @@ mod tests {
             ("[{ path: '' }]", "expected a path"),
             ("[~/a]", "'~' is not expanded"),
             ("[{ path: a, write: maybe }]", "true or false"),
-            ("[a, b/a]", "'a' is a root already"),
+            ("[a, b/a]", "'a' is already a root"),
             ("[[a]]", "expected a folder"),
         ] {
             let problems = read(roots).unwrap_err();

@@ -1,4 +1,4 @@
-//! From the text of a scalar to a value of a kind, and back to words: what was expected.
+//! Parses the text of a scalar as a kind, and describes the expected form.
 
 use super::keys::{Choice, Duration, Kind, MAX_BYTES, MAX_MILLIS, Unit};
 use super::listen;
@@ -6,8 +6,8 @@ use super::secret::HIDDEN;
 use super::signal;
 use super::value::{Value, Word};
 
-/// Read `word` as `kind`. `Err` holds what to do about it, where that is more than what [`expected`] says.
-/// Kinds that are not a single text (lists, mappings) are read elsewhere and give `Err` here.
+/// Parses `word` as `kind`. `Err` holds advice if there is more to say than [`expected`] does.
+/// Kinds that are not a single text (lists, mappings) are read elsewhere and return `Err` here.
 pub(super) fn read(kind: &Kind, word: &Word) -> Result<Value, Option<String>> {
     let text = word.text.as_str();
     let value = match kind {
@@ -49,7 +49,7 @@ pub(super) fn read(kind: &Kind, word: &Word) -> Result<Value, Option<String>> {
     value.ok_or(None)
 }
 
-/// What a key of this kind takes, for messages: "expected …".
+/// Describes the values of a kind, for messages: "expected …".
 pub(super) fn expected(kind: &Kind) -> String {
     match kind {
         Kind::Text => "text".into(),
@@ -65,27 +65,27 @@ pub(super) fn expected(kind: &Kind) -> String {
         }
         Kind::Choice(choices) => format!("one of {}", names_of(choices)),
         Kind::Choices(choices) => format!("a list of {}", names_of(choices)),
-        Kind::Signal => "a signal, as TERM, SIGTERM or 15".into(),
-        Kind::Umask => "an octal number up to 777, as '022'".into(),
+        Kind::Signal => "a signal, such as TERM, SIGTERM or 15".into(),
+        Kind::Umask => "an octal number up to 777, such as '022'".into(),
         Kind::User => "a user, or user:group, as names or numbers".into(),
-        Kind::Url => "an address, as http://localhost:3000/health".into(),
+        Kind::Url => "a URL, such as http://localhost:3000/health".into(),
         Kind::Folder => "a folder".into(),
         Kind::File => "a file".into(),
         Kind::Host => "an IP address, or 'localhost'".into(),
         Kind::Port => "a port from 0 (any free one) to 65535, or 'off'".into(),
         Kind::Hosts => "a list of names or addresses without ports".into(),
-        Kind::Origins => "a list of origins, as https://example.org:8443".into(),
+        Kind::Origins => "a list of origins, such as https://example.org:8443".into(),
         Kind::Secret => {
             format!("a secret of at least {SHORTEST_SECRET} characters, without spaces")
         }
         Kind::Commands => {
-            "a list of commands, as status, restart, or of operations, as service.restart".into()
+            "a list of commands (status, restart) or operations (service.restart)".into()
         }
         Kind::Limit { bytes: false } => {
             "a number, 'unlimited', or soft:hard (soft at most hard)".into()
         }
         Kind::Limit { bytes: true } => {
-            "bytes, a size as '64MiB', 'unlimited', or soft:hard (soft at most hard)".into()
+            "bytes, a size such as '64MiB', 'unlimited', or soft:hard (soft at most hard)".into()
         }
         Kind::Command => "a command as text, or a list of words".into(),
         Kind::List => "a list of texts".into(),
@@ -103,12 +103,12 @@ fn names_of(choices: &[Choice]) -> String {
     names.join(", ")
 }
 
-/// A value as it may stand in a message.
+/// Returns a value in the form that may appear in a message.
 pub(super) fn shown<'a>(kind: &Kind, text: &'a str) -> &'a str {
     if matches!(kind, Kind::Secret) { HIDDEN } else { text }
 }
 
-/// Guessed at ten a second, one of lower case letters alone lasts centuries.
+/// At ten guesses a second, eight lower case letters last for centuries.
 const SHORTEST_SECRET: usize = 8;
 
 fn is_secret(text: &str) -> bool {
@@ -140,7 +140,7 @@ fn boolean(text: &str) -> Result<Option<Value>, Option<String>> {
     }
 }
 
-/// Decimal digits with an optional sign, and nothing else.
+/// Parses decimal digits with an optional sign, and nothing else.
 pub(super) fn integer(text: &str, min: i64, max: i64) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -151,21 +151,21 @@ fn float(text: &str, min: f64, max: f64) -> Option<f64> {
     decimal(text).filter(|number| (min..=max).contains(number))
 }
 
-/// Digits with at most one point in them; no exponents, no infinity.
+/// Parses digits with at most one point; no exponents, no infinity.
 fn decimal(text: &str) -> Option<f64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
     (plain && has_digit && text.len() <= 20).then(|| text.parse().ok())?
 }
 
-/// A number and the unit behind it: `1.5` and `s` of "1.5s".
+/// Splits a number and its unit: `1.5` and `s` of "1.5s".
 fn with_unit(text: &str) -> Option<(f64, String)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     Some((decimal(number)?, unit.trim_start().to_ascii_lowercase()))
 }
 
-/// A whole number after scaling, or nothing: half a millisecond is a mistake, not a zero.
+/// Returns a whole number after scaling, or `None`: half a millisecond is an error, not zero.
 fn whole(number: f64, max: u64) -> Option<u64> {
     let rounded = number.round();
     let close = (number - rounded).abs() < 1e-6;
@@ -207,7 +207,7 @@ fn choice(text: &str, choices: &'static [Choice]) -> Option<&'static str> {
     choices.iter().find(|it| it.name == text || it.also.contains(&text)).map(|it| it.name)
 }
 
-/// The digits are octal however they are written: `022`, `22`, `"022"`, `0o22`.
+/// Reads the digits as octal in every notation: `022`, `22`, `"022"`, `0o22`.
 fn umask(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -223,7 +223,7 @@ fn user(text: &str) -> Option<Value> {
     good.then(|| Value::User { user: user.into(), group: group.map(String::from) })
 }
 
-/// Could this be the name or number of a user or group? Whether it exists is found out later.
+/// Whether this can be the name or number of a user or group. Its existence is checked later.
 pub(super) fn is_account(text: &str) -> bool {
     let legal = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ':' | '/' | ',');
     !text.is_empty() && !text.starts_with('-') && text.chars().all(legal)
@@ -243,7 +243,7 @@ fn limit(text: &str, in_bytes: bool) -> Option<Value> {
     ordered.then_some(Value::Limit { soft, hard })
 }
 
-/// `http://host[:port][/path]`. Certificates and logins are another matter.
+/// Parses `http://host[:port][/path]`. HTTPS and logins are not supported.
 fn url(text: &str) -> Result<bool, Option<String>> {
     if text.to_ascii_lowercase().starts_with("https://") {
         return Err(Some("https is not supported yet: use http".into()));
@@ -258,7 +258,7 @@ fn url(text: &str) -> Result<bool, Option<String>> {
     Ok(clean && split_authority(authority).is_some())
 }
 
-/// Host and port of `host:port`, `host`, `[::1]:port`.
+/// Splits host and port of `host:port`, `host`, `[::1]:port`.
 pub(super) fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
     let host_end = match authority.strip_prefix('[') {
         Some(inner) => inner.find(']')? + 2,
@@ -281,7 +281,7 @@ pub(super) fn is_host(host: &str) -> bool {
     !host.is_empty() && host.chars().all(legal)
 }
 
-/// The address for another instance: the same with `to` in the place of the port `from`.
+/// Replaces port `from` with `to`, for the URL of another instance.
 pub(super) fn with_port(url: &str, from: u16, to: u16) -> String {
     let rest = url.strip_prefix("http://").unwrap_or(url);
     let authority = rest.split(['/', '?']).next().unwrap_or(rest);

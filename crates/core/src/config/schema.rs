@@ -1,14 +1,14 @@
 //! The JSON Schema of `proctor.yaml` (draft 2020-12), for editors.
 //!
-//! It accepts what the parser accepts as far as a schema can tell: numbers may be written as text with variables in
-//! it, and what a value refers to is not checked.
+//! It accepts what the parser accepts, as far as a schema can express it. Numbers may be text with
+//! variables in it, and references are not checked.
 
 use super::keys::{Absent, Choice, Duration, KEYS, Key, Kind, MAX_BYTES, Scope};
 use super::roots;
 use super::tree;
 use serde_json::{Map, Value as Json, json};
 
-/// Text in which a variable is still to be put: anything may come of it.
+/// Text that contains a variable; it may expand to anything.
 const VARIABLE: &str = r"\$\{";
 
 /// The schema of the whole file.
@@ -22,7 +22,7 @@ pub fn schema() -> Json {
         "title": "proctor.yaml",
         "description": "Services that Proctor keeps running.",
         "type": "object",
-        // `services` may also stand at the top, without `supervisor`.
+        // `services` may also be at the top, without `supervisor`.
         "if": { "required": ["services"], "not": { "required": ["supervisor"] } },
         "then": { "$ref": "#/$defs/supervisor" },
         "else": {
@@ -35,7 +35,7 @@ pub fn schema() -> Json {
     })
 }
 
-/// Every block by its own name; a test sees to it that no two are alike.
+/// Adds every block under its own name; a test checks that the names are unique.
 fn blocks(keys: &[Key], definitions: &mut Map<String, Json>) {
     for key in keys {
         if let Kind::Block(inner) = key.kind {
@@ -137,7 +137,7 @@ fn choice(choices: &[Choice]) -> Json {
     json!({ "anyOf": [{ "enum": names }, { "type": "string", "pattern": VARIABLE }] })
 }
 
-/// What is read as text, quoted or not.
+/// A value that is read as text, quoted or not.
 fn scalar() -> Json {
     json!({ "type": ["string", "number", "boolean"] })
 }
@@ -164,7 +164,7 @@ fn pattern(text: &str) -> String {
     format!("^({text})$|{VARIABLE}")
 }
 
-/// YAML of the table as JSON.
+/// Converts YAML of the table to JSON.
 fn plain(yaml: &str) -> Json {
     let (node, _) = tree::parse("key table", yaml);
     node.map_or(Json::Null, |node| node_json(&node))

@@ -1,7 +1,7 @@
-//! Texts without the secrets in them: variables, command lines, addresses, headers, JSON, scripts.
+//! Masks secrets in texts: variables, command lines, URLs, headers, JSON, scripts.
 //!
-//! `secret_name` and `secret_value` say what a secret is. Texts that somebody else brings (commands in the audit, wrong
-//! values in errors, env files) are shown strictly: only words that are plain.
+//! `secret_name` and `secret_value` define a secret. Untrusted texts (commands in the audit, wrong
+//! values in errors, env files) are masked strictly: only plain words are shown.
 
 use super::secret_name::names_a_secret;
 pub use super::secret_name::{is_secret, looks_secret};
@@ -9,25 +9,26 @@ use super::secret_option::Before;
 use super::secret_value::{is_plain, is_secret_word};
 use std::borrow::Cow;
 
-/// What stands in the place of a secret.
+/// The replacement for a secret.
 pub const HIDDEN: &str = "***";
 
-/// The value of the variable `name` as it may be shown.
+/// Returns the value of the variable `name` with secrets masked.
 pub fn shown_value(name: &str, value: &str) -> String {
     if is_secret(name, value) { HIDDEN.into() } else { shown_text(value) }
 }
 
-/// The value of a variable of an env file as it may be shown. Such files are where secrets are kept: only plain words are shown.
+/// Returns the value of a variable from an env file. Such files hold secrets, so only plain words
+/// are shown.
 pub fn shown_file_value(name: &str, value: &str) -> String {
     if is_secret(name, value) { HIDDEN.into() } else { shown_strictly(value) }
 }
 
-/// A text that somebody else brought, as it may be shown: the plain words of it.
+/// Masks an untrusted text: only its plain words are shown.
 pub fn shown_strictly(text: &str) -> String {
     strictly(&shown_text(text))
 }
 
-/// Words of a command line that somebody else brought, as they may be shown.
+/// Masks the words of an untrusted command line.
 pub fn shown_words_strictly<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     shown_words(words).iter().map(|word| strictly(word)).collect()
 }
@@ -36,12 +37,12 @@ fn strictly(shown: &str) -> String {
     each_word(shown, |word| !is_plain(word))
 }
 
-/// What stands between the words of a text.
+/// Whether a character separates words.
 fn is_delimiter(c: char) -> bool {
     c.is_whitespace() || "\"'`=:/,;?&#@()[]{}<>|\\".contains(c)
 }
 
-/// The text with the words hidden that `is_hidden` picks. Masks stay as they are.
+/// Masks the words that `is_hidden` selects. Existing masks stay.
 fn each_word(text: &str, is_hidden: impl Fn(&str) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -56,11 +57,11 @@ fn each_word(text: &str, is_hidden: impl Fn(&str) -> bool) -> String {
     shown
 }
 
-/// A token of Proctor: this prefix and as many characters of base64 for URLs.
+/// Proctor's tokens have this prefix and this many characters of URL-safe base64.
 const TOKEN_PREFIX: &str = "proctor_";
 const TOKEN_LENGTH: usize = 43;
 
-/// Returns true if the text has a token that Proctor made in it.
+/// Returns true if the text contains a token that Proctor made.
 pub fn has_proctor_token(text: &str) -> bool {
     text.match_indices(TOKEN_PREFIX).any(|(at, prefix)| {
         let rest = &text.as_bytes()[at + prefix.len()..];
@@ -69,14 +70,14 @@ pub fn has_proctor_token(text: &str) -> bool {
     })
 }
 
-/// Words of a command line as they may be shown: each as a text, and the word after `--token` not at all.
+/// Masks the words of a command line: each as a text, and the word after `--token` completely.
 pub fn shown_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut before = Before::default();
     words.into_iter().map(|word| before.show(word, shown_text)).collect()
 }
 
-/// A text as it may be shown. It may be a word, an address, a header or a script: what follows `--token`, `TOKEN=` and
-/// `Authorization: ` is hidden in it, logins in addresses are, and words that are secrets by their form.
+/// Masks a word, URL, header or script. Hides the text after `--token`, `TOKEN=` and
+/// `Authorization: `, logins in URLs, and words that look like secrets.
 pub fn shown_text(text: &str) -> String {
     if let Some((before, _)) = text.split_once("-----BEGIN ") {
         return format!("{}{HIDDEN}", shown_text(before));
@@ -85,7 +86,7 @@ pub fn shown_text(text: &str) -> String {
     each_word(&shown(&hide_schemes(&text), true), is_secret_word)
 }
 
-/// What stands in quotes is a text again; quotes in that are not looked into.
+/// Text in quotes is masked recursively, but only one level deep.
 fn shown(text: &str, into_quotes: bool) -> String {
     if let Some(header) = header(text) {
         return header;
@@ -105,7 +106,8 @@ fn shown(text: &str, into_quotes: bool) -> String {
     out
 }
 
-/// `"password": "***"` in JSON, in whatever quotes, also escaped ones, and `password: ***` in YAML on one line.
+/// Masks `"password": "***"` in JSON with any quotes, including escaped ones, and `password: ***`
+/// in one-line YAML.
 fn hide_fields(text: &str) -> Cow<'_, str> {
     let mut shown = String::new();
     let (mut kept, mut at) = (0, 0);
@@ -124,7 +126,7 @@ fn hide_fields(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Where the value is that belongs to the field whose name ends at this colon, if it is secret.
+/// Returns the range of a secret field's value; the field name ends at this colon.
 fn field_value(text: &str, colon: usize) -> Option<(usize, usize)> {
     let quotes = ['"', '\'', '\\'];
     let before = text[..colon].trim_end();
@@ -138,9 +140,9 @@ fn field_value(text: &str, colon: usize) -> Option<(usize, usize)> {
         let length = attached_value(outside, name, value)?;
         return Some((colon + 1, colon + 1 + length));
     }
-    // `http://…`, `a:b`: without quotes a field is a word of its own.
+    // `http://…`, `a:b`: without quotes a field is a separate word.
     let is_field = is_quoted || (after.len() > value.len() && outside.ends_with(['{', ',', ' ']));
-    // Only then is its end looked for, and skipped: each byte once.
+    // The end is searched only here, and then skipped, so each byte is read once.
     if !is_field || value.starts_with(['{', '[']) || !looks_secret(name) {
         return None;
     }
@@ -157,7 +159,8 @@ fn field_value(text: &str, colon: usize) -> Option<(usize, usize)> {
     is_secret(name, &inner[..length]).then_some((begin, begin + length))
 }
 
-/// The length of the secret in `Authorization:abc`. Hosts and images look alike, so the name must end with what it is.
+/// Returns the length of the secret in `Authorization:abc`. Hosts and images look alike, so the
+/// name must end with a secret word.
 fn attached_value(outside: &str, name: &str, value: &str) -> Option<usize> {
     let quotes = ['"', '\''];
     let begins = |c: char| c.is_whitespace() || "\"'={[(,;".contains(c);
@@ -168,7 +171,7 @@ fn attached_value(outside: &str, name: &str, value: &str) -> Option<usize> {
     let inner = value.trim_start_matches(quotes);
     let skipped = value.len() - inner.len();
     let length = match outside.chars().last().filter(|last| quotes.contains(last)) {
-        // `Authorization:Bearer abc`: all of the text, or of what the quotes hold.
+        // `Authorization:Bearer abc`: the whole text, or the whole quoted part.
         None if outside.is_empty() => inner.len(),
         Some(quote) => inner.find(quote).unwrap_or(inner.len()),
         // `password:"abc d"`
@@ -183,7 +186,7 @@ fn attached_value(outside: &str, name: &str, value: &str) -> Option<usize> {
     is_secret(name, &inner[..length]).then_some(skipped + length)
 }
 
-/// `Bearer ***` and `Basic ***`, wherever they stand.
+/// Masks `Bearer ***` and `Basic ***` anywhere.
 fn hide_schemes(text: &str) -> Cow<'_, str> {
     let bearer = hide_scheme(Cow::Borrowed(text), "bearer ", |_| true);
     hide_scheme(bearer, "basic ", |word| !is_plain(word))
@@ -222,11 +225,11 @@ fn header(text: &str) -> Option<String> {
     named.then(|| format!("{name}: {HIDDEN}"))
 }
 
-/// The text in its order: white space, words, and what quotes hold together.
+/// Splits a text in order: white space, words, and quoted parts.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut begin, mut quote, mut in_space) = (0, None, false);
-    // A quote that nothing closes is a letter like any other.
+    // An unclosed quote is an ordinary character.
     let last = ['\'', '"'].map(|quote| text.rfind(quote).unwrap_or(0));
     let opens = |at: usize, c: char| match c {
         '\'' => at < last[0],
@@ -250,7 +253,7 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// The inside of a piece that is all in quotes.
+/// Returns the inside of a piece that is fully quoted.
 fn quoted(piece: &str) -> Option<(&str, &str)> {
     let quote = piece.get(..1).filter(|quote| matches!(*quote, "'" | "\""))?;
     Some((quote, piece[1..].strip_suffix(quote)?))
@@ -260,14 +263,15 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 }
 
-/// The value of every `TOKEN=value`: to the end of the piece, or of the parameter of an address.
+/// Masks the value of every `TOKEN=value`: to the end of the piece, or of the URL parameter.
 fn shown_piece(piece: &str) -> String {
     let (mut shown, mut rest) = (String::new(), piece);
     while let Some(at) = rest.find('=') {
         let (before, value) = (&rest[..at], &rest[at + 1..]);
         let outside = before.trim_end_matches(is_of_name);
         let parameter = outside.ends_with(['?', '&']);
-        // Looked for only where it is skipped: once for each byte, however many `=` there are.
+        // Searched only if it is skipped afterwards: once for each byte, however many `=` there
+        // are.
         let name = &before[outside.len()..];
         let end = match looks_secret(name) {
             true if parameter => value.find(['&', '#']).unwrap_or(value.len()),
@@ -283,7 +287,7 @@ fn shown_piece(piece: &str) -> String {
     hide_logins(&hide_bare_login(&shown))
 }
 
-/// `admin:***@host` and `pass:***`, where no scheme stands before it.
+/// Masks `admin:***@host` and `pass:***` without a scheme.
 fn hide_bare_login(text: &str) -> Cow<'_, str> {
     if let Some(rest) = text.strip_prefix("pass:").filter(|rest| !rest.is_empty()) {
         return Cow::Owned(format!("pass:{}", if rest == HIDDEN { rest } else { HIDDEN }));
@@ -301,7 +305,8 @@ fn hide_bare_login(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// `postgres://me:***@host/db` for an address with a password in it, `https://***@host/` for one with a token.
+/// Masks `postgres://me:***@host/db` for a URL with a password, `https://***@host/` for one with a
+/// token.
 fn hide_logins(text: &str) -> String {
     let (mut shown, mut rest) = (String::new(), text);
     while let Some(at) = rest.find("://") {
@@ -398,7 +403,7 @@ mod tests {
         for (text, shown) in table {
             assert_eq!(shown_text(text), shown);
         }
-        // Long and full of what is looked at: neither deep nor slow.
+        // Long texts full of special characters must cause neither deep recursion nor slow runs.
         for hostile in ["'\"", "=", "?a=", "?token=", "://", "://a@", ": ", "a:", " token:b"] {
             let text = hostile.repeat(200_000);
             assert_eq!(shown_text(&text).contains(HIDDEN), hostile.contains("token"), "{hostile}");

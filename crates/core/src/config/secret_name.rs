@@ -1,14 +1,16 @@
-//! Names of variables, options, headers and fields that hold secrets. Wrong in doubt, towards hiding.
+//! Recognises the names of variables, options, headers and fields that hold secrets. In doubt it
+//! hides.
 //!
-//! A name is taken apart into words (`DB_PASS`, `dbPass`, `--db-pass`), because short words are parts of innocent ones.
+//! A name is split into words (`DB_PASS`, `dbPass`, `--db-pass`), because short words are parts of
+//! harmless ones.
 
 use super::secret_value::{is_number, is_plain, is_switch};
 
-/// Anywhere in a name: `APIKEY`, `accesstoken`.
+/// Secret anywhere in a name: `APIKEY`, `accesstoken`.
 const PARTS: [&str; 9] =
     ["token", "secret", "passw", "passphrase", "credential", "key", "auth", "cookie", "bearer"];
 
-/// As a word of a name: `DB_PASS`, but not `COMPASS_HOST`.
+/// Secret as a word of a name: `DB_PASS`, but not `COMPASS_HOST`.
 const WORDS: [&str; 30] = [
     "pass",
     "passcode",
@@ -42,7 +44,7 @@ const WORDS: [&str; 30] = [
     "kubeconfig",
 ];
 
-/// As a word, unless the value is a number or a switch: `--seed 42`, `SESSION_STORE=…`.
+/// Secret as a word, unless the value is a number or a switch: `--seed 42`, `SESSION_STORE=…`.
 const WEAK_WORDS: [&str; 10] = [
     "session",
     "sessionid",
@@ -56,7 +58,8 @@ const WEAK_WORDS: [&str; 10] = [
     "webhook",
 ];
 
-/// Words in which a part of a secret name stands by accident, and names of the shell for the working directory.
+/// Words that contain part of a secret name by accident, and the shell's names for the working
+/// directory.
 const INNOCENT: [&str; 22] = [
     "author",
     "authors",
@@ -83,7 +86,7 @@ const INNOCENT: [&str; 22] = [
 ];
 const WHOLE_NAMES: [&str; 2] = ["pwd", "oldpwd"];
 
-/// The end of a name that says what the value is, where the value looks like it.
+/// Suffixes that state the type of the value; they count if the value looks like that type.
 const OF_PATHS: [&str; 5] = ["file", "path", "dir", "folder", "location"];
 const OF_NUMBERS: [&str; 18] = [
     "ttl",
@@ -108,13 +111,14 @@ const OF_NUMBERS: [&str; 18] = [
 const OF_KINDS: [&str; 8] =
     ["alg", "algorithm", "type", "mode", "method", "scheme", "provider", "format"];
 
-/// Does a variable, option or key of this name hold something that must not be shown?
+/// Whether a variable, option or key of this name holds a secret.
 pub fn looks_secret(name: &str) -> bool {
     let words = words(name);
     is_strong(name, &words) || words.iter().any(|word| WEAK_WORDS.contains(&word.as_str()))
 }
 
-/// Ends of names that are nothing but names of secrets: `X-Api-Key`, `PGPASSWORD`, but not the hosts `auth` and `keycloak`.
+/// Suffixes that only secrets have: `X-Api-Key`, `PGPASSWORD`, but not the hosts `auth` and
+/// `keycloak`.
 const ENDS: [&str; 10] = [
     "authorization",
     "password",
@@ -130,7 +134,7 @@ const ENDS: [&str; 10] = [
 const END_WORDS: [&str; 9] =
     ["key", "pwd", "pw", "pat", "jwt", "pin", "otp", "credential", "credentials"];
 
-/// Does a name say by its end that what follows is a secret, and no port, tag or path?
+/// Whether the end of a name announces a secret and not a port, tag or path.
 pub(super) fn names_a_secret(name: &str) -> bool {
     let words = words(name);
     let last = words.last().map_or("", String::as_str);
@@ -138,7 +142,7 @@ pub(super) fn names_a_secret(name: &str) -> bool {
     ends && is_strong(name, &words)
 }
 
-/// Must this value of a variable, option or key of this name not be shown?
+/// Whether this value of a variable, option or key of this name is secret.
 pub fn is_secret(name: &str, value: &str) -> bool {
     let words = words(name);
     if value.is_empty() || is_switch(value) {
@@ -175,7 +179,8 @@ fn is_strong(name: &str, words: &[String]) -> bool {
         && ["apikey", "passw", "accesskey"].iter().any(|it| whole.contains(it)))
 }
 
-/// The words of a name, in lower case: `GITHUB_PAT`, `githubPat` and `--github-pat` have the same.
+/// Returns the words of a name in lower case: `GITHUB_PAT`, `githubPat` and `--github-pat` have the
+/// same.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before_was_lower = false;

@@ -1,20 +1,21 @@
-//! Words of a command line that are secret by the words before them: `--token abc`, `-u me:abc`, `password = abc`.
+//! Recognises words of a command line that are secret because of the words before them: `--token
+//! abc`, `-u me:abc`, `password = abc`.
 
 use super::secret::HIDDEN;
 use super::secret_name::is_secret;
 use super::secret_value::is_plain;
 
-/// The words before one of a command line, as far as they say what it is.
+/// The words before the current one, as far as they determine its meaning.
 #[derive(Default)]
 pub(super) struct Before<'a> {
     program: &'a str,
     word: &'a str,
-    /// The first of `IDENTIFIED BY`.
+    /// The first word of `IDENTIFIED BY`.
     second: &'a str,
 }
 
 impl<'a> Before<'a> {
-    /// The next word as it may be shown, by what stands before it or else by `plainly`.
+    /// Masks the next word according to the words before it, or else with `plainly`.
     pub(super) fn show(&mut self, word: &'a str, plainly: impl FnOnce(&str) -> String) -> String {
         let shown = self.login(word).or_else(|| self.attached(word));
         let shown = shown.or_else(|| self.names(word).then(|| HIDDEN.to_owned()));
@@ -26,7 +27,7 @@ impl<'a> Before<'a> {
         shown.unwrap_or_else(|| plainly(word))
     }
 
-    /// Is the next word a value that must not be shown?
+    /// Whether the next word is a secret value.
     fn names(&self, word: &str) -> bool {
         let option = self.word.starts_with('-') && !self.word.contains(['=', ' ', ':']);
         let known = PASSWORD_OPTIONS.contains(&(self.program, self.word)) && !are_ports(word);
@@ -40,7 +41,7 @@ impl<'a> Before<'a> {
         known || by_name || bearer || in_sql || self.assigns(word)
     }
 
-    /// `password = abc` in three words.
+    /// Detects `password = abc` in three words.
     fn assigns(&self, word: &str) -> bool {
         let name = self.second.trim_matches(['"', '\'', '$']);
         let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -51,7 +52,8 @@ impl<'a> Before<'a> {
             && is_secret(name, word)
     }
 
-    /// `admin:***` after `-u` or in the same word, unless it is a user and a group: both are alike, or numbers.
+    /// Masks `admin:***` after `-u` or in the same word. A user and a group look alike, so equal
+    /// names and numbers are not masked.
     fn login(&self, word: &str) -> Option<String> {
         let begin = if takes_login(self.word) { 0 } else { login_in(word)? };
         let login = &word[begin..];
@@ -67,7 +69,7 @@ impl<'a> Before<'a> {
         is_login.then(|| format!("{}{HIDDEN}{closing}", &word[..=begin + user.len()]))
     }
 
-    /// `-p***` of programs that take a password so.
+    /// Masks `-p***` for programs that take a password in this form.
     fn attached(&self, word: &str) -> Option<String> {
         let option = word.get(..2).filter(|option| ATTACHED.contains(&(self.program, option)))?;
         (word.len() > 2 && !are_ports(&word[2..])).then(|| format!("{option}{HIDDEN}"))
@@ -78,7 +80,7 @@ fn is_digits(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_digit())
 }
 
-/// `3000:80` of `docker run --name mongo -p 3000:80 mongo`.
+/// Detects the ports `3000:80` of `docker run --name mongo -p 3000:80 mongo`.
 fn are_ports(word: &str) -> bool {
     word.split_once(':').is_some_and(|(outer, inner)| is_digits(outer) && is_digits(inner))
 }
@@ -86,17 +88,17 @@ fn are_ports(word: &str) -> bool {
 /// Options with a user and a password, `curl --user admin:…`; the short ones are `-u` and `-U`.
 const LOGIN_OPTIONS: [&str; 4] = ["user", "proxy-user", "login", "username"];
 
-/// Options of one letter, without a value, that stand before `u` in one word: `curl -sSu admin:…`.
+/// Options of one letter without a value that may precede `u` in one word: `curl -sSu admin:…`.
 const SWITCHES: &str = "sSfkLiIgGvNnOjJ";
 
-/// Is the next word a login?
+/// Whether the word after this option is a login.
 fn takes_login(option: &str) -> bool {
     let Some(name) = option.strip_prefix('-') else { return false };
     let is_short = name.trim_start_matches(|c| SWITCHES.contains(c));
     matches!(is_short, "u" | "U") || LOGIN_OPTIONS.contains(&name.strip_prefix('-').unwrap_or(name))
 }
 
-/// Where the login begins in `--user=admin:…` and `-uadmin:…`.
+/// The start of the login in `--user=admin:…` and `-uadmin:…`.
 fn login_in(word: &str) -> Option<usize> {
     if let Some((option, _)) = word.split_once('=').filter(|(option, _)| takes_login(option)) {
         return Some(option.len() + 1);
@@ -107,7 +109,8 @@ fn login_in(word: &str) -> Option<usize> {
     login.starts_with(begins).then(|| word.len() - login.len())
 }
 
-/// Options of programs whose next word is a password, although their names do not say so. `login` is that of `docker` and others.
+/// Options of programs whose next word is a password, although their names do not say so. `login`
+/// is the subcommand of `docker` and others.
 const PASSWORD_OPTIONS: [(&str, &str); 26] = [
     ("sshpass", "-p"),
     ("redis-cli", "-a"),
@@ -137,7 +140,7 @@ const PASSWORD_OPTIONS: [(&str, &str); 26] = [
     ("mosquitto_rr", "-P"),
 ];
 
-/// Those that take it in the same word.
+/// Options that take the password in the same word.
 const ATTACHED: [(&str, &str); 10] = [
     ("mysql", "-p"),
     ("mysqldump", "-p"),

@@ -1,8 +1,8 @@
-//! Values that are secrets whatever their name is: tokens of known forms, and texts that look as if made by chance.
+//! Recognises secrets by their form: tokens of known services, and texts that look random.
 //!
-//! Hashes in hexadecimal digits and UUIDs are left alone: they name commits, images and runs.
+//! Hexadecimal hashes and UUIDs are not hidden: they name commits, images and runs.
 
-/// Beginnings of tokens that services of others give out, as their secret scanners know them.
+/// Prefixes of tokens from other services, as their secret scanners know them.
 const PREFIXES: [&str; 36] = [
     "ghp_",
     "gho_",
@@ -42,13 +42,13 @@ const PREFIXES: [&str; 36] = [
     "hvs.",
 ];
 
-/// What follows such a beginning in every real token, and in few other words.
+/// Minimum length after such a prefix: every real token has it, and few other words do.
 const MIN_AFTER_PREFIX: usize = 10;
 
-/// Shorter texts that look random are versions, names and abbreviations.
+/// Minimum length of a random text; shorter ones are versions, names and abbreviations.
 const MIN_RANDOM: usize = 20;
 
-/// Is this word a secret by its form?
+/// Whether a word has the form of a secret.
 pub(super) fn is_secret_word(word: &str) -> bool {
     let known = PREFIXES.iter().any(|prefix| {
         let rest = word.strip_prefix(prefix);
@@ -57,7 +57,7 @@ pub(super) fn is_secret_word(word: &str) -> bool {
     known || looks_random(word)
 }
 
-/// Letters of both cases and digits in no order.
+/// Whether a word mixes letters of both cases and digits at random.
 fn looks_random(word: &str) -> bool {
     let of_token =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '=' | '.' | '~');
@@ -72,7 +72,8 @@ fn looks_random(word: &str) -> bool {
     mixed && changes_of_class(part) * 5 >= part.len()
 }
 
-/// Changes between lower case, upper case and digits. A capital at the beginning of a word is not one.
+/// Counts the changes between lower case, upper case and digits. A capital at the start of a word
+/// does not count.
 fn changes_of_class(text: &str) -> usize {
     let class = |c: char| match c {
         'a'..='z' => 0,
@@ -94,7 +95,7 @@ pub(super) fn is_switch(value: &str) -> bool {
     known.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// A number, a size or a duration: `42`, `1.5`, `512Mi`, `1h30m`.
+/// Whether a value is a number, a size or a duration: `42`, `1.5`, `512Mi`, `1h30m`.
 pub(super) fn is_number(value: &str) -> bool {
     let unit_is_short =
         value.split(|c: char| c.is_ascii_digit() || c == '.').all(|unit| unit.len() <= 3);
@@ -104,13 +105,14 @@ pub(super) fn is_number(value: &str) -> bool {
         && value.len() <= 12
 }
 
-/// A word of a language, a name, a version, a number: `production`, `web-1`, `x86_64`, `v1.2.3`, `30s`.
+/// Whether this is a word, a name, a version or a number: `production`, `web-1`, `x86_64`,
+/// `v1.2.3`, `30s`.
 pub(super) fn is_plain(word: &str) -> bool {
     word.split(|c: char| !c.is_alphanumeric()).all(is_plain_part)
 }
 
 fn is_plain_part(part: &str) -> bool {
-    /// The longest word, and the longest with digits in between (`utf8mb4`).
+    /// Maximum length of a word, and of one with digits inside (`utf8mb4`).
     const WORD: usize = 24;
     const MIXED: usize = 8;
     let runs = runs(part);
@@ -125,13 +127,13 @@ fn is_plain_part(part: &str) -> bool {
     }
 }
 
-/// More capitals in the middle than names of three words have.
+/// Whether a word has more inner capitals than a name of three words.
 fn is_jumbled(letters: &str) -> bool {
     let chars: Vec<char> = letters.chars().collect();
     chars.windows(2).filter(|pair| pair[0].is_lowercase() && pair[1].is_uppercase()).count() > 3
 }
 
-/// Runs of letters and of digits.
+/// Splits into runs of letters and of digits.
 fn runs(part: &str) -> Vec<&str> {
     let (mut runs, mut begin) = (Vec::new(), 0);
     let mut before: Option<bool> = None;

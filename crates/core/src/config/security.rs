@@ -1,4 +1,4 @@
-//! What a configuration says about who may do what: authentication, allowed commands, assistants, the audit.
+//! The configuration of access: authentication, allowed commands, assistants, the audit.
 
 use super::backups::{self, Backups};
 use super::execute::{self, Execute};
@@ -16,33 +16,33 @@ use crate::commands;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Who may do what, and what is written down of it.
+/// Permissions of callers, and the audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Security {
-    /// What callers without a token may do.
+    /// Permissions of callers without a token.
     pub strangers: Strangers,
-    /// A token beside those of `proctor token`; an admin's.
+    /// A token with the role admin, besides those of `proctor token`.
     pub token: Option<ConfiguredToken>,
-    /// The operations that network fronts offer; `None`: all.
+    /// The operations that network fronts offer; `None` means all.
     pub allowed: Option<BTreeSet<&'static str>>,
-    /// Commands that may be run for callers over the network, and variables they may set.
+    /// Commands that callers over the network may run, and variables they may set.
     pub execute: Execute,
-    /// What assistants may do and are offered.
+    /// Permissions and tools of assistants.
     pub mcp: Mcp,
     pub audit: Audit,
     pub git: Git,
-    /// What is kept of files that are changed.
+    /// Backups of changed files.
     pub backups: Backups,
 }
 
-/// How the audit is kept.
+/// The settings of the audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Audit {
-    /// Reads are written down, too.
+    /// Whether reads are recorded too.
     pub reads: bool,
-    /// A file is followed by the next at this size.
+    /// Maximum size of a file before the next one begins.
     pub max_size: u64,
-    /// Files kept.
+    /// Maximum number of files.
     pub max_files: usize,
 }
 
@@ -61,7 +61,8 @@ impl Audit {
 }
 
 impl Security {
-    /// Where a configuration is in force that cannot be read: what it forbade is not known, so nothing is allowed.
+    /// Used if the configuration in force cannot be read: its restrictions are unknown, so nothing
+    /// is allowed.
     pub const CLOSED: Security = Security {
         strangers: Strangers::Nothing,
         token: None,
@@ -73,7 +74,7 @@ impl Security {
         backups: Backups::USUAL,
     };
 
-    /// What holds while there is no configuration: the defaults, and the variables.
+    /// The settings without a configuration: defaults and variables.
     pub fn without_file(var: &dyn Fn(&str) -> Option<String>) -> Result<Security, Vec<Problem>> {
         let around = Surroundings { base_dir: "/", var, read: &|_| Err("there is none".into()) };
         let mut reader = Reader::new("environment", &around);

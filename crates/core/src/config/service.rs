@@ -1,4 +1,5 @@
-//! One service: its own layer over the supervisor's over the defaults, checked as a whole, copied for its instances.
+//! Builds one service: merges its own layer over the supervisor's over the defaults, checks the
+//! result, and copies it for each instance.
 
 use super::collection::INSTANCE;
 use super::mcp;
@@ -11,10 +12,10 @@ use super::{HealthCheck, ServiceDef, UserRef};
 use crate::name::{MAX_NAME, ServiceName};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The layers of one service, and where it stands.
+/// The layers of one service, and its place in the file.
 pub(super) struct Service<'l> {
     pub name: ServiceName,
-    /// Of its name in the file.
+    /// The place of its name in the file.
     pub place: Place,
     /// `services.web`
     pub path: String,
@@ -23,7 +24,7 @@ pub(super) struct Service<'l> {
     pub defaults: &'l Layer,
 }
 
-/// What comes of it.
+/// The result of building a service.
 pub(super) struct Built {
     pub definitions: Vec<ServiceDef>,
     /// Its environment with origins, for the settings.
@@ -31,19 +32,20 @@ pub(super) struct Built {
 }
 
 impl Service<'_> {
-    /// Two ways to say one thing: `health_check_interval` becomes `health_check.interval`.
+    /// Merges two spellings of one setting: `health_check_interval` becomes
+    /// `health_check.interval`.
     pub(super) fn join_intervals(reader: &mut Reader<'_>, own: &mut Layer, path: &str) {
         let Some(short) = own.remove("health_check_interval") else { return };
         if own.contains_key("health_check.interval") {
             let place = short.place.unwrap_or(Place::START);
             let message =
-                format!("{path}.health_check_interval: 'health_check.interval' says it, too");
+                format!("{path}.health_check_interval: 'health_check.interval' sets it too");
             reader.problem(place, message, Some("remove one of them".into()));
         }
         own.insert("health_check.interval".into(), short);
     }
 
-    /// The value in force, and where it came from.
+    /// Returns the effective value and its origin.
     pub(super) fn find(&self, key: &str) -> Option<&Found> {
         let layers = [self.own, self.supervisor, self.defaults];
         layers.into_iter().find_map(|layer| layer.get(key))
@@ -88,7 +90,7 @@ impl Service<'_> {
         Built { definitions: definitions.unwrap_or_default(), variables }
     }
 
-    /// The whole command line, and how many words of it are the command's own.
+    /// Returns the whole command line, and the number of its words that come from `command`.
     fn argv(&self, reader: &mut Reader<'_>) -> Option<(Vec<String>, usize)> {
         let Some(found) = self.find("command") else {
             let message = format!("{}: 'command' is missing", self.path);
@@ -154,7 +156,8 @@ impl Service<'_> {
         (argv, command_words)
     }
 
-    /// Within a level files lie under `env`; every value of the service lies over those of the supervisor.
+    /// Within a level `env` overrides files; every value of the service overrides those of the
+    /// supervisor.
     fn variables(&self, reader: &mut Reader<'_>) -> Vec<Variable> {
         let own_files = self.own.contains_key("env_file");
         let mut merged = Vec::new();
@@ -204,7 +207,7 @@ impl Service<'_> {
         for group in &groups {
             let trouble = match plain_name(group) {
                 Err(why) => Some(why.replace("service name", "group name")),
-                Ok(_) if !seen.insert(group) => Some(format!("{} stands twice", quoted(group))),
+                Ok(_) if !seen.insert(group) => Some(format!("{} is a duplicate", quoted(group))),
                 Ok(_) => None,
             };
             if let Some(trouble) = trouble {
@@ -269,7 +272,7 @@ impl Service<'_> {
         let port = self.number("port").unwrap_or(0);
         if port + i64::from(instances) - 1 > 65535 {
             let message = format!(
-                "{}.port: {instances} instances from port {port} on end above 65535",
+                "{}.port: {instances} instances from port {port} on exceed port 65535",
                 self.path
             );
             reader.problem(self.place_of("port"), message, None);
@@ -282,7 +285,7 @@ impl Service<'_> {
         }
     }
 
-    /// The definition once, or once for each instance.
+    /// Returns the definition once, or once for each instance.
     fn instances(&self, reader: &mut Reader<'_>, definition: ServiceDef) -> Vec<ServiceDef> {
         let instances = self.count("instances");
         let (count, size) = cost(&definition);
@@ -314,7 +317,7 @@ impl Service<'_> {
     }
 }
 
-/// How many texts a definition holds, and how long they are together.
+/// Counts the texts of a definition and their total length.
 fn cost(definition: &ServiceDef) -> (usize, usize) {
     let groups = definition.user.iter().flat_map(|user| &user.supplementary);
     let texts = definition.argv.iter().chain(&definition.groups).chain(groups);
@@ -326,7 +329,7 @@ fn cost(definition: &ServiceDef) -> (usize, usize) {
         .fold((0, 0), |(count, size), text| (count + 1, size + text.len()))
 }
 
-/// Words as a POSIX shell would make them; a comment or white space is no command.
+/// Splits a text into words as a POSIX shell does; a comment or white space is not a command.
 fn split(reader: &mut Reader<'_>, line: &Word, place: Place, path: &str) -> Option<Vec<String>> {
     let (message, help) = match shlex::split(&line.text) {
         Some(words) if words.first().is_some_and(|program| !program.is_empty()) => {
@@ -334,7 +337,7 @@ fn split(reader: &mut Reader<'_>, line: &Word, place: Place, path: &str) -> Opti
         }
         Some(_) => ("found no program in it", None),
         None => (
-            "a quote is not closed, or a backslash stands at the end",
+            "a quote is not closed, or the text ends with a backslash",
             Some("close it, or write the command as a list of words".to_string()),
         ),
     };
@@ -346,7 +349,7 @@ fn split(reader: &mut Reader<'_>, line: &Word, place: Place, path: &str) -> Opti
     None
 }
 
-/// A later variable takes the place of an earlier one of its name.
+/// Adds a variable; it replaces an earlier one of the same name.
 fn lay_over(into: &mut Vec<Variable>, index: &mut BTreeMap<String, usize>, from: Vec<Variable>) {
     for variable in from {
         match index.get(&variable.name) {
@@ -359,13 +362,16 @@ fn lay_over(into: &mut Vec<Variable>, index: &mut BTreeMap<String, usize>, from:
     }
 }
 
-/// A name without an instance, which is not the word for everything.
+/// Parses a name without an instance; rejects the word for all services.
 pub(super) fn plain_name(text: &str) -> Result<ServiceName, String> {
     if text == "all" {
         return Err("the service name 'all' means every service".into());
     }
     if text.contains('@') {
-        return Err(format!("service name {} may not have an '@': use 'instances'", quoted(text)));
+        return Err(format!(
+            "service name {} may not contain an '@': use 'instances'",
+            quoted(text)
+        ));
     }
     ServiceName::parse(text).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Every effective value and where it came from, for `proctor config`.
+//! Lists every effective value with its origin, for `proctor config`.
 
 use super::Setting;
 use super::keys::{self, Scope};
@@ -18,7 +18,7 @@ pub(super) fn of(
         let full = format!("{}.{key}", service.path);
         match (key.as_str(), service.find(&key)) {
             ("env", _) => variables(&full, built, out),
-            // Already there as `health_check.interval`.
+            // Already listed as `health_check.interval`.
             ("health_check_interval", _) => {}
             ("env_file", Some(found)) => {
                 out.push(setting(full, files(reader, &found.value), &found.origin));
@@ -37,7 +37,7 @@ fn variables(full: &str, built: &Built, out: &mut Vec<Setting>) {
     }));
 }
 
-/// An optional file that could not be read is in force, but says so.
+/// Lists env files; an optional one that could not be read is marked.
 fn files(reader: &Reader<'_>, value: &Value) -> Json {
     let Value::Words(words) = value else { return Json::Null };
     let shown = words.iter().map(|word| match reader.skipped(&word.text) {

@@ -34,7 +34,7 @@ const SIGNALS: &[(i32, &str)] = &[
     (31, "SYS"),
 ];
 
-/// Real-time signals a program may use; the two below belong to the C library.
+/// Real-time signals that a program may use; the two below belong to the C library.
 const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
 
 /// `TERM`, `SIGTERM`, `term` or `15` → 15.

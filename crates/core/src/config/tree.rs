@@ -1,8 +1,9 @@
-//! YAML (and so JSON) as a small tree that remembers where everything stood.
+//! Parses YAML (and so JSON) into a small tree that records the place of every node.
 //!
-//! It knows nothing of what the keys mean. An alias shares its target, so that a file of a kilobyte cannot become
-//! gigabytes; merge keys (`<<`) are resolved here, because what they mean is YAML's business. Left out on
-//! purpose: tags, keys that are not text, several documents. Each is refused, not ignored.
+//! It does not know the meaning of keys. An alias shares its target, so that a file of a kilobyte
+//! cannot become gigabytes. Merge keys (`<<`) are resolved here, because YAML defines them. Tags,
+//! keys that are not text and multiple documents are deliberately unsupported; each is refused, not
+//! ignored.
 
 use super::problem::{MAX_PROBLEMS, Place, Problem, quoted};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
@@ -10,24 +11,25 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// A thousand services with ten lines each are a tenth of this.
+/// Maximum size. A thousand services with ten lines each need a tenth of this.
 pub(super) const MAX_TEXT: usize = 1 << 20;
-/// More than the largest sensible file has; few enough to be read in a blink.
+/// Maximum number of nodes: more than the largest sensible file has, and few enough to parse in a
+/// blink.
 pub(super) const MAX_NODES: usize = 200_000;
-/// Aliases counted. The deepest key that exists is 6 deep.
+/// Maximum depth, including aliases. The deepest existing key is 6 deep.
 pub(super) const MAX_DEPTH: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Node {
     pub place: Place,
     pub content: Content,
-    /// Levels of this node and what is below it: 1 for a scalar.
+    /// Height of this node's tree: 1 for a scalar.
     height: usize,
 }
 
 #[derive(Debug)]
 pub(super) enum Content {
-    /// `plain`: without quotes, and so perhaps a `null`.
+    /// `plain`: without quotes, and so possibly a `null`.
     Scalar {
         text: String,
         plain: bool,
@@ -44,7 +46,7 @@ pub(super) struct Entry {
 }
 
 impl Node {
-    /// Nothing was written: `key:`, `~` or `null`.
+    /// Whether there is no value: `key:`, `~` or `null`.
     pub(super) fn is_null(&self) -> bool {
         match &self.content {
             Content::Scalar { text, plain } => {
@@ -54,7 +56,7 @@ impl Node {
         }
     }
 
-    /// The text of a scalar; empty for anything else.
+    /// The text of a scalar; empty for any other node.
     pub(super) fn text(&self) -> &str {
         match &self.content {
             Content::Scalar { text, .. } => text,
@@ -70,8 +72,8 @@ impl Node {
     }
 }
 
-/// Read the text. There may be problems and a tree, so that its meaning can be checked in the same breath;
-/// no tree and no problem is an empty file.
+/// Parses the text. May return problems and a tree, so that both syntax and meaning are checked in
+/// one pass. No tree and no problem means an empty file.
 pub(super) fn parse(file: &str, text: &str) -> (Option<Rc<Node>>, Vec<Problem>) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder { file, ..Builder::default() };
@@ -86,15 +88,15 @@ pub(super) fn parse(file: &str, text: &str) -> (Option<Rc<Node>>, Vec<Problem>) 
 
 fn check_text(file: &str, text: &str) -> Result<(), Problem> {
     if text.len() > MAX_TEXT {
-        let message = format!("the file has {} bytes; at most {MAX_TEXT} are read", text.len());
+        let message = format!("the file has {} bytes; the maximum is {MAX_TEXT}", text.len());
         return Err(Place::START.problem(file, message, None));
     }
-    // The YAML scanner takes a NUL as the end of the text and would leave out what follows.
+    // The YAML scanner treats a NUL as the end of the text and would omit the rest.
     let Some(at) = text.find('\0') else { return Ok(()) };
     let before = &text[..at];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    let message = "the file has a NUL byte in it".to_string();
+    let message = "the file contains a NUL byte".to_string();
     Err(place(line, column).problem(file, message, None))
 }
 
@@ -103,7 +105,7 @@ fn place(line: usize, column: usize) -> Place {
     Place { line: number(line), column: number(column) }
 }
 
-/// Nothing after a key has no place of its own; it is the key that has to be looked at.
+/// A missing value has no place, so it gets the place of its key.
 fn entry(key: Key, value: Rc<Node>) -> Entry {
     let value = match &value.content {
         Content::Scalar { text, plain: true } if text.is_empty() => {
@@ -192,13 +194,17 @@ impl Builder<'_> {
         self.documents += 1;
         match self.documents {
             1 => Ok(()),
-            _ => Err(self.problem(place, "a second document begins here; a file is one", None)),
+            _ => Err(self.problem(
+                place,
+                "a second document begins here; a file may have only one",
+                None,
+            )),
         }
     }
 
     fn alias(&mut self, id: usize, place: Place) -> Result<(), Problem> {
         let Some(target) = self.anchors.get(&id).cloned() else {
-            return Err(self.problem(place, "this alias stands inside of what it names", None));
+            return Err(self.problem(place, "this alias refers to a node that contains it", None));
         };
         self.check_depth(target.height, place)?;
         self.attach(target, place)
@@ -233,7 +239,8 @@ impl Builder<'_> {
         self.attach(node, place)
     }
 
-    /// Put a finished node into what is open. `place` is where it is used; an alias stands elsewhere than its target.
+    /// Adds a finished node to the open container. `place` is the place of use; for an alias it
+    /// differs from that of its target.
     fn attach(&mut self, node: Rc<Node>, place: Place) -> Result<(), Problem> {
         self.count(place)?;
         let Some(frame) = self.open.last_mut() else {
@@ -252,7 +259,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The next key of the innermost mapping; one that stood there before is a problem, not the end.
+    /// Adds the next key of the innermost mapping. A repeated key is a problem, but parsing
+    /// continues.
     fn key(&mut self, node: &Node, place: Place) -> Result<(), Problem> {
         let key = match &node.content {
             Content::Scalar { text, plain } if !node.is_null() => {
@@ -263,7 +271,7 @@ impl Builder<'_> {
             }
         };
         if self.open_mapping().is_some_and(|it| !it.names.insert(Rc::clone(&key.text))) {
-            let message = format!("the key {} stands here a second time", quoted(&key.text));
+            let message = format!("duplicate key {}", quoted(&key.text));
             let problem = self.problem(place, &message, Some("remove one of them".into()));
             if self.problems.len() >= MAX_PROBLEMS {
                 return Err(problem);
@@ -276,7 +284,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The innermost thing that is open, if it is a mapping.
+    /// The innermost open container, if it is a mapping.
     fn open_mapping(&mut self) -> Option<&mut OpenMapping> {
         match &mut self.open.last_mut()?.part {
             Part::Mapping(mapping) => Some(mapping),
@@ -284,7 +292,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What stands in the mapping itself wins, then what is merged first.
+    /// Merges `<<`: the mapping's own keys win, then those merged first.
     fn merge(&mut self, mapping: &mut OpenMapping) -> Result<(), Problem> {
         for source in std::mem::take(&mut mapping.merges) {
             match &source.content {
@@ -325,7 +333,7 @@ impl Builder<'_> {
         Err(self.problem(place, &format!("the file has more than {MAX_NODES} values"), None))
     }
 
-    /// May something that is `height` levels high stand here?
+    /// Checks that a node of this `height` stays within the maximum depth here.
     fn check_depth(&self, height: usize, place: Place) -> Result<(), Problem> {
         if self.open.len() + height <= MAX_DEPTH {
             return Ok(());
@@ -339,7 +347,7 @@ impl Builder<'_> {
             true => format!("!!{}", tag.suffix),
             false => format!("{}{}", tag.handle, tag.suffix),
         };
-        let message = format!("the tag {} is not used here", quoted(&name));
+        let message = format!("the tag {} is not supported", quoted(&name));
         Err(self.problem(place, &message, Some("remove it".into())))
     }
 
@@ -352,11 +360,11 @@ impl Builder<'_> {
         let line = text.lines().nth(mark.line().saturating_sub(1)).unwrap_or_default();
         let indent = &line[..line.len() - line.trim_start().len()];
         let help = indent.contains('\t').then(|| "indent with spaces, not with tabs".to_string());
-        let message = format!("this is not YAML: {}", error.info());
+        let message = format!("invalid YAML: {}", error.info());
         place(mark.line().max(1), mark.col() + 1).problem(self.file, message, help)
     }
 
-    /// The keys that lead here, as `services.web: `; nothing at the top.
+    /// The keys that lead here, as `services.web: `; empty at the top.
     fn path(&self) -> String {
         let keys = self.open.iter().filter_map(|frame| match &frame.part {
             Part::Mapping(mapping) => mapping.key.as_ref().map(|key| &*key.text),

@@ -1,4 +1,4 @@
-//! Values of keys: what they are once read, and how they look to a person.
+//! Parsed values of keys, and their display.
 
 use super::keys::{Duration, Kind, Unit};
 use super::roots::RootDef;
@@ -17,14 +17,14 @@ pub(super) enum Value {
     Bytes(u64),
     Signal(i32),
     Umask(u32),
-    /// `unlimited` where a number is usual, `none` where a duration is, `off` where a port is.
+    /// `unlimited` for a number, `none` for a duration, `off` for a port.
     Without,
     /// The name in the key's list of choices.
     Choice(&'static str),
     Choices(Vec<&'static str>),
     Text(Word),
-    /// `command` as a text; whether it is split depends on `shell`. With the shell syntax of the text as written: the
-    /// values of variables are data.
+    /// `command` as a text; `shell` decides whether it is split. Includes the shell syntax found in
+    /// the text as written: the values of variables are data.
     Line(Word, Option<ShellSyntax>),
     Words(Vec<Word>),
     ExitCodes(Vec<i32>),
@@ -40,7 +40,7 @@ pub(super) enum Value {
     Roots(Vec<RootDef>),
 }
 
-/// A text, and what of it may be shown.
+/// A text, and the form that may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
     pub text: String,
@@ -58,7 +58,7 @@ pub(super) struct Variable {
 }
 
 impl Value {
-    /// The effective value as JSON, in the unit of its key; secrets hidden.
+    /// The effective value as JSON in the unit of its key, with secrets masked.
     pub(super) fn json(&self, kind: &Kind) -> Json {
         match self {
             Value::Bool(value) => json!(value),

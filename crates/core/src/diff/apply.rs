@@ -1,24 +1,25 @@
-//! Applying hunks to a content: where each of them fits, as `patch` looks for it, and why one does not.
+//! Applies hunks to a content: searches for each position as `patch` does, and explains each miss.
 
 use super::index::Index;
 use super::{Hunk, Sign};
 use crate::content::{Endings, Nature, Observer};
 use std::ops::Range;
 
-/// Hunks that do not fit and are told. Nothing is changed then, so there is no need to know of all.
+/// Maximum number of reported misses. A miss leaves the content unchanged, so a complete list is
+/// not needed.
 const MOST_MISSED: usize = 100;
 
-/// How exact hunks have to fit.
+/// The required precision of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Nothing fits that `git apply` would not take: every line is there exactly, a hunk of the first line is at the beginning, and one without lines
-    /// behind its change is at the end.
+    /// Accepts only what `git apply` accepts: every line matches exactly, a hunk for line 1 is at
+    /// the beginning, and a hunk without trailing context is at the end.
     AsGit,
     AsPatch {
-        /// So many lines around a change, at most, may be others.
+        /// Maximum number of context lines that may differ.
         fuzz: usize,
-        /// The ends of lines may be others where it fits nowhere as it is: added lines get those of the content, unless the diff has such
-        /// ends itself.
+        /// If a hunk matches nowhere exactly, line endings may differ. Added lines then get the
+        /// endings of the content, unless the diff itself contains `\r\n`.
         any_ends: bool,
     },
 }
@@ -29,41 +30,42 @@ impl Default for How {
     }
 }
 
-/// Comparisons of lines that may still be made, for all hunks of a diff together.
+/// Remaining budget of line comparisons for all hunks of a diff together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
-    /// To look for hunks elsewhere than they say.
+    /// Comparisons left to search for hunks away from their stated line.
     pub away: usize,
-    /// To tell where those that do not fit would come nearest.
+    /// Comparisons left to find the nearest match of hunks that miss.
     pub near: usize,
 }
 
 impl Default for Effort {
-    /// The first is more than any diff needs that somebody made: a hundred hunks, each a million lines away.
+    /// The first limit exceeds the needs of any real diff: a hundred hunks, each a million lines
+    /// away.
     fn default() -> Effort {
         Effort { away: 100_000_000, near: 2_000_000 }
     }
 }
 
-/// A hunk that fits.
+/// A hunk that matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fitted {
-    /// The first line before that it covers, from 1.
+    /// First line of the old content that it covers, from 1.
     pub line: usize,
-    /// How far that is from where it says.
+    /// Distance from its stated line.
     pub offset: isize,
-    /// Lines around it that were not looked at.
+    /// Number of context lines that were ignored.
     pub fuzz: usize,
 }
 
-/// A hunk that does not fit.
+/// A hunk that does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missed {
-    /// Where it says that it belongs, from 1.
+    /// Its stated line, from 1.
     pub line: Option<usize>,
-    /// Where most of its lines are, if any are: the line, how many of how many, and what differs first.
+    /// The place where most of its lines match, if any do.
     pub nearest: Option<Near>,
-    /// It was not looked for everywhere, because the effort was spent.
+    /// The budget ran out before the whole content was searched.
     pub spent: bool,
 }
 
@@ -73,13 +75,13 @@ pub struct Near {
     pub line: usize,
     pub same: usize,
     pub of: usize,
-    /// The first line that differs: its number, what the hunk has, and what is there.
+    /// The first line that differs: its number, the text in the hunk, and the text in the content.
     pub differs: usize,
     pub expected: Vec<u8>,
     pub found: Option<Vec<u8>>,
 }
 
-/// What became of one hunk.
+/// The result for one hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Fits(Fitted),
@@ -92,12 +94,13 @@ pub struct Applied {
     pub hunks: Vec<Fitted>,
 }
 
-/// The content after all hunks; if one does not fit, what would become of each.
+/// Returns the content after all hunks. If one does not match, returns the outcome of each instead.
 pub fn apply(content: &[u8], hunks: &[Hunk], how: How) -> Result<Applied, Vec<Outcome>> {
     apply_with(content, hunks, how, &mut Effort::default())
 }
 
-/// The same with what others left of the effort: without any, a hunk is only looked for where it is expected.
+/// Like [`apply`], with the budget left by other files. Without any budget, a hunk is tried only at
+/// its expected line.
 pub fn apply_with(
     content: &[u8],
     hunks: &[Hunk],
@@ -122,7 +125,7 @@ pub fn apply_with(
         })
         .collect();
     let Some(fitted) = fitted else { return Err(outcomes) };
-    // A diff that has such ends itself means those that it has not.
+    // A diff that contains `\r\n` itself means its other endings literally.
     let knows = hunks.iter().flat_map(|hunk| &hunk.lines).any(|it| it.text.ends_with(b"\r\n"));
     let crlf = !knows && search.any_ends.is_some_and(|nature| nature.endings == Endings::CrLf);
     Ok(Applied { content: assembled(&search.lines, hunks, &fitted, crlf), hunks: fitted })
@@ -131,40 +134,40 @@ pub fn apply_with(
 struct Search<'a> {
     lines: Index<'a>,
     how: How,
-    /// What the content is like, if the ends of its lines may be others.
+    /// The properties of the content, if line endings may differ.
     any_ends: Option<Nature>,
-    /// How far the last hunk was from where it says; the next ones are as far, most likely.
+    /// Distance of the last hunk from its stated line; the next hunks are most likely as far off.
     shift: isize,
-    /// How many lines more there are after the hunks before than before them.
+    /// Number of lines that earlier hunks added, minus those they removed.
     grown: isize,
-    /// Hunks before.
+    /// Number of hunks already applied.
     hunks: usize,
-    /// Lines before this one belong to hunks before.
+    /// Lines before this one belong to earlier hunks.
     free: usize,
     effort: &'a mut Effort,
 }
 
-/// Where a hunk is.
+/// The result of a search for a hunk.
 enum Found {
     At(usize),
     Nowhere,
-    /// Not where it was looked for, and that was not everywhere.
+    /// Not found, but the budget ran out before the search was complete.
     Spent,
 }
 
-/// How the ends of two lines are compared.
+/// The comparison of line endings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Same,
     Any,
 }
 
-/// What a hunk wants to find: the lines that are there before, and how many of them are only around the change.
+/// The lines that a hunk expects in the old content, with its leading and trailing context.
 struct Wanted<'a> {
     lines: Vec<&'a [u8]>,
     leading: usize,
     trailing: usize,
-    /// Does it say that it belongs at the very beginning?
+    /// Whether the hunk states that it starts at the first line.
     first: bool,
 }
 
@@ -179,13 +182,14 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Where it says that it begins, from 0.
+    /// Its stated start, from 0.
     fn place(&self, hunk: &Hunk) -> Option<usize> {
         let old = hunk.old?;
         Some(if self.lines.is_empty() { old } else { old.saturating_sub(1) })
     }
 
-    /// How its lines may be compared with those of a content, the best first; ways in which none would be found are left out.
+    /// The ways to compare its lines with those of a content, best first. Omits those that cannot
+    /// match.
     fn ends(&self, nature: Option<Nature>) -> &'static [Ends] {
         let Some(Nature { endings, final_newline, .. }) = nature else { return &[Ends::Same] };
         let has = |end: Endings| self.lines.iter().any(|line| end_of(line) == end);
@@ -231,7 +235,8 @@ impl<'a> Search<'a> {
         Outcome::Misses(Missed { line, nearest, spent })
     }
 
-    /// Where git has it. It looks from the line it has after, whatever was with the hunks before.
+    /// Finds the position that git uses. Git starts at the hunk's line in the new content and
+    /// ignores earlier offsets.
     fn find_as_git(&mut self, wanted: &Wanted<'_>, hunk: &Hunk) -> Found {
         let count = wanted.lines.len();
         let Some(last) = self.lines.count().checked_sub(count) else { return Found::Nowhere };
@@ -241,14 +246,15 @@ impl<'a> Search<'a> {
         match (wanted.first, at_end) {
             (true, _) if self.hunks > 0 || (at_end && last > 0) => Found::Nowhere,
             (true, _) => fits(0),
-            // Without any lines to be known by, git would take it for one of the end, wherever it says to be.
+            // Git would place a hunk without context or removed lines at the end, whatever line it
+            // states.
             (false, true) if last < self.free || count == 0 => Found::Nowhere,
             (false, true) => fits(last),
             (false, false) => {
                 let said = hunk.new.unwrap_or(0).saturating_sub(1);
                 let guess = said.saturating_add_signed(self.grown.saturating_neg()).min(last);
                 match self.search(wanted, guess, 0..last + 1, all, Ends::Same) {
-                    // There git would have it.
+                    // Git would apply it inside an earlier hunk.
                     Found::At(at) if at < self.free => Found::Nowhere,
                     found @ (Found::At(_) | Found::Nowhere | Found::Spent) => found,
                 }
@@ -256,7 +262,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Where it fits with the least fuzz, and how much that is.
+    /// Finds the position with the least fuzz, and returns that fuzz.
     fn find_as_patch(&mut self, wanted: &Wanted<'_>, guess: usize, fuzz: usize) -> (Found, usize) {
         let most = fuzz.min(wanted.leading.max(wanted.trailing));
         let mut spent = false;
@@ -272,17 +278,18 @@ impl<'a> Search<'a> {
         (if spent { Found::Spent } else { Found::Nowhere }, 0)
     }
 
-    /// The place nearest to `guess` at which it fits with that fuzz.
+    /// Finds the position nearest to `guess` where the hunk matches with this fuzz.
     fn find(&mut self, wanted: &Wanted<'_>, guess: usize, fuzz: usize, ends: Ends) -> Found {
         let (count, all) = (wanted.lines.len(), self.lines.count());
         if count == 0 {
-            // Nothing to look for: it is where it says, or nowhere.
+            // There are no lines to match: the hunk goes to its stated line or nowhere.
             return Found::at(guess, guess <= all && guess >= self.free);
         }
         let Some(last) = all.checked_sub(count).filter(|last| *last >= self.free) else {
             return Found::Nowhere;
         };
-        // With fewer lines before it than after it, a hunk is at the beginning; the other way round, at the end.
+        // A hunk with less leading than trailing context is at the beginning; one with less
+        // trailing context is at the end.
         let longer = wanted.leading.max(wanted.trailing);
         let before = (fuzz + wanted.leading).checked_sub(longer);
         let after = (fuzz + wanted.trailing).checked_sub(longer);
@@ -299,7 +306,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// From the guess to both ends of these places, downwards first.
+    /// Searches from the guess towards both ends of the range, downwards first.
     fn search(
         &mut self,
         wanted: &Wanted<'_>,
@@ -328,7 +335,8 @@ impl<'a> Search<'a> {
         Found::Nowhere
     }
 
-    /// Are these of its lines there? If not, how many had to be compared.
+    /// Compares these lines of the hunk with the content. On a mismatch, returns the number of
+    /// comparisons.
     fn alike(
         &self,
         wanted: &Wanted<'_>,
@@ -344,14 +352,14 @@ impl<'a> Search<'a> {
         differs.next().map_or(Ok(()), |line| Err(line - begin + 1))
     }
 
-    /// A line of a hunk without an end is the last one, whatever its end is there.
+    /// A hunk line without an ending is the last one, whatever ending the content has there.
     fn same(&self, wanted: &[u8], there: &[u8], at: usize, ends: Ends) -> bool {
         let last = || wanted.ends_with(b"\n") || at + 1 == self.lines.count();
         wanted == there
             || (ends == Ends::Any && without_end(wanted) == without_end(there) && last())
     }
 
-    /// Where most of its lines are.
+    /// Finds the place where most of its lines match.
     fn nearest(&mut self, wanted: &Wanted<'_>, guess: usize) -> Option<Near> {
         let of = wanted.lines.len();
         let places = (self.effort.near / of.max(1)).min(self.lines.count());
@@ -365,13 +373,13 @@ impl<'a> Search<'a> {
         let count = |at: usize| {
             (at..).zip(wanted.lines.iter().zip(self.lines.from(at))).filter(same).count()
         };
-        // Of those with as many, the one that is nearest to where it should be.
+        // Among equally good places, prefers the one nearest to the expected line.
         let best = (begin..end)
             .map(|at| (count(at), at))
             .max_by_key(|(same, at)| (*same, std::cmp::Reverse(at.abs_diff(guess))));
         let (same, at) = best.filter(|(same, _)| *same > 0)?;
         let compared = self.alike(wanted, at, 0..of, ends);
-        // All of it is there, but not where the hunk may be.
+        // Every line matches, but at a place where the hunk may not go.
         let differs = compared.err().map_or(0, |compared| compared - 1);
         Some(Near {
             line: at + 1,
@@ -390,7 +398,7 @@ impl Found {
     }
 }
 
-/// The lines that have to be the same. Those that are not looked at have to be there nevertheless.
+/// The lines that must match. Ignored context lines must still exist.
 fn inner(count: usize, before: usize, after: usize) -> Range<usize> {
     let before = before.min(count);
     before..count.saturating_sub(after).max(before)
@@ -401,7 +409,7 @@ fn distance(from: usize, to: usize) -> isize {
     if to < from { -far } else { far }
 }
 
-/// How a single line ends.
+/// The ending of a single line.
 fn end_of(line: &[u8]) -> Endings {
     match line {
         [.., b'\r', b'\n'] => Endings::CrLf,
@@ -426,7 +434,7 @@ fn assembled(lines: &Index<'_>, hunks: &[Hunk], fitted: &[Fitted], crlf: bool) -
         at = begin;
         for line in &hunk.lines {
             match line.sign {
-                // As it is there, which may differ from what the hunk has.
+                // Keep the content's version, which may differ from the hunk's.
                 Sign::Same => extend(&mut content, lines.range(at..at + 1), end),
                 Sign::Gone => {}
                 Sign::New if crlf && line.text.ends_with(b"\n") => {
@@ -441,7 +449,7 @@ fn assembled(lines: &Index<'_>, hunks: &[Hunk], fitted: &[Fitted], crlf: bool) -
     content
 }
 
-/// Further lines. One before them that has no end, because it was the last or is said to be, is not the last any more.
+/// Appends lines. If the line before them has no ending, because it was the last, it gets one.
 fn extend(content: &mut Vec<u8>, lines: &[u8], end: &[u8]) {
     if !lines.is_empty() && content.last().is_some_and(|last| *last != b'\n') {
         content.extend_from_slice(end);

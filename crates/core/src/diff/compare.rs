@@ -1,25 +1,25 @@
-//! The fewest lines to remove and to add that make one content the other: Myers' algorithm, dividing at the middle of the
-//! shortest way, so that memory stays in proportion to the lines.
+//! Computes the shortest edit between two contents with Myers' algorithm. Divides at the middle of
+//! the shortest path, so that memory grows linearly with the number of lines.
 
 use super::lines;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Beyond so many differences on the way to the middle nobody reads them one by one: what is left is one block. It also bounds
-/// the time, which grows with the square of it.
+/// Maximum number of differences on the way to the middle. Nobody reads more one by one, so the
+/// rest becomes one block. Time grows with the square of this number.
 const MOST: usize = 4096;
 
-/// Lines before, and what stands in their place after. Numbers of lines, from 0.
+/// A range of old lines and the range of new lines that replaces it. Line numbers start at 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     pub old: Range<usize>,
     pub new: Range<usize>,
 }
 
-/// What differs between two contents, in their order; what lies between is the same.
+/// Returns the differences between two contents in order; the lines between them are equal.
 pub fn compare(old: &[u8], new: &[u8]) -> Vec<Block> {
     let (old, new) = (lines(old), lines(new));
-    // Most of a large file is usually the same, and need not be known line by line.
+    // Most of a large file is usually equal, and need not be compared line by line.
     let begin = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
     let ends = old[begin..].iter().rev().zip(new[begin..].iter().rev());
     let end = ends.take_while(|(one, other)| one == other).count();
@@ -48,7 +48,7 @@ fn divide(old: &[usize], new: &[usize], at: (usize, usize), blocks: &mut Vec<Blo
     }
     let whole = Block { old: at.0..at.0 + old.len(), new: at.1..at.1 + new.len() };
     let middle = if old.is_empty() || new.is_empty() { None } else { middle(old, new) };
-    // The ends are no middle: then there is nothing to divide.
+    // A middle at either end divides nothing.
     match middle.filter(|middle| *middle != (0, 0) && *middle != (old.len(), new.len())) {
         None => blocks.push(whole),
         Some((x, y)) => {
@@ -58,7 +58,7 @@ fn divide(old: &[usize], new: &[usize], at: (usize, usize), blocks: &mut Vec<Blo
     }
 }
 
-/// How far one gets on each diagonal, with a number of differences.
+/// The furthest point on each diagonal for a number of differences.
 struct Reach {
     furthest: Vec<usize>,
     zero: usize,
@@ -73,7 +73,7 @@ impl Reach {
         &mut self.furthest[self.zero.wrapping_add_signed(diagonal)]
     }
 
-    /// From one of the neighbours one step on.
+    /// Advances one step from a neighbouring diagonal.
     fn step(&mut self, differences: isize, diagonal: isize) -> usize {
         let (below, above) = (*self.at(diagonal - 1), *self.at(diagonal + 1));
         let down = diagonal == -differences || (diagonal != differences && below < above);
@@ -81,7 +81,8 @@ impl Reach {
     }
 }
 
-/// Where the shortest way, gone from both ends at once, meets; `None` if that is too long.
+/// Finds the point where the shortest path, followed from both ends, meets; `None` if the path is
+/// too long.
 fn middle(old: &[usize], new: &[usize]) -> Option<(usize, usize)> {
     let (rows, columns) = (old.len() as isize, new.len() as isize);
     let delta = rows - columns;
@@ -121,7 +122,7 @@ fn middle(old: &[usize], new: &[usize]) -> Option<(usize, usize)> {
     None
 }
 
-/// How many lines in a row are the same from here.
+/// Counts equal lines in a row from here.
 fn slide(
     x: isize,
     y: isize,
@@ -138,7 +139,7 @@ fn inside(x: isize, y: isize, (rows, columns): (isize, isize)) -> Option<(usize,
     fits.then_some((x as usize, y as usize))
 }
 
-/// Blocks that touch are one.
+/// Merges adjacent blocks.
 fn joined(blocks: Vec<Block>) -> Vec<Block> {
     let mut joined: Vec<Block> = Vec::with_capacity(blocks.len());
     for block in blocks {

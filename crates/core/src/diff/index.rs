@@ -1,13 +1,14 @@
-//! The lines of a content by their numbers, in little memory however short they are.
+//! Finds lines by number, with bounded memory even if lines are short.
 
 use std::ops::Range;
 
-/// Places that are kept. Of a content with more lines, only every so manieth is known, and those after it are counted from there.
+/// Maximum number of stored line starts. For a content with more lines, only every n-th start is
+/// stored, and the lines after it are counted from there.
 const MOST: usize = 4 << 20;
 
 pub(super) struct Index<'a> {
     content: &'a [u8],
-    /// Where every so manieth line begins.
+    /// The start of every n-th line.
     starts: Vec<usize>,
     every: usize,
     count: usize,
@@ -24,28 +25,28 @@ impl<'a> Index<'a> {
         let every = count / most + 1;
         let ends = memchr::memchr_iter(b'\n', content).map(|end| end + 1);
         let starts = std::iter::once(0).chain(ends).step_by(every);
-        // One that would begin behind the end is none.
+        // A start at the end of the content is not a line.
         let mut kept = Vec::with_capacity(count / every + 1);
         kept.extend(starts.take(count.div_ceil(every)));
         Index { content, starts: kept, every, count }
     }
 
-    /// How many lines there are.
+    /// Number of lines.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// From 0, with its end; there is none behind the last.
+    /// Returns a line (from 0) with its ending; `None` after the last.
     pub(super) fn get(&self, line: usize) -> Option<&'a [u8]> {
         (line < self.count).then(|| self.range(line..line + 1))
     }
 
-    /// These lines, all of which are there, as they stand.
+    /// Returns these lines unchanged; all of them must exist.
     pub(super) fn range(&self, lines: Range<usize>) -> &'a [u8] {
         &self.content[self.start(lines.start)..self.start(lines.end)]
     }
 
-    /// From this line on, each with its end.
+    /// Iterates from this line on; each line has its ending.
     pub(super) fn from(&self, line: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.content[self.start(line)..].split_inclusive(|byte| *byte == b'\n')
     }

@@ -1,25 +1,25 @@
-//! Hunks from differences, and a diff as text that `patch` and `git apply` read.
+//! Groups differences into hunks and writes a diff that `patch` and `git apply` can read.
 
 use super::{Block, Hunk, Line, Patch, Sign, compare, lines};
 use std::ops::Range;
 
-/// What a file is called in a diff.
+/// The file names of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names<'a> {
-    /// It is made.
+    /// The file is created.
     Made(&'a str),
-    /// It is removed.
+    /// The file is removed.
     Removed(&'a str),
     Changed(&'a str),
     Moved(&'a str, &'a str),
 }
 
-/// The diff between two contents, with so many lines around each change; empty if there is none.
+/// Returns the diff between two contents with `around` context lines; empty if they are equal.
 pub fn unified(names: Names<'_>, old: &[u8], new: &[u8], around: usize) -> Vec<u8> {
     unified_of(names, &compare(old, new), old, new, around)
 }
 
-/// The same where it is known what differs.
+/// Like [`unified`], for differences that are already known.
 pub fn unified_of(
     names: Names<'_>,
     blocks: &[Block],
@@ -74,13 +74,13 @@ fn hunk(group: &[Block], before: &[&[u8]], after: &[&[u8]], around: usize) -> Hu
     made.extend(all(Sign::Same, before, at..end));
     let new_begin = first.new.start - (first.old.start - begin);
     let counts = |other: Sign| made.iter().any(|line: &Line| line.sign != other);
-    // A side without lines is told by the line that it comes after.
+    // An empty side is written as the number of the line before it.
     let old = begin + usize::from(counts(Sign::New));
     let new = new_begin + usize::from(counts(Sign::Gone));
     Hunk { old: Some(old), new: Some(new), lines: made }
 }
 
-/// Patches as text.
+/// Formats patches as text.
 pub fn write(patches: &[Patch]) -> Vec<u8> {
     let mut out = Vec::new();
     for patch in patches.iter().filter(|patch| !patch.hunks.is_empty()) {
@@ -97,13 +97,13 @@ pub fn write(patches: &[Patch]) -> Vec<u8> {
     out
 }
 
-/// In quotes where it has bytes that would end it or be taken for something else, as git does.
+/// Quotes a name as git does if it contains bytes that would end it or be misread.
 fn write_name(out: &mut Vec<u8>, name: &[u8]) {
     let special = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\' || byte >= 0x7f;
     if !name.iter().any(|byte| special(*byte)) {
         out.extend_from_slice(name);
         if name.contains(&b' ') {
-            // So that nobody takes what follows a blank for a time.
+            // Prevents a reader from taking the text after a blank for a time.
             out.push(b'\t');
         }
         return;

@@ -1,7 +1,9 @@
-//! Differences between two contents, line by line: made, written as a unified diff, read from one, and applied.
+//! Line-by-line differences between two contents: computed, written as a unified diff, parsed, and
+//! applied.
 //!
-//! Contents are bytes, and a line has its end: what is not UTF-8, ends with `\r\n` or does not end at all stays exactly as it is.
-//! Which files are meant, and whether they may be changed, is decided elsewhere.
+//! Contents are bytes, and a line includes its ending. Lines that are not UTF-8, end with `\r\n` or
+//! have no ending stay exactly as they are. The caller decides which files are meant and whether
+//! they may be changed.
 
 mod apply;
 mod compare;
@@ -17,40 +19,40 @@ pub use compare::{Block, compare};
 pub use make::{Names, unified, unified_of, write};
 pub use parse::{BadDiff, Reading, parse};
 
-/// What a line of a hunk is about.
+/// The role of a line in a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// It is there before and after.
+    /// Context: present before and after.
     Same,
     Gone,
     New,
 }
 
-/// A line of a hunk, with its end if it has one.
+/// A line of a hunk, with its ending if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub sign: Sign,
     pub text: Vec<u8>,
 }
 
-/// Lines that change together, with some around them.
+/// Lines that change together, with context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hunk {
-    /// The number of its first line before, as a diff says it: the line it comes after, if it has no lines before. `None`
-    /// where the diff does not say.
+    /// Number of the first old line, as the diff states it; the line before the hunk if it has no
+    /// old lines. `None` if the diff does not state it.
     pub old: Option<usize>,
-    /// And after.
+    /// Number of the first new line, with the same rules.
     pub new: Option<usize>,
     pub lines: Vec<Line>,
 }
 
 impl Hunk {
-    /// The lines that are there before.
+    /// The old lines, including context.
     pub fn before(&self) -> impl Iterator<Item = &[u8]> {
         self.side(Sign::Gone)
     }
 
-    /// The lines that are there after.
+    /// The new lines, including context.
     pub fn after(&self) -> impl Iterator<Item = &[u8]> {
         self.side(Sign::New)
     }
@@ -62,32 +64,32 @@ impl Hunk {
     }
 }
 
-/// What two names in a diff mean, if they differ.
+/// The meaning of two different names in a diff.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Relation {
-    /// Two names of one file, of which one is meant: that it is moved was not said.
+    /// Two names for one file; the diff states no rename.
     #[default]
     Same,
     Moved,
     Copied,
 }
 
-/// What a diff says of one file.
+/// The changes of a diff to one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patch {
-    /// It is the first of another diff, which is about what those before it leave: one of several mails, say.
+    /// Starts a new diff that builds on the ones before it, for example the next mail of a series.
     pub begins: bool,
-    /// What it is called before; `None`: it is made.
+    /// Old name; `None` if the file is created.
     pub old: Option<Vec<u8>>,
-    /// What it is called after; `None`: it is removed.
+    /// New name; `None` if the file is removed.
     pub new: Option<Vec<u8>>,
     pub relation: Relation,
-    /// Permissions after, if the diff says so.
+    /// New permissions, if the diff states them.
     pub mode: Option<u32>,
     pub hunks: Vec<Hunk>,
 }
 
-/// The lines of a content, each with its end.
+/// Splits a content into lines, each with its ending.
 pub(crate) fn lines(content: &[u8]) -> Vec<&[u8]> {
     content.split_inclusive(|byte| *byte == b'\n').collect()
 }

@@ -1,18 +1,18 @@
-//! Reading a unified diff: what `diff -u` and `git diff` write, and, if one is not strict about it, what people and assistants
-//! write by hand.
+//! Parses the unified diffs of `diff -u` and `git diff`, and in lenient mode those that people and
+//! assistants write by hand.
 
 use super::{Hunk, Line, Patch, Relation, Sign};
 
-/// How exact a diff has to be.
+/// The strictness of the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// Every hunk has as many lines as it says.
+    /// Every hunk has exactly the number of lines that it states.
     Strict,
-    /// Hunks are as long as they are, and need not say where they belong.
+    /// Hunks may have any length and need not state their position.
     Lenient,
 }
 
-/// A diff that cannot be understood.
+/// A diff that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the diff: {why}")]
 pub struct BadDiff {
@@ -21,7 +21,7 @@ pub struct BadDiff {
     pub why: &'static str,
 }
 
-/// What a diff says, file by file. Words around it are passed over.
+/// Parses the changes of a diff, file by file. Skips unrelated text around it.
 pub fn parse(text: &[u8], reading: Reading) -> Result<Vec<Patch>, BadDiff> {
     let lines: Vec<&[u8]> = super::lines(text);
     let mut parser = Parser { lines, at: 0, reading, begins: false };
@@ -36,16 +36,16 @@ struct Parser<'a> {
     lines: Vec<&'a [u8]>,
     at: usize,
     reading: Reading,
-    /// Something was passed over that begins another diff.
+    /// Skipped text marked the start of another diff.
     begins: bool,
 }
 
-/// What stands before the hunks of a file in a diff of git's.
+/// The lines of a git diff before the hunks of a file.
 #[derive(Default)]
 struct Header {
     git: bool,
     begins: bool,
-    /// Names without what stands before them for their side.
+    /// Names without their `a/` or `b/` prefix.
     old: Option<Vec<u8>>,
     new: Option<Vec<u8>>,
     relation: Relation,
@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
         Err(BadDiff { line: self.at + 1, why })
     }
 
-    /// The next file that the diff speaks of.
+    /// Parses the changes to the next file.
     fn patch(&mut self) -> Result<Option<Patch>, BadDiff> {
         let mut header = Header::default();
         while let Some(line) = self.peek() {
@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
                 header.begins |= std::mem::take(&mut self.begins);
                 return self.file(header).map(Some);
             } else if line.starts_with(b"@@ -") {
-                return self.bad("a hunk without the names of its file (--- and +++) before it");
+                return self.bad("a hunk has no file names (--- and +++) before it");
             } else if header.git
                 && let Err(why) = header.note(line)
             {
@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
         Ok(None)
     }
 
-    /// Does a line with the name before stand here, and one with the name after below it?
+    /// Whether the current line has the old name and the next line the new name.
     fn begins_file(&self) -> bool {
         let is = |at: usize, mark: &[u8]| self.lines.get(at).is_some_and(|l| l.starts_with(mark));
         is(self.at, b"--- ") && is(self.at + 1, b"+++ ")
@@ -100,7 +100,7 @@ impl<'a> Parser<'a> {
 
     fn file(&mut self, mut header: Header) -> Result<Patch, BadDiff> {
         let names = [self.at, self.at + 1].map(|at| name(&self.lines[at][4..]));
-        let [Ok(old), Ok(new)] = names else { return self.bad("the name of a file is cut off") };
+        let [Ok(old), Ok(new)] = names else { return self.bad("a file name is cut off") };
         if old.is_none() && new.is_none() {
             return self.bad("both names are /dev/null");
         }
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         let ends = |text: &&[u8]| text.last() == Some(&b'\n');
         let sound = |side: Vec<&[u8]>| side.iter().rev().skip(1).all(ends);
         if !sound(hunk.before().collect()) || !sound(hunk.after().collect()) {
-            return self.bad("a line without an end is not the last one");
+            return self.bad("a line without a newline is not the last one");
         }
         Ok(hunk)
     }
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
         let line = self.lines[self.at];
         let ranges = ranges(line);
         if ranges.is_none() && self.reading == Reading::Strict {
-            return self.bad("a hunk begins as in @@ -1,2 +3,4 @@");
+            return self.bad("expected a hunk header such as @@ -1,2 +3,4 @@");
         }
         self.at += 1;
         let begin = self.at;
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
                 (Ok(lines), Reading::Strict) => {
                     return Ok(Hunk { old: Some(old.0), new: Some(new.0), lines });
                 }
-                // It has as many as it says, and then something that goes on is part of nothing.
+                // The hunk has the stated number of lines, and what follows belongs to no hunk.
                 (Ok(lines), Reading::Lenient) if !self.goes_on() || self.is_signed() => {
                     return Ok(Hunk { old: Some(old.0), new: Some(new.0), lines });
                 }
@@ -151,16 +151,16 @@ impl<'a> Parser<'a> {
         Ok(Hunk { old: ranges.map(|[old, _]| old.0), new: ranges.map(|[_, new]| new.0), lines })
     }
 
-    /// So many lines of each side.
+    /// Reads the stated number of lines of each side.
     fn counted(&mut self, mut old: usize, mut new: usize) -> Result<Vec<Line>, BadDiff> {
         let mut lines = Vec::new();
         while old > 0 || new > 0 {
             let Some(line) = self.peek().and_then(body) else {
-                return self.bad("a hunk has fewer lines than it says");
+                return self.bad("a hunk has fewer lines than its header states");
             };
             let (uses_old, uses_new) = (line.sign != Sign::New, line.sign != Sign::Gone);
             if (uses_old && old == 0) || (uses_new && new == 0) {
-                return self.bad("a hunk has other lines than it says");
+                return self.bad("the lines of a hunk do not match the counts in its header");
             }
             old -= usize::from(uses_old);
             new -= usize::from(uses_new);
@@ -171,7 +171,7 @@ impl<'a> Parser<'a> {
         Ok(lines)
     }
 
-    /// Everything that looks like part of it.
+    /// Reads all lines that look like part of the hunk.
     fn uncounted(&mut self) -> Result<Vec<Line>, BadDiff> {
         let mut lines = Vec::new();
         while self.goes_on() {
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
             lines.push(line);
             self.take_mark(&mut lines);
         }
-        // Empty lines at its end are rather between the hunks than part of one.
+        // Empty lines at the end more likely separate hunks than belong to one.
         while lines.last().is_some_and(|line| line.sign == Sign::Same && line.text == b"\n")
             && self.lines[self.at - 1] == b"\n"
         {
@@ -188,18 +188,19 @@ impl<'a> Parser<'a> {
             self.at -= 1;
         }
         if !lines.iter().any(|line| line.sign != Sign::Same) {
-            return self.bad("a hunk that changes nothing");
+            return self.bad("a hunk changes nothing");
         }
         Ok(lines)
     }
 
-    /// Does a line of a hunk stand here, and not the beginning of something else?
+    /// Whether the current line belongs to a hunk and starts nothing else.
     fn goes_on(&self) -> bool {
         let begins = |line: &[u8]| !line.starts_with(b"diff --git ") && body(line).is_some();
         self.peek().is_some_and(begins) && !self.begins_file()
     }
 
-    /// Does the signature of a mail stand here, which `git format-patch` writes below the last hunk, and nothing of a hunk below it?
+    /// Whether the current line is the mail signature that `git format-patch` writes after the last
+    /// hunk, with no hunk line after it.
     fn is_signed(&self) -> bool {
         let part = |line: &&[u8]| {
             line.starts_with(b"@@") || matches!(line, [b' ' | b'+' | b'-' | b'\\', ..])
@@ -208,7 +209,7 @@ impl<'a> Parser<'a> {
             && !self.lines.get(self.at + 1).is_some_and(part)
     }
 
-    /// The line before has no end, if a mark says so here.
+    /// Removes the ending of the last line if a mark says that it has none.
     fn take_mark(&mut self, lines: &mut [Line]) {
         if self.peek().is_some_and(|line| line.starts_with(b"\\"))
             && let Some(last) = lines.last_mut()
@@ -222,8 +223,8 @@ impl<'a> Parser<'a> {
 }
 
 impl Header {
-    /// `a/name b/name`, as far as both are the same, which they are unless it is told below. Two that are quite the same have
-    /// nothing before them.
+    /// Parses `a/name b/name` if both names are equal, as they are unless later lines differ. Two
+    /// identical names have no prefix.
     fn of_names(names: &[u8]) -> Header {
         let names = trimmed(names);
         let (old, new) = match names.first() {
@@ -246,7 +247,7 @@ impl Header {
         Header { old: bare.clone(), new: bare, ..Header::default() }
     }
 
-    /// The names as they stand above the hunks; what is known of them already tells what is their side and what a folder.
+    /// Takes the names above the hunks. Names that are already known tell a prefix from a folder.
     fn take_names(&mut self, old: Option<Vec<u8>>, new: Option<Vec<u8>>) {
         let fits = |named: &Option<Vec<u8>>, known: &Option<Vec<u8>>| {
             let Some(named) = named else { return true };
@@ -258,10 +259,10 @@ impl Header {
         }
     }
 
-    /// Take in one of git's lines, unless it says that this is no regular file, or no text.
+    /// Applies one header line of git. Fails if the file is not a regular text file.
     fn note(&mut self, line: &[u8]) -> Result<(), &'static str> {
         let line = trimmed(line);
-        // Names below these words have no side before them.
+        // Names after these words have no prefix.
         let bare = |text: &[u8]| name(text).ok().flatten();
         if let Some(text) = line.strip_prefix(b"new file mode ") {
             (self.made, self.mode) = (true, regular(text)?);
@@ -281,12 +282,12 @@ impl Header {
         {
             self.new = bare(text);
         } else if line.starts_with(b"Binary files ") || line.starts_with(b"GIT binary patch") {
-            return Err("a binary file is in it; only texts can be changed by a diff");
+            return Err("it contains a binary file; a diff can change only text files");
         }
         Ok(())
     }
 
-    /// Is there something to be done without a hunk?
+    /// Whether the header alone changes something.
     fn says_something(&self) -> bool {
         self.made || self.removed || self.mode.is_some() || self.old != self.new
     }
@@ -295,14 +296,14 @@ impl Header {
         let old = self.old.filter(|_| !self.made);
         let new = self.new.filter(|_| !self.removed);
         if old.is_none() && new.is_none() {
-            return Err("a file without a name");
+            return Err("a file has no name");
         }
         let Header { begins, relation, mode, .. } = self;
         Ok(Patch { begins, old, new, relation, mode, hunks })
     }
 }
 
-/// The mode of a regular file; `None` for words that are no mode.
+/// Parses the mode of a regular file; `None` if the text is not a mode.
 fn regular(text: &[u8]) -> Result<Option<u32>, &'static str> {
     let digits = std::str::from_utf8(text).ok();
     let Some(mode) = digits.and_then(|digits| u32::from_str_radix(digits, 8).ok()) else {
@@ -311,18 +312,18 @@ fn regular(text: &[u8]) -> Result<Option<u32>, &'static str> {
     match mode >> 12 {
         0o10 => Ok(Some(mode)),
         0o12 => Err(
-            "a symbolic link is in it, and only regular files are changed by a diff; leave it out, and make the link yourself",
+            "it contains a symbolic link, but a diff can change only regular files; leave it out and create the link yourself",
         ),
         0o16 => Err(
-            "a submodule is in it, and only regular files are changed by a diff; leave it out, and have git change the submodule",
+            "it contains a submodule, but a diff can change only regular files; leave it out and change the submodule with git",
         ),
         _ => Err(
-            "a mode is in it that no regular file has; one is 100644, or 100755 for what can be executed",
+            "it contains a mode that no regular file has; use 100644, or 100755 for an executable",
         ),
     }
 }
 
-/// Of `index 1234567..89abcde 100644`: the file has it before and after.
+/// The mode in `index 1234567..89abcde 100644`, which holds before and after.
 fn mode_of_both(line: &[u8]) -> Option<&[u8]> {
     let mut words = line.strip_prefix(b"index ")?.split(|byte| *byte == b' ');
     let hashes = words.next()?;
@@ -330,7 +331,7 @@ fn mode_of_both(line: &[u8]) -> Option<&[u8]> {
     words.next().filter(|_| words.next().is_none() && hashes.iter().all(is_part))
 }
 
-/// Without `a/` and `b/`, where each side has its own.
+/// Strips `a/` and `b/` if each side has its own.
 fn stripped(old: Option<Vec<u8>>, new: Option<Vec<u8>>) -> [Option<Vec<u8>>; 2] {
     let has =
         |name: &Option<Vec<u8>>, side: &[u8]| name.as_ref().is_none_or(|n| n.starts_with(side));
@@ -338,8 +339,8 @@ fn stripped(old: Option<Vec<u8>>, new: Option<Vec<u8>>) -> [Option<Vec<u8>>; 2] 
     if has(&old, b"a/") && has(&new, b"b/") { [cut(old), cut(new)] } else { [old, new] }
 }
 
-/// Without what git writes for a side: `a` and `b`, or what it compares: a commit, the index, an object, the work tree, the first
-/// and the second.
+/// Strips the prefix that git writes for a side: `a`, `b`, or the letter of a commit, the index, an
+/// object, the work tree, the first or the second.
 fn without_side(name: &[u8]) -> Option<&[u8]> {
     match name {
         [b'a' | b'b' | b'c' | b'i' | b'o' | b'w' | b'1' | b'2', b'/', bare @ ..]
@@ -351,14 +352,14 @@ fn without_side(name: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// `From 1234… Mon Sep 17` above a mail, or `commit 1234…` of a log: what comes behind it is another diff.
+/// `From 1234… Mon Sep 17` above a mail, or `commit 1234…` of a log: another diff follows.
 fn is_commit(line: &[u8]) -> bool {
     let word = line.strip_prefix(b"From ").or_else(|| line.strip_prefix(b"commit "));
     let hash = word.and_then(|rest| rest.split(|byte| byte.is_ascii_whitespace()).next());
     hash.is_some_and(|hash| matches!(hash.len(), 40 | 64) && hash.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// A line of a hunk. One that is quite empty lost its blank to some editor.
+/// Parses a line of a hunk. An empty line is a context line whose blank an editor removed.
 fn body(line: &[u8]) -> Option<Line> {
     let (sign, text) = match line {
         [b' ', text @ ..] => (Sign::Same, text),
@@ -368,14 +369,14 @@ fn body(line: &[u8]) -> Option<Line> {
         _ => return None,
     };
     let mut text = text.to_vec();
-    // The end of the diff is no end of a line.
+    // The end of the diff text is not a line ending.
     if text.last() != Some(&b'\n') {
         text.push(b'\n');
     }
     Some(Line { sign, text })
 }
 
-/// `@@ -1,2 +3,4 @@`: first line and number of lines of both sides.
+/// Parses `@@ -1,2 +3,4 @@`: first line and number of lines of both sides.
 fn ranges(line: &[u8]) -> Option<[(usize, usize); 2]> {
     let text = std::str::from_utf8(line.strip_prefix(b"@@ -")?.split(|byte| *byte == b'@').next()?);
     let (old, new) = text.ok()?.trim_end().split_once(" +")?;
@@ -388,12 +389,12 @@ fn ranges(line: &[u8]) -> Option<[(usize, usize); 2]> {
     Some([range(old)?, range(new)?])
 }
 
-/// The name of a file; `None` for `/dev/null`.
+/// Parses a file name; `None` for `/dev/null`.
 fn name(text: &[u8]) -> Result<Option<Vec<u8>>, ()> {
     let text = trimmed(text);
     let name = match text.first() {
         Some(b'"') => unquoted(&text[..closing(text).ok_or(())?]),
-        // A time stands behind a tab.
+        // A tab separates the name from a time.
         _ => text.split(|byte| *byte == b'\t').next().unwrap_or_default().to_vec(),
     };
     match name.as_slice() {
@@ -403,7 +404,7 @@ fn name(text: &[u8]) -> Result<Option<Vec<u8>>, ()> {
     }
 }
 
-/// Where a name in quotes ends, with them.
+/// Returns the length of a quoted name, including its quotes.
 fn closing(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     while let Some(byte) = text.get(at) {
@@ -416,7 +417,7 @@ fn closing(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// As the C language writes texts, with octal numbers for bytes.
+/// Decodes C string escapes, including octal bytes.
 fn unquoted(text: &[u8]) -> Vec<u8> {
     let mut bytes = text[1..text.len() - 1].iter().copied().peekable();
     let mut name = Vec::new();

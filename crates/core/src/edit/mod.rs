@@ -1,7 +1,7 @@
-//! Exact-text edits of a content: every one is made, or none is and it is said why.
+//! Exact-text edits of a content. Either all edits are made, or none, with a reason.
 //!
-//! Contents are bytes. An edit is made on what the one before it left. Where a file ends its lines with `\r\n` and an edit with
-//! `\n`, or the other way round, the file's ends are meant, and kept.
+//! Contents are bytes. Each edit works on the result of the one before it. If a file uses `\r\n`
+//! and an edit uses `\n`, or the reverse, the edit matches anyway and the file's endings are kept.
 
 mod nearest;
 
@@ -11,21 +11,22 @@ use crate::content::{Endings, Observer};
 use memchr::memmem;
 use std::borrow::Cow;
 
-/// Lines that are told of an ambiguous text: enough to see which one was meant.
+/// Maximum number of lines reported for an ambiguous text: enough to see which one was meant.
 const MOST_TOLD: usize = 20;
 
-/// Places whose lines are known afterwards, of all edits together. There may be as many places as there are bytes.
+/// Maximum number of places whose lines are reported, for all edits together. There may be as many
+/// places as bytes.
 pub const MOST_PLACES: usize = 100;
 
-/// A content that grows beyond this is a mistake, or was meant to take all memory.
+/// Maximum size of a result in bytes. A larger one is a mistake or an attempt to exhaust memory.
 pub const LARGEST: usize = 256 << 20;
 
-/// A text, and what stands in its place afterwards.
+/// A text and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
     pub old: Vec<u8>,
     pub new: Vec<u8>,
-    /// Wherever it stands; otherwise it may stand in one place only.
+    /// Replace every occurrence; otherwise the text must occur exactly once.
     pub all: bool,
 }
 
@@ -36,22 +37,22 @@ pub struct Edited {
     pub places: Places,
 }
 
-/// Where edits were made.
+/// The places of the edits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
     pub count: usize,
-    /// The lines that the first of them begin in, from 1, counted when each edit was made.
+    /// Line numbers (from 1) of the first places, counted when each edit was made.
     pub lines: Vec<usize>,
 }
 
-/// Why an edit cannot be made. Numbers of edits are from 0, those of lines from 1.
+/// The reason an edit cannot be made. Edits are numbered from 0, lines from 1.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Misfit {
-    /// There is nothing to look for.
+    /// The text to replace is empty.
     Empty {
         edit: usize,
     },
-    /// It would change nothing.
+    /// The replacement equals the text.
     Same {
         edit: usize,
     },
@@ -63,7 +64,7 @@ pub enum Misfit {
     TooLarge {
         edit: usize,
     },
-    /// It is there more than once; the first few lines.
+    /// The text occurs more than once; lists the first few lines.
     Ambiguous {
         edit: usize,
         count: usize,
@@ -71,7 +72,7 @@ pub enum Misfit {
     },
 }
 
-/// Make all of them, one after the other.
+/// Makes all edits in order.
 pub fn edit(content: &[u8], edits: &[Edit]) -> Result<Edited, Misfit> {
     let endings = Observer::look(content).endings;
     let (mut content, mut places) = (Cow::Borrowed(content), Places::default());
@@ -92,7 +93,7 @@ fn one(
         return Err(Misfit::Same { edit: number });
     }
     if edit.old.is_empty() {
-        // Only in an empty content it is clear where that is.
+        // An empty text has a clear position only in an empty content.
         if !content.is_empty() {
             return Err(Misfit::Empty { edit: number });
         }
@@ -129,7 +130,7 @@ impl Places {
     }
 }
 
-/// How the ends of lines in a text are read.
+/// The treatment of line endings in a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     AsGiven,
@@ -147,7 +148,7 @@ impl Ends {
     }
 }
 
-/// Where a text stands: how often, and the first of the places.
+/// The occurrences of a text: their number, and the first positions.
 struct Found {
     count: usize,
     first: Vec<usize>,
@@ -166,7 +167,7 @@ impl Found {
     }
 }
 
-/// With which ends a text stands in the content, the text with these ends, and where.
+/// Returns the endings with which a text occurs, the text with these endings, and its occurrences.
 fn find(content: &[u8], text: &[u8]) -> (Ends, Vec<u8>, Found) {
     let others = [Ends::CrLf, Ends::Lf].into_iter().filter(|_| text.contains(&b'\n'));
     let mut found = std::iter::once(Ends::AsGiven).chain(others).map(|ends| {
@@ -178,7 +179,7 @@ fn find(content: &[u8], text: &[u8]) -> (Ends, Vec<u8>, Found) {
     found.find(|(_, _, found)| found.count > 0).unwrap_or_else(none)
 }
 
-/// The same text with `\n` wherever a line ends with `\r\n`.
+/// Converts `\r\n` line endings to `\n`.
 pub fn with_lf(text: &[u8]) -> Vec<u8> {
     let mut lf = Vec::with_capacity(text.len());
     for (at, byte) in text.iter().enumerate() {
@@ -189,7 +190,7 @@ pub fn with_lf(text: &[u8]) -> Vec<u8> {
     lf
 }
 
-/// The same text with `\r\n` wherever a line ends.
+/// Converts line endings to `\r\n`.
 pub fn with_crlf(text: &[u8]) -> Vec<u8> {
     let mut crlf = Vec::with_capacity(text.len() + text.len() / 16);
     let mut before = 0;
@@ -212,7 +213,7 @@ fn replaced(content: &[u8], old: &[u8], new: &[u8], found: &Found) -> Vec<u8> {
         edited.extend_from_slice(new);
         at = place + old.len();
     };
-    // Of very many, the further ones are looked for once more.
+    // If there were more than the stored positions, search for the rest again.
     match found.count == found.first.len() {
         true => found.first.iter().copied().for_each(&mut put),
         false => memmem::find_iter(content, old).for_each(&mut put),
@@ -221,7 +222,7 @@ fn replaced(content: &[u8], old: &[u8], new: &[u8], found: &Found) -> Vec<u8> {
     edited
 }
 
-/// The numbers of the lines that these places, in their order, are in.
+/// Returns the line numbers of these positions, which are in ascending order.
 fn lines_of(content: &[u8], places: &[usize]) -> Vec<usize> {
     let (mut at, mut line, mut lines) = (0, 1, Vec::with_capacity(places.len()));
     for place in places {

@@ -1,40 +1,40 @@
-//! Where a text that is not there would come nearest: for whoever typed it from memory.
+//! Finds the places nearest to a text that does not occur, for callers that typed it from memory.
 
-/// Places that are told.
+/// Maximum number of reported places.
 const MOST: usize = 3;
 
-/// Less alike than this, two texts have nothing to do with each other.
+/// Minimum likeness of two related texts.
 const ALIKE: f64 = 0.5;
 
-/// Of the text, so many lines are compared, and of a content so many lines looked at: far more than people write in one edit,
-/// and little enough to be quick, also for who has pasted what is in no file.
+/// Maximum number of lines of the text to compare, and of the content to examine. Both are far more
+/// than an edit needs, and few enough to be fast for a text that is in no file.
 const MOST_LINES: usize = 40;
 const MOST_PLACES: usize = 50_000;
 
-/// Of a line: enough to know it again.
+/// Maximum length of a reported line: enough to recognise it.
 const LONGEST: usize = 200;
 
-/// Of a text with no more lines than this, lines that only resemble each other count.
+/// Maximum number of lines for which similar lines count, not only equal ones.
 const FEW: usize = 3;
 
-/// A place that is nearly what was looked for.
+/// A place that almost matches the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// From 1.
     pub line: usize,
     /// From 0 to 1.
     pub likeness: f64,
-    /// It differs in nothing but blanks.
+    /// It differs only in white space.
     pub blanks: bool,
-    /// What is there, as many lines as the text has.
+    /// The text at this place, with as many lines as the search text.
     pub text: String,
 }
 
-/// The places that come nearest, the best first.
+/// Returns the nearest places, best first.
 pub(super) fn candidates(content: &[u8], text: &[u8]) -> Vec<Candidate> {
     let wanted: Vec<Known> = lines(text).take(MOST_LINES).map(Known::of).collect();
     let there: Vec<Known> = lines(content).take(MOST_PLACES).map(Known::of).collect();
-    // Of a long text, lines that are the same are enough to know it by.
+    // A long text is recognised by its equal lines alone.
     let few = wanted.len() <= FEW;
     let mut pairs: Vec<Pairs> = wanted.iter().filter(|_| few).map(Pairs::of).collect();
     let mut found: Vec<(f64, usize)> = (0..there.len())
@@ -62,10 +62,10 @@ pub(super) fn candidates(content: &[u8], text: &[u8]) -> Vec<Candidate> {
     kept.into_iter().map(candidate).collect()
 }
 
-/// A line as it is compared.
+/// A line prepared for comparison.
 struct Known {
     shown: String,
-    /// Without blanks.
+    /// Without white space.
     words: String,
 }
 
@@ -79,17 +79,17 @@ impl Known {
     }
 }
 
-/// With their ends.
+/// Lines with their endings.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split_inclusive(|byte| *byte == b'\n')
 }
 
-/// Which pairs of letters a line has, and how often each: counted once, so that it costs little to compare it with every line
-/// of a content.
+/// The letter pairs of a line and their counts. They are counted once, so that a comparison with
+/// every line of a content is cheap.
 struct Pairs {
     counts: Vec<u16>,
     all: usize,
-    /// Those that the other line has, too, while it is compared.
+    /// Pairs that the other line shares, during a comparison.
     shared: Vec<usize>,
 }
 
@@ -100,7 +100,7 @@ impl Pairs {
         Pairs { counts, all, shared: Vec::with_capacity(all) }
     }
 
-    /// Twice what both have, by what each has (the coefficient of Dice and Sørensen).
+    /// Twice the shared pairs, divided by the pairs of both lines (the Sørensen–Dice coefficient).
     fn likeness(&mut self, other: &Known) -> f64 {
         self.shared.clear();
         let mut all = self.all;
@@ -122,7 +122,8 @@ fn pairs(line: &Known) -> impl Iterator<Item = usize> {
     line.words.as_bytes().windows(2).map(|pair| usize::from(pair[0]) << 8 | usize::from(pair[1]))
 }
 
-/// How much of a text is here: a line that is the same but for its blanks counts whole, one that resembles it in part.
+/// The share of a text that matches here. A line equal except for white space counts fully, a
+/// similar one in part.
 fn likeness(wanted: &[Known], pairs: &mut [Pairs], there: &[Known]) -> f64 {
     let one = |(number, (wanted, there)): (usize, (&Known, &Known))| match (
         wanted.words == there.words,
@@ -133,7 +134,7 @@ fn likeness(wanted: &[Known], pairs: &mut [Pairs], there: &[Known]) -> f64 {
         (false, None) => 0.0,
     };
     let all: f64 = wanted.iter().zip(there).enumerate().map(one).sum();
-    // Empty lines are everywhere.
+    // Empty lines are everywhere, so they prove nothing.
     let said = wanted.iter().any(|line| !line.words.is_empty());
     if said { all / wanted.len() as f64 } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! Edits of texts with all kinds of ends, and what is said of those that cannot be made.
+//! Edits of texts with all kinds of line endings, and the errors for those that cannot be made.
 
 use super::*;
 use proptest::prelude::*;

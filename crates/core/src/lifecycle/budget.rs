@@ -1,14 +1,15 @@
-//! How often and how fast a crashing service may be started again.
+//! The restart budget: the number and the pace of restarts after crashes.
 
 use crate::spec::RestartSpec;
 use crate::time::{Millis, Mono};
 use serde::{Deserialize, Serialize};
 
-/// Restarts remembered for the window: the memory of a service is bounded. The configuration allows no higher
-/// `max_restarts`; no limit at all stays no limit.
+/// Maximum number of remembered restarts, which bounds the memory of a service. The configuration
+/// allows no higher `max_restarts`; without a limit nothing is remembered.
 const MAX_REMEMBERED: usize = RestartSpec::MOST_RESTARTS as usize;
 
-/// The crash restarts of a service: those in the window, and how many in a row without a stable run.
+/// The crash restarts of a service: those in the window, and the number in a row without a stable
+/// run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Budget {
     recent: Vec<Mono>,
@@ -16,19 +17,19 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A person asked for a start: the past is forgiven.
+    /// Resets the budget because a person requested a start.
     pub(super) fn forgive(&mut self) {
         *self = Budget::default();
     }
 
-    /// The last run was up long enough: the ladder of waits begins anew, the window remembers.
+    /// Restarts the ladder of waits after a stable run; the window is kept.
     pub(super) fn stable(&mut self) {
         self.streak = 0;
     }
 
-    /// Ask for one more restart at `now`: the wait before it, or `None` if the budget is spent.
-    /// It is spent by [`Budget::made`], after the wait: a restart that is called off costs nothing, and
-    /// long waits cannot carry more restarts into a window than it allows.
+    /// Requests one more restart at `now`. Returns the wait before it, or `None` if the budget is
+    /// spent. [`Budget::made`] charges the budget after the wait. A cancelled restart therefore
+    /// costs nothing, and long waits cannot carry more restarts into a window than it allows.
     pub(super) fn ask(&mut self, now: Mono, spec: &RestartSpec, seed: u64) -> Option<Millis> {
         // Without a limit nothing needs to be remembered.
         self.recent.retain(|at| spec.max_restarts.is_some() && now.since(*at) < spec.window);
@@ -41,7 +42,7 @@ impl Budget {
         Some(wait)
     }
 
-    /// The restart that was asked for is made at `now`.
+    /// Charges the requested restart, which is made at `now`.
     pub(super) fn made(&mut self, now: Mono) {
         if self.recent.len() >= MAX_REMEMBERED {
             self.recent.remove(0);
@@ -49,7 +50,7 @@ impl Budget {
         self.recent.push(now);
     }
 
-    /// The restart that was made came to nothing for lack of something else: it does not count.
+    /// Refunds the last restart, which failed because the machine lacked a resource.
     pub(super) fn unmade(&mut self) {
         self.recent.pop();
     }
@@ -62,7 +63,7 @@ impl Budget {
 /// The wait before restart number `streak` (from 0) in a row.
 fn ladder(streak: u32, spec: &RestartSpec) -> Millis {
     let (first, steps) = match (spec.delay, streak) {
-        // Not left to the arithmetic: nothing times an overflowing factor is not a number.
+        // Handled here because zero times an infinite factor is NaN.
         (Some(Millis::ZERO), _) => return Millis::ZERO,
         (Some(delay), steps) => (delay, steps),
         (None, 0) => return Millis::ZERO,
@@ -73,7 +74,8 @@ fn ladder(streak: u32, spec: &RestartSpec) -> Millis {
     Millis(wait as u64)
 }
 
-/// Shorten the wait by a share of up to `jitter`, so that services that fell together do not rise together.
+/// Shortens the wait by a random share of up to `jitter`, so that services that crashed together do
+/// not restart together.
 fn with_jitter(wait: Millis, spec: &RestartSpec, seed: u64) -> Millis {
     let share = (mix(seed) >> 11) as f64 / (1u64 << 53) as f64;
     Millis((wait.0 as f64 * (1.0 - spec.jitter.clamp(0.0, 1.0) * share)) as u64)

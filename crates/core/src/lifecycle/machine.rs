@@ -1,4 +1,4 @@
-//! The machine itself: one `match` on the event, small functions for what each event means.
+//! The state machine: one `match` on the event, and a small function for each event.
 
 use super::{
     Action, Budget, Event, Exit, FailReason, Phase, SpawnFailure, StopCause, Stopping, Wish,
@@ -9,10 +9,11 @@ use crate::time::{Millis, Mono, Now, Wall};
 use crate::wire::LastExit;
 use serde::{Deserialize, Serialize};
 
-/// A killed tree that is still there is killed again this often: a fork may have slipped through.
+/// Interval between kills of a tree that is still alive; a fork may have escaped the last one.
 const KILL_AGAIN: Millis = Millis(1000);
 
-/// Settings the machine decides by, lent to it with every event so that each service stores them once.
+/// The settings that the machine applies. They are passed with every event, so that each service
+/// stores them once.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
     pub restart: &'a RestartSpec,
@@ -32,7 +33,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A service that has never run.
+    /// Creates the machine of a service that has never run.
     pub fn new(now: Now) -> Machine {
         Machine {
             wish: Wish::Down,
@@ -45,13 +46,14 @@ impl Machine {
         }
     }
 
-    /// A service of which only a living run was found: its state was lost, the run is kept.
+    /// Creates the machine of a service whose state was lost but whose run is alive; the run is
+    /// kept.
     pub fn found_running(now: Now, run: RunId) -> Machine {
         let phase = Phase::Up { run, since: now.mono };
         Machine { wish: Wish::Up, phase, last_run: run, ..Machine::new(now) }
     }
 
-    /// Take in one event; append what is to be done.
+    /// Handles one event and appends the resulting actions.
     pub fn handle(&mut self, now: Now, rules: Rules<'_>, event: Event, out: &mut Vec<Action>) {
         let before = std::mem::discriminant(&self.phase);
         match event {
@@ -79,7 +81,7 @@ impl Machine {
         }
     }
 
-    /// When [`Event::Tick`] is due.
+    /// The time at which [`Event::Tick`] is due.
     pub fn deadline(&self) -> Option<Mono> {
         match &self.phase {
             Phase::Backoff { until } | Phase::Cooling { until } => Some(*until),
@@ -92,7 +94,7 @@ impl Machine {
         }
     }
 
-    /// The run that exists now, if one does.
+    /// The current run, if there is one.
     pub fn run(&self) -> Option<RunId> {
         match &self.phase {
             Phase::Starting { run } | Phase::Up { run, .. } => Some(*run),
@@ -105,16 +107,16 @@ impl Machine {
         }
     }
 
-    /// The newest run there has been.
+    /// The most recent run.
     pub fn last_run(&self) -> RunId {
         self.last_run
     }
 
-    /// The run that was being made when a keeper died never came to be: make another if one is wanted.
-    /// Does nothing where there is no run, or where it was seen to be up.
+    /// Handles a run that was never created because the keeper died: starts another if the service
+    /// should run. Does nothing if there is no run, or if the run was seen to be up.
     pub fn run_was_never_made(&mut self, now: Now, out: &mut Vec<Action>) {
         let in_the_making = match &self.phase {
-            // A stop of what is not there would never end.
+            // A stop of a missing run would never end.
             Phase::Starting { .. } | Phase::Stopping(_) => true,
             Phase::Down
             | Phase::Held
@@ -141,7 +143,7 @@ impl Machine {
         &self.phase
     }
 
-    /// When the phase began.
+    /// Start of the current phase.
     pub fn since(&self) -> Wall {
         self.since
     }
@@ -157,9 +159,9 @@ impl Machine {
     fn wish_up(&mut self, now: Now, wish: Wish, out: &mut Vec<Action>) {
         self.wish = wish;
         match &mut self.phase {
-            // Already running, or on its way.
+            // Already running or starting.
             Phase::Starting { .. } | Phase::Up { .. } => {}
-            // A new run follows, whatever began the stop: the start came after it.
+            // A new run follows, whatever caused the stop, because the start came later.
             Phase::Stopping(stopping) => {
                 stopping.cause = StopCause::Asked;
                 self.budget.forgive();
@@ -226,7 +228,7 @@ impl Machine {
         self.tree_empty(now, rules, run, out);
     }
 
-    /// The main process is gone. What is left of the tree is stopped like a tree that is asked to stop.
+    /// The main process exited. The rest of its tree is stopped like a tree on request.
     fn exited(
         &mut self,
         now: Now,
@@ -244,7 +246,7 @@ impl Machine {
         let Phase::Stopping(stopping) = &mut self.phase else { return };
         if stopping.exit.is_none() {
             stopping.exit = Some(exit);
-            // What outlived a kill is killed again, not asked.
+            // Processes that survived a kill are killed again, without a stop signal.
             if !stopping.killed {
                 out.push(Action::Stop { run });
             }
@@ -273,7 +275,7 @@ impl Machine {
             Phase::Stopping(Stopping { run, cause, kill_at, killed: false, exit: None, stable });
     }
 
-    /// Nothing of the run is left: record its end and decide what comes next.
+    /// The tree is empty: records the end of the run and decides the next step.
     fn tree_empty(&mut self, now: Now, rules: Rules<'_>, run: RunId, out: &mut Vec<Action>) {
         let Phase::Stopping(stopping) = &self.phase else { return };
         if stopping.run != run {
@@ -281,7 +283,7 @@ impl Machine {
         }
         let Some(exit) = stopping.exit.clone() else { return };
         let (cause, stable) = (stopping.cause, stopping.stable);
-        // `Stop` for what is left is pointless when nothing is left.
+        // A `Stop` has no target when the tree is empty.
         out.retain(|action| *action != Action::Stop { run });
         out.push(Action::Ended { run, exit: exit.clone() });
         self.last_exit = Some(LastExit { run, at: now.wall, exit: exit.clone() });
@@ -299,12 +301,13 @@ impl Machine {
         exit: &Exit,
         out: &mut Vec<Action>,
     ) {
-        // A run that a probe gave up on is no success, however politely it went.
+        // A run that a probe gave up on is a failure, even with a successful exit.
         let success =
             cause != StopCause::Unhealthy && exit.is_success(&rules.restart.success_codes);
         match (self.wish, cause) {
             (Wish::Down, _) => self.phase = Phase::Down,
-            // Stopped on request and wanted again since: a restart, or a start that came during the stop.
+            // The run was stopped on request and is wanted again: by a restart, or by a start
+            // during the stop.
             (Wish::Up | Wish::Once, StopCause::Asked) => self.spawn(now, out),
             (Wish::Once, StopCause::Unhealthy | StopCause::Exited) => {
                 self.wish = Wish::Down;
@@ -335,12 +338,13 @@ impl Machine {
         }
     }
 
-    /// It is not started again: `Down` after a success, `Failed` after anything else.
+    /// Does not restart: `Down` after a success, `Failed` after anything else.
     fn leave(&mut self, success: bool) {
         self.phase = if success { Phase::Down } else { Phase::Failed { why: FailReason::Exited } };
     }
 
-    /// Trying again costs nothing of the budget, and is never done at once: what is short stays short for a while.
+    /// Retries after a resource shortage. The retry uses no budget and always waits, because a
+    /// shortage lasts for a while.
     fn short_of_something(&mut self, now: Now, rules: Rules<'_>, out: &mut Vec<Action>) {
         self.budget.unmade();
         self.crashed(now, rules, RestartSpec::FIRST_STEP, out);
@@ -391,7 +395,7 @@ impl Machine {
         }
     }
 
-    /// The restart that the budget allowed is made.
+    /// Makes the restart that the budget allowed.
     fn spawn_again(&mut self, now: Now, out: &mut Vec<Action>) {
         self.budget.made(now.mono);
         self.restarts += 1;
@@ -402,7 +406,7 @@ impl Machine {
         let run = self.last_run.after(now.wall);
         self.last_run = run;
         self.phase = Phase::Starting { run };
-        // A run that could not be made may be followed by the next at once: one `Starting` after another.
+        // A failed spawn may be followed at once by the next: one `Starting` after another.
         self.since = now.wall;
         out.push(Action::Spawn { run });
     }

@@ -1,8 +1,8 @@
-//! The life of one service as a pure machine.
+//! The lifecycle of one service as a pure state machine.
 //!
-//! Two things are kept apart: the **wish** (what somebody asked for; persisted) and the **phase** (what is
-//! observed). Every spawn gets a [`RunId`] before it happens, and an event that carries another run's id is
-//! dropped: late exits, double restarts and reused pids are harmless because of that one rule.
+//! The machine separates the **wish** (the requested state; persisted) from the **phase** (the
+//! observed state). Every spawn gets a [`RunId`] before it happens, and an event with another run's
+//! id is dropped. That one rule makes late exits, double restarts and reused pids harmless.
 //!
 //! ```text
 //!            SetWish(Up|Once)            Started
@@ -14,9 +14,9 @@
 //!    └── Failed ◄── budget ─────┘        Cooling ── after the cool-off ──► Starting
 //! ```
 //!
-//! An exit with an empty tree passes through `Stopping` in no time. What is left of a tree after its
-//! main process went gets the same treatment as a tree that is stopped: signal, grace, kill.
-//! `Held` (waiting for a dependency) has its place here and is entered once dependencies exist.
+//! An exit with an empty tree passes through `Stopping` immediately. Processes left after the main
+//! process exited are stopped like any tree: signal, grace, kill. `Held` (waiting for a dependency)
+//! is reserved until dependencies exist.
 
 mod budget;
 mod machine;
@@ -34,18 +34,18 @@ use crate::name::RunId;
 use crate::time::Mono;
 use serde::{Deserialize, Serialize};
 
-/// What somebody asked for.
+/// The requested state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wish {
     /// Keep it running, as its policy says.
     Up,
-    /// Run it one time, whatever its policy says; then the wish is `Down`.
+    /// Run it once, whatever its policy says; then the wish becomes `Down`.
     Once,
     Down,
 }
 
-/// What is observed. Each variant carries only what is true in it.
+/// The observed state. Each variant carries only the data that is valid in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     Down,
@@ -58,23 +58,23 @@ pub enum Phase {
     Cooling { until: Mono },
 }
 
-/// A run on its way out: it ends when its tree is empty.
+/// A run that is being stopped; it ends when its tree is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopping {
     pub run: RunId,
     pub cause: StopCause,
-    /// When the tree is killed, or killed again.
+    /// Time of the next kill of the tree.
     pub kill_at: Mono,
     pub killed: bool,
-    /// The main process's exit, once it has been seen.
+    /// Exit of the main process, once observed.
     pub exit: Option<Exit>,
-    /// It had been up long enough when it began to stop: the ladder of waits begins anew.
+    /// The run was stable before the stop began, so the ladder of waits starts over.
     pub stable: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopCause {
-    /// Somebody asked for it to stop, to run anew, or to start while it was on its way out.
+    /// A person requested a stop, a restart, or a start during a stop.
     Asked,
     /// A probe gave up on it.
     Unhealthy,
@@ -86,42 +86,44 @@ pub enum StopCause {
 pub enum FailReason {
     /// The restart budget is spent.
     BudgetSpent { restarts: u32 },
-    /// It ended without success, or a probe gave up on it, and its policy is not to restart.
+    /// The run failed, or a probe gave up on it, and the policy allows no restart.
     Exited,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exit {
     Code(i32),
-    /// `oom`: the kernel killed it for lack of memory. `core`: it left a core dump.
+    /// `oom`: the kernel killed it because memory ran out. `core`: it left a core dump.
     Signal {
         signal: i32,
         oom: bool,
         core: bool,
     },
-    /// The service's code never ran.
+    /// The service's program was never executed.
     SpawnFailed(Box<SpawnFailure>),
-    /// It ended while nobody who could know was looking. Never invented.
+    /// The run ended while no Proctor process could observe it. Never used as a guess.
     Unknown,
-    /// Its main process ended with 0 soon after its start and left others of its tree running: a program that puts itself
-    /// into the background.
+    /// The main process exited with 0 soon after its start and left other processes running: the
+    /// program put itself into the background.
     Backgrounded,
 }
 
-/// The step of making a process that failed, and on what.
+/// The step of process creation that failed, and its object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnFailure {
-    /// As a sentence without a subject: `run`, `enter the working directory`.
+    /// A verb phrase: `run`, `enter the working directory`.
     pub step: String,
     pub subject: String,
     pub errno: i32,
 }
 
 impl SpawnFailure {
-    /// Did the machine lack something that it may have again in a moment: memory, processes, descriptors, room on a disk?
+    /// Whether a resource was short that may soon be free again: memory, processes, descriptors,
+    /// disk space.
     pub fn is_shortage(&self) -> bool {
-        /// EAGAIN, ENOMEM, ENFILE, EMFILE, ENOSPC, EDQUOT, as Linux numbers them everywhere we run.
+        /// EAGAIN, ENOMEM, ENFILE, EMFILE, ENOSPC, EDQUOT; the numbers are the same on every
+        /// supported Linux.
         const SHORTAGES: [i32; 6] = [11, 12, 23, 24, 28, 122];
         SHORTAGES.contains(&self.errno)
     }
@@ -130,7 +132,7 @@ impl SpawnFailure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     SetWish(Wish),
-    /// Somebody asked for a new run. Never uses the budget.
+    /// A person requested a new run. Never uses the budget.
     Restart,
     /// The run's program was executed.
     Started {
@@ -140,7 +142,7 @@ pub enum Event {
         run: RunId,
         failure: SpawnFailure,
     },
-    /// The main process is gone; `tree_empty` if nothing else of it is left.
+    /// The main process exited; `tree_empty` if no other process of the tree is left.
     Exited {
         run: RunId,
         exit: Exit,
@@ -152,21 +154,22 @@ pub enum Event {
     Unhealthy {
         run: RunId,
     },
-    /// The moment of [`Machine::deadline`] may have come.
+    /// The time of [`Machine::deadline`] may have passed.
     Tick,
 }
 
-/// What the keeper is to do, in order.
+/// An instruction for the keeper; actions are performed in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     Spawn {
         run: RunId,
     },
-    /// Send the stop signal to the group, or, once the main process is gone, to what is left of the tree.
+    /// Sends the stop signal to the process group, or to the rest of the tree if the main process
+    /// is gone.
     Stop {
         run: RunId,
     },
-    /// Kill everything that is left of the tree.
+    /// Kills every remaining process of the tree.
     Kill {
         run: RunId,
     },
@@ -178,7 +181,7 @@ pub enum Action {
 }
 
 impl Exit {
-    /// There was no run, for lack of something that is not the service's fault.
+    /// No process was created, because of a shortage that is not the service's fault.
     fn is_shortage(&self) -> bool {
         match self {
             Exit::SpawnFailed(failure) => failure.is_shortage(),

@@ -1,10 +1,11 @@
-//! The machine against a reference model in a hostile world, by random scripts.
+//! Compares the machine with a reference model in a hostile world, using random scripts.
 //!
-//! After each event three things must agree: what the machine did, what the machine restored from its stored form
-//! did, and what the reference says it should have done. The world adds what must never happen, whatever
-//! anybody says: two runs at a time, an end that was none, a run nobody knows of.
+//! After each event three results must agree: those of the machine, of the machine restored from
+//! its stored form, and of the reference. The world adds conditions that must always hold: one run
+//! at a time, no end without a run, no unknown run.
 //!
-//! A failing script is printed shortened; it belongs into `tables.rs` as a row, so no regression files are kept.
+//! A failing script is printed in shortened form. Add it to `tables.rs` as a row; no regression
+//! files are kept.
 
 mod reference;
 mod world;
@@ -17,34 +18,35 @@ use proptest::prelude::*;
 use reference::{Reference, View};
 use world::{Nature, Temper, World};
 
-/// Enough for the slowest tree: grace, kill, a slow death, a process that slipped through, a second death.
+/// Enough for the slowest tree: grace, kill, a slow death, an escaped process, a second death.
 const ROUNDS_TO_SETTLE: usize = 40;
 
 #[derive(Debug, Clone)]
 enum Step {
     Pass(u64),
-    /// To the machine's deadline, and a tick there.
+    /// Advances to the machine's deadline and ticks there.
     PassToDeadline,
     WallJumps(i64),
     Tick,
     Command(Command),
-    /// One of the waiting reports arrives, in any order; it may arrive again.
+    /// Delivers one pending report, in any order; it may be delivered again.
     Deliver {
         which: usize,
         again: bool,
     },
-    /// A report that a tree is empty gets lost. Exits do not: the kernel keeps them until they are read.
+    /// Loses a report of an empty tree. Exits are not lost: the kernel keeps them until they are
+    /// read.
     Lose(usize),
     MainDies(Exit),
     OthersDie,
     Fork,
     Unhealthy,
-    /// A report of a run that is not the present one: an old one, or one that never was.
+    /// Reports about a run that is not the current one: an old one, or one that never existed.
     Forge {
         what: Forgery,
         which: usize,
     },
-    /// "Empty" is said of a tree whose main process still runs.
+    /// Reports an empty tree while its main process still runs.
     EmptyTooEarly,
 }
 
@@ -157,7 +159,8 @@ impl Trial {
         });
     }
 
-    /// One event to the machine, its restored double and the reference; what they agree on is done.
+    /// Sends one event to the machine, its restored double and the reference; performs the actions
+    /// they agree on.
     fn feed(&mut self, event: Event) {
         let rules = Rules { restart: &self.restart, grace: self.grace };
         let stored = postcard::to_allocvec(&self.machine).unwrap();
@@ -204,7 +207,7 @@ impl Trial {
         }
     }
 
-    /// A deadline exists where something waits for time, and nothing happens before it.
+    /// A deadline exists if something waits for time, and nothing happens before it.
     fn check_deadline(&self) {
         let waits = matches!(self.view().phase, "backoff" | "cooling" | "stopping");
         assert_eq!(self.machine.deadline().is_some(), waits, "a deadline in {}", self.view().phase);
@@ -216,7 +219,7 @@ impl Trial {
         }
     }
 
-    /// No window of time holds more restarts after crashes than are allowed.
+    /// No window contains more restarts after crashes than allowed.
     fn check_budget(&self) {
         let Some(most) = self.restart.max_restarts else { return };
         for several in self.reference.crash_restarts().windows(most as usize + 1) {
@@ -225,7 +228,7 @@ impl Trial {
         }
     }
 
-    /// What lives is one run, and the machine knows of it.
+    /// At most one run is alive, and the machine knows it.
     fn check_world(&self) {
         let living = self.world.living();
         assert!(living.len() <= 1, "more than one run: {living:?}");
@@ -242,7 +245,8 @@ impl Trial {
         }
     }
 
-    /// Every report arrives and every deadline is kept, until it is in `phase` and nothing is under way.
+    /// Delivers every report and meets every deadline until the service is in `phase` and nothing
+    /// is pending.
     fn settles_in(mut self, phase: &str) {
         for _ in 0..ROUNDS_TO_SETTLE {
             self.deliver_all();
@@ -280,7 +284,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 fn any_rules() -> impl Strategy<Value = RestartSpec> {
     let budget = (
         prop_oneof![Just(None), (0u32..4).prop_map(Some)],
-        // In the same steps as time passes, so that the window's edge is met exactly.
+        // Uses the same steps as the clock, so that scripts hit the window's edge exactly.
         (0u64..40).prop_map(|n| Millis(n * 200)),
         proptest::option::of((0u64..3000).prop_map(Millis)),
     );

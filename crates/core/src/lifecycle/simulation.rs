@@ -1,8 +1,10 @@
-//! Many services through a virtual day in a fake kernel, with keepers that die at any moment.
+//! Simulates many services through a virtual day in a fake kernel, with keepers that die at any
+//! moment.
 //!
-//! A keeper's death loses what it had in hand and what was on its way to it. The machines come back from their
-//! stored form, and the new keeper tells each what it finds. In the end nothing may be doubled, nothing
-//! forgotten, and every run accounted for. The order of single events is `model.rs`'s business.
+//! A keeper's death loses its actions in progress and the reports on their way to it. The machines
+//! are restored from their stored form, and the new keeper reports to each what it finds. At the
+//! end no run may be doubled or forgotten, and every run is accounted for. `model.rs` tests the
+//! order of single events.
 
 mod kernel;
 
@@ -12,15 +14,15 @@ use crate::time::Millis;
 use kernel::{HOUR, Happening, Kernel, Random, SECOND};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Ten times what a day of five hundred services takes; more is a loop.
+/// Ten times the events of a day of five hundred services; more is a loop.
 const MOST_HAPPENINGS: u32 = 600_000;
 
-/// A service as its keeper knows it, and the books that are kept on it from outside.
+/// A service as its keeper knows it, and the records kept on it from outside.
 struct Service {
     restart: RestartSpec,
     grace: Millis,
     machine: Machine,
-    /// The alarm that is set.
+    /// The time of the alarm that is set.
     alarm: Option<u64>,
     books: Books,
 }
@@ -31,11 +33,11 @@ struct Books {
     ended: u64,
     never_made: u64,
     restarted_by_itself: u64,
-    /// A person's word reached the run while it was on its way out.
+    /// A person's request reached the run while it was stopping.
     owed_a_run: bool,
 }
 
-/// How much of each kind of trouble there was, so that a simulation without trouble is noticed.
+/// Counts each kind of trouble, so that a simulation without trouble is noticed.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Trouble {
     ends_while_wanted: u64,
@@ -52,14 +54,14 @@ struct Trouble {
 struct Simulation {
     kernel: Kernel,
     services: Vec<Service>,
-    /// The machines' stored form; what a new keeper begins with.
+    /// The machines in stored form, from which a new keeper starts.
     stored: Vec<Vec<u8>>,
     trouble: Trouble,
     digest: DefaultHasher,
 }
 
 impl Simulation {
-    /// Run `services` through a day of chaos and the quiet after it, until nothing is left to happen.
+    /// Runs `services` through a day of chaos and the quiet after it, until no event is left.
     fn of_a_day(seed: u64, services: usize) -> Simulation {
         let mut kernel = Kernel::new(seed, services);
         let now = kernel.now();
@@ -108,7 +110,7 @@ impl Simulation {
             Happening::Alarm { keeper, service } if present == Some(keeper) => {
                 self.handle(service, Event::Tick);
             }
-            // In the hands of a keeper that is dead.
+            // Belongs to a keeper that is dead.
             Happening::Perform { .. } | Happening::Report { .. } | Happening::Alarm { .. } => {}
             Happening::Command { service } => self.command(service),
             Happening::KeeperDies => self.keeper_dies(),
@@ -116,7 +118,7 @@ impl Simulation {
         }
     }
 
-    /// A person says something, from time to time; to no avail while no keeper lives.
+    /// A person sends a command from time to time; it is lost while no keeper lives.
     fn command(&mut self, service: usize) {
         let event = match self.kernel.random.below(8) {
             0 => Event::SetWish(Wish::Once),
@@ -131,7 +133,7 @@ impl Simulation {
     }
 
     fn plan_command(&mut self, service: usize) {
-        // Often in quick succession, so that commands meet what the last one began.
+        // Often in quick succession, so that a command interrupts the effect of the last one.
         let most =
             [SECOND / 1000, 5 * SECOND, 6 * HOUR, 6 * HOUR][self.kernel.random.below(4) as usize];
         let wait = self.kernel.random.below(most);
@@ -150,7 +152,7 @@ impl Simulation {
         self.trouble.count(&service.machine, &event, &actions);
         (self.kernel.clock, index).hash(&mut self.digest);
         format!("{event:?} {actions:?}").hash(&mut self.digest);
-        // The worst moment for a keeper to die is between a decision and the deed.
+        // The worst moment for a keeper to die is between a decision and its action.
         let unlucky = !actions.is_empty() && self.kernel.random.one_in(200);
         if unlucky && self.kernel.is_day(self.kernel.clock) {
             let soon = self.kernel.random.below(1000);
@@ -188,7 +190,7 @@ impl Simulation {
         self.kernel.after(absence, Happening::KeeperReturns);
     }
 
-    /// A new keeper: nothing in its memory but what was stored and what it can see.
+    /// Starts a new keeper, which knows only the stored state and what it can observe.
     fn keeper_returns(&mut self) {
         self.kernel.keeper = Some(self.trouble.keeper_deaths as u32);
         self.kernel.wall += self.kernel.random.below(2 * HOUR) as i64 - HOUR as i64;
@@ -231,7 +233,8 @@ impl Simulation {
         self.set_about(index, actions);
     }
 
-    /// After the chaos every service is where its wish, its policy and its budget want it.
+    /// After the chaos every service is in the state that its wish, its policy and its budget
+    /// require.
     fn check_end(&self) {
         for (index, service) in self.services.iter().enumerate() {
             let machine = &service.machine;
@@ -255,7 +258,7 @@ impl Service {
             (Phase::Up { .. }, Wish::Up | Wish::Once) => true,
             (Phase::Down, Wish::Down) => true,
             (Phase::Down, Wish::Up) => policy != Policy::Always && good,
-            // A one-time run that ended badly.
+            // A one-time run that failed.
             (Phase::Failed { why: FailReason::Exited }, Wish::Down) => true,
             (Phase::Failed { why: FailReason::Exited }, Wish::Up) => {
                 matches!(policy, Policy::Never | Policy::OneShot)
@@ -264,7 +267,7 @@ impl Service {
                 self.restart.max_restarts == Some(*restarts) && self.restart.cool_off.is_none()
             }
             (Phase::Failed { .. } | Phase::Down, _) | (Phase::Up { .. }, Wish::Down) => false,
-            // Nothing is left to happen, so nothing may be waiting.
+            // No event is left, so nothing may be waiting.
             (Phase::Held | Phase::Backoff { .. } | Phase::Starting { .. }, _) => false,
             (Phase::Stopping(_) | Phase::Cooling { .. }, _) => false,
         }

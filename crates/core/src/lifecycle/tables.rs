@@ -1,16 +1,18 @@
-//! Table tests of the machine: scripts of events, each with the phase, wish and actions it must lead to.
+//! Table tests of the machine: scripts of events, each with the expected phase, wish and actions.
 //!
-//! A script has one step a line: `ADVANCE EVENT | PHASE WISH | ACTIONS`, the advance in milliseconds.
-//! Runs are named by the order in which they were spawned (`#1`, `#2`); `#9` is a run that never was.
+//! A script has one step a line: `ADVANCE EVENT | PHASE WISH | ACTIONS`, the advance in
+//! milliseconds. Runs are named in the order of their spawns (`#1`, `#2`); `#9` is a run that never
+//! existed.
 //!
-//! * events: `up` `once` `down` `restart` `tick` `started#1` `nospawn#1` `exits#1=3` (nothing is left)
-//!   `leaves#1=3` (the main process exits, something of its tree is left) `empty#1` `sick#1` (unhealthy)
+//! * events: `up` `once` `down` `restart` `tick` `started#1` `nospawn#1` `exits#1=3` (nothing is
+//!   left) `leaves#1=3` (the main process exits, part of its tree is left) `empty#1` `sick#1`
+//!   (unhealthy)
 //! * exits: a code, `sig9`, `unknown`, `nospawn`
-//! * phases: `down` `starting#1` `up#1` `stopping#1+5000` `backoff+250` `cooling+60000` (milliseconds until the
-//!   deadline) `failed:exited` `failed:spent3`
+//! * phases: `down` `starting#1` `up#1` `stopping#1+5000` `backoff+250` `cooling+60000`
+//!   (milliseconds until the deadline) `failed:exited` `failed:spent3`
 //! * actions: `spawn#1` `stop#1` `kill#1` `ended#1=3`
 //!
-//! What no table can hold, all orders of all events, is in `model.rs`.
+//! `model.rs` covers the orders of events that no table can list.
 
 mod commands;
 mod endings;
@@ -21,7 +23,7 @@ use crate::name::RunId;
 use crate::spec::{Policy, RestartSpec};
 use crate::time::{Millis, Mono, Now, Wall};
 
-/// Openings: how a script's service came to where the script begins.
+/// Openings: the events before a script begins.
 const NEVER_RUN: &str = "";
 const STARTING: &str = "0 up";
 const UP: &str = "0 up, 0 started#1";
@@ -30,10 +32,10 @@ const STOPPING: &str = "0 up, 0 started#1, 0 down";
 const RESTARTING: &str = "0 up, 0 started#1, 0 restart";
 const LEFTOVERS: &str = "0 up, 0 started#1, 0 leaves#1=1";
 const SICK: &str = "0 up, 0 started#1, 0 sick#1";
-/// What comes of it is the policy's and the budget's decision.
+/// The policy and the budget decide what follows.
 const CRASHED: &str = "0 up, 0 started#1, 0 exits#1=1";
 
-/// The settings a script runs under. Waits are exact unless it asks for jitter.
+/// The settings of a script. Waits are exact unless it sets a jitter.
 #[derive(Clone)]
 struct Given {
     restart: RestartSpec,
@@ -97,7 +99,7 @@ impl Given {
     }
 }
 
-/// Play `opening`, then `script`, and compare every step of the script with what it says.
+/// Plays `opening`, then `script`, and compares every step of the script with its expectation.
 #[track_caller]
 fn check(given: Given, opening: &str, script: &str) {
     let mut stage = Stage::open(given, opening);
@@ -113,7 +115,7 @@ fn check(given: Given, opening: &str, script: &str) {
     assert!(actual == expected, "the machine did\n{actual}where it should\n{expected}");
 }
 
-/// One service, its clock, and the runs it had.
+/// One service, its clock and its runs.
 struct Stage {
     given: Given,
     machine: Machine,
@@ -136,7 +138,7 @@ impl Stage {
         at(self.milliseconds)
     }
 
-    /// `ADVANCE EVENT`: let time pass, then let it happen.
+    /// `ADVANCE EVENT`: advances the clock, then sends the event.
     fn play(&mut self, step: &str) -> Vec<Action> {
         let (advance, event) = step.split_once(' ').expect("a step is an advance and an event");
         self.milliseconds += advance.parse::<u64>().expect("an advance is in milliseconds");

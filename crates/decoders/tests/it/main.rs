@@ -1,4 +1,5 @@
-//! Every decoder keeps its promises for every seed and for some thousand mutations of each, the same on every run.
+//! Every decoder keeps its invariants for every seed and for some thousand mutations of each, the
+//! same on every run.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -8,10 +9,10 @@ mod seeds;
 use proctor_decoders::mutation::{Chance, mutated};
 use proctor_decoders::{DECODERS, Decoder};
 
-/// Of each decoder, over all its seeds. The fuzz targets try more.
+/// Mutations of each decoder, over all its seeds. The fuzz targets try more.
 const MUTATIONS: usize = 3000;
 
-/// An input that is believed when it says how much memory it needs ends the test.
+/// Memory limit: an input that makes a decoder allocate what it claims fails the test.
 const MEMORY: u64 = 4 << 30;
 
 #[track_caller]
@@ -30,7 +31,7 @@ fn check(name: &str) {
     }
 }
 
-/// The input is told where the check fails, so that it can become a test of its own.
+/// Reports the input of a failed check, so that it can become a test.
 fn tried(decoder: &Decoder, input: &[u8]) {
     let failed = std::panic::catch_unwind(|| (decoder.check)(input)).is_err();
     assert!(!failed, "{} broke its promise for b\"{}\"", decoder.name, input.escape_ascii());

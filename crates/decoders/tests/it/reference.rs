@@ -1,5 +1,5 @@
-//! Our diffs beside those of `diff`, `patch` and `git apply`: what they write we apply, what we write they apply, and where one
-//! refuses a hunk, so do we. `EDIT_CASES` (a number) makes it long.
+//! Compares our diffs with those of `diff`, `patch` and `git apply`: we apply theirs, they apply
+//! ours, and we refuse the hunks they refuse. `EDIT_CASES` (a number) sets the length of the test.
 
 use proctor_core::diff::{How, Names, Patch, Reading, apply, compare, parse, unified};
 use proctor_decoders::mutation::Chance;
@@ -13,7 +13,7 @@ fn cases() -> usize {
     std::env::var("EDIT_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES)
 }
 
-/// Lines of which many are the same, with all kinds of ends and bytes that are no text.
+/// Lines of which many are equal, with all kinds of endings and non-text bytes.
 const LINES: &[&[u8]] = &[
     b"a\n",
     b"b\n",
@@ -37,11 +37,11 @@ fn content(chance: &mut Chance) -> Vec<u8> {
     [lines.concat(), LAST[chance.below(LAST.len())].to_vec()].concat()
 }
 
-/// The same with a few lines changed, added or gone.
+/// Returns the content with a few lines changed, added or removed.
 fn changed(content: &[u8], chance: &mut Chance, most: usize) -> Vec<u8> {
     let mut lines: Vec<&[u8]> = content.split_inclusive(|byte| *byte == b'\n').collect();
     for _ in 0..=chance.below(most) {
-        // The last one may have no end, and then nothing goes behind it.
+        // The last line may have no ending, and then nothing follows it.
         let at = chance.below(lines.len());
         match chance.below(3) {
             0 if at < lines.len() => drop(lines.remove(at)),
@@ -63,7 +63,7 @@ fn read(folder: &Path, number: usize) -> Vec<u8> {
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).env("LC_ALL", "C");
-    // A repository further up would be meant otherwise.
+    // Otherwise git would use a repository in a parent folder.
     command.env("GIT_CEILING_DIRECTORIES", folder).env("GIT_CONFIG_GLOBAL", "/dev/null");
     command.output().unwrap_or_else(|error| panic!("{program}: {error}"))
 }
@@ -94,7 +94,7 @@ fn what_diff_and_git_write_we_apply() {
             let (before, after) = (read(&old, number), read(&new, number));
             let applied = apply(&before, &patch.hunks, How::default()).unwrap();
             assert_eq!(applied.content, after, "{}", before.escape_ascii());
-            // Nobody needs fewer lines than we do.
+            // No other diff has fewer lines than ours.
             let ours: usize =
                 compare(&before, &after).iter().map(|it| it.old.len() + it.new.len()).sum();
             let changes = |patch: &Patch| {
@@ -114,7 +114,7 @@ fn what_git_writes_for_a_mail_we_apply() {
         (1..=20).filter(|n| *n != skip).map(line).collect()
     };
     let old = lines(0, 0);
-    // In the middle, at the end, and both; and the last lines are gone.
+    // In the middle, at the end, and both; and with the last lines removed.
     for new in [lines(0, 10), lines(0, 20), lines(5, 20), lines(20, 0), lines(20, 19)] {
         let folder = folders(&[]);
         let git = |arguments: &[&str]| {
@@ -141,7 +141,7 @@ fn what_git_writes_for_a_mail_we_apply() {
     }
 }
 
-/// Of `…/f12`.
+/// The number in `…/f12`.
 fn number_of(patch: &Patch) -> usize {
     let name = String::from_utf8(patch.new.clone().unwrap()).unwrap();
     name.rsplit_once("/f")
@@ -179,7 +179,7 @@ fn what_we_write_patch_and_git_apply() {
     }
 }
 
-/// It is not on every machine; what git writes and applies is compared in any case.
+/// `patch` is not on every machine; git is always compared.
 fn has_patch() -> bool {
     Command::new("patch").arg("--version").output().is_ok()
 }
@@ -230,7 +230,8 @@ fn on_another_content_we_do_what_patch_does() {
                 )
             };
             if ours.is_err() && !rejected {
-                // A line that fuzz overlooks may be missing altogether for `patch`. It has to be there for us.
+                // For `patch`, a line ignored by fuzz may be missing completely. We require that it
+                // exists.
                 stricter += 1;
                 continue;
             }
@@ -256,7 +257,7 @@ fn on_another_content_we_take_nothing_that_git_does_not() {
         let after = changed(&before, &mut chance, 3);
         let name = format!("f{number}");
         let diff = unified(Names::Changed(&name), &before, &after, chance.below(4));
-        // Some are as the diff has them, some have lines before them, some are others.
+        // Some match the diff, some have extra lines before them, some differ.
         let other = match chance.below(3) {
             0 => before,
             1 => [LINES[..chance.below(LINES.len())].concat(), before].concat(),

@@ -1,9 +1,10 @@
-//! The seeds as files for a fuzzer, and the fuzz targets that must exist beside the table of decoders.
+//! Writes the seeds as files for a fuzzer, and checks that each decoder has a fuzz target.
 
 use proctor_decoders::DECODERS;
 use std::path::{Path, PathBuf};
 
-/// Writes the seeds of every decoder into `folder/NAME/`, where the fuzzer of that name looks for them.
+/// Writes the seeds of every decoder into `folder/NAME/`, where the fuzzer of that name expects
+/// them.
 fn write_seeds(folder: &Path) {
     for decoder in DECODERS {
         let corpus = folder.join(decoder.name);

@@ -1,7 +1,7 @@
-//! The keeper's side of the guard: find it, start it, tell it which runs to hold.
+//! The keeper's side of the guard: finds it, starts it, and sends it the runs to hold.
 //!
-//! The keeper never waits for it, but for a moment at its own beginning and end. What cannot be sent now is remembered by
-//! its run and sent later, with descriptors opened anew.
+//! The keeper waits for it only briefly, when it starts and when it ends. A message that cannot be
+//! sent is remembered by its run and sent later, with newly opened descriptors.
 
 use super::{MESSAGE, Message};
 use crate::keeper::{Keeper, Token};
@@ -23,23 +23,25 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// A guard that does not answer for so long is stopped or hangs: another is started.
+/// Timeout of a response. A slower guard is stopped or hangs, so another one is started.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Waits before a guard that died is started again: the first at once, then doubling up to the last.
+/// Waits before a dead guard is restarted: the first restart is immediate, then the waits double up
+/// to the last.
 const FIRST_WAIT: Millis = Millis(50);
 const LONGEST_WAIT: Millis = Millis(5000);
 
-/// A guard that lived this long was well: the waits begin anew.
+/// Uptime after which a guard counts as healthy and the waits start over.
 const WELL_AFTER: Millis = Millis(10_000);
 
-/// A guard that does not take in so many messages is replaced. More than all runs of a large machine, less than 2 MiB.
+/// Maximum number of unsent messages; beyond it the guard is replaced. More than all runs of a
+/// large machine, less than 2 MiB.
 const MAX_BACKLOG: usize = 1 << 16;
 
 pub(crate) struct GuardLink {
     command: Vec<String>,
     connection: Option<Connection>,
-    /// The guard of another program, until ours has everything.
+    /// The guard of another program version, until ours has everything.
     former: Option<Connection>,
     backlog: VecDeque<Task>,
     start_at: Option<Mono>,
@@ -54,7 +56,7 @@ struct Connection {
     wants_room: bool,
 }
 
-/// What could not be sent yet.
+/// A message that is still to be sent.
 #[derive(Debug, Clone, Copy)]
 enum Task {
     Hold { slot: u32, run: RunId },
@@ -78,21 +80,22 @@ impl GuardLink {
         self.start_at = Some(now.plus(wait));
     }
 
-    /// Send now, or not at all: nothing may overtake the backlog.
+    /// Sends now or not at all; returns false behind a backlog, which nothing may overtake.
     fn send(&self, message: Message, fds: &[BorrowedFd<'_>]) -> bool {
         let Some(connection) = &self.connection else { return false };
-        // A guard that is gone shows as a hang-up on the reading side.
+        // A dead guard shows as a hang-up on the reading side.
         socket::send_packet(&connection.socket, &message.encode(), fds).unwrap_or(false)
     }
 
-    /// Without a guard there is nothing to remember: the next one is told everything.
+    /// Remembers a task. Without a guard nothing is remembered, because a new guard receives
+    /// everything.
     fn later(&mut self, task: Task) {
         if self.connection.is_some() {
             self.backlog.push_back(task);
         }
     }
 
-    /// Send, after all that waits to be sent.
+    /// Sends a message after the backlog.
     fn tell(&mut self, message: Message) {
         if !self.backlog.is_empty() || !self.send(message, &[]) {
             self.later(Task::Tell(message));
@@ -106,7 +109,7 @@ impl Connection {
         Connection { socket, process: Process::open(pid), since, wants_room: false }
     }
 
-    /// The guard of an earlier keeper, and the pidfds that it holds.
+    /// Connects to the guard of an earlier keeper and receives the pidfds it holds.
     fn find(home: &Home) -> Option<(Connection, Vec<OwnedFd>)> {
         let socket = socket::connect_for_packets(&home.guard_socket()).ok()?;
         let (user, pid) = socket::peer(&socket).ok()?;
@@ -140,7 +143,7 @@ impl Connection {
         None
     }
 
-    /// Wait until it says something or hangs up; false if it does neither in time.
+    /// Waits for a message or a hang-up; returns false at the timeout.
     fn wait(&self, give_up: Instant) -> bool {
         let left = give_up.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
@@ -148,7 +151,7 @@ impl Connection {
         matches!(poll(&mut fds, Some(&left)), Ok(1))
     }
 
-    /// End it and wait until it is gone: a guard that missed this would start a keeper that nobody wants.
+    /// Ends the guard and waits for its exit: otherwise it could start an unwanted keeper.
     fn end(&self) {
         let sent = socket::send_packet(&self.socket, &Message::End.encode(), &[]).unwrap_or(false);
         if !sent || !self.wait(Instant::now() + ANSWER_TIMEOUT) {
@@ -169,7 +172,8 @@ impl Connection {
         }
     }
 
-    /// Does it run the same program as we do? After an upgrade it does not, and would start the old one.
+    /// Whether the guard runs the same program as we do. After an upgrade it does not, and would
+    /// start the old one.
     fn is_of_this_program(&self) -> bool {
         let program = |pid: &str| {
             let metadata = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
@@ -181,7 +185,7 @@ impl Connection {
 }
 
 impl Keeper {
-    /// Take up the guard of the keeper before us, and what it saw.
+    /// Takes over the guard of the previous keeper, and the pidfds it holds.
     pub(crate) fn find_guard(&mut self) {
         let Some((connection, held)) = Connection::find(&self.home) else { return };
         self.witnesses.extend(held);
@@ -192,7 +196,8 @@ impl Keeper {
         }
     }
 
-    /// Everything is taken over: the guard may forget the rest. Without one, start it.
+    /// The takeover is complete, so the guard may release the rest. Starts a guard if there is
+    /// none.
     pub(crate) fn settle_guard(&mut self) {
         match self.guard.connection {
             Some(_) => self.guard.tell(Message::Settled),
@@ -242,13 +247,13 @@ impl Keeper {
 
     pub(crate) fn on_guard(&mut self, event: Ready) {
         let Some(connection) = &self.guard.connection else { return };
-        // It says nothing by itself: to hear from it is to see it end.
+        // The guard sends nothing unprompted: a readable socket means that it ended.
         if event.readable && connection.has_hung_up() {
             self.replace_guard();
         }
     }
 
-    /// Our guard is gone, or of no use.
+    /// Replaces a guard that is dead or useless.
     pub(crate) fn replace_guard(&mut self) {
         let Some(connection) = self.guard.connection.take() else { return };
         self.poller.remove(connection.socket.as_fd());
@@ -264,7 +269,7 @@ impl Keeper {
         self.guard.schedule(now);
     }
 
-    /// Send what waits, as far as there is room. Called in every round.
+    /// Sends the backlog as far as there is room. Called in every round.
     pub(crate) fn catch_up_with_guard(&mut self) {
         let is_waiting = |connection: &Connection| connection.wants_room;
         if self.guard.backlog.is_empty() && !self.guard.connection.as_ref().is_some_and(is_waiting)
@@ -286,7 +291,7 @@ impl Keeper {
         }
         if self.guard.backlog.is_empty() {
             self.guard.backlog = VecDeque::new();
-            // Ours holds everything now, or it is on its way.
+            // Our guard now holds everything, or it is in flight.
             self.guard.former.take().inspect(Connection::end);
         }
         let wants_room = !self.guard.backlog.is_empty();
@@ -298,7 +303,7 @@ impl Keeper {
         }
     }
 
-    /// Both pipes of a run and its process, as far as they are still there.
+    /// Sends both pipes of a run and its pidfd, as far as they still exist.
     fn send_run(&self, slot: u32, run: RunId) -> bool {
         let Some(service) = self.services.get(slot) else { return true };
         let paths = Folder::of(&self.home, &service.name).fifos(run);
@@ -323,7 +328,8 @@ impl Keeper {
         process.is_none_or(|process| self.guard.send(message, &[process.as_fd()]))
     }
 
-    /// Have the guard hold a run's pipes. For a new run before there is a process: whatever it writes has a holder.
+    /// Lets the guard hold a run's pipes. For a new run this happens before the process exists, so
+    /// its output is always held.
     pub(crate) fn guard_pipes(
         &mut self,
         slot: u32,
@@ -344,13 +350,13 @@ impl Keeper {
         }
     }
 
-    /// Everything that the run wrote is stored.
+    /// All output of the run is stored.
     pub(crate) fn release_from_guard(&mut self, name: &ServiceName, run: RunId) {
         let key = self.guard_key(name, run);
         self.guard.tell(Message::Release(key));
     }
 
-    /// An orderly end begins: if we are killed in it, nobody is to be started again.
+    /// An orderly shutdown starts: if we are killed during it, the guard must not start a keeper.
     pub(crate) fn retire_guard(&mut self) {
         self.guard.tell(Message::Retire);
     }
@@ -360,7 +366,7 @@ impl Keeper {
         connections.into_iter().flatten().for_each(|connection| connection.end());
     }
 
-    /// A number for a run that every keeper of this home gives it.
+    /// A key for a run that every keeper of this home computes alike.
     fn guard_key(&self, name: &ServiceName, run: RunId) -> u64 {
         fnv1a(self.mark_value(name.as_str(), run).as_bytes())
     }

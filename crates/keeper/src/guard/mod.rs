@@ -1,35 +1,37 @@
-//! The guard: a third process that does nothing but outlive the other two (`docs/decisions/0010`).
+//! The guard: a third process whose only task is to outlive the other two (`docs/decisions/0010`).
 //!
-//! It holds a second copy of every run's pipes and pidfd, so that the last output and the exit status of a run survive
-//! when neither keeper nor daemon lives. And it starts a keeper when there has been none for a moment. It reads no output,
-//! parses no file and knows no service: a run is a number here. [`link`] is the keeper's side, [`process`] the guard's.
+//! It holds a second copy of every run's pipes and pidfd, so that the last output and the exit
+//! status of a run survive when neither keeper nor daemon lives. And it starts a keeper when there
+//! has been none for a moment. It reads no output, parses no file and knows no service: a run is a
+//! number here. [`link`] is the keeper's side, [`process`] the guard's.
 
 pub(crate) mod link;
 pub(crate) mod process;
 
-/// Bytes of a message: its kind, seven of padding, a key.
+/// Size of a message: its kind, seven bytes of padding, a key.
 pub(crate) const MESSAGE: usize = 16;
 
-/// A message between keeper and guard. Descriptors travel beside it. A guard ignores a kind that it does not know.
+/// A message between keeper and guard. Descriptors travel beside it. A guard ignores an unknown
+/// kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A keeper is there and asks for every pidfd that is held.
+    /// A keeper has connected and requests every held pidfd.
     Hello,
     /// Hold these pipes for the run of this key.
     Pipes(u64),
     /// Hold this pidfd for the run of this key.
     Process(u64),
-    /// Everything that the run of this key wrote is stored.
+    /// All output of the run with this key is stored.
     Release(u64),
-    /// Let go of every run that this keeper did not name.
+    /// Release every run that this keeper did not name.
     Settled,
-    /// An orderly end has begun: start no keeper when this one leaves.
+    /// An orderly shutdown has begun: start no keeper when this one exits.
     Retire,
-    /// End now.
+    /// Exit now.
     End,
-    /// The guard's answer to [`Message::Hello`]: some pidfds.
+    /// The response to [`Message::Hello`]: some pidfds.
     Held,
-    /// There are no more.
+    /// The end of the pidfds.
     HeldAll,
 }
 

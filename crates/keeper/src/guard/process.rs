@@ -1,4 +1,4 @@
-//! The guard's own process: one loop, no thread, and as little memory as a process can do with.
+//! The guard process: one loop, no threads, and as little memory as possible.
 
 use super::{MESSAGE, Message};
 use crate::write_log;
@@ -14,37 +14,38 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long there may be no keeper before one is started. The daemon, if it lives, becomes one sooner.
+/// Time without a keeper before the guard starts one. A live daemon becomes one sooner.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The same where somebody above us starts the keeper again, and where the daemon waits 3 s for that.
+/// Longer time in the foreground, where a parent restarts the keeper and the daemon waits 3 s for
+/// that.
 const PATIENCE_FOREGROUND: Duration = Duration::from_secs(10);
 
-/// A keeper that does not live is started less and less often, up to this.
+/// Upper bound of the time between starts of keepers that keep dying.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// From one look for a keeper to the next: nobody tells when a lock is released.
+/// Interval between two checks for a keeper: nothing signals the release of a lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// After so much quiet, memory that only work needed is given back.
+/// Idle time before memory is freed.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// A keeper that does not read its answer for so long has hung up.
+/// A keeper that does not read its response for this long counts as gone.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How a guard begins.
+/// The inputs of a guard.
 pub struct GuardOptions {
     pub home: Home,
     /// The connection to the keeper that started us.
     pub link: OwnedFd,
-    /// The program and the arguments of a new keeper; the first argument is its title.
+    /// Program and arguments of a new keeper; the first argument is its title.
     pub program: String,
     pub keeper: Vec<String>,
-    /// Somebody above us starts the keeper again.
+    /// A parent process restarts the keeper.
     pub foreground: bool,
 }
 
-/// Run as the guard until a keeper ends us.
+/// Runs as the guard until a keeper ends it.
 pub fn run_guard(options: GuardOptions) -> io::Result<()> {
     process::reap_none()?;
     let mut guard = Guard::new(options);
@@ -64,7 +65,7 @@ struct Guard {
     program: String,
     keeper: Vec<String>,
     open_files: (Option<u64>, Option<u64>),
-    /// Where the next keeper connects; `None` while the socket cannot be made.
+    /// The socket for the next keeper; `None` while it cannot be created.
     listener: Option<Listener>,
     /// The connection to the keeper.
     link: Option<OwnedFd>,
@@ -108,7 +109,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Wait for something to happen, and handle it.
+    /// Waits for an event and handles it.
     fn round(&mut self) -> io::Result<Flow> {
         let (knocks, speaks) = self.wait()?;
         if knocks {
@@ -127,7 +128,7 @@ impl Guard {
         Ok(Flow::GoOn)
     }
 
-    /// Does a keeper connect, and has ours said something?
+    /// Whether a keeper connects, and whether ours sent something.
     fn wait(&self) -> io::Result<(bool, bool)> {
         let timeout = match (&self.link, self.has_rested) {
             (None, _) => Some(LOOK_AGAIN),
@@ -155,7 +156,7 @@ impl Guard {
         Ok((next(&sources[0]), next(&sources[1])))
     }
 
-    /// The newest keeper counts: it has the lock.
+    /// The newest keeper counts, because it has the lock.
     fn accept(&mut self) {
         let Some(listener) = &self.listener else { return };
         let Ok(link) = socket::accept(&listener.socket) else { return };
@@ -168,7 +169,7 @@ impl Guard {
         }
     }
 
-    /// Take in all that the keeper has sent.
+    /// Handles all messages of the keeper.
     fn obey(&mut self) -> Flow {
         let mut bytes = [0; MESSAGE];
         loop {
@@ -201,7 +202,7 @@ impl Guard {
         self.alone_since = Instant::now();
     }
 
-    /// Send every pidfd, and that these were all.
+    /// Sends every pidfd and the end marker.
     fn answer(&mut self) {
         let Some(link) = &self.link else { return };
         let processes: Vec<BorrowedFd<'_>> = self.held.processes().collect();
@@ -215,13 +216,14 @@ impl Guard {
         }
     }
 
-    /// Start a keeper if there has been none for long enough. Two guards that do so start one: the lock decides.
+    /// Starts a keeper if there has been none for long enough. If two guards do so, the lock leaves
+    /// one keeper.
     fn look_for_keeper(&mut self) -> Flow {
         match self.place() {
             Place::Ours => {}
-            // The runtime folder was tidied away: the next keeper should still find us.
+            // The runtime folder was deleted; the next keeper must still find us.
             Place::Free => drop(self.listen()),
-            // A later guard has everything that we have.
+            // A later guard holds everything that we hold.
             Place::Taken => return Flow::End,
         }
         let locks = [self.home.lock(), self.home.state_lock()];
@@ -234,7 +236,7 @@ impl Guard {
         if self.is_retired {
             return Flow::End;
         }
-        write_log("guard", format_args!("no keeper lives: starting one"));
+        write_log("guard", format_args!("no keeper is running: starting one"));
         failpoint::moment(Point::GuardStart);
         if let Err(error) = self.start_keeper() {
             write_log("guard", format_args!("cannot start a keeper: {error}"));
@@ -256,7 +258,7 @@ impl Guard {
 
     fn start_keeper(&self) -> io::Result<()> {
         let [title, arguments @ ..] = &self.keeper[..] else { return Ok(()) };
-        // Its services get the limit that it finds.
+        // The services of the new keeper inherit this limit.
         inherit::restore_open_files(self.open_files);
         let started = Command::new(&self.program).arg0(title).args(arguments).spawn();
         inherit::raise_open_files();
@@ -271,7 +273,7 @@ impl Guard {
     }
 }
 
-/// Who has the name of our socket.
+/// The owner of our socket's name.
 enum Place {
     Ours,
     Free,
@@ -285,7 +287,7 @@ fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// Send a message, and wait for room for a bounded time; false if there was none.
+/// Sends a message and waits a bounded time for room; returns false at the timeout.
 fn send_within(link: &OwnedFd, message: Message, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
     if socket::send_packet(link, &message.encode(), fds)? {
         return Ok(true);
@@ -295,7 +297,7 @@ fn send_within(link: &OwnedFd, message: Message, fds: &[BorrowedFd<'_>]) -> io::
     socket::send_packet(link, &message.encode(), fds)
 }
 
-/// The descriptors of runs, in the order of their keys.
+/// The descriptors of runs, ordered by key.
 #[derive(Default)]
 struct Held {
     runs: Vec<HeldRun>,
@@ -304,7 +306,7 @@ struct Held {
 
 struct HeldRun {
     key: u64,
-    /// Of the keeper that named it last.
+    /// Generation of the keeper that named it last.
     generation: u32,
     pipes: [Option<OwnedFd>; 2],
     process: Option<OwnedFd>,
@@ -325,7 +327,7 @@ impl Held {
         &mut self.runs[at]
     }
 
-    /// One that is held already stays: it is the same pipe.
+    /// Keeps pipes that are already held: they are the same.
     fn add_pipes(&mut self, key: u64, fds: Vec<OwnedFd>) {
         let run = self.run(key);
         if run.pipes.iter().all(Option::is_none) {

@@ -1,4 +1,5 @@
-//! The output of one service: its pipes and its logs. What is not needed is not there, because there may be thousands.
+//! The output of one service: its pipes and its logs. Unneeded parts are not allocated, because
+//! there may be thousands of services.
 
 use super::MOVE;
 use super::segments::Segments;
@@ -18,18 +19,19 @@ use std::sync::Arc;
 pub(super) struct Pipe {
     pub(super) fd: OwnedFd,
     pub(super) run: RunId,
-    /// It waits for its turn, where each has one place: more would be more turns than the others get.
+    /// The pipe is in the queue, where each pipe has one place: more would give it more turns than
+    /// others.
     pub(super) queued: bool,
-    /// It has room for much: most services write, but not all.
+    /// The buffer was grown; only services that write need that.
     pub(super) grown: bool,
 }
 
-/// A run whose start is not marked yet, as far as we know.
+/// A run whose start may not be marked yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unmarked {
     pub(super) run: RunId,
     pub(super) wall: Wall,
-    /// It is just being made: nobody can have marked it.
+    /// The run is being created, so its start cannot be marked yet.
     pub(super) fresh: bool,
 }
 
@@ -38,7 +40,7 @@ pub(super) struct Lane {
     spec: Arc<LogSpec>,
     pub(super) pipes: [Option<Pipe>; 2],
     writers: [Option<Box<Writer>>; 2],
-    /// Bytes on disk of the streams that have no writer, once they were counted.
+    /// Bytes on disk of the streams without a writer, once counted.
     unwritten_bytes: Option<u64>,
     pub(super) unmarked: Option<Unmarked>,
 }
@@ -64,7 +66,7 @@ impl Lane {
         })
     }
 
-    /// Mark the start of a run, which comes before anything else of it.
+    /// Marks the start of a run, before any other entry of it.
     fn mark_start(&mut self) {
         let Some(Unmarked { run, wall, fresh }) = self.unmarked.take() else { return };
         let writer = self.writer(Stream::Stdout);
@@ -73,7 +75,7 @@ impl Lane {
         }
     }
 
-    /// The same for one that has written nothing yet, and may never: its log is not kept open.
+    /// Marks the start of a run that has written nothing, without keeping its log open.
     pub(super) fn mark_start_and_close(&mut self) {
         let was_open = self.writers[Stream::Stdout as usize].is_some();
         self.mark_start();
@@ -83,7 +85,7 @@ impl Lane {
         }
     }
 
-    /// Move once from the pipe to the log.
+    /// Moves bytes once from the pipe to the log.
     pub(super) fn store(&mut self, stream: Stream, null: &File) -> Stored {
         let Some(mut pipe) = self.pipes[stream as usize].take() else { return Stored::Empty };
         let stored = self.store_from(stream, &pipe, null);
@@ -95,7 +97,7 @@ impl Lane {
     }
 
     fn store_from(&mut self, stream: Stream, pipe: &Pipe, null: &File) -> Stored {
-        // Nothing to move is no reason to make a log.
+        // An empty pipe is no reason to create a log.
         if self.writers[stream as usize].is_none() && fifo::waiting(&pipe.fd) == 0 {
             return Stored::Empty;
         }
@@ -107,8 +109,9 @@ impl Lane {
         }
     }
 
-    /// Keep both streams together within the configured size, with `more` bytes to come. A stream gets what the other does
-    /// not need: the one that has more gives up its oldest, so a flood on one never deletes the other's half.
+    /// Keeps both streams together within the configured size, including `more` bytes to come. A
+    /// stream may use the space that the other does not need. The larger stream loses its oldest
+    /// segment, so a flood on one never deletes the other's half.
     fn retain(&mut self, more: u64) {
         while self.bytes().saturating_add(more) > self.spec.max_total_bytes && self.delete_oldest()
         {
@@ -125,7 +128,8 @@ impl Lane {
         unwritten + self.writers.iter().flatten().map(|writer| writer.bytes()).sum::<u64>()
     }
 
-    /// Delete the oldest closed segment of the stream that has more bytes, or else of the other; false if there is none.
+    /// Deletes the oldest closed segment of the larger stream, or else of the other; returns false
+    /// if there is none.
     fn delete_oldest(&mut self) -> bool {
         let [out, err] = Stream::BOTH.map(|stream| self.writer(stream).bytes());
         let [first, second] = Stream::BOTH;
@@ -133,8 +137,8 @@ impl Lane {
         order.into_iter().any(|stream| self.writer(stream).delete_oldest())
     }
 
-    /// A full disk: do as configured. Where output may be dropped, this service's oldest segments go first, one at a time.
-    /// Where the service is to wait, nothing that is stored is deleted.
+    /// Handles a full disk as configured. If output may be dropped, deletes this service's oldest
+    /// segments first, one at a time. If the service should wait, deletes nothing.
     pub(super) fn make_room(&mut self, stream: Stream, pipe: &Pipe, null: &File) -> Stored {
         let made = match self.spec.on_full {
             OnFull::Block => false,
@@ -146,7 +150,7 @@ impl Lane {
         }
     }
 
-    /// Store what a run that is over has left in its pipes, mark its end, and let go of them.
+    /// Stores the remaining output of a run that is over, marks its end and closes its pipes.
     pub(super) fn end(&mut self, run: RunId, exit: ExitMark, null: &File) {
         for stream in Stream::BOTH {
             let pipe = self.pipes[stream as usize].take_if(|pipe| pipe.run == run);
@@ -161,14 +165,16 @@ impl Lane {
     }
 
     fn drain(&mut self, stream: Stream, pipe: &Pipe, null: &File) {
-        // What waits now is all there will be; a stray holder of the pipe must not keep us here.
+        // Reads only the bytes that are there now; another holder of the pipe must not keep us
+        // here.
         let mut left = fifo::waiting(&pipe.fd);
         while left > 0 {
             match self.store_from(stream, pipe, null) {
-                // Nothing moved means that something old was deleted to make room: that has an end.
+                // Zero bytes moved means that an old segment was deleted to make room, which cannot
+                // repeat forever.
                 Stored::Moved(bytes) => left = left.saturating_sub(bytes),
                 Stored::Empty => break,
-                // It cannot be written: what is left is lost, and said to be.
+                // The log cannot be written: the rest is lost and marked as such.
                 Stored::Stalled | Stored::Full => {
                     self.writer(stream).lost(pipe.run, left);
                     break;

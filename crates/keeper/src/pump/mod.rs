@@ -1,8 +1,10 @@
-//! The log pump: threads that move output from pipes to files, so that supervision never waits for a disk.
+//! The log pump: threads that move output from pipes to files, so that supervision never waits for
+//! a disk.
 //!
-//! Each has a share of the services, whose FIFOs (our ends) and open segments it owns in a table of descriptors of its own: with
-//! thousands of them in the keeper's table, each new service would inherit and close them all. The keeper tells it which runs begin
-//! and end; it tells the keeper when everything a run wrote is stored. Bytes move by `splice(2)` and are never in our memory.
+//! Each thread serves a share of the services. It owns their FIFOs (our ends) and open segments in
+//! its own descriptor table: in the keeper's table, each new service would inherit thousands of
+//! descriptors and close them all. The keeper reports the start and end of runs; the pump reports
+//! when all output of a run is stored. Bytes move by `splice(2)` and are never in our memory.
 
 mod lane;
 mod segments;
@@ -27,29 +29,29 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use thread::Thread;
 
-/// Where many services write, one thread is what all of them wait for, and a core is idle. Two are as many as there are
-/// cores on a small machine; the second is there when there is a second service.
+/// If many services write, a single thread becomes the bottleneck while a core is idle. Two are as
+/// many as a small machine has cores; the second starts with the second service.
 const MOST_THREADS: usize = 2;
 
-/// Moves of one pipe before we look who else has written: a spamming service cannot starve the others.
+/// Moves of one pipe before others are checked: a spamming service cannot starve the others.
 const TURN: u32 = 4;
 
-/// Most bytes of one move; the capacity of a pipe.
+/// Maximum bytes of one move; the capacity of a pipe.
 const MOVE: usize = fifo::CAPACITY;
 
-/// How long to wait before a pipe whose log could not be written is tried again.
+/// Wait before a pipe whose log could not be written is retried.
 const RETRY: Millis = Millis(500);
 
-/// How quiet it has to be before the start of services that write nothing is marked, and how many at once: a thousand that
-/// start together are to be started first.
+/// Idle time before the starts of silent services are marked, and the number marked at once: a
+/// thousand services that start together are started first.
 const UNMARKED: Duration = Duration::from_millis(5);
 const MARKS: u32 = 16;
 
 const BELL: u64 = u64::MAX;
 
-/// What the keeper asks of the pump. `slot` is the keeper's number of a service.
+/// A command of the keeper to the pump. `slot` is the keeper's number of a service.
 pub(crate) enum Command {
-    /// A run's pipes. `fresh`: it is just being made, so its start is not marked yet.
+    /// Passes a run's pipes. `fresh`: the run is being created, so its start is not marked yet.
     Begin {
         slot: u32,
         folder: NamedFolder,
@@ -58,13 +60,14 @@ pub(crate) enum Command {
         pipes: Pipes,
         fresh: bool,
     },
-    /// The run is over: store what is left, mark the exit, close the pipes, answer.
+    /// The run is over: store the rest, mark the exit, close the pipes, respond.
     End {
         slot: u32,
         run: RunId,
         exit: Exit,
     },
-    /// How its log is to be kept. Said before there is a run: what is allocated while processes are made leaves holes in the heap.
+    /// Sets the log settings. Sent before there is a run: allocations during process creation leave
+    /// holes in the heap.
     Configure {
         slot: u32,
         folder: NamedFolder,
@@ -89,11 +92,11 @@ impl Command {
 /// Our ends of a run's standard output and standard error, as far as it has them.
 pub(crate) enum Pipes {
     Here([Option<OwnedFd>; 2]),
-    /// On their way to the other thread's table: these.
+    /// These are in flight to the other thread's table.
     Sent([bool; 2]),
 }
 
-/// Everything run `run` of `slot` wrote is stored.
+/// All output of run `run` of `slot` is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Drained {
     pub(crate) slot: u32,
@@ -102,11 +105,12 @@ pub(crate) struct Drained {
 
 /// The keeper's handle to the pump.
 pub(crate) struct Pump {
-    /// A service stays with one of them.
+    /// A service stays with one thread.
     threads: Vec<Thread>,
-    /// More threads cannot be had.
+    /// No more threads can be created.
     no_more: bool,
-    /// Rung by the threads: there are answers, or there is room again. It has the same number in all their tables.
+    /// Rung by the threads when there are responses or there is room again. It has the same number
+    /// in all their tables.
     bell: Arc<Bell>,
     answers: Sender<Drained>,
     drained: Receiver<Drained>,
@@ -130,7 +134,7 @@ impl Pump {
             match Thread::start(&self.bell, self.answers.clone()) {
                 Ok(thread) => self.threads.push(thread),
                 Err(error) => {
-                    log!("the log pump has {} thread: {error}", self.threads.len());
+                    log!("the log pump continues with {} thread: {error}", self.threads.len());
                     self.no_more = true;
                 }
             }
@@ -139,13 +143,13 @@ impl Pump {
         &mut self.threads[wanted % there]
     }
 
-    /// Let the pump hear of what was sent. Once a round, when everything else is done: it should not compete with a service
-    /// that is just being started.
+    /// Wakes the pump for sent commands. Called once a round, after everything else, so that it
+    /// does not compete with a service that is being started.
     pub(crate) fn ring(&mut self) {
         self.threads.iter_mut().for_each(Thread::ring);
     }
 
-    /// Something to tell the keeper: what was drained, or that there is room.
+    /// Readable if runs were drained or there is room again.
     pub(crate) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
@@ -159,7 +163,7 @@ impl Pump {
         self.drained.try_recv().ok()
     }
 
-    /// Let the threads finish; what no longer fits waits in the pipes.
+    /// Lets the threads finish; output that no longer fits stays in the pipes.
     pub(crate) fn stop(&mut self) {
         self.threads.iter_mut().for_each(Thread::stop);
         self.threads.iter_mut().for_each(Thread::join);

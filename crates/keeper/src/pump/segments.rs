@@ -1,4 +1,4 @@
-//! The files of one stream of one service: numbered segments, the open one, and what is deleted when.
+//! The files of one stream of one service: numbered segments, the open one, and their deletion.
 
 use proctor_core::logindex::{self, Entry, Mark, Stream};
 use proctor_core::name::RunId;
@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The open segment. Its lengths are ours to keep: splice refuses files opened for appending.
+/// The open segment. Lengths are tracked here, because splice refuses files opened for appending.
 pub(super) struct Open {
     pub(super) number: u64,
     pub(super) log: File,
@@ -19,7 +19,7 @@ pub(super) struct Open {
     pub(super) length: u64,
     index_length: u64,
     pub(super) opened: Wall,
-    /// Which file it is, whatever has its name by now.
+    /// Device and inode of the file, whatever has its name now.
     file: (u64, u64),
 }
 
@@ -31,9 +31,9 @@ impl Open {
         Ok(())
     }
 
-    /// Is the end of this run marked, as far as the last entries tell?
+    /// Whether the end of this run is marked in the last entries.
     pub(super) fn has_exit_of(&self, run: RunId) -> bool {
-        /// A run that ended longer ago was tidied away long ago.
+        /// Number of entries to check; older runs were cleaned up long ago.
         const LOOK_BACK: u64 = 128;
         let length = self.index_length.min(LOOK_BACK * logindex::RECORD as u64);
         let mut bytes = vec![0; length as usize];
@@ -47,19 +47,20 @@ impl Open {
         last_run(&self.index, self.index_length)
     }
 
-    /// Bytes on disk. A service that only ever starts and ends has no log to speak of, but a growing index.
+    /// Bytes on disk. A service that only starts and exits has almost no log, but a growing index.
     pub(super) fn size(&self) -> u64 {
         self.length + self.index_length
     }
 
-    /// Somebody has emptied or shortened the file: go on at its end. What the index says of it holds no more.
+    /// The file was emptied or shortened by somebody: continues at its end. Older index entries are
+    /// no longer valid.
     fn shorten(&mut self, length: u64) -> io::Result<()> {
         self.index.set_len(0)?;
         (self.length, self.index_length) = (length, 0);
         Ok(())
     }
 
-    /// Does the segment end at the end of a line?
+    /// Whether the segment ends at a line end.
     pub(super) fn at_line_end(&self) -> bool {
         let mut last = [0];
         self.length == 0
@@ -67,17 +68,17 @@ impl Open {
     }
 }
 
-/// All segments of a stream that exist, oldest first, with their sizes; the last may be open.
+/// All existing segments of a stream with their sizes, oldest first; the last may be open.
 pub(super) struct Segments {
     folder: PathBuf,
     stream: Stream,
     closed: VecDeque<(u64, u64)>,
-    /// Sizes of the closed segments, added up: asked before each move.
+    /// Total size of the closed segments; needed before each move.
     closed_bytes: u64,
 }
 
 impl Segments {
-    /// Look at what is there. A folder that does not exist yet has none.
+    /// Lists the existing segments. A missing folder has none.
     pub(super) fn look(folder: PathBuf, stream: Stream) -> Segments {
         let mut closed: Vec<(u64, u64)> = std::fs::read_dir(&folder)
             .into_iter()
@@ -96,7 +97,7 @@ impl Segments {
         Segments { folder, stream, closed: closed.into(), closed_bytes }
     }
 
-    /// Open the newest segment to go on writing it, or make the first.
+    /// Opens the newest segment for further writing, or creates the first.
     pub(super) fn open_newest(&mut self, now: Wall) -> io::Result<Open> {
         let Some((number, size)) = self.closed.back().copied() else {
             self.make_folder()?;
@@ -108,7 +109,7 @@ impl Segments {
         Ok(open)
     }
 
-    /// Close `open` and begin the segment after it.
+    /// Closes `open` and starts the next segment.
     pub(super) fn next(&mut self, open: Open, now: Wall) -> Result<Open, (Open, io::Error)> {
         match self.create(open.number + 1, now) {
             Ok(next) => {
@@ -120,8 +121,8 @@ impl Segments {
         }
     }
 
-    /// Is the open segment still what has its name? Somebody may have deleted it, moved it away or emptied it. `Some` is
-    /// the segment to go on with instead.
+    /// Checks that the open segment still has its name; somebody may have deleted, moved or emptied
+    /// it. Returns the segment to continue with instead, if any.
     pub(super) fn check(&mut self, open: &mut Open, now: Wall) -> io::Result<Option<Open>> {
         match std::fs::symlink_metadata(self.path(&logindex::log_file(self.stream, open.number))) {
             Ok(found) if (found.dev(), found.ino()) == open.file => {
@@ -133,7 +134,7 @@ impl Segments {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(_) | Err(_) => {}
         }
-        // More may be gone than this one. A number that was used is not used again: cursors name it.
+        // More segments may be gone. A used number is not used again, because cursors refer to it.
         *self = Segments::look(self.folder.clone(), self.stream);
         let newest = self.closed.back().map_or(0, |(number, _)| *number);
         self.make_folder()?;
@@ -158,12 +159,13 @@ impl Segments {
         self.closed.len()
     }
 
-    /// Delete the oldest closed segment; false if there is none.
+    /// Deletes the oldest closed segment; returns false if there is none.
     pub(super) fn delete_oldest(&mut self) -> bool {
         let Some((number, size)) = self.closed.pop_front() else { return false };
         self.closed_bytes = self.closed_bytes.saturating_sub(size);
         failpoint::moment(Point::RetainBegin);
-        // The log first: an index without a log is nothing, a log without an index has lost its times.
+        // The log first: an index without a log is harmless, a log without an index has lost its
+        // times.
         let _ = std::fs::remove_file(self.path(&logindex::log_file(self.stream, number)));
         failpoint::moment(Point::RetainLog);
         let _ = std::fs::remove_file(self.path(&logindex::index_file(self.stream, number)));
@@ -175,14 +177,14 @@ impl Segments {
         let log_path = self.path(&logindex::log_file(self.stream, number));
         let log = new_file().open(&log_path)?;
         self.with_index(log, number, now).inspect_err(|_| {
-            // Half a segment would be in the way of every other try.
+            // Half a segment would make every retry fail.
             let _ = std::fs::remove_file(&log_path);
         })
     }
 
     fn with_index(&self, log: File, number: u64, now: Wall) -> io::Result<Open> {
         failpoint::step(Point::RotateIndex)?;
-        // Of an earlier log of this number, whoever deleted that.
+        // An index left from an earlier log of this number, which somebody deleted.
         let index_path = self.path(&logindex::index_file(self.stream, number));
         let _ = std::fs::remove_file(&index_path);
         let index = new_file().open(&index_path)?;
@@ -226,7 +228,7 @@ fn open_regular(path: &Path, create: bool) -> io::Result<(File, Metadata)> {
     Ok((file, found))
 }
 
-/// Bytes of an index without a torn entry at its end, which is overwritten.
+/// Size of an index without a torn entry at its end, which is overwritten.
 fn whole_entries(index: &Metadata) -> u64 {
     index.len() / logindex::RECORD as u64 * logindex::RECORD as u64
 }
@@ -241,7 +243,7 @@ fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-/// When the segment was made, where the file system remembers.
+/// Creation time of the segment, if the file system records it.
 fn age_of(log: &Metadata) -> Option<Wall> {
     let made = log.created().ok()?;
     let since = made.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?;

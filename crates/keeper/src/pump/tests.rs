@@ -37,7 +37,7 @@ fn named(path: &Path) -> NamedFolder {
     NamedFolder::at(path, None).unwrap()
 }
 
-/// Give the pump a run whose stdout is the returned file.
+/// Passes a run to the pump whose stdout is the returned file.
 fn begin(pump: &mut Pump, folder: &Path, run: u64, spec: LogSpec) -> File {
     let path = folder.join(format!("{run:x}.out"));
     let ends = fifo::create(&path, None).unwrap();
@@ -54,7 +54,7 @@ fn begin(pump: &mut Pump, folder: &Path, run: u64, spec: LogSpec) -> File {
     File::from(ends.theirs)
 }
 
-/// End the run and wait until the pump says that all is stored.
+/// Ends the run and waits until the pump reports that everything is stored.
 fn end(pump: &mut Pump, run: u64) {
     pump.send(Command::End { slot: SLOT, run: RunId(run), exit: Exit::Code(7) });
     pump.ring();
@@ -94,7 +94,7 @@ fn what_a_run_wrote_is_stored_with_its_beginning_and_end() {
     pump.stop();
     assert_eq!(stored(dir.path()), (b"hello\nunfinished".to_vec(), vec![1]));
     let index = std::fs::read(dir.path().join("logs/stdout.00000001.idx")).unwrap();
-    // The bytes have a time of their own if they came later than a moment after the start.
+    // The bytes have their own time if they came later than a moment after the start.
     let marks: Vec<(u64, Mark)> = logindex::decode_all(&index)
         .into_iter()
         .map(|entry| (entry.offset, entry.mark))
@@ -119,7 +119,8 @@ fn the_pipe_of_one_that_writes_has_room_for_much() {
     assert_eq!(stored(dir.path()).0, b"hello\n");
 }
 
-/// A keeper that dies right after the fork has marked nothing; one that dies later has, perhaps a segment ago.
+/// A keeper that dies right after the fork has marked nothing; one that dies later has, possibly a
+/// segment ago.
 #[test]
 fn a_run_that_is_taken_over_has_its_start_marked_once() {
     let dir = tempfile::tempdir().unwrap();
@@ -152,7 +153,7 @@ fn a_run_that_is_taken_over_has_its_start_marked_once() {
         take_over(run);
     }
     assert_eq!(starts(), [5, 9]);
-    // What a keeper leaves that dies after it has begun a segment.
+    // The files of a keeper that died after it began a segment.
     for name in [logindex::log_file(Stream::Stdout, 2), logindex::index_file(Stream::Stdout, 2)] {
         File::create(dir.path().join("logs").join(name)).unwrap();
     }
@@ -221,7 +222,7 @@ fn a_log_that_cannot_be_written_loses_a_counted_number_of_bytes_when_its_run_end
     let mut out = begin(&mut pump, dir.path(), 1, LogSpec { segment_bytes: 200, ..spec() });
     out.write_all(&b"kept\n".repeat(50)).unwrap();
     end(&mut pump, 1);
-    // The next segment cannot be made: a folder has its name.
+    // The next segment cannot be created: a folder has its name.
     std::fs::create_dir(logs.join("stdout.00000002.log")).unwrap();
     let mut out = begin(&mut pump, dir.path(), 2, LogSpec { segment_bytes: 200, ..spec() });
     out.write_all(b"lost\n").unwrap();
@@ -281,7 +282,7 @@ fn more_pipes_than_there_is_room_for_on_the_way_all_arrive() {
         })
     };
     wait_until("what all of them wrote is stored", LIMIT, || all_stored(&mut pump));
-    // They are open in the pump's own table, not in that of the threads that make processes.
+    // They are open in the pump's own table, not in that of the threads that create processes.
     let in_ours = std::fs::read_dir("/proc/thread-self/fd").unwrap();
     let in_ours = in_ours.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
     assert_eq!(in_ours.filter(|path| path.starts_with(dir.path())).count(), 0);
@@ -326,7 +327,7 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
     let ends = fifo::create(&other.path().join("2.out"), None).unwrap();
     let mut chatty = File::from(ends.theirs);
     pump.send(Command::Begin {
-        // One that the same thread serves.
+        // A service that the same thread serves.
         slot: SLOT + super::MOST_THREADS as u32,
         folder: named(&other.path().join("logs")),
         spec: spec().into(),
@@ -348,7 +349,8 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
     pump.stop();
 }
 
-/// One run writes `before`, somebody does something to its log, the next run writes `after`: what is stored then.
+/// One run writes `before`, somebody changes its log, the next run writes `after`; then checks the
+/// stored output.
 #[track_caller]
 fn check_meddling(meddle: impl Fn(&Path), expected: &[u8], segments: &[u64]) {
     let dir = tempfile::tempdir().unwrap();
@@ -420,7 +422,7 @@ fn the_end_of_a_run_is_marked_once_however_many_keepers_see_it() {
     assert_eq!(exits, 1);
 }
 
-/// Give the pump run 1, as the keeper that finds it does.
+/// Passes run 1 to the pump as a keeper does that found it.
 fn taken_over(pump: &mut Pump, folder: &Path) -> File {
     let path = folder.join("1.out");
     let theirs = File::options().read(true).write(true).open(&path).unwrap();

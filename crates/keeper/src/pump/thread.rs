@@ -1,4 +1,4 @@
-//! One thread of the pump, as the keeper has it: what is sent to it, and its end.
+//! The keeper's handle of one pump thread: sent commands, and its end.
 
 use super::worker::Worker;
 use super::{Command, Drained, Pipes};
@@ -14,11 +14,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 pub(super) struct Thread {
-    /// Without it the thread does what was sent, and ends.
+    /// `None` makes the thread finish its commands and end.
     commands: Option<Sender<Command>>,
-    /// For the descriptors of commands.
+    /// The channel for the descriptors of commands.
     chute: OwnedFd,
-    /// Commands whose descriptors there is no room for now, and those behind them.
+    /// Commands that wait for room for their descriptors, and those after them.
     outbox: VecDeque<Command>,
     shared: Arc<Shared>,
     /// Something was sent since the last ring.
@@ -26,11 +26,11 @@ pub(super) struct Thread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What both sides have, under the same numbers in both tables.
+/// Shared by both sides, under the same descriptor numbers in both tables.
 pub(super) struct Shared {
-    /// Rung by the keeper: there are commands.
+    /// Rung by the keeper when there are commands.
     pub(super) wake: Bell,
-    /// Rung by the thread: there are answers, or there is room again.
+    /// Rung by the thread when there are responses or there is room again.
     pub(super) bell: Arc<Bell>,
     /// The keeper waits for room.
     pub(super) wants_room: AtomicBool,
@@ -66,7 +66,7 @@ impl Thread {
         if own {
             drop(theirs);
         } else {
-            // One table: it is the worker's now.
+            // With a shared table the descriptor now belongs to the worker.
             let _ = theirs.into_raw_fd();
         }
         if let Some(error) = failure {
@@ -81,14 +81,14 @@ impl Thread {
         self.flush();
     }
 
-    /// Send what waited for room.
+    /// Sends commands that waited for room.
     pub(super) fn send_rest(&mut self) {
         if !self.outbox.is_empty() {
             self.flush();
         }
     }
 
-    /// Send what there is room for.
+    /// Sends as many commands as there is room for.
     fn flush(&mut self) {
         while let (Some(commands), Some(command)) = (&self.commands, self.outbox.pop_front()) {
             match self.pass(command) {
@@ -112,7 +112,7 @@ impl Thread {
         }
     }
 
-    /// Send a command's descriptors ahead of it; the command comes back if there is no room.
+    /// Sends a command's descriptors before the command; returns the command if there is no room.
     fn pass(&self, mut command: Command) -> Result<Command, Command> {
         let Command::Begin { pipes, .. } = &mut command else { return Ok(command) };
         let Pipes::Here(here) = pipes else { return Ok(command) };
@@ -129,7 +129,7 @@ impl Thread {
         Ok(command)
     }
 
-    /// Let it finish what was sent; what was not waits in the pipes.
+    /// Lets the thread finish the sent commands; other output stays in the pipes.
     pub(super) fn stop(&mut self) {
         self.outbox.clear();
         self.commands = None;

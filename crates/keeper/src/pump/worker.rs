@@ -1,4 +1,4 @@
-//! What a thread of the pump does: wait for output and commands, and give every pipe its turn.
+//! The work of a pump thread: waits for output and commands, and gives every pipe its turn.
 
 use super::lane::{Lane, Pipe, Unmarked};
 use super::thread::Shared;
@@ -29,20 +29,20 @@ pub(super) struct Worker {
     answers: Sender<Drained>,
     poller: Poller,
     null: File,
-    /// Boxed: a table is half empty.
+    /// Boxed, because a hash table is half empty.
     lanes: HashMap<u32, Box<Lane>>,
-    /// Pipes that may hold more than their last turn took.
+    /// Pipes that may hold more bytes than their last turn moved.
     pub(super) busy: VecDeque<u64>,
-    /// Pipes whose log cannot be written now, and when they are tried again.
+    /// Pipes whose log cannot be written now, and the time of the retry.
     stalled: BTreeSet<u64>,
     retry_at: Option<Mono>,
-    /// Answers were sent, and the keeper was not told yet.
+    /// Responses were sent, but the keeper was not notified yet.
     answered: bool,
-    /// Services whose start is to be marked when there is nothing better to do.
+    /// Services whose start is marked when there is nothing more urgent.
     unmarked: VecDeque<u32>,
 }
 
-/// What the poller calls a pipe. A service has the pipes of one run at a time.
+/// The poller's token of a pipe. A service has the pipes of one run at a time.
 fn token(slot: u32, stream: Stream) -> u64 {
     u64::from(slot) * 2 + stream as u64
 }
@@ -103,7 +103,7 @@ impl Worker {
         }
     }
 
-    /// How long to wait for something to be ready.
+    /// Maximum wait for events.
     fn patience(&self) -> Option<Duration> {
         if !self.busy.is_empty() {
             return Some(Duration::ZERO);
@@ -114,7 +114,7 @@ impl Worker {
         [retry, marks].into_iter().flatten().min()
     }
 
-    /// Queue the pipes that have something to move, and those whose time to be tried again has come.
+    /// Queues the pipes that have output, and those whose retry is due.
     pub(super) fn see(&mut self, ready: &[Ready]) {
         for token in ready.iter().map(|ready| ready.token).filter(|token| *token != BELL) {
             if !self.stalled.contains(&token) {
@@ -141,7 +141,7 @@ impl Worker {
         }
     }
 
-    /// Carry out waiting commands, and say once what came of them; false at the end.
+    /// Runs pending commands and notifies the keeper once; returns false at the end.
     fn obey(&mut self) -> bool {
         let goes_on = self.carry_out();
         if std::mem::take(&mut self.answered) {
@@ -155,7 +155,7 @@ impl Worker {
             match self.inbox.try_recv() {
                 Ok(command) => self.perform(command),
                 Err(TryRecvError::Empty) => return true,
-                // The keeper wants an end: what waits is stored.
+                // The keeper is ending: the pending output is stored.
                 Err(TryRecvError::Disconnected) => {
                     self.take_turns();
                     self.mark_some(u32::MAX);
@@ -179,7 +179,7 @@ impl Worker {
         }
     }
 
-    /// The descriptors of a command, which were sent before it.
+    /// Receives the descriptors of a command, which were sent before it.
     fn received(&self, pipes: Pipes) -> [Option<OwnedFd>; 2] {
         let sent = match pipes {
             Pipes::Here(pipes) => return pipes,
@@ -220,14 +220,14 @@ impl Worker {
             if let Some(lane) = self.lanes.get_mut(&slot) {
                 lane.pipes[stream as usize] = Some(Pipe { fd, run, queued: false, grown: false });
             }
-            // A pipe taken over may hold output already; an edge may have passed.
+            // A pipe that was taken over may already hold output; its edge may have passed.
             if !fresh {
                 self.queue(token);
             }
         }
     }
 
-    /// Drain what the run has written, mark its end and let go of its pipes.
+    /// Stores the rest of the run's output, marks its end and closes its pipes.
     fn end(&mut self, slot: u32, run: RunId, exit: &Exit) {
         if let Some(lane) = self.lanes.get_mut(&slot) {
             lane.end(run, ExitMark::of(exit), &self.null);
@@ -239,9 +239,9 @@ impl Worker {
         self.answered = true;
     }
 
-    /// Nothing else is to be done: mark the starts of some services that have not written anything yet.
+    /// When idle: marks the starts of some services that have written nothing yet.
     fn mark_some(&mut self, most: u32) {
-        /// So many at once took memory that is not needed again soon.
+        /// This many marks used memory that is not needed again soon.
         const MANY: usize = 256;
         for _ in 0..most {
             let Some(slot) = self.unmarked.pop_front() else { break };
@@ -256,7 +256,7 @@ impl Worker {
         }
     }
 
-    /// One turn for each pipe that has something to move.
+    /// Gives one turn to each pipe that has output.
     fn take_turns(&mut self) {
         for _ in 0..self.busy.len() {
             let Some(token) = self.busy.pop_front() else { return };
@@ -276,7 +276,7 @@ impl Worker {
     fn turn(&mut self, token: u64) -> Stored {
         let (slot, stream) = place(token);
         let Some(lane) = self.lanes.get_mut(&slot) else { return Stored::Empty };
-        // Nobody waits behind the only one that writes; where others do, each has one move.
+        // A single writer gets a long turn; if others wait, each gets one move.
         let turn = if self.busy.is_empty() { TURN } else { 1 };
         for _ in 0..turn {
             match lane.store(stream, &self.null) {

@@ -1,4 +1,4 @@
-//! Writing one stream: index before bytes, rotation at line ends, and what to do when the disk is full.
+//! Writes one stream: index before bytes, rotation at line ends, and handling of a full disk.
 
 use super::RETRY;
 use super::segments::{Open, Segments};
@@ -16,19 +16,20 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Index entries are at least this far apart, so that a flood of output does not become a flood of entries.
+/// Minimum distance between index entries in microseconds, so that a flood of output does not
+/// become a flood of entries.
 const ENTRY_APART: i64 = 1000;
 
-/// A segment may grow this far beyond its size while it waits for a line to end.
+/// Maximum growth of a segment beyond its size while it waits for a line end.
 const SLACK: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stored {
     Moved(u64),
     Empty,
-    /// The log cannot be written now; the bytes wait in the pipe.
+    /// The log cannot be written now; the bytes stay in the pipe.
     Stalled,
-    /// The disk is full; the bytes wait in the pipe.
+    /// The disk is full; the bytes stay in the pipe.
     Full,
 }
 
@@ -37,13 +38,14 @@ pub(super) struct Writer {
     folder: PathBuf,
     segments: Segments,
     open: Option<Open>,
-    /// When and for which run the last index entry was written.
+    /// Time and run of the last index entry.
     entry: Option<(Wall, RunId)>,
-    /// Dropped and not yet marked.
+    /// Dropped bytes that are not marked yet.
     dropped: u64,
-    /// The disk was full: until then it is not tried again, so that a flood of output becomes no flood of marks.
+    /// Time of the next attempt on a full disk, so that a flood of output does not become a flood
+    /// of marks.
     full_until: Option<Mono>,
-    /// The last failure, said once.
+    /// The last failure; logged once.
     failing: Option<Errno>,
 }
 
@@ -54,7 +56,7 @@ impl Writer {
         Writer { spec, folder, segments, open, entry, dropped: 0, full_until, failing }
     }
 
-    /// Move what waits in the pipe into the log.
+    /// Moves the bytes in the pipe into the log.
     pub(super) fn store(&mut self, pipe: &OwnedFd, run: RunId, most: usize) -> Stored {
         let now = proctor_sys::clock::now();
         if self.full_until.is_some_and(|until| now.mono < until) {
@@ -65,13 +67,13 @@ impl Writer {
                 (self.failing, self.full_until) = (None, None);
                 stored
             }
-            // Nothing was written, so nothing is known to be well again.
+            // Nothing was written, so an earlier failure may persist.
             Ok(stored @ (Stored::Empty | Stored::Stalled | Stored::Full)) => stored,
             Err(error) => self.failed(&error),
         }
     }
 
-    /// The disk is full and nothing of this service may be deleted: do as configured.
+    /// The disk is full and nothing of this service may be deleted: acts as configured.
     pub(super) fn overflow(&mut self, pipe: &OwnedFd, null: &File) -> Stored {
         match self.spec.on_full {
             OnFull::Block => Stored::Stalled,
@@ -81,7 +83,7 @@ impl Writer {
                     self.full_until.filter(|until| now < *until).or(Some(now.plus(RETRY)));
                 match fifo::discard(pipe, null, fifo::CAPACITY) {
                     Ok(Moved::Bytes(bytes)) => {
-                        // Marked when something can be written again, or the run ends.
+                        // Marked when writing is possible again, or when the run ends.
                         self.dropped = self.dropped.saturating_add(bytes);
                         Stored::Moved(bytes)
                     }
@@ -119,11 +121,11 @@ impl Writer {
         }
     }
 
-    /// Write a mark at the current end of the log; a failure is not worth stopping for.
+    /// Writes a mark at the current end of the log; a failure is ignored.
     pub(super) fn mark(&mut self, run: RunId, mark: Mark, wall: Wall) {
         self.note_dropped(run, wall);
         if mark == Mark::RunStarted {
-            // One that cannot be closed grows on.
+            // If the segment cannot be closed, it keeps growing.
             let _ = self.rotate_if_due(wall);
         }
         if self.check_segment(wall).is_ok()
@@ -135,7 +137,8 @@ impl Writer {
         }
     }
 
-    /// Is this run's start marked? The mark comes before anything else of a run, but a keeper may have died before it.
+    /// Whether this run's start is marked. The mark precedes any other entry of a run, but the
+    /// keeper may have died before it.
     pub(super) fn knows(&mut self, run: RunId) -> bool {
         let now = proctor_sys::clock::now().wall;
         let Ok(open) = self.opened(now) else { return true };
@@ -143,7 +146,7 @@ impl Writer {
         newest.or_else(|| self.segments.last_run()).is_some_and(|newest| newest >= run)
     }
 
-    /// Mark the end of a run. A keeper may have died after it did and before anybody knew.
+    /// Marks the end of a run, unless a keeper did so and died before it was known.
     pub(super) fn mark_exit(&mut self, run: RunId, exit: ExitMark) {
         let now = proctor_sys::clock::now().wall;
         if !self.opened(now).is_ok_and(|open| open.has_exit_of(run)) {
@@ -151,25 +154,25 @@ impl Writer {
         }
     }
 
-    /// Count bytes of a run that is over; they will never be stored.
+    /// Counts bytes of a run that is over; they will never be stored.
     pub(super) fn lost(&mut self, run: RunId, bytes: u64) {
         self.dropped = self.dropped.saturating_add(bytes);
         self.note_dropped(run, proctor_sys::clock::now().wall);
     }
 
-    /// Delete the oldest segment that is closed; false if there is none. The newest segment is never deleted: a writer that
-    /// has not opened it yet, as after a change of keeper, goes on in it.
+    /// Deletes the oldest closed segment; returns false if there is none. Never deletes the newest
+    /// segment: a writer that has not opened it yet, as after a change of keeper, continues in it.
     pub(super) fn delete_oldest(&mut self) -> bool {
         let newest = usize::from(self.open.is_none());
         self.segments.count() > newest && self.segments.delete_oldest()
     }
 
-    /// Bytes of the stream on disk, indexes included.
+    /// Bytes of the stream on disk, including indexes.
     pub(super) fn bytes(&self) -> u64 {
         self.segments.bytes() + self.open.as_ref().map_or(0, Open::size)
     }
 
-    /// There is room again, perhaps.
+    /// Allows a new attempt, because there may be room again.
     pub(super) fn try_again(&mut self) -> Stored {
         self.full_until = None;
         Stored::Moved(0)
@@ -182,12 +185,12 @@ impl Writer {
         }
     }
 
-    /// Files can be deleted under us; what comes then must not go where nobody finds it.
+    /// Files can be deleted under us; further output must not go into a deleted file.
     fn check_segment(&mut self, now: Wall) -> io::Result<()> {
         let Some(open) = self.open.as_mut() else { return Ok(()) };
         if let Some(next) = self.segments.check(open, now)? {
             log!(
-                "the log in {} was deleted or moved: going on in segment {}",
+                "the log in {} was deleted or moved: continuing in segment {}",
                 self.folder.display(),
                 next.number
             );
@@ -248,7 +251,8 @@ impl Writer {
         }
     }
 
-    /// Delete what is beyond the configured count. The lane looks after the size, which both streams share.
+    /// Deletes segments beyond the configured count. The lane enforces the size, which both streams
+    /// share.
     fn retain(&mut self) {
         let closed_allowed = self.spec.max_segments.max(2) as usize - 1;
         while self.segments.count() > closed_allowed {
@@ -256,7 +260,7 @@ impl Writer {
         }
     }
 
-    /// Say it once; the caller tries again.
+    /// Logs a failure once; the caller retries.
     fn failed(&mut self, error: &io::Error) -> Stored {
         let errno = Errno::from_io_error(error);
         if self.failing != errno {

@@ -13,7 +13,7 @@ fn a_file_that_cannot_be_run_is_refused_with_its_remedy() {
     let home = Home::new();
     for (text, mode, why, remedy) in [
         ("#!/bin/sh\nexit 0\n", 0o644, "is not executable", "chmod +x"),
-        ("#!/bin/sh\r\nexit 0\r\n", 0o755, "ends in CR LF", "sed -i 's/\\r$//'"),
+        ("#!/bin/sh\r\nexit 0\r\n", 0o755, "ends with CR LF", "sed -i 's/\\r$//'"),
         ("#!/no/such/sh\n", 0o755, "interpreter '/no/such/sh', which is missing", "install"),
         ("#!/usr/bin/env no-such-node\n", 0o755, "interpreter 'no-such-node'", "install"),
     ] {

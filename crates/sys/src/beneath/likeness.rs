@@ -1,4 +1,4 @@
-//! Making a new file like the one whose place it takes, or like one that is gone.
+//! Copies the metadata of a replaced or deleted file to a new one.
 
 use super::{Fault, Look, seen};
 use rustix::fs::{Gid, Mode, Uid, XattrFlags};
@@ -7,27 +7,28 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 
-/// What all names and one value of extended attributes may take, as the kernel has it.
+/// Maximum size of all names, and of one value, of extended attributes; the kernel's limit.
 const MOST: usize = 64 << 10;
 
-/// All attributes of one file: more than anybody has, and little enough to hold.
+/// Maximum size of all attributes of one file: more than real files have, and little enough to hold
+/// in memory.
 const MOST_OF_ALL: usize = 1 << 20;
 
-/// Who else may do what with a file. Left on a file it was not meant for, it opens that to others.
+/// The access control list. If left on the wrong file, it opens that file to others.
 const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
-/// What a file is like besides its content.
+/// The metadata of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Likeness {
     pub mode: u32,
-    /// User and group, if they are known.
+    /// User and group, if known.
     pub owner: Option<(u32, u32)>,
-    /// Extended attributes, the list of access among them.
+    /// Extended attributes, including the access control list.
     pub attributes: Vec<(CString, Vec<u8>)>,
 }
 
 impl Likeness {
-    /// Of an open file, of which `look` was seen.
+    /// Reads the metadata of an open file with the status `look`.
     pub fn of(file: &File, look: &Look) -> Result<Likeness, Fault> {
         let (mut attributes, mut total) = (Vec::new(), 0);
         for name in names(file)? {
@@ -47,8 +48,9 @@ impl Likeness {
         Ok(Likeness { mode: look.mode, owner: Some((look.user, look.group)), attributes })
     }
 
-    /// Make a new file like this. An owner that cannot be given is an error; an attribute that this file system or this user
-    /// cannot set is left out. What the new one got from its folder and this does not have is taken away.
+    /// Applies the metadata to a new file. Fails if the owner cannot be set. Skips attributes that
+    /// this file system or user cannot set. Removes attributes that the new file inherited from its
+    /// folder.
     pub fn give(&self, new: &File) -> Result<(), Fault> {
         let own = seen(new)?;
         if let Some((user, group)) = self.owner.filter(|owner| *owner != (own.user, own.group)) {
@@ -60,7 +62,7 @@ impl Likeness {
             }
             match fremovexattr(new, &name) {
                 Ok(()) | Err(Errno::NODATA) => {}
-                // Some are the system's own business.
+                // The system manages some attributes itself.
                 Err(_) if name.as_c_str() != ACCESS_LIST => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -71,12 +73,13 @@ impl Likeness {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        // After the owner, whose change takes bits away, and after the lists of access, which change them.
+        // After the owner, which clears mode bits, and after the access control list, which changes
+        // them.
         Ok(fchmod(new, Mode::from_raw_mode(self.mode))?)
     }
 }
 
-/// The attributes that a file has; none where there are none.
+/// The names of a file's attributes; empty if the file system has none.
 fn names(file: &File) -> Result<Vec<CString>, Fault> {
     let mut names = vec![0; MOST];
     let length = match flistxattr(file, &mut names[..]) {

@@ -1,12 +1,14 @@
-//! Below a folder and never out of it: whatever a path says, whichever links lie there, whoever swaps them meanwhile.
+//! Access below a folder that cannot escape it, whatever the path contains, whatever links exist,
+//! and however they change meanwhile.
 //!
-//! A [`Root`] holds a folder open. Everything else is reached from its descriptor: by `openat2`, which the kernel keeps
-//! beneath it, or name by name where that call is missing. What comes out is a [`Place`], a folder that is held open and one
-//! name in it, and all that is done with a place is done on that descriptor, so that nobody can put another folder in between.
-//! Only regular files are opened, and nothing here waits for whoever has the other end of a pipe.
+//! A [`Root`] holds a folder open. Everything else is reached from its descriptor: by `openat2`,
+//! which the kernel keeps beneath it, or name by name where that call is missing. The result is a
+//! [`Place`]: an open folder and one name in it. Every operation on a place uses that descriptor,
+//! so that no other folder can be swapped in. Only regular files are opened, and nothing here waits
+//! for the other end of a pipe.
 //!
-//! A folder that is moved out of its root while it is held stays what it was when it was found; [`Root::ascend`] notices.
-//! Who may read or write what is decided elsewhere.
+//! A held folder that is moved out of its root stays accessible; [`Root::ascend`] detects the move.
+//! Callers decide who may read or write.
 
 mod likeness;
 mod path;
@@ -26,21 +28,21 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// To pass through a folder and to hold it; permission to list it is not needed for either.
+/// Flags to traverse and hold a folder; neither needs permission to list it.
 pub(crate) const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Why a path was not opened.
+/// The reason a path was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     #[error("leads out of its root")]
     Outside,
-    #[error("is a link, or goes through one, that is not followed")]
+    #[error("is or goes through a link, which is not followed here")]
     Link,
     #[error("{0}")]
     Malformed(&'static str),
     #[error("is {0}, not a regular file")]
     NotAFile(Kind),
-    #[error("is a file of the kernel's, not one of a disk")]
+    #[error("is a kernel file, not a file on a disk")]
     OfTheKernel,
     #[error("was moved while it was being opened")]
     Moved,
@@ -55,43 +57,43 @@ impl From<Errno> for Fault {
 }
 
 impl Fault {
-    /// Is it that there is nothing of that name?
+    /// Whether nothing of that name exists.
     pub fn is_missing(&self) -> bool {
         self.is(io::ErrorKind::NotFound)
     }
 
-    /// Did the kernel say this?
+    /// Whether the kernel returned this kind of error.
     pub fn is(&self, kind: io::ErrorKind) -> bool {
         matches!(self, Fault::Io(error) if error.kind() == kind)
     }
 }
 
-/// What tells one file or folder from every other.
+/// Identifies one file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id {
     pub device: u64,
     pub inode: u64,
 }
 
-/// Links on the way and at the end of it.
+/// The treatment of links within a path and at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// Followed as long as they stay beneath: for reading.
+    /// Follow links that stay beneath the root; used for reading.
     Follow,
-    /// Refused on the way; at the end, the link itself is meant.
+    /// Refuse links within the path; at the end, use the link itself.
     Refuse,
 }
 
-/// How paths are resolved.
+/// The method of path resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// By one call that stays beneath.
+    /// One `openat2` call that stays beneath the root.
     Kernel,
-    /// Name by name, where that call is missing.
+    /// Name by name, if that call is missing.
     Names,
 }
 
-/// A folder that is held open, and that nothing leads out of.
+/// An open folder that no path can escape.
 #[derive(Debug)]
 pub struct Root {
     folder: Folder,
@@ -99,14 +101,14 @@ pub struct Root {
 }
 
 impl Root {
-    /// Hold the folder at `path`, which is trusted.
+    /// Opens the trusted folder at `path`.
     pub fn open(path: &Path) -> io::Result<Root> {
         let folder = Folder::of(rustix::fs::open(path, PASS, Mode::empty())?)?;
         let way = resolve::best_way(&folder);
         Ok(Root { folder, way })
     }
 
-    /// The same, resolved in this way.
+    /// Selects the method of path resolution.
     pub fn going(self, way: Way) -> Root {
         Root { way, ..self }
     }
@@ -119,18 +121,19 @@ impl Root {
         &self.folder
     }
 
-    /// Where `path` is. Its last name need not exist; the folders before it do.
+    /// Resolves `path`. Its last name need not exist; the folders before it must.
     pub fn place(&self, path: &Rel, links: Links) -> Result<Place, Fault> {
         resolve::place(self, path, links)
     }
 
-    /// The folder at `path`.
+    /// Opens the folder at `path`.
     pub fn folder_at(&self, path: &Rel, links: Links) -> Result<Folder, Fault> {
         let place = self.place(path, links)?;
         place.folder().child(place.name())
     }
 
-    /// Visit a folder and each one above it up to the root; a folder that is not below it any more is [`Fault::Outside`].
+    /// Visits a folder and each one above it up to the root. Returns [`Fault::Outside`] if the
+    /// folder is no longer below the root.
     pub fn ascend<E: From<Fault>>(
         &self,
         folder: &Folder,
@@ -152,12 +155,13 @@ impl Root {
     }
 }
 
-/// A folder that is held open.
+/// An open folder.
 #[derive(Debug)]
 pub struct Folder {
     handle: OwnedFd,
     id: Id,
-    /// Is it on a disk, and no folder of the kernel's own words? Looked up when a file in it is opened.
+    /// Whether the folder is on a disk and not in a kernel file system such as `/proc`. Determined
+    /// when a file in it is first opened.
     on_disk: OnceLock<bool>,
 }
 
@@ -167,7 +171,7 @@ impl Folder {
         Ok(Folder { handle, id: place::id(&stat), on_disk: OnceLock::new() })
     }
 
-    /// Hold the folder at `path`, which is trusted.
+    /// Opens the trusted folder at `path`.
     pub fn open(path: &Path) -> io::Result<Folder> {
         Folder::of(rustix::fs::open(path, PASS, Mode::empty())?)
     }
@@ -176,39 +180,40 @@ impl Folder {
         self.id
     }
 
-    /// Is it the one that is at `path` now? A link there may lead to another by now, and one that was deleted is nowhere.
+    /// Whether this folder is still the one at `path`. A link may have changed, or the folder may
+    /// have been deleted.
     pub fn is_at(&self, path: &Path) -> bool {
         rustix::fs::stat(path).is_ok_and(|stat| place::id(&stat) == self.id)
     }
 
-    /// The same folder once more.
+    /// Duplicates the handle.
     pub fn again(&self) -> Result<Folder, Fault> {
         let handle = self.handle.try_clone()?;
         Ok(Folder { handle, id: self.id, on_disk: self.on_disk.clone() })
     }
 
-    /// The folder of that name in it; a link is refused. `.` is the folder itself.
+    /// Opens the subfolder of that name; refuses a link. `.` is the folder itself.
     pub fn child(&self, name: &OsStr) -> Result<Folder, Fault> {
         match rustix::fs::openat(&self.handle, name, PASS | OFlags::NOFOLLOW, Mode::empty()) {
             Ok(handle) => Ok(Folder::of(handle)?),
             Err(Errno::LOOP) => Err(Fault::Link),
-            // With O_DIRECTORY a link is "not a directory".
+            // With O_DIRECTORY the kernel reports a link as "not a directory".
             Err(Errno::NOTDIR) if self.is_link(name) => Err(Fault::Link),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// A name in it, which must be one name.
+    /// Returns a name in this folder; it must be a single name.
     pub fn place(&self, name: &OsStr) -> Result<Place, Fault> {
         match Rel::parse(name)?.split() {
             Some((folder, only)) if folder.is_root() && only == name => {
                 Ok(Place::new(self.again()?, name.to_owned()))
             }
-            _ => Err(Fault::Malformed("is not one name")),
+            _ => Err(Fault::Malformed("is not a single name")),
         }
     }
 
-    /// What is in it, in no order.
+    /// Lists the entries in no particular order.
     pub fn entries(&self) -> Result<Vec<Entry>, Fault> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::openat(&self.handle, c".", flags, Mode::empty())?;
@@ -225,7 +230,8 @@ impl Folder {
     fn entry(&self, name: &CStr, kind: FileType) -> Entry {
         let name = OsString::from_vec(name.to_bytes().to_vec());
         let kind = if kind == FileType::Unknown {
-            // Some file systems do not tell. What is gone meanwhile is nothing that could be opened.
+            // Some file systems do not report the kind. An entry that is gone meanwhile cannot be
+            // opened anyway.
             place::look(self, &name).ok().flatten().map_or(Kind::Other, |look| look.kind)
         } else {
             Kind::of(kind)
@@ -233,7 +239,7 @@ impl Folder {
         Entry { name, kind }
     }
 
-    /// The folder that it is in; that of the topmost is itself.
+    /// Opens the parent folder; the parent of the topmost is itself.
     pub fn above(&self) -> Result<Folder, Fault> {
         Ok(Folder::of(rustix::fs::openat(&self.handle, c"..", PASS, Mode::empty())?)?)
     }
@@ -242,7 +248,7 @@ impl Folder {
         matches!(place::look(self, name), Ok(Some(look)) if look.kind == Kind::Link)
     }
 
-    /// Have what was made, renamed and removed in it on the disk.
+    /// Syncs created, renamed and removed names to disk.
     pub fn sync(&self) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::openat(&self.handle, c".", flags, Mode::empty())?;
@@ -256,7 +262,7 @@ impl AsFd for Folder {
     }
 }
 
-/// One name in a folder and what it names.
+/// One entry of a folder and its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     pub name: OsString,

@@ -1,4 +1,4 @@
-//! A path below a root, as somebody wrote it: names and nothing that could mean more than a name.
+//! A relative path below a root that consists of plain names only.
 
 use super::Fault;
 use std::ffi::OsStr;
@@ -6,18 +6,18 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What file systems take as one name.
+/// Maximum length of one name on common file systems.
 const LONGEST_NAME: usize = 255;
 
-/// Names with a slash between, without `.` and `..`; none at all is the root itself.
+/// Names separated by slashes, without `.` and `..`; empty for the root itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rel(Vec<u8>);
 
 impl Rel {
-    /// So many names. Deeper than anybody's folders, and few enough to hold all of them open.
+    /// Maximum number of names: deeper than real folders, and few enough to hold all of them open.
     pub const DEEPEST: usize = 256;
 
-    /// So many bytes: what the kernel takes as one path, without its zero.
+    /// Maximum length in bytes: the kernel's limit for a path, without its zero.
     pub const LONGEST: usize = 4095;
 
     /// The root itself.
@@ -25,14 +25,14 @@ impl Rel {
         Rel::default()
     }
 
-    /// Take a path as it was written. What looks like an escape of some encoding is only a strange name.
+    /// Parses a path. A text that looks like an encoded escape is just an unusual name.
     pub fn parse(text: impl AsRef<OsStr>) -> Result<Rel, Fault> {
         let bytes = text.as_ref().as_bytes();
         if bytes.first() == Some(&b'/') {
             return Err(Fault::Outside);
         }
         if bytes.contains(&0) {
-            return Err(Fault::Malformed("has a zero byte in it"));
+            return Err(Fault::Malformed("contains a zero byte"));
         }
         let (mut names, mut depth) = (Vec::with_capacity(bytes.len()), 0);
         for name in bytes.split(|byte| *byte == b'/') {
@@ -40,7 +40,7 @@ impl Rel {
                 b"" | b"." => continue,
                 b".." => return Err(Fault::Outside),
                 name if name.len() > LONGEST_NAME => {
-                    return Err(Fault::Malformed("has a name of more than 255 bytes in it"));
+                    return Err(Fault::Malformed("contains a name of more than 255 bytes"));
                 }
                 name => {
                     if !names.is_empty() {
@@ -60,7 +60,7 @@ impl Rel {
         Ok(Rel(names))
     }
 
-    /// This and one more name, which has to be one.
+    /// Appends one name; it must be a single name.
     pub fn join(&self, name: &OsStr) -> Result<Rel, Fault> {
         let mut path = self.0.clone();
         path.push(b'/');
@@ -68,13 +68,13 @@ impl Rel {
         Rel::parse(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(&path)))
     }
 
-    /// The names one by one.
+    /// Iterates over the names.
     pub fn names(&self) -> impl Iterator<Item = &OsStr> {
         let names = self.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
         names.map(OsStr::from_bytes)
     }
 
-    /// The folder it is in and its name there; none for the root.
+    /// Splits into the parent folder and the last name; `None` for the root.
     pub fn split(&self) -> Option<(Rel, &OsStr)> {
         let begin = self.0.iter().rposition(|byte| *byte == b'/');
         let (folder, name) = match begin {

@@ -1,4 +1,4 @@
-//! A name in a folder that is held open, and all that can be done with it.
+//! A name in an open folder, and the operations on it.
 
 use super::{Fault, Folder, Id};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 
-/// File systems whose files are the kernel's own words: to read one may wait, never end, or do something.
+/// Kernel file systems: reading one of their files may block, never end, or have side effects.
 const OF_THE_KERNEL: &[i64] = &[
     libc::PROC_SUPER_MAGIC,
     libc::SYSFS_MAGIC,
@@ -27,7 +27,7 @@ const OF_THE_KERNEL: &[i64] = &[
     0x6165_676c, // pstore
 ];
 
-/// What a name names.
+/// The type of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     File,
@@ -67,34 +67,34 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What was seen of a file or folder at one moment.
+/// The status of a file or folder at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     pub id: Id,
     pub kind: Kind,
     pub size: u64,
-    /// Permissions, with the bits for set-user-id and the like.
+    /// Permissions, including the set-user-id bits.
     pub mode: u32,
     pub user: u32,
     pub group: u32,
-    /// Names that it has.
+    /// Number of hard links.
     pub names: u64,
-    /// Seconds and nanoseconds of the last change of its content.
+    /// Last change of the content, in seconds and nanoseconds.
     pub modified: (i64, i64),
-    /// And of the last change of anything about it, which nobody can set back.
+    /// Last change of content or metadata, which nobody can set back.
     pub changed: (i64, i64),
 }
 
-/// What becomes of what is in the place that something is renamed to.
+/// The treatment of an existing target of a rename.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Onto {
-    /// It is replaced.
+    /// Replace it.
     Anything,
-    /// Then nothing happens, and it is an error.
+    /// Fail, and change nothing.
     Nothing,
 }
 
-/// One name in a folder that is held open.
+/// One name in an open folder.
 #[derive(Debug)]
 pub struct Place {
     folder: Folder,
@@ -110,17 +110,17 @@ impl Place {
         &self.folder
     }
 
-    /// One name; `.` where the folder itself is meant.
+    /// The name; `.` for the folder itself.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// What is there, if anything is; of a link, the link itself.
+    /// Returns the status of the entry, if it exists; does not follow links.
     pub fn look(&self) -> Result<Option<Look>, Fault> {
         look(&self.folder, &self.name)
     }
 
-    /// Open the regular file that is there, to read it. What else is there is not touched.
+    /// Opens a regular file for reading. Never opens anything else.
     pub fn read(&self) -> Result<(File, Look), Fault> {
         match self.look()? {
             Some(look) if look.kind != Kind::File => Err(refused(look.kind)),
@@ -129,7 +129,7 @@ impl Place {
         }
     }
 
-    /// Make a file that is not there yet, to write it.
+    /// Creates a new file for writing.
     pub fn create(&self, mode: u32) -> Result<File, Fault> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -140,7 +140,7 @@ impl Place {
         Ok(mkdirat(&self.folder, &*self.name, Mode::from_raw_mode(mode))?)
     }
 
-    /// Give what is here another place, in one step.
+    /// Renames the entry in one step.
     pub fn rename(&self, to: &Place, onto: Onto) -> Result<(), Fault> {
         let (old, new) = (&*self.name, &*to.name);
         match onto {
@@ -148,7 +148,7 @@ impl Place {
             Onto::Nothing => {
                 let flags = RenameFlags::NOREPLACE;
                 match renameat_with(&self.folder, old, &to.folder, new, flags) {
-                    // Not every file system can.
+                    // Not every file system supports it.
                     Err(Errno::INVAL | Errno::NOSYS) => self.rename_onto_nothing(to),
                     renamed => Ok(renamed?),
                 }
@@ -156,7 +156,8 @@ impl Place {
         }
     }
 
-    /// A file gets its second name only where there is none of that name. For a folder there is no such call.
+    /// A hard link fails if the name exists, so a file is linked and then unlinked. Folders have no
+    /// such call.
     fn rename_onto_nothing(&self, to: &Place) -> Result<(), Fault> {
         let (old, new) = (&*self.name, &*to.name);
         if self.look()?.is_some_and(|look| look.kind == Kind::Folder) {
@@ -169,35 +170,35 @@ impl Place {
         self.remove()
     }
 
-    /// Give the file that is here a second name, where nothing has it.
+    /// Creates a hard link to the file; fails if the name exists.
     pub fn link(&self, to: &Place) -> Result<(), Fault> {
         Ok(linkat(&self.folder, &*self.name, &to.folder, &*to.name, AtFlags::empty())?)
     }
 
-    /// Remove a file, or a link itself.
+    /// Removes a file, or a link itself.
     pub fn remove(&self) -> Result<(), Fault> {
         Ok(unlinkat(&self.folder, &*self.name, AtFlags::empty())?)
     }
 
-    /// Remove a folder that is empty.
+    /// Removes an empty folder.
     pub fn remove_folder(&self) -> Result<(), Fault> {
         Ok(unlinkat(&self.folder, &*self.name, AtFlags::REMOVEDIR)?)
     }
 }
 
 impl Folder {
-    /// What has that name in it, if anything has; of a link, the link itself.
+    /// Returns the status of an entry, if it exists; does not follow links.
     pub fn look(&self, name: &OsStr) -> Result<Option<Look>, Fault> {
         look(self, name)
     }
 
-    /// Open the file of that name, which was listed as a regular one, to read it.
+    /// Opens an entry that was listed as a regular file for reading.
     pub fn read(&self, name: &OsStr) -> Result<(File, Look), Fault> {
         open_regular(self, name)
     }
 }
 
-/// Of an open file.
+/// The status of an open file.
 pub fn seen(file: &File) -> Result<Look, Fault> {
     Ok(of_stat(&fstat(file)?))
 }
@@ -210,14 +211,14 @@ pub(super) fn look(folder: &Folder, name: &OsStr) -> Result<Option<Look>, Fault>
     }
 }
 
-/// What the name names may be another thing than a moment ago: a pipe is opened without waiting, and let go.
+/// The entry may have changed meanwhile, so a pipe is opened without blocking and closed again.
 fn open_regular(folder: &Folder, name: &OsStr) -> Result<(File, Look), Fault> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(folder, name, flags, Mode::empty()) {
         Ok(handle) => File::from(handle),
         Err(Errno::LOOP) => return Err(Fault::Link),
-        // A socket, or a device that is not there.
+        // A socket, or a device that does not exist.
         Err(Errno::NXIO | Errno::NODEV) => return Err(refused(Kind::Other)),
         Err(errno) => return Err(errno.into()),
     };
@@ -231,7 +232,8 @@ fn open_regular(folder: &Folder, name: &OsStr) -> Result<(File, Look), Fault> {
     Ok((file, look))
 }
 
-/// What is on the same device as its folder is of the same file system, so that each folder is asked once.
+/// A file on the same device as its folder is on the same file system, so each folder is checked
+/// once.
 fn on_disk(folder: &Folder, file: &File, look: &Look) -> Result<bool, Fault> {
     let ask = || {
         let kind = fstatfs(file)?.f_type as i64;

@@ -1,5 +1,5 @@
-//! From a path to a place, in one of two ways. Neither lets a link lead out: the kernel keeps `openat2` beneath the root, and
-//! going name by name no link is ever followed by the kernel, only read.
+//! Resolves a path to a place by one of two methods. No link can lead out: the kernel keeps
+//! `openat2` beneath the root, and name by name the kernel only reads links and follows none.
 
 use super::{Fault, Folder, Kind, Links, PASS, Place, Rel, Root, Way};
 use rustix::fs::{
@@ -10,20 +10,21 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// As many as the kernel follows in one path.
+/// Maximum number of links; the kernel's own limit for one path.
 const MOST_LINKS: usize = 40;
 
-/// The kernel asks to try again when something above was renamed while it went up, which is rare.
+/// Maximum number of retries. The kernel requests a retry, rarely, if a parent was renamed during
+/// the lookup.
 const MOST_TRIES: usize = 64;
 
-/// A path as long as this, with all its links in it, is nobody's.
+/// Maximum length of a path with all its links expanded.
 const LONGEST: usize = 4096;
-const TOO_LONG: Fault = Fault::Malformed("is too long with its links");
+const TOO_LONG: Fault = Fault::Malformed("is too long after its links are resolved");
 
 pub(super) fn best_way(folder: &Folder) -> Way {
     match openat2(folder, c".", PASS, Mode::empty(), ResolveFlags::BENEATH) {
         Ok(_) => Way::Kernel,
-        // Missing, or forbidden by a filter that does not know it.
+        // The call is missing, or a filter that does not know it forbids it.
         Err(_) => Way::Names,
     }
 }
@@ -41,7 +42,7 @@ pub(super) fn place(root: &Root, path: &Rel, links: Links) -> Result<Place, Faul
     Err(Fault::Link)
 }
 
-/// Where the last name begins; what ends in a folder ends in the `.` of it.
+/// Splits off the last name; a path that ends with a folder ends with its `.`.
 fn divide(path: &[u8]) -> (&[u8], &[u8]) {
     let (folder, name) = match path.iter().rposition(|byte| *byte == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
@@ -50,7 +51,7 @@ fn divide(path: &[u8]) -> (&[u8], &[u8]) {
     if matches!(name, b"" | b"." | b"..") { (path, b".") } else { (folder, name) }
 }
 
-/// What the link of that name says, if it is one that is to be followed.
+/// Reads the target of a link, if links are followed.
 fn link(folder: &Folder, name: &[u8], links: Links) -> Result<Option<Vec<u8>>, Fault> {
     if links == Links::Refuse || name == b"." {
         return Ok(None);
@@ -65,13 +66,13 @@ fn link(folder: &Folder, name: &[u8], links: Links) -> Result<Option<Vec<u8>>, F
     }
     match readlinkat(folder, name, Vec::new()) {
         Ok(text) => Ok(Some(text.into_bytes())),
-        // It was one a moment ago.
+        // It was a link a moment ago.
         Err(Errno::INVAL | Errno::NOENT) => Err(Fault::Moved),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// A link's text, where the folder is that has the link.
+/// Joins a link's target with the folder that contains the link.
 fn joined(folder: &[u8], text: &[u8]) -> Result<Vec<u8>, Fault> {
     if text.first() == Some(&b'/') {
         return Err(Fault::Outside);
@@ -110,7 +111,7 @@ fn by_kernel(root: BorrowedFd<'_>, path: &[u8], links: Links) -> Result<OwnedFd,
 }
 
 fn by_names(root: BorrowedFd<'_>, path: &[u8], links: Links) -> Result<OwnedFd, Fault> {
-    // The folders from the root to here: one goes up by letting go of the last.
+    // The open folders from the root to here; `..` closes the last one.
     let mut passed: Vec<OwnedFd> = Vec::new();
     let mut ahead: Vec<OsString> = Vec::new();
     push_names(&mut ahead, path);
@@ -146,7 +147,7 @@ fn by_names(root: BorrowedFd<'_>, path: &[u8], links: Links) -> Result<OwnedFd, 
     }
 }
 
-/// The names of a path, the first one last.
+/// Pushes the names of a path in reverse order.
 fn push_names(ahead: &mut Vec<OsString>, path: &[u8]) {
     let names = path.split(|byte| *byte == b'/').rev().filter(|name| !matches!(*name, b"" | b"."));
     ahead.extend(names.map(|name| OsString::from_vec(name.to_vec())));
@@ -157,7 +158,8 @@ enum Step {
     Link(Vec<u8>),
 }
 
-/// One name further; a link is held before it is read, so that what is read is what was found.
+/// Opens the next name. A link is held open before it is read, so that its content cannot change in
+/// between.
 fn step(here: BorrowedFd<'_>, name: &OsStr) -> Result<Step, Fault> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat(here, name, flags, Mode::empty())?;

@@ -1,5 +1,5 @@
-//! Looking whether a point is armed, and acting on it. System calls and the stack only: a child between fork and exec
-//! comes here, too.
+//! Checks whether a point is armed, and acts on it. Uses only system calls and the stack, because a
+//! child between fork and exec calls it too.
 
 use super::Point;
 use rustix::fs::{Access, Mode, OFlags};
@@ -10,19 +10,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Names the folder with the armed points.
+/// Variable with the folder of the armed points.
 const VARIABLE: &str = "PROCTOR_FAILPOINTS";
 
-/// A path on the stack.
+/// Maximum length of a path; it is built on the stack.
 const LONGEST: usize = 512;
 
-/// `abort 4294967295`, and a line end.
+/// Maximum length of the content: `abort 4294967295` and a line end.
 const CONTENT: usize = 32;
 
-/// Whether what was held may go on.
+/// Interval between two checks of a held point.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What an armed point does.
+/// The action of an armed point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Kill,
@@ -46,12 +46,12 @@ pub(super) fn pass(point: Point) -> io::Result<()> {
             None => Ok(()),
         },
         Some((_, left)) => count(&file, &content[..length], left - 1),
-        // Being written just now.
+        // The file is being written.
         None => Ok(()),
     }
 }
 
-/// Looked up once, by a process that may allocate: the parent has passed a point before it forks.
+/// Cached by a process that may allocate: the parent passes a point before it forks.
 pub(super) fn folder() -> Option<&'static [u8]> {
     static FOLDER: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let found = FOLDER.get_or_init(|| Some(std::env::var_os(VARIABLE)?.as_bytes().to_vec()));
@@ -82,7 +82,7 @@ fn parse(content: &[u8]) -> Option<(Action, u32)> {
     Some((action, words.next()?.parse().ok().filter(|count| *count > 0)?))
 }
 
-/// Write how many passes are left over the old number, which is never shorter.
+/// Overwrites the count with the remaining one, which is never longer.
 fn count(file: &OwnedFd, old: &[u8], mut left: u32) -> io::Result<()> {
     let mut content = [b'\n'; CONTENT];
     let begin = old.iter().position(|byte| *byte == b' ').unwrap_or(0) + 1;
@@ -96,7 +96,7 @@ fn count(file: &OwnedFd, old: &[u8], mut left: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Only one comes to act; another may have been quicker.
+/// Claims the point, so that only one process acts on it.
 fn claim(point: Point, folder: &[u8], armed: &CStr) -> Option<()> {
     let mut buffer = [0; LONGEST];
     let hit = path(&mut buffer, folder, &[point.name(), ".hit"]).ok()?;
@@ -120,7 +120,7 @@ fn act(action: Action, point: Point, folder: &[u8]) -> io::Result<()> {
                 rustix::process::getpid(),
                 rustix::process::Signal::KILL,
             )?;
-            // Not reached: the kernel ends a process that killed itself before the call returns.
+            // Not reached: a process that kills itself ends before the call returns.
             Ok(())
         }
     }

@@ -1,4 +1,5 @@
-//! The table of all failpoints. `cargo xtask torture` passes each of them, and says which one it could not reach.
+//! The table of all failpoints. `cargo xtask torture` passes each of them and reports the ones it
+//! could not reach.
 
 macro_rules! points {
     ($($name:ident $kind:ident $text:literal: $doc:literal;)*) => {
@@ -12,7 +13,7 @@ macro_rules! points {
         impl Point {
             pub const ALL: &'static [Point] = &[$(Point::$name,)*];
 
-            /// What its file is called.
+            /// The name of its file.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Point::$name => $text,)*
@@ -39,14 +40,14 @@ points! {
     ChildRecorded step "child.recorded": "The child has recorded itself.";
     ChildExec step "child.exec": "The child is about to execute the program.";
 
-    RunBegin step "run.begin": "A run is to be made, nothing of it is there.";
+    RunBegin step "run.begin": "A run is about to be created; nothing of it exists.";
     RunPipes step "run.pipes": "The run's pipes are made.";
-    RunRecorded step "run.recorded": "The run is in the state, which is not locked.";
-    RunMade moment "run.made": "The process is there, the keeper has not noted it.";
+    RunRecorded step "run.recorded": "The run is in the state file, which is not locked.";
+    RunMade moment "run.made": "The process exists; the keeper has not recorded it.";
     RunPiped moment "run.piped": "The log pump has the run's pipes.";
     RunEnded moment "run.ended": "The main process is reaped, nothing is stored.";
-    RunOver moment "run.over": "That the run is over is stored, the pump has not heard.";
-    RunDrained moment "run.drained": "The last line is stored, the run's files are there.";
+    RunOver moment "run.over": "The end of the run is stored; the pump was not notified.";
+    RunDrained moment "run.drained": "The last line is stored; the run's files still exist.";
     RunRemove moment "run.remove": "One of the run's pipes is removed.";
 
     StateEmpty step "state.empty": "A service's state file is made and empty.";
@@ -54,34 +55,34 @@ points! {
     StateWritten step "state.written": "It is written.";
 
     PersistBegin step "persist.begin": "Before a small file of the keeper's is replaced.";
-    PersistWritten step "persist.written": "The new content is beside it.";
+    PersistWritten step "persist.written": "The new content is in a temporary file.";
     PersistRenamed step "persist.renamed": "It is replaced.";
     StoreBegin step "store.begin": "Before `services.json` is replaced.";
-    StoreWritten step "store.written": "The new content is beside it.";
+    StoreWritten step "store.written": "The new content is in a temporary file.";
     StoreRenamed step "store.renamed": "It is replaced, the folder is not synced.";
 
     AuditBegin step "audit.begin": "Before a line of the audit is written.";
     AuditHalf moment "audit.half": "Half of it is written.";
-    AuditWritten moment "audit.written": "It is written, what it is about goes on.";
+    AuditWritten moment "audit.written": "It is written; the operation continues.";
 
-    FileBegin step "file.begin": "Files are to be changed, nothing says so yet.";
-    FileRecorded step "file.recorded": "It is recorded, and nothing is made.";
-    FileWritten step "file.written": "A new content is beside its file.";
-    FileReady step "file.ready": "All of them are, and the old ones are kept.";
+    FileBegin step "file.begin": "Files are about to be changed; nothing is recorded.";
+    FileRecorded step "file.recorded": "The change is recorded; no file is written.";
+    FileWritten step "file.written": "A new content is in a temporary file.";
+    FileReady step "file.ready": "All new contents are written, and the old ones are backed up.";
     FileTurn step "file.turn": "One of the files is about to be changed.";
     FileTurned moment "file.turned": "It is.";
-    FileSettled moment "file.settled": "All are, and recorded as such.";
-    FileTidied moment "file.tidied": "What lay beside them is gone, the record is there.";
+    FileSettled moment "file.settled": "All files are changed, and that is recorded.";
+    FileTidied moment "file.tidied": "The temporary files are gone; the record still exists.";
 
     DefineStored moment "define.stored": "A new spec is stored, the keeper has not taken it.";
-    RemoveBegin moment "remove.begin": "A service is forgotten, its files are there.";
-    RemoveDone moment "remove.done": "Its files are gone, nobody was told.";
+    RemoveBegin moment "remove.begin": "A service is forgotten; its files still exist.";
+    RemoveDone moment "remove.done": "Its files are gone; the daemon was not notified.";
 
     LogIndex step "log.index": "Bytes wait in a pipe; their index entry is next.";
-    LogBytes step "log.bytes": "The index entry is there, the bytes are not.";
+    LogBytes step "log.bytes": "The index entry is written; the bytes are not.";
     LogMoved moment "log.moved": "The bytes are in the file.";
     LogEnd moment "log.end": "A run's last bytes are stored, its end is not marked.";
-    LogEnded moment "log.ended": "The end is marked, the keeper has not heard.";
+    LogEnded moment "log.ended": "The end is marked; the keeper was not notified.";
     RotateBegin step "rotate.begin": "A segment is full, the next is not made.";
     RotateIndex step "rotate.index": "The next segment has a log and no index.";
     RotateMade moment "rotate.made": "The next segment is made.";
@@ -93,27 +94,27 @@ points! {
     KeeperLocked moment "keeper.locked": "It has the lock.";
     TakeoverBegin moment "takeover.begin": "Before the first service is taken over.";
     TakeoverRead step "takeover.read": "Before a stored file is read.";
-    TakeoverFound moment "takeover.found": "What became of a run is known.";
+    TakeoverFound moment "takeover.found": "The result of a run is known.";
     TakeoverWatch step "takeover.watch": "Before an adopted process is watched.";
     TakeoverPipe step "takeover.pipe": "Before a pipe is opened again.";
     TakeoverService moment "takeover.service": "One service is taken over.";
-    TakeoverDone moment "takeover.done": "All are, and there is no daemon yet.";
+    TakeoverDone moment "takeover.done": "All services are taken over; there is no daemon yet.";
 
     DaemonSpawn step "daemon.spawn": "The keeper is about to start the daemon.";
     DaemonBegin moment "daemon.begin": "The daemon begins.";
-    DaemonHello moment "daemon.hello": "It said hello, the keeper has not answered.";
+    DaemonHello moment "daemon.hello": "It said hello; the keeper has not responded.";
     DaemonSnapshot moment "daemon.snapshot": "It has the keeper's snapshot.";
-    DaemonStarted moment "daemon.started": "It has told the keeper all that was stored.";
-    OwnerSaved moment "owner.saved": "A wish is stored, the keeper has not heard.";
-    OwnerTold moment "owner.told": "The keeper has answered, the client has not heard.";
+    DaemonStarted moment "daemon.started": "It has sent everything stored to the keeper.";
+    OwnerSaved moment "owner.saved": "A wish is stored; the keeper was not notified.";
+    OwnerTold moment "owner.told": "The keeper has responded; the client has not.";
     RoleGone moment "role.gone": "The daemon saw the keeper die.";
     RoleExec step "role.exec": "It is about to become the keeper.";
 
     GuardSpawn step "guard.spawn": "The keeper is about to start the guard.";
-    GuardPipes moment "guard.pipes": "The guard was told of a run's pipes; there is no process.";
+    GuardPipes moment "guard.pipes": "The guard has a run's pipes; there is no process.";
     GuardStart moment "guard.start": "The guard is about to start a keeper.";
 
-    UpgradeAsked moment "upgrade.asked": "An upgrade is accepted, the daemon still there.";
+    UpgradeAsked moment "upgrade.asked": "An upgrade is accepted; the daemon still runs.";
     UpgradeStopped moment "upgrade.stopped": "The daemon has left and the pump has stopped.";
     UpgradeStored moment "upgrade.stored": "All states are stored.";
     UpgradePass step "upgrade.pass": "Before lock and socket are passed on.";
@@ -121,5 +122,5 @@ points! {
 
     EndStopping moment "end.stopping": "An orderly end begins.";
     EndClean moment "end.clean": "The daemon has left, files are cleared next.";
-    EndDone moment "end.done": "All is cleared, the process still there.";
+    EndDone moment "end.done": "All files are removed; the process still runs.";
 }

@@ -1,8 +1,10 @@
-//! Making the child: a process of its own that, where that is safe, shares our memory until it executes its program.
+//! Creates the child: a process that shares our memory until it executes its program, if that is
+//! safe.
 //!
-//! A fork copies the keeper's page tables and makes it copy every page that it writes afterwards; sharing costs neither, and
-//! unlike with `vfork` nobody waits for the child (docs/decisions/0005). What the child uses, its stack included, has to stay
-//! until the end of its report pipe shows that it has its own memory, or none.
+//! A fork copies the keeper's page tables and makes the keeper copy every page that it writes
+//! later. Sharing avoids both, and unlike with `vfork` nobody waits for the child
+//! (docs/decisions/0005). The memory that the child uses, including its stack, must stay until the
+//! end of its report pipe shows that the child has its own memory or is dead.
 
 use super::child::become_service;
 use super::prepared::Prepared;
@@ -16,18 +18,18 @@ use std::sync::{Mutex, PoisonError};
 /// Memory that a child may still use.
 pub(super) struct Kept {
     begin: Box<Begin>,
-    /// `None`: the child has a copy of everything.
+    /// `None` if the child has a copy of everything.
     stack: Option<Stack>,
 }
 
-/// What the child is given.
+/// The input of the child.
 struct Begin {
     prepared: Prepared,
     report: RawFd,
     in_cgroup: bool,
 }
 
-// SAFETY: the pointers in `Prepared` are to strings that it owns itself and that nobody changes.
+// SAFETY: the pointers in `Prepared` point to strings that it owns and nobody changes.
 unsafe impl Send for Kept {}
 
 impl std::fmt::Debug for Kept {
@@ -42,17 +44,17 @@ impl Kept {
     }
 }
 
-/// Children that were let go of before they were seen to have their own memory.
+/// Children that were dropped before they were seen to have their own memory.
 static UNSEEN: Mutex<Vec<(File, Kept)>> = Mutex::new(Vec::new());
 
-/// Keep what a child may still use until its report is at its end.
+/// Keeps the memory of a child until its report ends.
 pub(super) fn let_go(report: &File, kept: Kept) {
     if kept.stack.is_none() || at_end(report) {
         return;
     }
     match report.try_clone() {
         Ok(report) => UNSEEN.lock().unwrap_or_else(PoisonError::into_inner).push((report, kept)),
-        // Rather lost than used by two.
+        // Leaks the memory rather than letting two use it.
         Err(_) => std::mem::forget(kept),
     }
 }
@@ -73,7 +75,7 @@ fn at_end(mut report: &File) -> bool {
     }
 }
 
-/// Make the child, straight in its cgroup where the kernel can.
+/// Creates the child, directly in its cgroup if the kernel supports it.
 pub(super) fn make(prepared: Prepared, report: RawFd) -> io::Result<(u32, Kept)> {
     look_at_unseen();
     let cgroup = prepared.cgroup.filter(|_| !prepared.walks_in);
@@ -82,8 +84,8 @@ pub(super) fn make(prepared: Prepared, report: RawFd) -> io::Result<(u32, Kept)>
         prepared,
         report,
     });
-    // The kernel applies a new OOM score to everybody who shares the memory; and one that changes its user must not be
-    // within reach of that user's debugger while it has ours.
+    // The kernel applies a new OOM score to every process that shares the memory. And while it
+    // shares ours, a child must not change its user, because that user's debugger could reach it.
     let may_share = begin.prepared.credentials.is_none() && begin.prepared.oom_score.is_none();
     if may_share
         && let Some(stack) = Stack::take()
@@ -93,7 +95,7 @@ pub(super) fn make(prepared: Prepared, report: RawFd) -> io::Result<(u32, Kept)>
     }
     let mut pid = clone_into(cgroup);
     if pid < 0 {
-        // Old kernels and some sandboxes: fork, and let the child walk into its cgroup.
+        // Old kernels and some sandboxes: fork, and let the child move itself into its cgroup.
         begin.in_cgroup = begin.prepared.cgroup.is_none();
         // SAFETY: a fork; the child only makes system calls.
         pid = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
@@ -107,7 +109,7 @@ pub(super) fn make(prepared: Prepared, report: RawFd) -> io::Result<(u32, Kept)>
 
 fn arguments(cgroup: Option<RawFd>) -> libc::clone_args {
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
-    // SAFETY: plain memory; all zeroes is "nothing asked for".
+    // SAFETY: plain memory; all zeroes requests nothing.
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
     arguments.exit_signal = libc::SIGCHLD as u64;
     if let Some(cgroup) = cgroup {
@@ -117,18 +119,18 @@ fn arguments(cgroup: Option<RawFd>) -> libc::clone_args {
     arguments
 }
 
-/// Zero in the child, as with a fork.
+/// Returns zero in the child, like fork.
 fn clone_into(cgroup: Option<RawFd>) -> libc::c_long {
     let arguments = arguments(cgroup);
     // SAFETY: without CLONE_VM this is a fork; the child only makes system calls.
     unsafe { libc::syscall(libc::SYS_clone3, &arguments, size_of_val(&arguments)) }
 }
 
-/// Fork a child into the cgroup that ends at once, and see whether it came to that.
+/// Forks a child into the cgroup that exits at once, and checks that it was not killed.
 pub(super) fn lives_in(cgroup: RawFd) -> bool {
     let pid = match clone_into(Some(cgroup)) {
         0 => raw::exit(0),
-        // Refused: every fork will be, and the child walks in then.
+        // Refused: every such fork will be, and then children move themselves.
         pid if pid < 0 => return true,
         pid => pid as libc::pid_t,
     };
@@ -138,13 +140,14 @@ pub(super) fn lives_in(cgroup: RawFd) -> bool {
     waited == pid && status == 0
 }
 
-/// The pid of a child that runs [`enter`] on its own stack in our memory; `None` if the kernel would not.
+/// Returns the pid of a child that runs [`enter`] on its own stack in our memory; `None` if the
+/// kernel refuses.
 fn clone_sharing(cgroup: Option<RawFd>, stack: &Stack, begin: &Begin) -> Option<u32> {
     let mut arguments = arguments(cgroup);
     arguments.flags |= libc::CLONE_VM as u64;
     arguments.stack = stack.base() as u64;
     arguments.stack_size = Stack::SIZE as u64;
-    // SAFETY: `begin` and the stack live on in `Kept` until the child has left our memory.
+    // SAFETY: `begin` and the stack stay in `Kept` until the child has left our memory.
     let pid = unsafe { clone3_to(&arguments, enter, std::ptr::from_ref(begin)) };
     u32::try_from(pid).ok().filter(|pid| *pid != 0)
 }
@@ -155,10 +158,11 @@ extern "C" fn enter(begin: *const Begin) -> ! {
     become_service(&begin.prepared, begin.report, begin.in_cgroup)
 }
 
-/// Clone a child that calls `function` with `begin`; its pid, or a negative error number.
+/// Clones a child that calls `function` with `begin`; returns its pid or a negative error number.
 ///
 /// # Safety
-/// The arguments ask for a stack that nobody else uses, and all that the child reaches stays valid while it needs it.
+/// The arguments specify a stack that nobody else uses, and all memory that the child reaches stays
+/// valid while it needs it.
 #[cfg(target_arch = "x86_64")]
 unsafe fn clone3_to(
     arguments: &libc::clone_args,
@@ -166,8 +170,8 @@ unsafe fn clone3_to(
     begin: *const Begin,
 ) -> isize {
     let returned: isize;
-    // SAFETY: the parent goes on behind the label as after any system call; the child has an empty stack of its own and
-    // never comes back.
+    // SAFETY: the parent continues after the label as after any system call; the child has an empty
+    // stack of its own and never returns.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -189,10 +193,11 @@ unsafe fn clone3_to(
     returned
 }
 
-/// Clone a child that calls `function` with `begin`; its pid, or a negative error number.
+/// Clones a child that calls `function` with `begin`; returns its pid or a negative error number.
 ///
 /// # Safety
-/// The arguments ask for a stack that nobody else uses, and all that the child reaches stays valid while it needs it.
+/// The arguments specify a stack that nobody else uses, and all memory that the child reaches stays
+/// valid while it needs it.
 #[cfg(target_arch = "aarch64")]
 unsafe fn clone3_to(
     arguments: &libc::clone_args,
@@ -200,8 +205,8 @@ unsafe fn clone3_to(
     begin: *const Begin,
 ) -> isize {
     let returned: isize;
-    // SAFETY: the parent goes on behind the label as after any system call; the child has an empty stack of its own and
-    // never comes back.
+    // SAFETY: the parent continues after the label as after any system call; the child has an empty
+    // stack of its own and never returns.
     unsafe {
         std::arch::asm!(
             "svc 0",
@@ -221,10 +226,10 @@ unsafe fn clone3_to(
     returned
 }
 
-/// No memory is shared on this platform.
+/// Not supported: no memory is shared on this platform.
 ///
 /// # Safety
-/// None is needed.
+/// No requirements.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn clone3_to(
     _arguments: &libc::clone_args,

@@ -1,5 +1,5 @@
-//! Between fork and exec: system calls only, no allocation, no locks, no panics, and nothing of the C library, because the
-//! child may share the memory of its parent (see `birth`).
+//! The code between fork and exec: system calls only, no allocation, no locks, no panics and no C
+//! library, because the child may share its parent's memory (see `birth`).
 
 use super::prepared::Prepared;
 use super::{REPORT, Step};
@@ -8,7 +8,7 @@ use crate::raw::{self, descriptor};
 use proctor_core::record::Identity;
 use std::os::fd::RawFd;
 
-/// Become the service, or report why not; the child never returns from here.
+/// Executes the service's program, or reports the failure; never returns.
 pub(super) fn become_service(prepared: &Prepared, report: RawFd, in_cgroup: bool) -> ! {
     let failed = match prepare_and_run(prepared, in_cgroup) {
         Err(failed) => failed,
@@ -18,13 +18,13 @@ pub(super) fn become_service(prepared: &Prepared, report: RawFd, in_cgroup: bool
     bytes[0] = failed.step as u8;
     bytes[1] = failed.candidate;
     bytes[4..8].copy_from_slice(&failed.errno.to_le_bytes());
-    // The keeper may be dead by now: then the exit below has to tell, not a SIGPIPE.
+    // The keeper may be dead by now; the exit code below must report the failure, not a SIGPIPE.
     set_action(libc::SIGPIPE, libc::SIG_IGN);
     let _ = raw::write(report, &bytes);
     raw::exit(127)
 }
 
-/// What the parent is told.
+/// The report to the parent.
 struct Failed {
     step: Step,
     candidate: u8,
@@ -37,7 +37,7 @@ impl Failed {
     }
 }
 
-/// An `Ok` that cannot be made: success is a program that no longer is this one.
+/// An uninhabited `Ok`: after success another program runs.
 enum Never {}
 
 fn prepare_and_run(p: &Prepared, in_cgroup: bool) -> Result<Never, Failed> {
@@ -45,7 +45,8 @@ fn prepare_and_run(p: &Prepared, in_cgroup: bool) -> Result<Never, Failed> {
     pass(Point::ChildBegin, Step::Session)?;
     raw::plain(libc::SYS_setsid, []).map_err(Failed::at(Step::Session))?;
     pass(Point::ChildSession, Step::Identity)?;
-    // As early as can be: what follows may hang on a dead disk or network, and must be known while it does.
+    // As early as possible: the next steps may hang on a dead disk or network, and the process must
+    // be known while they do.
     record_identity(p)?;
     pass(Point::ChildRecorded, Step::Identity)?;
     if !in_cgroup {
@@ -68,14 +69,15 @@ fn enter_cgroup(p: &Prepared) -> Result<(), Failed> {
     let Some(folder) = p.cgroup else { return Ok(()) };
     let failed = Failed::at(Step::Cgroup);
     let file = raw::open(folder, c"cgroup.procs", libc::O_WRONLY | libc::O_CLOEXEC);
-    // "0" is the writer itself.
+    // "0" means the writer itself.
     file.and_then(|file| raw::write(file, b"0")).map(drop).map_err(failed)
 }
 
-/// Put stdio at 0 to 2 and passed descriptors at 3 and on; everything else closes on exec.
+/// Puts stdio at 0 to 2 and passed descriptors at 3 and up; everything else closes on exec.
 fn arrange_descriptors(p: &Prepared) -> Result<(), i32> {
     for (target, fd) in (0..).zip(&p.stdio) {
-        // The parent's own descriptors are all above 2; but its standard error may be handed on as it is.
+        // The parent's own descriptors are above 2, except that its standard error may be passed
+        // unchanged.
         let done = if descriptor(*fd) == target {
             raw::plain(libc::SYS_fcntl, [target, libc::F_SETFD as usize, 0])
         } else {
@@ -83,14 +85,14 @@ fn arrange_descriptors(p: &Prepared) -> Result<(), i32> {
         };
         done?;
     }
-    // Marks all above stdio; those passed are unmarked below. Before Linux 5.11 this is refused; all our own descriptors
-    // have the mark anyway.
+    // Marks everything above stdio; passed descriptors are unmarked below. Fails before Linux 5.11,
+    // but all our own descriptors have the mark anyway.
     let _ = raw::plain(
         libc::SYS_close_range,
         [3, libc::c_uint::MAX as usize, libc::CLOSE_RANGE_CLOEXEC as usize],
     );
     for (target, fd) in (3..).zip(&p.passed) {
-        // Passed descriptors are clear of their targets.
+        // Passed descriptors do not overlap their targets.
         raw::plain(libc::SYS_dup3, [descriptor(*fd), target, 0])?;
     }
     Ok(())
@@ -102,7 +104,7 @@ fn set_attributes(p: &Prepared) -> Result<(), Failed> {
     }
     for (resource, limit) in &p.limits {
         let arguments = [0, *resource as usize, std::ptr::from_ref(limit) as usize, 0, 0, 0];
-        // SAFETY: `limit` is valid; the old one is not asked for.
+        // SAFETY: `limit` is valid; the old one is not requested.
         unsafe { raw::call(libc::SYS_prlimit64, arguments) }.map_err(Failed::at(Step::Limits))?;
     }
     if let Some(tag) = &p.tag {
@@ -144,7 +146,7 @@ fn record_identity(p: &Prepared) -> Result<(), Failed> {
     let failed = Failed::at(Step::Identity);
     let pid = raw::plain(libc::SYS_getpid, []).map_err(&failed)? as u32;
     let pidfs_inode = own_pidfs_inode(pid);
-    // Costly to ask for, and needed only where there is no better mark.
+    // Expensive to read, and needed only without a pidfs inode.
     let start_ticks = if pidfs_inode == 0 { start_ticks().map_err(&failed)? } else { 0 };
     let identity = Identity { pid, start_ticks, pidfs_inode, boot: p.boot, run };
     let bytes = identity.encode();
@@ -163,7 +165,7 @@ fn start_ticks() -> Result<u64, i32> {
     stat.map(|stat| stat.start_ticks).ok_or(libc::EIO)
 }
 
-/// 0 where the kernel has no pidfs; the start time has to do then.
+/// Returns 0 if the kernel has no pidfs; then the start time identifies the process.
 fn own_pidfs_inode(pid: u32) -> u64 {
     let Ok(fd) = raw::plain(libc::SYS_pidfd_open, [pid as usize, 0]) else { return 0 };
     // SAFETY: the descriptor was just opened and stays open until exec closes it.
@@ -171,7 +173,7 @@ fn own_pidfs_inode(pid: u32) -> u64 {
     crate::process::pidfs_inode(borrowed).unwrap_or(0)
 }
 
-/// The kernel's own structure, which is not the C library's.
+/// The kernel's own structure, which differs from the C library's.
 #[repr(C)]
 struct Action {
     handler: usize,
@@ -181,7 +183,7 @@ struct Action {
 }
 
 fn set_action(signal: i32, handler: libc::sighandler_t) {
-    // On x86-64 the kernel wants to be told where a handler returns to; ours does not return.
+    // On x86-64 the kernel requires the return address of a handler; ours does not return.
     const SA_RESTORER: libc::c_ulong = 0x0400_0000;
     let flags = if cfg!(target_arch = "x86_64") { SA_RESTORER } else { 0 };
     let action = Action { handler, flags, restorer: 0, mask: 0 };
@@ -205,8 +207,8 @@ const DUMPING: [i32; 10] = [
     libc::SIGSYS,
 ];
 
-/// A dump ends everybody who has the memory that is dumped, and ours may be the keeper's: until exec, which makes every
-/// handler the default again, such a signal is the end of the child alone.
+/// A core dump ends every process that shares the dumped memory, possibly the keeper. Until exec,
+/// which resets handlers to the default, such a signal ends only the child.
 fn catch_dumps() {
     for signal in DUMPING {
         set_action(signal, end_by as *const () as libc::sighandler_t);
@@ -217,7 +219,7 @@ extern "C" fn end_by(signal: i32) -> ! {
     raw::exit(128u8.wrapping_add(signal as u8))
 }
 
-/// Every signal at its default once the program runs, and none blocked, whatever the keeper or its own parent had arranged.
+/// Resets every signal to its default and unblocks all, whatever the keeper or its parent had set.
 fn reset_signals(p: &Prepared) {
     for signal in p.signals.iter().filter(|signal| !DUMPING.contains(signal)) {
         set_action(*signal, libc::SIG_DFL);
@@ -231,11 +233,11 @@ fn reset_signals(p: &Prepared) {
         0,
         0,
     ];
-    // SAFETY: a valid set; the old one is not wanted.
+    // SAFETY: a valid set; the old one is not requested.
     let _ = unsafe { raw::call(libc::SYS_rt_sigprocmask, arguments) };
 }
 
-/// Try the candidates as `execvp` does; report the one that came closest.
+/// Tries the candidates as `execvp` does; reports the one that came closest.
 fn execute(p: &Prepared) -> Result<Never, Failed> {
     let mut closest = Failed { step: Step::Exec, candidate: 0, errno: libc::ENOENT };
     for (index, candidate) in (0u8..=u8::MAX).zip(&p.candidates) {

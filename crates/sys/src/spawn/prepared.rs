@@ -1,4 +1,4 @@
-//! A plan in the form the child can use: everything that allocates happens here, before the fork.
+//! A plan in the form the child can use; everything that allocates happens here, before the fork.
 
 use super::{Environment, Plan};
 use crate::process_tag::ProcessTag;
@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most candidates of a `PATH` that are tried: the report names one in a byte.
+/// Maximum number of `PATH` candidates: the report identifies one by a byte.
 const MAX_CANDIDATES: usize = 255;
 
 /// A plan in the form the child can use.
@@ -36,26 +36,29 @@ pub(super) struct Prepared {
     pub(super) signals: &'static [i32],
 }
 
-/// Zero-terminated strings in one piece, which copies share.
+/// Zero-terminated strings in one allocation, which clones share.
 #[derive(Debug, Clone, Default)]
 pub struct Strings(Arc<Block>);
 
 #[derive(Debug, Default)]
 struct Block {
     bytes: Vec<u8>,
-    /// Where each begins.
+    /// Start of each string.
     begins: Vec<u32>,
 }
 
 impl Strings {
-    /// One with a zero in it is refused.
+    /// Fails if a text contains a zero byte.
     pub fn new<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> io::Result<Strings> {
         let length = texts.clone().map(|text| text.len() + 1).sum();
         let mut block = Block { bytes: Vec::with_capacity(length), begins: Vec::new() };
         block.begins.reserve_exact(texts.size_hint().0);
         for text in texts {
             if text.as_bytes().contains(&0) {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "a zero in a string"));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "a string contains a zero byte",
+                ));
             }
             let begin = u32::try_from(block.bytes.len()).map_err(io::Error::other)?;
             block.begins.push(begin);
@@ -65,13 +68,13 @@ impl Strings {
         Ok(Strings(Arc::new(block)))
     }
 
-    /// Pointers to each, valid as long as this or a copy of it lives.
+    /// Pointers to each string, valid while this or a clone of it lives.
     fn pointers(&self) -> impl Iterator<Item = *const libc::c_char> {
         let begins = self.0.begins.iter();
         begins.map(|begin| self.0.bytes[*begin as usize..].as_ptr().cast())
     }
 
-    /// The rest of the first string that begins like this.
+    /// The rest of the first string with this prefix.
     fn find(&self, begin: &str) -> Option<&str> {
         let strings = self.0.begins.iter().map(|at| &self.0.bytes[*at as usize..]);
         let rest = strings.filter_map(|bytes| bytes.strip_prefix(begin.as_bytes())).next()?;
@@ -79,8 +82,8 @@ impl Strings {
     }
 }
 
-/// The zero-terminated array of pointers to strings that exec wants. Used again: made anew for each of a thousand children, such
-/// arrays would leave as many holes between what stays.
+/// The null-terminated array of string pointers that exec takes. Arrays are reused: new ones for
+/// each of a thousand children would leave as many holes in the heap.
 pub(super) struct Pointers {
     _strings: [Strings; 2],
     pub(super) pointers: Vec<*const libc::c_char>,
@@ -100,7 +103,7 @@ impl Pointers {
 
 impl Drop for Pointers {
     fn drop(&mut self) {
-        /// More are not in use at once, unless something is very slow.
+        /// Maximum number of spare arrays; more are in use at once only if something is very slow.
         const KEPT: usize = 128;
         let mut spare = spare();
         if spare.len() < KEPT {
@@ -114,7 +117,7 @@ impl Drop for Pointers {
 #[derive(Default)]
 struct Spare(Vec<*const libc::c_char>);
 
-// SAFETY: it is empty, so there is nothing that could be reached through it.
+// SAFETY: it is empty, so nothing can be reached through it.
 unsafe impl Send for Spare {}
 
 fn spare() -> MutexGuard<'static, Vec<Spare>> {
@@ -122,7 +125,7 @@ fn spare() -> MutexGuard<'static, Vec<Spare>> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Give back the arrays that wait to be used again.
+/// Frees the spare arrays.
 pub(super) fn forget_spares() {
     *spare() = Vec::new();
 }
@@ -167,7 +170,7 @@ fn candidates(program: &str, environment: &Environment<'_>) -> io::Result<Vec<CS
         return Ok(vec![CString::new(program)?]);
     }
     let own = environment.own.iter().find_map(|entry| entry.strip_prefix("PATH="));
-    // One that is hidden has its own in its place.
+    // A hidden shared variable has an own one in its place.
     let path = own.or_else(|| environment.shared.find("PATH="));
     let folders = path.unwrap_or(crate::program::DEFAULT_PATH).split(':').take(MAX_CANDIDATES);
     let join = |folder: &str| match folder {

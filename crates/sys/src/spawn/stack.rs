@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// A child's stack, with a page below it that ends whoever comes there.
+/// A child's stack, with a guard page below it.
 pub(super) struct Stack {
     base: *mut libc::c_void,
 }
@@ -10,13 +10,13 @@ pub(super) struct Stack {
 // SAFETY: memory that only its owner uses.
 unsafe impl Send for Stack {}
 
-/// Stacks that were mapped together. A thousand services started at once need hundreds at a time, and each mapping, and each
-/// change of a part of one, makes the kernel's list of them longer for everybody who shares it.
+/// Stacks that were mapped together. A thousand services started at once need hundreds of stacks,
+/// and each separate mapping makes the kernel's list longer for every process that shares it.
 struct Shelf {
     base: *mut libc::c_void,
-    /// A bit for each that nobody uses.
+    /// A bit for each unused stack.
     free: u32,
-    /// A bit for each that was ever used: it has a guard, and memory.
+    /// A bit for each stack that was ever used: it has a guard page and memory.
     used: u32,
 }
 
@@ -29,19 +29,19 @@ impl Shelf {
     const STACKS: usize = 32;
     const SIZE: usize = Shelf::STACKS * Stack::PLACE;
     const ALL_FREE: u32 = u32::MAX;
-    /// As many that were used are kept for the next child.
+    /// Number of used stacks kept for the next children.
     const FEW: u32 = 4;
 
     fn map() -> Option<Shelf> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: new memory at a place that the kernel chooses.
+        // SAFETY: new memory at an address that the kernel chooses.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), Shelf::SIZE, protection, flags, -1, 0) };
         (base != libc::MAP_FAILED).then_some(Shelf { base, free: Shelf::ALL_FREE, used: 0 })
     }
 
-    /// One that nobody uses.
+    /// Takes an unused stack.
     fn take(&mut self) -> Option<Stack> {
         let number = self.free.trailing_zeros();
         let bit = 1_u32.checked_shl(number)?;
@@ -64,15 +64,16 @@ impl Shelf {
     }
 
     fn unmap(&self) {
-        // SAFETY: mapped by `map`, and nobody uses any of it.
+        // SAFETY: mapped by `map`, and no stack in it is in use.
         unsafe { libc::munmap(self.base, Shelf::SIZE) };
     }
 }
 
-/// Let nobody come here: without a mapping of its own where the kernel can (Linux 6.13 and later).
+/// Makes a page inaccessible, without a separate mapping if the kernel supports it (Linux 6.13 and
+/// later).
 fn guard_page(page: *mut libc::c_void) {
     const MADV_GUARD_INSTALL: libc::c_int = 102;
-    // SAFETY: a page of a shelf that is nobody's stack.
+    // SAFETY: a page of a shelf that is no child's stack.
     if unsafe { libc::madvise(page, Stack::GUARD, MADV_GUARD_INSTALL) } != 0 {
         // SAFETY: the same page.
         unsafe { libc::mprotect(page, Stack::GUARD, libc::PROT_NONE) };
@@ -80,7 +81,7 @@ fn guard_page(page: *mut libc::c_void) {
 }
 
 impl Stack {
-    /// Most of it is never touched, and so never there.
+    /// Most of it is never touched and so uses no memory.
     pub(super) const SIZE: usize = 64 << 10;
     const GUARD: usize = 4 << 10;
     const PLACE: usize = Stack::GUARD + Stack::SIZE;
@@ -131,7 +132,7 @@ mod tests {
         }
         assert!(SHELVES.lock().unwrap().len() >= 4);
         drop(stacks);
-        // Other tests of this process have children, too, and with them a shelf or two.
+        // Other tests of this process have children too, and with them a shelf or two.
         let unused = |shelf: &&Shelf| shelf.free == Shelf::ALL_FREE;
         assert!(SHELVES.lock().unwrap().iter().filter(unused).count() <= 1);
     }
@@ -145,7 +146,8 @@ mod tests {
         if pid == 0 {
             // SAFETY: no handler, no memory.
             unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
-            // SAFETY: none; the kernel ends the child for it, which is what is tested.
+            // SAFETY: an invalid write; the kernel ends the child for it, which is the point of the
+            // test.
             unsafe { below.write_volatile(1) };
             // SAFETY: no memory is involved.
             unsafe { libc::_exit(0) };

@@ -1,4 +1,4 @@
-//! Spawning real processes: what they get, what is reported, what is recorded.
+//! Spawns real processes: their inputs, reports and records.
 
 use proctor_core::lifecycle::Exit;
 use proctor_core::name::RunId;
@@ -14,7 +14,7 @@ fn own(entries: &[String]) -> Environment<'_> {
     Environment { shared: &NOTHING, hidden: &[], own: entries }
 }
 
-/// Wait for the report by making it block: the child ends it one way or the other.
+/// Waits for the report in blocking mode: the child always ends it.
 fn outcome(spawned: &mut Spawned) -> Outcome {
     use rustix::event::{PollFd, PollFlags, poll};
     poll(&mut [PollFd::new(spawned, PollFlags::IN)], None).unwrap();
@@ -52,7 +52,7 @@ fn run(argv: &[&str], environment: &[&str], working_dir: &str) -> (Outcome, Stri
     (outcome, text, exit)
 }
 
-/// Reap this one child: other tests' children are theirs.
+/// Reaps this child only: children of other tests are theirs.
 fn wait_for(pid: u32) -> Exit {
     let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
     let (_, status) = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty())
@@ -69,7 +69,7 @@ fn a_service_gets_three_descriptors_a_session_and_its_own_environment() {
         run(&["sh", "-c", script], &["PATH=/nowhere:/usr/bin:/bin", "A=b c"], "/tmp");
     assert_eq!((outcome, exit), (Outcome::Running, Exit::Code(0)));
     let lines: Vec<&str> = text.lines().collect();
-    // 3 is the listing's own.
+    // 3 belongs to the listing itself.
     assert_eq!(lines[0].trim(), "0 1 2 3");
     assert_eq!(lines[1], "/tmp");
     assert!(text.contains("A=b c\n") && !text.contains("HOME="), "{text}");
@@ -152,7 +152,7 @@ fn the_record_names_the_process_before_its_program_runs() {
     assert!(process.signal(libc::SIGKILL).unwrap());
     wait_for(spawned.pid);
     assert!(process.is_gone());
-    // Linux 6.15 and later can tell how it ended even now; others say so.
+    // Linux 6.15 and later still know the exit; older kernels report it as unknown.
     let killed = Exit::Signal { signal: libc::SIGKILL, oom: false, core: false };
     assert!([killed, Exit::Unknown].contains(&process.exit()), "{:?}", process.exit());
 }

@@ -1,4 +1,5 @@
-//! The fixture for the real binary: its waiting, its running, and that its sweep takes its own and nobody else.
+//! The fixture for the real binary: its waits, its commands, and a sweep that ends its own
+//! processes and no others.
 
 use crate::support::LIMIT;
 use proctor_testkit::{
@@ -35,7 +36,7 @@ fn waiting_in_vain_names_what_was_waited_for() {
 fn a_command_that_does_not_finish_is_ended_and_reported() {
     for (args, millis, why) in [
         (vec![], 300, "it is still running"),
-        // Long enough for the victim to have ended on a busy machine.
+        // Long enough for the victim to end on a busy machine.
         (vec!["--hold-fd", "--exit", "0"], 2000, "keeps its stdout open"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -115,11 +116,11 @@ fn dropping_a_home_ends_what_belongs_to_it_and_nothing_else() {
     let path = home.path().to_str().unwrap().to_owned();
     let inside = home.path().join("pids");
     let [marked, stranger] = ["marked", "stranger"].map(|name| outside.path().join(name));
-    // A service: known by its environment alone.
+    // A service: recognised by its environment alone.
     let mut service = bystander(&marked, ("PROCTOR_HOME", &path), &[]);
-    // Victims of a service without an environment: known by program and command line.
+    // Victims of a service without an environment: recognised by program and command line.
     let mut escaped = bystander(&inside, ("OTHER", "1"), &["--setsid"]);
-    // Another home whose path merely begins like this one.
+    // Another home whose path only starts like this one.
     let mut other = bystander(&stranger, ("PROCTOR_HOME", &format!("{path}x")), &[]);
     let pids: Vec<u32> = recorded(&inside).iter().map(|one| one.pid).collect();
     drop(home);

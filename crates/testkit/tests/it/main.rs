@@ -1,4 +1,5 @@
-//! The tools of the tests, tested: a victim that does not misbehave as asked would make every other test lie.
+//! Tests of the test tools: a victim that does not misbehave as requested would make every other
+//! test lie.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests, too")]
 

@@ -1,4 +1,4 @@
-//! Running a victim and ending it: a [`Victim`] takes everyone in its pid file along when it goes.
+//! Runs and ends a victim: dropping a [`Victim`] kills every process in its pid file.
 
 use proctor_testkit::{descendants_alive, finish, kill9, recorded, wait_for, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 /// Far more than anything here takes, even on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// How a process ended, as tables write it.
+/// The end of a process, as written in tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Code(i32),
@@ -28,14 +28,14 @@ impl From<ExitStatus> for End {
     }
 }
 
-/// Run a victim that ends by itself: what it wrote to each stream, and how it ended.
+/// Runs a victim that ends by itself; returns its output on each stream and its end.
 #[track_caller]
 pub(crate) fn run(args: &[&str]) -> (Vec<u8>, Vec<u8>, End) {
     let output = finish(Command::new(proctor_testkit::victim()).args(args), LIMIT);
     (output.stdout, output.stderr, output.status.into())
 }
 
-/// The lines it printed; it must have ended with code 0.
+/// The lines it printed; it must have exited with code 0.
 #[track_caller]
 pub(crate) fn printed(command: &mut Command) -> Vec<String> {
     let output = finish(command, LIMIT);
@@ -43,7 +43,7 @@ pub(crate) fn printed(command: &mut Command) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// A victim that lives, with a pid file, ready.
+/// A live victim with a pid file that is ready.
 pub(crate) struct Victim {
     pub(crate) folder: TempDir,
     pub(crate) child: Child,
@@ -80,7 +80,7 @@ impl Victim {
         self.folder.path().join("pids")
     }
 
-    /// Roles of the living, in alphabetical order.
+    /// Roles of the live processes, in alphabetical order.
     #[track_caller]
     pub(crate) fn living(&self) -> Vec<String> {
         let mut roles: Vec<String> =
@@ -89,7 +89,7 @@ impl Victim {
         roles
     }
 
-    /// Pid of the only one in this role.
+    /// Pid of the only process in this role.
     #[track_caller]
     pub(crate) fn pid_of(&self, role: &str) -> u32 {
         let all = recorded(&self.pid_file());
@@ -126,7 +126,7 @@ pub(crate) fn status_field(pid: u32, name: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
-/// Contents of a file, nothing if there is none.
+/// Content of a file; empty if there is none.
 pub(crate) fn content(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }

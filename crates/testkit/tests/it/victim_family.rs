@@ -1,4 +1,4 @@
-//! The victim's descendants: who lives, where, and what ends them.
+//! The victim's descendants: which ones live, where, and what ends them.
 
 use crate::support::{End, LIMIT, Victim, content, send, status_field};
 use proctor_testkit::{alive, kill9, recorded, wait_until};
@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 
-/// Everyone alive when the victim is ready, and who is still alive after TERM to each of them.
+/// Checks the live processes of a ready victim, and those still alive after TERM to each of them.
 #[track_caller]
 fn check(args: &[&str], living: &[&str], after_term: &[&str]) {
     let mut victim = Victim::start(args);
@@ -46,7 +46,7 @@ fn descendants_of_a_victim_that_ignores_term_ignore_it_too() {
     );
 }
 
-/// Where a descendant stands relative to main: same session, same group, child of main.
+/// Checks a descendant's relation to main: same session, same group, child of main.
 #[track_caller]
 fn check_place(flag: &[&str], role: &str, place: [bool; 3]) {
     let victim = Victim::start(flag);
@@ -84,7 +84,7 @@ fn clear_env_takes_the_environment_of_those_who_escape() {
     check_environment(&["--clear-env", "--hold-fd"], "holder", true);
 }
 
-/// Does the stdout of main stay open when main has ended?
+/// Checks whether the stdout of main stays open after main has ended.
 #[track_caller]
 fn check_open(flag: &str, role: &str, open: bool) {
     let mut victim = Victim::start_with(&[flag, "--lines", "1", "--exit", "0"], Stdio::piped());
@@ -127,7 +127,7 @@ fn a_fork_storm_goes_on_making_children_and_dies_with_main() {
     assert!(recorded_briefs(&victim) < 2000);
 }
 
-/// Counted as text: a line may be half written while the storm goes on.
+/// Counted as text: a line may be half written during the storm.
 fn recorded_briefs(victim: &Victim) -> usize {
     content(&victim.pid_file()).matches("brief ").count()
 }

@@ -1,4 +1,4 @@
-//! What the victim writes, and how it ends by itself.
+//! Output of the victim, and its ends by itself.
 
 use crate::support::{End, LIMIT, Victim, printed, run};
 use proctor_testkit::{victim, wait_until};
@@ -114,7 +114,7 @@ fn spam_ends_at_a_whole_line() {
     wait_until("some spam", LIMIT, || std::fs::metadata(&path).unwrap().len() > 100_000);
     drop(victim);
     let mut text = std::fs::read_to_string(&path).unwrap();
-    // The kernel ends a write into a file for a SIGKILL, too, but only where a page ends.
+    // SIGKILL also interrupts a write to a file, but only at a page boundary.
     if text.len().is_multiple_of(4096) {
         text.truncate(text.rfind('\n').unwrap() + 1);
     }
@@ -134,7 +134,7 @@ fn the_environment_and_working_directory_are_printed() {
             .current_dir(folder.path()),
     );
     let cwd = format!("cwd {}", folder.path().canonicalize().unwrap().display());
-    // A victim that counts its own lines marks its environment.
+    // A victim with coverage counters adds variables to its environment.
     lines.retain(|line| !line.starts_with("env __LLVM_PROFILE"));
     assert_eq!(lines, [cwd.as_str(), "env A=1", "env B=two words"]);
 }

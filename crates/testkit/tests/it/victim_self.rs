@@ -1,4 +1,5 @@
-//! What the victim does with signals, memory, descriptors and the network, and what it tells of itself.
+//! The victim's handling of signals, memory, descriptors and the network, and its reports about
+//! itself.
 
 use crate::support::{End, LIMIT, Victim, printed, send, status_field};
 use proctor_testkit::{alive, free_port, victim, wait_until};
@@ -8,7 +9,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a victim with these flags is after these signals.
+/// Checks the end of a victim with these flags after these signals.
 #[track_caller]
 fn check(args: &[&str], signals: &[Signal], end: End) {
     let mut victim = Victim::start(args);
@@ -21,7 +22,7 @@ fn check(args: &[&str], signals: &[Signal], end: End) {
 #[test]
 fn signals_end_a_victim_as_its_flags_say() {
     check(&[], &[Signal::TERM], End::Signal(15));
-    // Not INT or HUP here: a test run in the background, or by nohup, inherits them ignored.
+    // Not INT or HUP: a test in the background, or under nohup, inherits them ignored.
     check(&[], &[Signal::USR1], End::Signal(10));
     check(&["--term-exit", "4"], &[Signal::TERM], End::Code(4));
     check(&["--term-exit", "4"], &[Signal::USR1], End::Signal(10));
@@ -40,7 +41,7 @@ fn ignored_signals_change_nothing() {
     let pid = victim.child.id();
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         send(pid, signal);
-        // Seen means delivered: nothing is pending any more.
+        // Seen means delivered: no signal is pending.
         wait_until("delivery", LIMIT, || pending(pid) == 0);
         assert!(alive(pid), "alive after {signal:?}");
     }
@@ -100,7 +101,8 @@ fn descriptors_are_those_it_was_started_with() {
     assert_eq!(lines.len(), 3 + leaked, "{lines:?}");
 }
 
-/// Descriptors above 2 that this test process was given and passes on; none, unless whoever runs it leaks.
+/// Descriptors above 2 that this test process inherited and passes on; none, unless its parent
+/// leaks.
 fn inheritable() -> usize {
     let folder = std::fs::read_dir("/proc/self/fdinfo").unwrap();
     let numbers = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
@@ -163,12 +165,12 @@ fn identity_is_what_the_kernel_says() {
     }
 }
 
-/// These signals and those that are ignored around here anyway.
+/// These signals and those that are ignored anyway.
 fn ignored_with(signals: &[i32]) -> String {
     let around =
         u64::from_str_radix(&status_field(std::process::id(), "SigIgn").unwrap(), 16).unwrap();
     let ignored = |number: &i32| signals.contains(number) || around >> (number - 1) & 1 == 1;
-    // Those that the victim does not tell.
+    // The signals that the victim does not report.
     let numbers = (1..=64).filter(ignored).filter(|number| ![13, 32, 33].contains(number));
     numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! The bare kernel: C loops that do the least that the thing measured needs, and nothing else.
+//! The bare kernel: C loops that do the minimum of the measured task, and nothing else.
 
 use super::super::adapter::{Adapter, Case, Stop, sorted_files};
 use super::super::options::Part;
@@ -26,7 +26,7 @@ fn copy(scratch: &Scratch, way: &'static str) -> Result<Box<dyn Adapter>> {
     Ok(Box::new(Copy { program, way }))
 }
 
-/// Spawn, spawn again, signal and reap.
+/// Spawns, respawns, signals and reaps.
 struct Kernel {
     program: PathBuf,
 }
@@ -59,7 +59,7 @@ impl Adapter for Kernel {
     }
 }
 
-/// Pipes into files.
+/// Copies pipes into files.
 struct Copy {
     program: PathBuf,
     way: &'static str,

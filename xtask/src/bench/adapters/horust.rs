@@ -22,7 +22,7 @@ impl Adapter for Horust {
         "no start delay, restart always with no backoff (it looks for dead processes at ticks of its own, which cannot be set); stdout is captured, stderr goes where its own goes"
     }
 
-    /// It ends when there is nothing to run.
+    /// It exits when there is nothing to run.
     fn runs_empty(&self) -> bool {
         false
     }

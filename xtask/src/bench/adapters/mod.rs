@@ -1,4 +1,4 @@
-//! One file for each supervisor. What the configurations have in common is in the case they are made for.
+//! One file for each supervisor. The settings they share are in the case.
 
 pub(super) mod bare;
 pub(super) mod circus;
@@ -15,14 +15,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Write a file; its folders are made.
+/// Writes a file; creates its folders.
 pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     let folder = path.parent().context("a file is in a folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Write a script that can be run.
+/// Writes an executable script.
 pub(super) fn write_script(path: &Path, text: &str) -> Result<()> {
     write(path, text)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))

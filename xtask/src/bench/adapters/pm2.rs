@@ -31,7 +31,7 @@ impl Adapter for Pm2 {
         "no interpreter, no restart delay or limit, 100 actions at a time instead of 2, no search for descendants when it stops one (treekill off); rotation is an add-on that looks every 30 s, so it captures without"
     }
 
-    /// JSON, made by hand: no word of a case needs to be escaped.
+    /// JSON built by hand: no word of a case needs escapes.
     fn prepare(&self, case: &Case) -> Result<()> {
         let arguments: Vec<String> =
             case.command[1..].iter().map(|word| format!("{word:?}")).collect();

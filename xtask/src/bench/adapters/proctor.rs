@@ -1,5 +1,6 @@
-//! Proctor itself, as it comes: the release build, default settings except what a case needs. Its two folders are where an
-//! installed Proctor has them: state on the disk, what matters for one boot on the runtime file system.
+//! Proctor itself: the release build with default settings, except for those a case needs. Its two
+//! folders are where an installed Proctor has them: state on the disk, runtime files on the runtime
+//! file system.
 
 use super::super::adapter::{Adapter, Case, Stop, sorted_files};
 use super::super::options::Part;
@@ -23,7 +24,7 @@ impl Proctor {
     fn command(&self, case: &Case, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("--home").arg(&case.folder).args(words);
-        // Somebody's own Proctor may have the usual ports.
+        // Another Proctor may use the default ports.
         command.env("SUPERVISOR_PORT", "0").env("PROCTOR_HTTP_PORT", "0");
         command
     }
@@ -58,7 +59,7 @@ impl Adapter for Proctor {
         write(&case.folder.join("proctor.yaml"), &text)
     }
 
-    /// With no service there is nothing to be up.
+    /// Without services there is nothing to start.
     fn launch(&self, case: &Case) -> Command {
         match case.services {
             0 => self.command(case, &["daemon", "start"]),

@@ -22,7 +22,8 @@ impl Adapter for Runit {
         "one svlogd for each service; it looks for new services every 5 s, and waits a second between two starts of one (neither can be set)"
     }
 
-    /// `services/NAME/{run,log/run}`; the logs elsewhere, as it watches every folder below `services`.
+    /// `services/NAME/{run,log/run}`; the logs are elsewhere, because it watches every folder below
+    /// `services`.
     fn prepare(&self, case: &Case) -> Result<()> {
         std::fs::create_dir_all(case.folder.join("services"))?;
         for name in case.names() {
@@ -49,7 +50,7 @@ impl Adapter for Runit {
         command
     }
 
-    /// HUP stops the services, too; TERM leaves them.
+    /// HUP also stops the services; TERM leaves them.
     fn stop(&self, _case: &Case) -> Stop {
         Stop::Signal(Signal::HUP)
     }

@@ -21,8 +21,8 @@ pub(crate) fn install(scratch: &Scratch) -> Result<Box<dyn Adapter>> {
     Ok(Box::new(S6 { bin, scanner, libraries }))
 }
 
-/// The scanner finds its helper by a path that is compiled in, where the package is not installed. A copy of it has a path
-/// from its working folder, `services`, to a link beside that.
+/// The scanner finds its helper by a compiled-in path, but the package is not installed there. A
+/// patched copy uses a path relative to its working folder, `services`, to a link beside it.
 fn relocate(bin: &Path) -> Result<PathBuf> {
     let mut program = std::fs::read(bin.join("s6-svscan")).context("s6 came without a scanner")?;
     let copy = bin.join("s6-svscan-here");
@@ -36,7 +36,7 @@ fn relocate(bin: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// The folder of the machine's kind.
+/// The library folder of this machine's architecture.
 fn libraries(folder: &Path) -> Result<PathBuf> {
     let mut entries = std::fs::read_dir(folder).context("s6 came without libraries")?.flatten();
     let found = entries.find(|entry| entry.file_name().to_string_lossy().contains("linux"));
@@ -65,7 +65,7 @@ impl Adapter for S6 {
         "one s6-log for each service; it waits a second before it starts one again (cannot be set); the path of its helper was changed in a copy, as the package is not installed"
     }
 
-    /// `services/NAME/{run,log/run}`, all there before the first scan.
+    /// `services/NAME/{run,log/run}`, complete before the first scan.
     fn prepare(&self, case: &Case) -> Result<()> {
         std::fs::create_dir_all(case.folder.join("services"))?;
         symlink(self.bin.join(HELPER), case.folder.join(HELPER))?;
@@ -86,7 +86,7 @@ impl Adapter for S6 {
         Ok(())
     }
 
-    /// `-c`: it refuses more than 500 services unless told.
+    /// `-c`: by default it refuses more than 500 services.
     fn launch(&self, case: &Case) -> Command {
         let mut command = self.command(&self.scanner);
         command.arg("-c").arg((case.services * 2 + 16).to_string());

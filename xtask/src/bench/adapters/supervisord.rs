@@ -8,9 +8,9 @@ use rustix::process::Signal;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Pipe for input, pipe for output, log file; and as many again to be sure.
+/// Pipe for input, pipe for output, log file, and one spare.
 const DESCRIPTORS: usize = 4;
-/// Its own.
+/// Descriptors of supervisord itself.
 const OWN_DESCRIPTORS: usize = 64;
 
 pub(crate) fn install(scratch: &Scratch) -> Result<Box<dyn Adapter>> {
@@ -36,7 +36,8 @@ impl Adapter for Supervisord {
     }
 
     fn prepare(&self, case: &Case) -> Result<()> {
-        // A child closes every number below minfds before it runs: as few as will do.
+        // A child closes every number below minfds before it runs, so the number is as low as
+        // possible.
         let minfds = case.services * DESCRIPTORS + OWN_DESCRIPTORS;
         let folder = case.folder.display();
         let mut text = format!(

@@ -1,5 +1,6 @@
-//! Work on code: searching beside ripgrep, and reading, listing, finding, editing and git's status over MCP beside other
-//! servers. All of it is done in one tree, which is in the cache of the kernel by then.
+//! Work on code: search compared with ripgrep; reading, listing, finding, editing and git status
+//! over MCP compared with other servers. All of it uses one tree, which is in the kernel's cache by
+//! then.
 
 mod searches;
 mod servers;
@@ -23,7 +24,7 @@ pub(crate) struct Code<'a> {
 }
 
 impl Code<'_> {
-    /// Ours, with ripgrep beside it if it can be had.
+    /// Measures ours, and ripgrep if it is available.
     pub(crate) fn measure_ours(&self, ripgrep: Option<&Ripgrep>, book: &mut Book) -> Result<()> {
         let root = &self.tree.folder;
         let config = format!(

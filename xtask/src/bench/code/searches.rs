@@ -1,4 +1,4 @@
-//! Searching the whole tree, as whole commands: ours beside ripgrep, in turn.
+//! Searches of the whole tree as whole commands: ours and ripgrep, in turn.
 
 use super::super::book::{Book, Measure, Search};
 use super::super::clock::{milliseconds, now};
@@ -51,12 +51,12 @@ fn ours(search: Search) -> Vec<&'static str> {
         Search::AnyCase => &["MARK_OF|Handle_Ledger", "--case", "insensitive"],
         Search::Nothing => &[r"[0-9]{7}\); // [a-z]+$"],
     };
-    // That nothing is found is not worth a remark here.
+    // Suppresses the message that nothing was found.
     [&["--quiet", "file", "search", "--most", "10000"], words].concat()
 }
 
 impl Code<'_> {
-    /// Both look for the same and find the same.
+    /// Both run the same search with the same result.
     pub(super) fn searches(
         &self,
         served: &Served,
@@ -88,7 +88,7 @@ impl Code<'_> {
     }
 }
 
-/// That it finds nothing is no failure of it.
+/// An empty result is not a failure.
 fn time(mut command: Command) -> Result<f64> {
     let begin = now();
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;

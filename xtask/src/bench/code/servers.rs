@@ -1,4 +1,4 @@
-//! The same work asked of MCP servers: each is asked what it can do, in the same tree.
+//! Identical work over MCP: each server does what it supports, in the same tree.
 
 use super::super::book::{Book, Measure};
 use super::super::clock::milliseconds;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A server that is asked about the tree.
+/// A server that works on the tree.
 pub(crate) struct Worker {
     pub(crate) name: &'static str,
     pub(crate) settings: String,
@@ -22,7 +22,7 @@ pub(crate) struct Worker {
     asked: Vec<Asked>,
 }
 
-/// What is asked, in turn: an edit and the one that takes it back.
+/// The calls of one measure, in turn: an edit and its reversal.
 struct Asked {
     task: Task,
     calls: Vec<Call>,
@@ -48,7 +48,7 @@ impl Task {
         }
     }
 
-    /// Whoever answers less is sooner done.
+    /// Checks that a response is complete: a shorter one would be faster.
     fn whole(self, tool: &str, result: &Value) -> Result<()> {
         let blocks = result["content"].as_array().into_iter().flatten();
         let shown: String = blocks.filter_map(|block| block["text"].as_str()).collect();
@@ -72,7 +72,7 @@ fn asked(task: Task, calls: impl Into<Vec<Call>>) -> Asked {
     Asked { task, calls: calls.into() }
 }
 
-/// Proctor's tools, of which only those are asked that it has.
+/// The calls for Proctor's tools; only existing tools are called.
 fn ours(tree: &Tree) -> Result<Vec<Asked>> {
     let path = |name: &str| Ok::<_, anyhow::Error>(text(&tree.path(name))?.to_owned());
     let page = path("page.rs")?;
@@ -162,7 +162,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// What ours has not learnt yet is not asked, and stands as not measured.
+    /// Tools that ours does not have yet are reported as not measured.
     pub(super) fn ask_ours(&self, who: &str, served: &Served, book: &mut Book) -> Result<()> {
         let pipe = Pipe::open(served.command(&["mcp"]), &served.home)?;
         let mut conversation = Conversation::begin(pipe)?;
@@ -186,7 +186,7 @@ impl Code<'_> {
     ) -> Result<()> {
         let mut times = Vec::new();
         mcp::again(self.plan, || {
-            // Every one of them once in a round, so that an edit is always taken back.
+            // Each call once a round, so that an edit is always reversed.
             for (tool, arguments) in &asked.calls {
                 let reply = conversation.call(tool, arguments)?;
                 times.push(milliseconds(reply.time()));

@@ -1,4 +1,4 @@
-//! The tree in which everything is searched: written by a generator that always writes the same, in a repository of git.
+//! The tree to search: generated, always the same, in a git repository.
 
 use super::super::adapters::write;
 use crate::step::succeed;
@@ -7,18 +7,18 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Modules × parts × files: a large project, of 20 KB a file.
+/// Modules × parts × files: a large project, with 20 KB a file.
 const PARTS: usize = 25;
 const FILES: usize = 10;
 const AVERAGE: usize = 20_000;
 
-/// Entries of the folder that is listed.
+/// Entries of the listed folder.
 pub(super) const WIDE: usize = 500;
 
-/// Of the file that is read and edited: what every server shows at once.
+/// Size of the file that is read and edited; every server shows it at once.
 pub(super) const PAGE: usize = 20_000;
 
-/// What one edit replaces by the other, and the next one back.
+/// One edit replaces this text, and the next restores it.
 pub(super) const BEFORE: &str = "    let limit = settings.limit(17);\n";
 pub(super) const AFTER: &str = "    let limit = settings.limit(23);\n";
 
@@ -35,7 +35,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// About as many bytes as that.
+    /// Creates a tree of about `bytes` bytes.
     pub(crate) fn make(folder: PathBuf, bytes: usize) -> Result<Tree> {
         let mut tree = Tree { folder, files: 0, bytes: 0 };
         let modules = bytes.div_ceil(PARTS * FILES * AVERAGE);
@@ -69,7 +69,7 @@ impl Tree {
             succeed(git)
         };
         git(&["init", "--quiet", "--initial-branch", "main"])?;
-        // What is not compressed is there sooner, and nobody reads it.
+        // Uncompressed objects are written faster, and nobody reads them.
         git(&["-c", "core.compression=0", "add", "."])?;
         git(&["commit", "--quiet", "--message", "everything"])
     }
@@ -79,12 +79,12 @@ impl Tree {
     }
 }
 
-/// The folder's name for who is asked about it.
+/// The folder's name for the servers.
 pub(super) fn text(path: &Path) -> Result<&str> {
     path.to_str().context("the folder has a name that is not text")
 }
 
-/// Numbers that look like chance and are the same each time.
+/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -99,7 +99,8 @@ impl Dice {
     }
 }
 
-/// One file: functions of lines of words. Few have a mark, some a function that handles something.
+/// One file: functions of lines of words. A few have a mark, some have a function that handles
+/// something.
 fn source(number: u64) -> String {
     let mut dice = Dice(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let size = AVERAGE / 10 + dice.roll(AVERAGE * 18 / 10);
@@ -127,7 +128,7 @@ fn function(text: &mut String, dice: &mut Dice) {
     text.push_str("}\n\n");
 }
 
-/// With one line that edits change.
+/// The page, with one line that edits change.
 fn page() -> String {
     let mut text = String::from("fn page() {\n");
     let mut dice = Dice(7);

@@ -1,7 +1,8 @@
-//! MCP servers beside each other: how long one takes to be there and to answer, and what memory it keeps.
+//! MCP servers compared: time to start and to respond, and memory.
 //!
-//! The calls are those that are most alike: what is there (services, a folder, a repository, sessions), and a page of text (a
-//! log, a file, a history) of the same size. One conversation asks one question after another.
+//! The calls are the most similar ones: a list (services, a folder, a repository, sessions), and a
+//! page of text (a log, a file, a history) of the same size. One conversation sends one request
+//! after another.
 
 pub(super) mod ours;
 pub(super) mod peers;
@@ -19,24 +20,24 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-/// Of the text that a log read gives, and of what is like it.
+/// Lines of a log page, and of comparable texts.
 const LINES: usize = 100;
 const LINE: usize = 120;
 
-/// Fewer tell nothing, however slow they are.
+/// Minimum number of repetitions, however slow.
 const LEAST: usize = 5;
 
 /// A server whose program is started for one conversation.
 pub(crate) struct Server {
     pub(crate) name: &'static str,
     pub(crate) settings: String,
-    /// Where it runs, and its home.
+    /// Its working folder and home.
     folder: PathBuf,
     command: Box<dyn Fn() -> Command>,
     calls: Calls,
 }
 
-/// A tool, and what it is asked.
+/// A tool and its arguments.
 pub(crate) type Call = (&'static str, Value);
 
 struct Calls {
@@ -50,7 +51,7 @@ pub(crate) struct Mcp<'a> {
 }
 
 impl Mcp<'_> {
-    /// Everything of one that is a program and no more.
+    /// Measures everything about a server that is only a program.
     pub(crate) fn measure(&self, server: &Server, book: &mut Book) -> Result<()> {
         let Server { name, folder, command, calls, .. } = server;
         self.starts(name, || Pipe::open(command(), folder), &calls.status, book)?;
@@ -62,7 +63,7 @@ impl Mcp<'_> {
         Ok(())
     }
 
-    /// From nothing to the answer of the handshake, and to the first answer of a tool.
+    /// Time from the start to the handshake response, and to the first response of a tool.
     fn starts<W: Wire>(
         &self,
         who: &str,
@@ -73,7 +74,7 @@ impl Mcp<'_> {
         self.starts_after(|| Ok(()), who, open, call, book)
     }
 
-    /// The same, with something before each start that does not count.
+    /// Like `starts`, with an unmeasured step before each start.
     fn starts_after<W: Wire>(
         &self,
         before: impl Fn() -> Result<()>,
@@ -96,7 +97,7 @@ impl Mcp<'_> {
         Ok(())
     }
 
-    /// The same questions again and again in one conversation.
+    /// Repeats the same requests in one conversation.
     fn calls<W: Wire>(
         &self,
         who: &str,
@@ -129,7 +130,7 @@ impl Mcp<'_> {
     }
 }
 
-/// As often as commands are, unless it takes too long.
+/// Repeats as often as commands are, unless it takes too long.
 pub(crate) fn again(plan: &Plan, mut once: impl FnMut() -> Result<()>) -> Result<()> {
     let begin = Instant::now();
     let mut done = 0;
@@ -145,7 +146,7 @@ pub(crate) fn median(times: &mut [f64]) -> f64 {
     percentile(times, 50)
 }
 
-/// A log, a file: lines of which no two are the same.
+/// A log or file whose lines are all different.
 fn page() -> String {
     (1..=LINES).fold(String::new(), |page, number| {
         let line = format!("2026-03-01T12:00:00Z info GET /api/items/{number} 200 12 ms agent=");

@@ -1,4 +1,5 @@
-//! Proctor's MCP front: the process of one conversation, with and without a daemon that runs already, and the same over HTTP.
+//! Proctor's MCP front: the process of one conversation with and without a running daemon, and MCP
+//! over HTTP.
 
 use super::super::adapters::write;
 use super::super::book::{Book, Measure};
@@ -12,7 +13,7 @@ use crate::step::output;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
-/// As many as somebody has who works on one thing.
+/// A typical number for one project.
 const SERVICES: usize = 5;
 
 const NO_DAEMON: &str = "proctor, no daemon yet";
@@ -56,7 +57,7 @@ impl Mcp<'_> {
         Served::start(&self.scratch.proctor, "bench", &config, &[])
     }
 
-    /// Of everything that is Proctor's: the conversation's process, the daemon, the keeper.
+    /// Memory of all of Proctor: the conversation's process, the daemon, the keeper.
     fn memory(
         &self,
         who: &str,
@@ -96,7 +97,7 @@ impl Mcp<'_> {
         self.calls(OVER_HTTP, &mut Conversation::begin(connect()?)?, calls, book)
     }
 
-    /// The daemon is started by the first call.
+    /// The first call starts the daemon.
     fn without_daemon(&self, book: &mut Book) -> Result<()> {
         let served = self.served(0)?;
         let stop = || output(served.command(&["daemon", "stop"])).map(drop);

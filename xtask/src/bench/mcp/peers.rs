@@ -1,4 +1,4 @@
-//! Servers of others, installed by name and exact version. None of them talks to anybody but us.
+//! Servers of others, installed by name and exact version. They connect to nobody but us.
 
 use super::super::adapters::write;
 use super::super::scratch::Scratch;
@@ -12,24 +12,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
-/// Installed, or an error that says why it cannot be.
+/// Installs a server, or fails with the reason.
 type Install = fn(&Scratch) -> Result<Server>;
 
 pub(crate) const PEERS: &[(&str, Install)] =
     &[("server-filesystem", filesystem), ("mcp-server-git", git), (COMMANDER, commander)];
 
-/// As many as `git_log` shows if nobody says how many.
+/// Default number of commits in `git_log`.
 const COMMITS: usize = 10;
 
 pub(crate) const COMMANDER: &str = "desktop-commander";
 
-/// A server that can be started as often as one likes.
+/// A server that can be started repeatedly.
 pub(crate) struct Program {
     pub(crate) settings: String,
     pub(crate) command: Box<dyn Fn() -> Command>,
 }
 
-/// server-filesystem, with this folder to look into.
+/// server-filesystem, with access to this folder.
 pub(crate) fn filesystem_of(scratch: &Scratch, root: &Path) -> Result<Program> {
     let (package, version) = ("@modelcontextprotocol/server-filesystem", "2026.8.31");
     let node = scratch.node_itself()?;
@@ -107,7 +107,8 @@ impl Commander {
     const PACKAGE: &str = "@wonderwhy-er/desktop-commander";
     const VERSION: &str = "0.2.52";
 
-    /// What it needs is taken as it was some weeks after it came out: later ones want what cannot be had everywhere.
+    /// Installs its dependencies as they were some weeks after its release: later ones need
+    /// packages that are not available everywhere.
     pub(crate) fn install(scratch: &Scratch) -> Result<Commander> {
         let node = scratch.node_itself()?;
         let options = ["--before", "2026-10-01"];
@@ -115,7 +116,8 @@ impl Commander {
         Ok(Commander { node: Rc::new(node), script })
     }
 
-    /// A home in which it neither reports to its makers nor looks for a browser to download, and may look into these folders.
+    /// Prepares a home in which it sends no telemetry, downloads no browser, and may access these
+    /// folders.
     pub(crate) fn settle_in(home: &Path, folders: &[&Path]) -> Result<()> {
         let own = home.join(".claude-server-commander");
         let config = json!({
@@ -128,7 +130,7 @@ impl Commander {
     pub(crate) fn command(&self) -> Command {
         let mut command = self.node.script(&self.script);
         command.arg("--no-onboarding").env("DESKTOP_COMMANDER_DISABLE_TELEMETRY", "1");
-        // It asks there which of its features are on; nobody answers, at once.
+        // It requests its feature flags there; the connection fails at once.
         command.env("DC_FLAG_URL", "http://127.0.0.1:1/");
         command
     }
@@ -143,7 +145,7 @@ impl Commander {
     }
 }
 
-/// The script of a package that is a server.
+/// The server script of a package.
 fn node_package(
     scratch: &Scratch,
     node: &Node,
@@ -164,7 +166,7 @@ fn with_page(scratch: &Scratch, name: &str) -> Result<(PathBuf, PathBuf)> {
     Ok((folder, file))
 }
 
-/// A history whose log is about a page: few commits with long messages, which is what it shows fastest.
+/// A history whose log is about a page: few commits with long messages, which it shows fastest.
 fn repository(folder: &Path) -> Result<()> {
     let git = |words: &[&str]| {
         let mut git = Command::new("git");

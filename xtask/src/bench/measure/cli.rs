@@ -1,4 +1,4 @@
-//! Whole commands, from before the spawn to after the exit, and the least that any program costs.
+//! Whole commands, from before the spawn to after the exit, and the minimum cost of any program.
 
 use super::super::adapter::Case;
 use super::super::book::{Book, Measure};
@@ -17,8 +17,8 @@ pub(crate) const MINIMAL: &str = "minimal program";
 const MEASURES: [Measure; 4] =
     [Measure::StatusOne, Measure::StatusMany, Measure::ListOne, Measure::ListMany];
 
-/// What only ends: the least that a program costs. With libc, because that is how programs are made; the other shows how
-/// much of it is libc's.
+/// A program that only exits: the minimum cost. With libc, because programs normally use it; the
+/// other shows the share of libc.
 pub(crate) fn least(
     scratch: &Scratch,
     programs: &Programs,
@@ -48,7 +48,7 @@ pub(crate) fn median(
     Ok(times[times.len() / 2])
 }
 
-/// Of at least one, sorted. In the environment of the case, with output to nowhere.
+/// Returns sorted times, at least one. Runs in the environment of the case, with output discarded.
 pub(crate) fn times(
     programs: &Programs,
     plan: &Plan,

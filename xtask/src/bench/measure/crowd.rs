@@ -1,7 +1,7 @@
-//! A command of somebody who works here while thousands of connections to a port are made and kept by somebody who does not.
+//! A command of a user while a hostile client opens and keeps thousands of connections to a port.
 //!
-//! A connection that is closed is made again, as a hostile client would. What the crowd itself takes of the machine is part
-//! of what is measured.
+//! A closed connection is opened again, as a hostile client would. The load of the crowd itself is
+//! part of the measurement.
 
 use super::super::adapter::{Adapter, Case};
 use super::super::book::{Book, Measure, Port};
@@ -24,13 +24,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// From one byte of a slow client to its next.
+/// Interval between two bytes of a slow client.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// A round is gone through in so many steps, so that the crowd does not come in one heap.
+/// Steps of a round, so that the crowd does not act all at once.
 const STEPS: usize = 50;
 
-/// Connections that are made again in one step: 500 a second.
+/// Reconnections in one step: 500 a second.
 const AGAIN: usize = 10;
 
 pub(crate) struct Crowds<'a> {
@@ -85,7 +85,7 @@ impl Crowds<'_> {
     }
 }
 
-/// The ports it really has.
+/// The actual ports.
 pub(super) fn listening(adapter: &dyn Adapter, case: &Case) -> Result<Vec<(Port, SocketAddr)>> {
     let command = adapter.own_status(case).context("it does not say where it listens")?;
     let mut command = outside(command, &case.folder);
@@ -102,14 +102,14 @@ pub(super) fn listening(adapter: &dyn Adapter, case: &Case) -> Result<Vec<(Port,
 
 #[derive(Debug, Clone, Copy)]
 enum Manner {
-    /// Says nothing at all.
+    /// Sends nothing at all.
     Idle,
-    /// Begins a request and never ends it.
+    /// Starts a request and never ends it.
     Slow(Port),
 }
 
 impl Manner {
-    /// What is sent in this round.
+    /// The bytes to send in this round.
     fn says(self, round: usize) -> &'static [u8] {
         match (self, round) {
             (Manner::Idle, _) => b"",
@@ -128,7 +128,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Returns when every one of them is on its way, and the keeper has looked at each once.
+    /// Returns when every connection was started and the thread has visited each once.
     fn gather(address: SocketAddr, size: usize, manner: Manner) -> Result<Crowd> {
         let first: Vec<Member> =
             (0..size).map(|_| Member::connect(address, manner)).collect::<Result<_>>()?;
@@ -138,11 +138,11 @@ impl Crowd {
         Ok(Crowd { over, held, keeper })
     }
 
-    /// Ends it: how many were connected at last.
+    /// Ends the crowd; returns the number of connections at the end.
     fn disperse(self) -> usize {
         self.over.store(true, Ordering::Relaxed);
         self.keeper.thread().unpark();
-        // It has nothing to say but the count.
+        // The thread returns only the count.
         let _ = self.keeper.join();
         self.held.load(Ordering::Relaxed)
     }
@@ -166,7 +166,7 @@ fn keep(
     }
 }
 
-/// Returns how many of them were still connected.
+/// Returns the number of members that are still connected.
 fn go_on(members: &mut [Member], address: SocketAddr, manner: Manner) -> usize {
     let (mut left, mut open) = (AGAIN, 0);
     for member in members {
@@ -174,7 +174,7 @@ fn go_on(members: &mut [Member], address: SocketAddr, manner: Manner) -> usize {
             open += 1;
         } else if left > 0 {
             left -= 1;
-            // One that cannot be had now is tried in the next round.
+            // A failed connection is retried in the next round.
             if let Ok(new) = Member::connect(address, manner) {
                 *member = new;
             }
@@ -190,7 +190,7 @@ struct Member {
 }
 
 impl Member {
-    /// Does not wait: where there is no room at the moment, the kernel tries again by itself.
+    /// Does not wait: if there is no room now, the kernel retries by itself.
     fn connect(address: SocketAddr, manner: Manner) -> Result<Member> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
@@ -206,7 +206,7 @@ impl Member {
         Ok(member)
     }
 
-    /// Say the next piece; false once the other side has closed.
+    /// Sends the next piece; returns false once the other side has closed.
     fn go_on(&mut self, manner: Manner) -> bool {
         if !self.open {
             return false;

@@ -1,6 +1,7 @@
-//! Start, stop, crash, memory and idle CPU: what can be seen of services that do nothing.
+//! Start, stop, crash, memory and idle CPU of idle services.
 //!
-//! One session with all services serves all of it: start, rest, memory, idle CPU, commands, crashes, stop.
+//! One session with all services covers all of it: start, rest, memory, idle CPU, commands,
+//! crashes, stop.
 
 use super::super::adapter::{Adapter, Case};
 use super::super::book::{Book, Measure, percentile};
@@ -23,7 +24,7 @@ pub(crate) struct Life<'a> {
 }
 
 impl Life<'_> {
-    /// Everything wanted, once.
+    /// Takes every requested measure once.
     pub(crate) fn measure(&self, who: &str, adapter: &dyn Adapter, book: &mut Book) -> Result<()> {
         let wants = |part| self.options.wants(part) && adapter.takes(part);
         if wants(Part::Memory) && adapter.runs_empty() {
@@ -110,7 +111,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Share of one core in percent that all but the services use.
+    /// Share of one core in percent used by everything but the services.
     fn idle_cpu(&self, session: &Session<'_>) -> Result<f64> {
         let pids: Vec<String> = session.supervisors()?.iter().map(u32::to_string).collect();
         let used = || -> Result<Nanoseconds> {
@@ -124,7 +125,7 @@ impl Life<'_> {
         Ok(seconds(after.saturating_sub(before)) / seconds(end - begin) * 100.0)
     }
 
-    /// The same commands for both numbers of services: status, then list.
+    /// Runs the same commands for both numbers of services: status, then list.
     fn commands(
         &self,
         who: &str,
@@ -145,7 +146,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    /// Kill one at random, again and again: median, then 99th percentile.
+    /// Kills a random service repeatedly; returns the median, then the 99th percentile.
     fn crashes(
         &self,
         who: &str,
@@ -168,13 +169,13 @@ impl Life<'_> {
     }
 }
 
-/// Of the main process, and of all processes that are not services.
+/// Memory of the main process, and of all processes that are not services.
 fn memory(session: &Session<'_>) -> Result<(f64, f64)> {
     let all: u64 = session.supervisors()?.into_iter().map(process::pss).sum();
     Ok((process::pss(session.main()?) as f64, all as f64))
 }
 
-/// Good enough to pick victims: xorshift.
+/// Good enough to choose victims: xorshift.
 struct Random(u64);
 
 impl Random {

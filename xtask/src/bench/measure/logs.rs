@@ -1,4 +1,4 @@
-//! Log capture: services that write as fast as they can, and what is stored of it.
+//! Log capture: services that write as fast as they can, and the stored output.
 
 use super::super::adapter::{Adapter, Case};
 use super::super::book::{Book, Measure, WRITERS};
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// If nothing more is stored for this long, what is missing is lost.
+/// If nothing more is stored for this long, missing output counts as lost.
 const STALLED: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(1);
-/// Of a file's end, in which the last line is looked for.
+/// Bytes at the end of a file to search for the last line.
 const END: u64 = 4096;
 
 pub(crate) struct Capture<'a> {
@@ -41,7 +41,7 @@ impl Capture<'_> {
         Ok(())
     }
 
-    /// How many lines are wrong.
+    /// Returns the number of wrong lines.
     fn with(
         &self,
         writers: usize,
@@ -53,7 +53,7 @@ impl Capture<'_> {
         let folder = self.scratch.fresh(who)?;
         let command = self.programs.spam(&folder.join(SOCKET).display().to_string(), lines * LINE);
         let case = Case { folder, services: writers, command, rotate: ROTATE };
-        // What was written before must not be on its way to the disk now.
+        // Earlier writes must not be in flight to the disk now.
         rustix::fs::sync();
         let mut session = Session::launch(adapter, case)?;
         session.all_begun()?;
@@ -73,10 +73,10 @@ impl Capture<'_> {
         self.verify(who, adapter, &session.case, lines, book)
     }
 
-    /// The pages that the logs will need were in use a moment ago. A virtual machine may give free memory back to its host, and to
-    /// get it again takes several times longer than everything that is measured here.
+    /// Touches the memory that the logs will need. A virtual machine may return free memory to its
+    /// host, and getting it back takes several times longer than the whole measurement.
     fn have_memory_ready(&self) -> Result<()> {
-        /// More than the logs: pipes, indexes and supervisors need some, too.
+        /// Extra memory for pipes, indexes and supervisors.
         const MORE: u64 = 200 << 20;
         const PIECE: u64 = 1 << 20;
         let path = self.scratch.folder.join("memory");
@@ -89,7 +89,8 @@ impl Capture<'_> {
         std::fs::remove_file(&path).context("cannot tidy the scratch folder")
     }
 
-    /// Every line of every service, once and in order. What is wrong is looked at twice: files may just be renamed.
+    /// Checks every line of every service: once and in order. Errors are checked twice, because
+    /// files may just be renamed.
     fn verify(
         &self,
         who: &str,
@@ -130,8 +131,8 @@ impl Capture<'_> {
     }
 }
 
-/// Let them write: the moment of the first byte, and how many times longer the slowest took than the fastest, both
-/// from that moment.
+/// Lets the services write; returns the moment of the first byte, and the ratio of the slowest to
+/// the fastest, both from that moment.
 fn write(session: &mut Session<'_>) -> Result<(Nanoseconds, f64)> {
     session.reports.open_gate()?;
     let (mut begins, mut ends) = (Vec::new(), Vec::new());
@@ -146,7 +147,7 @@ fn write(session: &mut Session<'_>) -> Result<(Nanoseconds, f64)> {
     Ok((first, time(ends.last()) / time(ends.first())))
 }
 
-/// The moment at which everything is in the files; `None` if that does not come.
+/// The moment at which everything is stored; `None` if that does not happen.
 fn stored(adapter: &dyn Adapter, case: &Case, lines: u64) -> Result<Option<Nanoseconds>> {
     let mut open: Vec<usize> = (0..case.services).collect();
     let mut before = 0;
@@ -180,7 +181,7 @@ fn stored(adapter: &dyn Adapter, case: &Case, lines: u64) -> Result<Option<Nanos
     }
 }
 
-/// By size where the bytes are the service's own, otherwise by its last line.
+/// Checks by size if the log has only the service's bytes, otherwise by its last line.
 fn is_complete(
     adapter: &dyn Adapter,
     case: &Case,

@@ -1,4 +1,4 @@
-//! The measurements. Each drives a session and writes what it saw into the book.
+//! The measurements. Each drives a session and writes its samples into the book.
 
 pub(super) mod cli;
 pub(super) mod crowd;
@@ -10,7 +10,7 @@ use super::scratch::Scratch;
 use anyhow::Result;
 use std::path::PathBuf;
 
-/// Size at which log files are closed, everywhere.
+/// Size at which log files are closed, for all supervisors.
 pub(super) const ROTATE: u64 = 16 << 20;
 /// Length of a line with its newline.
 const LINE: u64 = 128;
@@ -21,7 +21,7 @@ pub(super) struct Programs {
     timer: PathBuf,
     verify: PathBuf,
     cpu: PathBuf,
-    /// Ends at once; without libc, and with it.
+    /// Exits at once; without libc, and with it.
     nothing: PathBuf,
     nothing_with_libc: PathBuf,
     /// A dev server.

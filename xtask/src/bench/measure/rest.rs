@@ -1,6 +1,8 @@
-//! The status of a service over HTTP beside a bare axum server that answers as many bytes, each under `wrk`.
+//! The status of a service over HTTP compared with a bare axum server that sends as many bytes,
+//! each under `wrk`.
 //!
-//! Both have one thread. What differs is what Proctor does for each request: who asks, whether they may, the state, the JSON.
+//! Both have one thread. The difference is Proctor's work for each request: authentication,
+//! authorization, state, JSON.
 
 use super::super::adapter::{Adapter, Case};
 use super::super::book::{Book, Measure, Port};
@@ -17,10 +19,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What Proctor is compared with.
+/// The server that Proctor is compared with.
 pub(crate) const BARE: &str = "bare axum";
 
-/// As many as a busy monitoring system and a few people.
+/// A busy monitoring system and a few people.
 const CONNECTIONS: &str = "16";
 const SECONDS: &str = "5";
 const QUICK_SECONDS: &str = "1";
@@ -45,7 +47,8 @@ impl Rest<'_> {
         let ports = listening(adapter, &session.case)?;
         let http = ports.into_iter().find(|(port, _)| *port == Port::Http);
         let (_, address) = http.context("it does not serve HTTP")?;
-        // CPU and memory are a look at every process of the service: not what a server does.
+        // CPU and memory require reading every process of the service, which is not the work of a
+        // server.
         let path = format!("/api/v1/services/{}?no_usage=true", session.case.name(0));
         let length = body_length(address, &path)?;
         let bare = Bare::start(&bare, length)?;
@@ -83,7 +86,7 @@ impl Wrk {
     }
 }
 
-/// Where a package of Debian puts its libraries: below a name of the machine.
+/// The library folder of a Debian package, named after the machine's architecture.
 fn libraries(folder: &Path) -> Result<PathBuf> {
     let lib = folder.join("usr/lib");
     let below =
@@ -94,7 +97,7 @@ fn libraries(folder: &Path) -> Result<PathBuf> {
         .context("wrk came without libraries")
 }
 
-/// How long the answer is that is asked for again and again.
+/// Length of the response that is requested repeatedly.
 fn body_length(address: SocketAddr, path: &str) -> Result<usize> {
     let mut stream = TcpStream::connect(address).context("cannot connect")?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
@@ -105,7 +108,7 @@ fn body_length(address: SocketAddr, path: &str) -> Result<usize> {
     Ok(body.len())
 }
 
-/// The bare server, until this is dropped.
+/// The bare server; stopped on drop.
 struct Bare {
     server: Child,
     address: SocketAddr,
@@ -118,7 +121,7 @@ impl Bare {
         let mut server = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
         let mut line = String::new();
         let said = server.stdout.take().context("its output is a pipe")?;
-        BufReader::new(said).read_line(&mut line).context("the bare server says nothing")?;
+        BufReader::new(said).read_line(&mut line).context("the bare server prints no address")?;
         let address = line.trim().parse().with_context(|| format!("no address: {line:?}"))?;
         Ok(Bare { server, address })
     }
@@ -126,7 +129,7 @@ impl Bare {
 
 impl Drop for Bare {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to do.
+        // It may already have exited.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }

@@ -1,5 +1,5 @@
-//! desktop-commander. Its processes belong to the conversation that started them, which remembers their pids: nothing else
-//! says which is which.
+//! desktop-commander. Its processes belong to the conversation that started them. It knows them
+//! only by pid.
 
 use super::super::mcp::peers::{COMMANDER, Commander};
 use super::super::scratch::Scratch;
@@ -11,10 +11,10 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Lines from the end, as many as others show if they are not told.
+/// Lines from the end; the default of other servers.
 const TAIL: i64 = -50;
 
-/// How long it waits for output, in milliseconds: a moment, and long enough for `site` to be ready.
+/// Time it waits for output, in milliseconds: short, and long enough for `site` to be ready.
 const MOMENT: u64 = 200;
 const LONG: u64 = 5000;
 
@@ -38,7 +38,7 @@ pub(super) fn set_up(scratch: &Scratch, shop: Shop) -> Result<Box<dyn Asked>> {
 
 impl Asking {
     fn start(&mut self, name: &'static str, wait: u64, tally: &mut Tally) -> Result<()> {
-        // It ends the shell that it started, and not what that has started.
+        // It ends the shell that it started, but not the shell's children.
         let command = format!("exec {}", self.shop.command(name));
         let arguments = json!({ "command": command, "timeout_ms": wait });
         let result = tally.call(&mut self.conversation, "start_process", &arguments)?;
@@ -59,7 +59,7 @@ impl Asking {
         tally.call(&mut self.conversation, "read_process_output", &arguments).map(drop)
     }
 
-    /// Until it says that it is ready; each read waits for something new.
+    /// Reads until it reports that it is ready; each read waits for something new.
     fn until_ready(&mut self, tally: &mut Tally) -> Result<()> {
         while !tally.has(&[READY]) {
             self.read("site", ("timeout_ms", json!(LONG)), tally)?;
@@ -88,7 +88,8 @@ impl Asked for Asking {
                 Ok(())
             }
             Question::WhyFailed => {
-                // What a process wrote that ended while it was started was told then, and is not told again.
+                // Output of a process that ended during its start was returned then, and is not
+                // returned again.
                 self.start("web", MOMENT, tally)?;
                 tally.knows(&CRASH)
             }
@@ -112,7 +113,7 @@ impl Asked for Asking {
         }
     }
 
-    /// It is started with the question.
+    /// The question itself starts it.
     fn restart_site(&mut self) -> Result<()> {
         self.end("site", &mut Tally::default())
     }

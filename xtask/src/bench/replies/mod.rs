@@ -1,7 +1,9 @@
-//! What everyday questions cost an assistant: how many calls, and how many bytes of questions and answers.
+//! The cost of everyday questions for an assistant: number of calls, and bytes of requests and
+//! responses.
 //!
-//! An assistant with a script asks the same of each server, about the same services, with the tools that answer best. It
-//! takes an answer only if what must be known is in it, and where nothing waits for it, it asks again every second.
+//! A scripted assistant asks each server the same questions about the same services, with the best
+//! tools. It accepts a response only if it contains the required facts. If no tool waits, it asks
+//! again every second.
 
 mod commander;
 mod ours;
@@ -18,7 +20,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use shop::Shop;
 
-/// Who is asked, and how that is set up. The first is ours.
+/// A server and its setup. The first is ours.
 type SetUp = fn(&Scratch, Shop) -> Result<Box<dyn Asked>>;
 
 pub(crate) const ASKED: &[(&str, SetUp)] = &[
@@ -62,17 +64,17 @@ pub(crate) trait Asked {
 
     fn shop(&self) -> &Shop;
 
-    /// Find the answer.
+    /// Finds the answer to a question.
     fn ask(&mut self, question: Question, tally: &mut Tally) -> Result<()>;
 
-    /// Somebody else does it, and it is not ready yet.
+    /// Restarts `site` from outside; it is not ready yet.
     fn restart_site(&mut self) -> Result<()>;
 }
 
-/// What an answer took.
+/// The cost of an answer.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tally {
-    /// Tools with what they were asked.
+    /// Tools with their arguments.
     pub(crate) calls: Vec<String>,
     pub(crate) bytes: usize,
     told: String,
@@ -102,13 +104,13 @@ impl Tally {
     }
 }
 
-/// Pids are others each time.
+/// Removes pids, which differ each time.
 fn nameless(arguments: &Value) -> Value {
     let mut arguments = arguments.clone();
     if let Some(pid) = arguments.get_mut("pid") {
         *pid = json!("PID");
     }
-    // A program is called by its name; where it lies is of this machine.
+    // Shortens a program to its name, because its folder depends on this machine.
     if let Some(Value::String(command)) = arguments.get_mut("command")
         && let Some((before, path)) = command.split_once('/')
     {
@@ -117,12 +119,12 @@ fn nameless(arguments: &Value) -> Value {
     arguments
 }
 
-/// All questions, asked of one.
+/// All questions to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Asking {
     pub(crate) who: String,
     pub(crate) tools: usize,
-    /// Of the list of tools and of what the server says of itself.
+    /// Size of the tool list and of the server's self-description.
     pub(crate) offer: usize,
     pub(crate) answers: Vec<(Question, Tally)>,
 }
@@ -159,7 +161,7 @@ impl Replies<'_> {
             let mut tally = Tally::default();
             asked.ask(question, &mut tally).with_context(|| question.text().to_owned())?;
             if matches!(question, Question::UntilReady | Question::Restart) {
-                ensure!(asked.shop().is_ready(), "it is told to be ready, and is not");
+                ensure!(asked.shop().is_ready(), "it is reported as ready, but is not");
             }
             answers.push((question, tally));
         }

@@ -1,4 +1,4 @@
-//! Proctor, with a configuration as somebody would write it.
+//! Proctor, with a typical configuration.
 
 use super::super::scratch::Scratch;
 use super::super::talk::Conversation;
@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde_json::json;
 
 struct Ours {
-    // Before what it talks to.
+    // Dropped before the server it talks to.
     conversation: Conversation<Pipe>,
     served: Served,
     shop: Shop,

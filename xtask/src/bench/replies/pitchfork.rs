@@ -1,4 +1,5 @@
-//! pitchfork, with `pitchfork mcp`. It says of nothing when it is ready, and waits only for what it starts itself.
+//! pitchfork, with `pitchfork mcp`. It does not report readiness, and waits only for processes it
+//! starts itself.
 
 use super::super::adapters::write;
 use super::super::scratch::Scratch;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long an assistant lets pass before it asks again.
+/// Pause of an assistant before it asks again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 struct Pitchfork {
@@ -76,14 +77,14 @@ impl Asked for Pitchfork {
                 tally.knows(&CRASH)
             }
             Question::LastErrors => {
-                // It counts lines over all of them, so that one which writes much hides the others.
+                // It counts lines over all services, so that a verbose one hides the others.
                 for name in NAMES {
                     call("pitchfork_logs", json!({ "id": [name] }))?;
                 }
                 tally.knows(&[ERRORS[0], ERRORS[1], CRASH[0]])
             }
             Question::UntilReady => {
-                // What it said before it was restarted is among its last lines, too.
+                // Output from before the restart is among its last lines too.
                 while !(tally.has(&[READY]) && self.shop.is_ready()) {
                     interrupt::pause(PAUSE)?;
                     let logs = json!({ "id": ["site"], "n": 5 });

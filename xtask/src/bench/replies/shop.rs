@@ -1,7 +1,7 @@
-//! What assistants are asked about: five services of a shop, with what such services write.
+//! The services in the questions: five services of a shop, with typical output.
 //!
-//! `web` crashed with a stack trace after some hundred lines, `site` is a dev server that is ready after a second, the others
-//! run and log, the odd error among it.
+//! `web` crashed with a stack trace after some hundred lines, `site` is a dev server that is ready
+//! after a second, the others run and log, with an occasional error.
 
 use super::super::adapters::{write, write_script};
 use super::super::interrupt;
@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 
 pub(super) const NAMES: [&str; 5] = ["api", "db", "site", "web", "worker"];
 
-/// What somebody must read to know why `web` failed.
+/// The lines that explain the failure of `web`.
 pub(super) const CRASH: [&str; 2] =
     ["TypeError: Cannot read properties of undefined (reading 'total')", "src/cart.js:42:31"];
 
-/// The errors of those that run.
+/// The errors of the running services.
 pub(super) const ERRORS: [&str; 2] =
     ["connect ECONNREFUSED 10.0.0.7:6379", "job 1290 failed: timeout after 30 s (attempt 2 of 5)"];
 
-/// What `site` says when it is ready.
+/// The line of `site` when it is ready.
 pub(super) const READY: &str = "ready in";
 
-/// Lines that each of them has written: some minutes of a quiet day.
+/// Lines that each service has written: some minutes of a quiet day.
 const LINES: usize = 400;
 
-/// An error was so many lines ago: a look at the last 50 finds it.
+/// Distance of an error from the end: the last 50 lines contain it.
 const AGO: usize = 30;
 
-/// More than `site` needs to be ready.
+/// More time than `site` needs to be ready.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Shop {
@@ -58,7 +58,7 @@ impl Shop {
         Ok(Shop { folder: folder.to_owned(), port })
     }
 
-    /// A program, as short as those that people run.
+    /// A command as short as typical ones.
     pub(super) fn command(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
@@ -67,7 +67,7 @@ impl Shop {
         TcpStream::connect(("127.0.0.1", self.port)).is_ok()
     }
 
-    /// Until `site` can be visited, and what was written has been stored.
+    /// Waits until `site` accepts connections and all output is stored.
     pub(super) fn wait(&self) -> Result<()> {
         let begin = Instant::now();
         while !self.is_ready() {
@@ -103,7 +103,7 @@ fn line(name: &str, number: usize) -> String {
     }
 }
 
-/// As Node writes them.
+/// A stack trace in the format of Node.
 fn trace() -> String {
     let [error, place] = CRASH;
     let mut text = format!(

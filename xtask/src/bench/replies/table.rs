@@ -1,4 +1,4 @@
-//! Everyday questions as markdown: what each cost, and which calls were made.
+//! Everyday questions as markdown: the cost of each, and its calls.
 
 use super::{Asking, Question};
 
@@ -50,7 +50,7 @@ fn row(
     format!("| {name} |{}\n", cells.collect::<String>())
 }
 
-/// One line for the same call again and again.
+/// Groups repeated calls into one line.
 fn called(calls: &[String]) -> String {
     let mut text = String::new();
     for same in calls.chunk_by(|one, next| one == next) {

@@ -1,4 +1,5 @@
-//! A server at an address: each message is the body of a request, its answer the body of the response, all on one connection.
+//! A server at an address: each message is the body of a request, its response the body of the HTTP
+//! response, all on one connection.
 
 use super::{SILENCE, Wire};
 use anyhow::{Context as _, Result, bail};
@@ -14,7 +15,7 @@ pub(crate) struct Http {
     heard: VecDeque<String>,
 }
 
-/// What matters of a response before its body.
+/// The relevant headers of a response.
 #[derive(Default)]
 struct Head {
     status: String,
@@ -65,7 +66,7 @@ impl Http {
         String::from_utf8(body).context("a body is text")
     }
 
-    /// How long it is; the last one has nothing in it.
+    /// Reads a chunk and returns its length; the last one is empty.
     fn chunk(&mut self, into: &mut Vec<u8>) -> Result<usize> {
         let size = usize::from_str_radix(&self.line()?, 16).context("a chunk has a size")?;
         self.bytes(size, into)?;
@@ -104,7 +105,7 @@ impl Wire for Http {
         self.connection.get_mut().write_all(request.as_bytes()).context("cannot send a request")
     }
 
-    /// A response without a message belongs to what wants none.
+    /// A response without a message belongs to a notification.
     fn hear(&mut self) -> Result<String> {
         loop {
             if let Some(message) = self.heard.pop_front() {
@@ -121,7 +122,7 @@ impl Wire for Http {
     }
 }
 
-/// Of a body that is one message, or a stream of events.
+/// The messages of a body: a single one, or a stream of events.
 fn messages(body: &str) -> Vec<String> {
     if body.starts_with('{') {
         return vec![body.to_owned()];

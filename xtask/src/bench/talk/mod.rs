@@ -1,7 +1,7 @@
-//! One conversation with an MCP server, as an assistant's program has it: whoever asks waits for the answer.
+//! One conversation with an MCP server, as a client has it: each request waits for its response.
 //!
-//! Only what measurements need. The clock runs from before the question is sent until the answer is there as text; neither is
-//! looked into meanwhile.
+//! Supports only what measurements need. The clock runs from before the request is sent until the
+//! response has arrived as text; neither is parsed meanwhile.
 
 pub(super) mod http;
 pub(super) mod pipe;
@@ -11,13 +11,13 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Without an answer for so long a server counts as broken, not as slow.
+/// A server without a response for this long counts as broken, not as slow.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// The revision that all of them speak.
+/// The protocol revision that all servers support.
 const REVISION: &str = "2025-06-18";
 
-/// How messages get there and back.
+/// The transport of messages.
 pub(crate) trait Wire {
     fn say(&mut self, message: &str) -> Result<()>;
 
@@ -28,15 +28,15 @@ pub(crate) trait Wire {
 pub(crate) struct Conversation<W> {
     pub(crate) wire: W,
     next: u64,
-    /// What the server said of itself, as text.
+    /// The server's handshake response, as text.
     pub(crate) welcome: Reply,
 }
 
-/// An answer, and what it took.
+/// A response and its cost.
 pub(crate) struct Reply {
     pub(crate) asked: Nanoseconds,
     pub(crate) heard: Nanoseconds,
-    /// Of the question and the answer, whole messages.
+    /// Size of the request and the response, whole messages.
     pub(crate) bytes: usize,
     pub(crate) result: Value,
 }
@@ -48,7 +48,7 @@ impl Reply {
 }
 
 impl<W: Wire> Conversation<W> {
-    /// Begun with the handshake of most clients.
+    /// Starts with the handshake of most clients.
     pub(crate) fn begin(wire: W) -> Result<Conversation<W>> {
         let welcome = Reply { asked: 0, heard: 0, bytes: 0, result: Value::Null };
         let mut conversation = Conversation { wire, next: 0, welcome };

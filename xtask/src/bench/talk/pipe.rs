@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What it says to nobody.
+/// File for the server's stderr.
 const ERRORS: &str = "errors.txt";
 
-/// A server whose input has ended has this long to end.
+/// Grace period of a server after its input has ended.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 pub(crate) struct Pipe {
@@ -26,7 +26,7 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// In this folder, which is also its home.
+    /// Starts the server in this folder, which is also its home.
     pub(crate) fn open(command: Command, folder: &Path) -> Result<Pipe> {
         let errors = folder.join(ERRORS);
         let mut command = outside(command, folder);
@@ -41,7 +41,7 @@ impl Pipe {
         self.server.id()
     }
 
-    /// Until something is to be read; what is buffered already is.
+    /// Waits until there is something to read, including buffered data.
     fn wait(&self) -> Result<()> {
         let begin = Instant::now();
         let look = Timespec::try_from(interrupt::LOOK).expect("a part of a second fits");
@@ -96,7 +96,7 @@ impl Drop for Pipe {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        // With whatever it started; what is gone by now needs no signal.
+        // Kills it with everything it started; processes that are gone need no signal.
         for pid in process::tree(self.server.id()).unwrap_or_default() {
             let _ = process::signal(pid, Signal::KILL);
         }

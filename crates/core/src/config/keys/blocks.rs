@@ -1,5 +1,5 @@
-//! The keys inside of blocks. A block may stand in a service and in `supervisor:`; each of its keys is overridden
-//! by itself.
+//! The keys of blocks. A block may appear in a service and in `supervisor:`; each of its keys is
+//! overridden separately.
 
 use super::{Absent, Choice, Duration, Key, Kind, Scope, Unit, key};
 
@@ -31,7 +31,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         Scope::Both,
         milliseconds(1),
         Absent::Value("60000"),
-        "The longest wait.",
+        "Maximum wait.",
         "60000",
     ),
     key(
@@ -47,7 +47,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         Scope::Both,
         Kind::Float { min: 0.0, max: 1.0 },
         Absent::Value("0.1"),
-        "Share of the wait that is random, so that services do not come back in step.",
+        "Random share of the wait, so that services do not restart in step.",
         "0.2",
     ),
     key(
@@ -55,7 +55,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         Scope::Both,
         milliseconds(1),
         Absent::Value("600000"),
-        "The time in which `max_restarts` are counted.",
+        "Time window in which `max_restarts` counts restarts.",
         "600000",
     ),
     key(
@@ -63,7 +63,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         Scope::Both,
         milliseconds(0),
         Absent::Value("10000"),
-        "After this long a run counts as stable, and the waits begin anew.",
+        "Uptime after which a run counts as stable and the waits start over.",
         "10000",
     ),
     key(
@@ -71,7 +71,7 @@ pub(in super::super) const RESTART: &[Key] = &[
         Scope::Both,
         milliseconds_or_none(1),
         Absent::Nothing("a failed service stays failed"),
-        "Try a failed service again after this long.",
+        "Wait before a failed service is tried again.",
         "15m",
     ),
 ];
@@ -90,7 +90,7 @@ pub(in super::super) const STOP: &[Key] = &[
         Scope::Both,
         milliseconds(0),
         Absent::Value("10s"),
-        "How long it may take before everything it started is killed.",
+        "Grace period after the signal; then the service and everything it started is killed.",
         "30s",
     ),
 ];
@@ -101,7 +101,7 @@ pub(in super::super) const HEALTH_CHECK: &[Key] = &[
         Scope::Both,
         seconds(100),
         Absent::Value("30"),
-        "Time from one question to the next.",
+        "Time between two checks.",
         "30",
     ),
     key(
@@ -109,7 +109,7 @@ pub(in super::super) const HEALTH_CHECK: &[Key] = &[
         Scope::Both,
         seconds(1),
         Absent::Value("10"),
-        "An answer that takes longer is a failure.",
+        "Timeout of one check; a slower response is a failure.",
         "10",
     ),
     key(
@@ -117,7 +117,7 @@ pub(in super::super) const HEALTH_CHECK: &[Key] = &[
         Scope::Both,
         Kind::Integer { min: 1, max: 1000 },
         Absent::Value("3"),
-        "Failures in a row after which the service is restarted.",
+        "Number of failures in a row before the service is restarted.",
         "3",
     ),
     key(
@@ -125,7 +125,7 @@ pub(in super::super) const HEALTH_CHECK: &[Key] = &[
         Scope::Both,
         seconds(0),
         Absent::Value("30"),
-        "Failures of a run that is younger than this and was never healthy do not count. The first success ends the period; until then a check follows every 2 s at the latest. `0`: every failure counts.",
+        "Failures do not count in a run that is younger than this and was never healthy. The first success ends the period; until then checks run at least every 2 s. `0`: every failure counts.",
         "2m",
     ),
 ];
@@ -136,7 +136,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         Scope::Both,
         Kind::Size { min: 4096 },
         Absent::Value("16MiB"),
-        "A file of output is closed at the first line end after this size, at most 1 MiB later. `MiB`, `M`: powers of 1024; `MB`: powers of 1000.",
+        "Size at which an output file is closed, at the next line end or at most 1 MiB later. `MiB`, `M`: powers of 1024; `MB`: powers of 1000.",
         "16MiB",
     ),
     key(
@@ -144,7 +144,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         Scope::Both,
         Kind::Integer { min: 2, max: 100_000 },
         Absent::Value("8"),
-        "Files kept of each stream, the open one included.",
+        "Maximum number of files for each stream, including the open one.",
         "8",
     ),
     key(
@@ -152,7 +152,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         Scope::Both,
         Kind::Size { min: 8192 },
         Absent::Value("128MiB"),
-        "Bytes kept of a service's output, both streams and their indexes together; at least twice `max_size`. A stream gets what the other does not need. Beyond this size the stream that has more loses its oldest closed file.",
+        "Maximum bytes of a service's output, both streams and their indexes together; at least twice `max_size`. A stream may use the space that the other does not need. Beyond this size the larger stream loses its oldest closed file.",
         "1G",
     ),
     key(
@@ -160,7 +160,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         Scope::Both,
         milliseconds_or_none(1000),
         Absent::Nothing("by size only"),
-        "A file of output is also closed when it is this old.",
+        "Age at which an output file is closed, whatever its size.",
         "1d",
     ),
     key(
@@ -168,7 +168,7 @@ pub(in super::super) const LOGS: &[Key] = &[
         Scope::Both,
         Kind::Choice(ON_FULL),
         Absent::Value("drop"),
-        "On a full disk: `drop` deletes the oldest closed files of this service, then drops output and says how much; `block` deletes nothing and lets the service wait.",
+        "Reaction to a full disk: `drop` deletes the oldest closed files of this service, then drops output and reports how much; `block` deletes nothing, and the service waits.",
         "block",
     ),
 ];
@@ -184,7 +184,7 @@ pub(in super::super) const LIMITS: &[Key] = &[
     limit("as", true, "Address space.", "4GiB"),
     limit("cpu", false, "Processor time in seconds.", "3600"),
     limit("data", true, "Data segment.", "1GiB"),
-    limit("fsize", true, "Size of a file it writes.", "10GiB"),
+    limit("fsize", true, "Size of a file that the service writes.", "10GiB"),
     limit("memlock", true, "Locked memory.", "unlimited"),
     limit("stack", true, "Stack of the main thread.", "8MiB:unlimited"),
 ];
@@ -195,16 +195,16 @@ pub(in super::super) const HTTP: &[Key] = &[
         Scope::Both,
         Kind::Host,
         Absent::Value("127.0.0.1"),
-        "The address at which HTTP is served. One that other machines can reach needs `tls`.",
+        "Address of the HTTP server. An address that other machines can reach needs `tls`.",
         "127.0.0.1",
     ),
-    key("port", Scope::Both, Kind::Port, Absent::Value("3001"), "The port of HTTP.", "off"),
+    key("port", Scope::Both, Kind::Port, Absent::Value("3001"), "Port of the HTTP server.", "off"),
     key(
         "tls",
         Scope::Both,
         Kind::Block(TLS),
         Absent::Nothing("plain HTTP"),
-        "Serve HTTPS and nothing else.",
+        "Certificate and key; with them the server accepts only HTTPS.",
         "{ cert: tls/cert.pem, key: tls/key.pem }",
     ),
     key(
@@ -212,7 +212,7 @@ pub(in super::super) const HTTP: &[Key] = &[
         Scope::Both,
         Kind::Hosts,
         Absent::Value("[]"),
-        "Names of this machine, beside loopback and `host`, by which clients may call it.",
+        "Host names that clients may use for this machine, besides loopback and `host`.",
         "[proctor.example.org]",
     ),
     key(
@@ -220,7 +220,7 @@ pub(in super::super) const HTTP: &[Key] = &[
         Scope::Both,
         Kind::Origins,
         Absent::Value("[]"),
-        "Web pages of other origins that may send requests.",
+        "Other origins whose web pages may send requests.",
         "[\"https://tools.example.org\"]",
     ),
 ];
@@ -231,7 +231,7 @@ pub(in super::super) const TLS: &[Key] = &[
         Scope::Both,
         Kind::File,
         Absent::Nothing("none"),
-        "The certificate and those above it, PEM, relative to the folder of the file.",
+        "Certificate chain in PEM format, relative to the folder of the file.",
         "tls/cert.pem",
     ),
     key(
@@ -239,7 +239,7 @@ pub(in super::super) const TLS: &[Key] = &[
         Scope::Both,
         Kind::File,
         Absent::Nothing("none"),
-        "Its private key, PEM.",
+        "Private key of the certificate in PEM format.",
         "tls/key.pem",
     ),
 ];
@@ -250,16 +250,16 @@ pub(in super::super) const SECURITY: &[Key] = &[
         Scope::Both,
         Kind::Block(AUTHENTICATION),
         Absent::Nothing("see its keys"),
-        "How callers over the network say who they are.",
+        "Authentication of network callers.",
         "{ enabled: true, token: \"${SUPERVISOR_TOKEN}\" }",
     ),
     key(
         "allowed_commands",
         Scope::Both,
         Kind::Commands,
-        Absent::Nothing("all that the caller's role allows"),
-        "All that callers over the network may use, whatever their role: commands, as `restart`, or operations, as \
-         `service.restart`. `status` is `service.status`, `service.list` and `daemon.status`.",
+        Absent::Nothing("everything the caller's role allows"),
+        "Limits network callers to these commands (`restart`) and operations (\
+         `service.restart`), whatever their role. `status` is `service.status`, `service.list` and `daemon.status`.",
         "[status, restart]",
     ),
     key(
@@ -275,7 +275,7 @@ pub(in super::super) const SECURITY: &[Key] = &[
         Scope::Both,
         Kind::Block(EXECUTE),
         Absent::Nothing("see its keys"),
-        "Which commands callers over the network may have run.",
+        "Commands that network callers may run.",
         "{ allowed: [make test] }",
     ),
     key(
@@ -283,7 +283,7 @@ pub(in super::super) const SECURITY: &[Key] = &[
         Scope::Both,
         Kind::Block(AUDIT),
         Absent::Nothing("see its keys"),
-        "What is written down of who did what.",
+        "Log of who ran which operation.",
         "{ reads: true }",
     ),
 ];
@@ -306,7 +306,7 @@ pub(in super::super) const BACKUPS: &[Key] = &[
         Scope::Both,
         Kind::Integer { min: 0, max: 10_000 },
         Absent::Value("20"),
-        "Generations kept of each file. With 0 no change can be undone.",
+        "Maximum number of backups of each file. With 0 no change can be undone.",
         "50",
     ),
     key(
@@ -314,7 +314,7 @@ pub(in super::super) const BACKUPS: &[Key] = &[
         Scope::Both,
         Kind::Size { min: 4096 },
         Absent::Value("256MiB"),
-        "Bytes kept of all files together; the oldest go first. A file that is larger is changed without being kept.",
+        "Maximum bytes of all backups together; the oldest are deleted first. A larger file is changed without a backup.",
         "1G",
     ),
 ];
@@ -325,7 +325,7 @@ pub(in super::super) const MCP: &[Key] = &[
         Scope::Both,
         Kind::Choice(ROLES),
         Absent::Value("admin"),
-        "The most that an assistant may do, whoever it speaks for. One with a token has the token's role, if that is less.",
+        "Maximum role of an assistant, whichever user it acts for. An assistant with a token has the token's role if that is lower.",
         "operator",
     ),
     key(
@@ -333,7 +333,7 @@ pub(in super::super) const MCP: &[Key] = &[
         Scope::Both,
         Kind::Choice(CONTROL),
         Absent::Value("all"),
-        "Which services an assistant may change: all, or those that an assistant of the same name started and nothing of Proctor itself.",
+        "Services that an assistant may change: all, or only those that an assistant of the same name started. With `own` it changes nothing of Proctor itself.",
         "own",
     ),
     key(
@@ -341,7 +341,7 @@ pub(in super::super) const MCP: &[Key] = &[
         Scope::Both,
         Kind::Choices(TOOLSETS),
         Absent::Value("[processes, logs, files, git]"),
-        "The sets of tools that are offered to clients that do not ask for others.",
+        "Toolsets offered to clients that request none.",
         "[processes, logs]",
     ),
 ];
@@ -361,7 +361,7 @@ pub(in super::super) const AUTHENTICATION: &[Key] = &[
         Scope::Both,
         Kind::Secret,
         Absent::Nothing("only those of `proctor token`"),
-        "A token with the role admin, beside those of `proctor token`. `SUPERVISOR_TOKEN` sets it, too.",
+        "Token with the role admin, besides those of `proctor token`. `SUPERVISOR_TOKEN` sets it too.",
         "\"${SUPERVISOR_TOKEN}\"",
     ),
     key(
@@ -369,7 +369,7 @@ pub(in super::super) const AUTHENTICATION: &[Key] = &[
         Scope::Both,
         Kind::Bool,
         Absent::Value("true"),
-        "Processes of Proctor's owner and of root on this machine may read without a token.",
+        "Whether local processes of Proctor's owner and of root may read without a token.",
         "false",
     ),
 ];
@@ -403,7 +403,7 @@ pub(in super::super) const AUDIT: &[Key] = &[
         Scope::Both,
         Kind::Bool,
         Absent::Value("false"),
-        "Write down what was only looked at, too. A page that asks every second buries the rest.",
+        "Whether reads are recorded too. A page that polls every second fills the audit with reads.",
         "true",
     ),
     key(
@@ -411,7 +411,7 @@ pub(in super::super) const AUDIT: &[Key] = &[
         Scope::Both,
         Kind::Size { min: 65536 },
         Absent::Value("16MiB"),
-        "A file of the audit is followed by the next at this size.",
+        "Size at which the audit starts a new file.",
         "16MiB",
     ),
     key(
@@ -419,7 +419,7 @@ pub(in super::super) const AUDIT: &[Key] = &[
         Scope::Both,
         Kind::Integer { min: 2, max: 100_000 },
         Absent::Value("64"),
-        "Files of the audit that are kept.",
+        "Maximum number of audit files.",
         "64",
     ),
 ];
@@ -430,8 +430,8 @@ pub(in super::super) const GIT: &[Key] = &[
         Scope::Both,
         Kind::List,
         Absent::Value("[]"),
-        "Repositories whose own configuration may run programs: hooks, filters, merge drivers, signing. Folders with the \
-         `.git` in them, relative to the folder of the file. In all others nothing of that is run.",
+        "Repositories whose own configuration may run programs: hooks, filters, merge drivers, signing. Each is the folder that contains \
+         `.git`, relative to the folder of the file. In other repositories none of these programs run.",
         "[., ../library]",
     ),
     key(
@@ -439,7 +439,7 @@ pub(in super::super) const GIT: &[Key] = &[
         Scope::Both,
         Kind::List,
         Absent::Value("[]"),
-        "Ways to other machines by which git may get what a partial clone lacks: `https`, `http`, `ssh`, `git`, `file`.",
+        "Protocols by which git may fetch objects that a partial clone lacks: `https`, `http`, `ssh`, `git`, `file`.",
         "[https]",
     ),
     key(
@@ -447,7 +447,7 @@ pub(in super::super) const GIT: &[Key] = &[
         Scope::Both,
         seconds(1000),
         Absent::Value("60"),
-        "A call of git that takes longer is ended, with everything it started.",
+        "Timeout of a git call; a slower call is killed with everything it started.",
         "60",
     ),
 ];

@@ -1,5 +1,5 @@
-//! Every key of `proctor.yaml`, declared once. Validation, suggestions, the JSON Schema and the reference all
-//! come from [`KEYS`]; what is known but not built yet is in [`planned`].
+//! Every key of `proctor.yaml`, declared once. Validation, suggestions, the JSON Schema and the
+//! reference all come from [`KEYS`]; known keys that are not supported are in [`planned`].
 
 pub(super) mod blocks;
 pub(super) mod planned;
@@ -8,7 +8,7 @@ mod table;
 
 pub(super) use table::KEYS;
 
-/// One key: what it is called, where it may stand, what it takes, and what it is for.
+/// One key: its name, scope, type and documentation.
 #[derive(Debug)]
 pub(super) struct Key {
     pub name: &'static str,
@@ -17,37 +17,37 @@ pub(super) struct Key {
     pub default: Absent,
     /// One or two sentences for the reference and for editors.
     pub doc: &'static str,
-    /// A value, as YAML.
+    /// An example value in YAML.
     pub example: &'static str,
 }
 
-/// Where a key may stand.
+/// The mapping in which a key may appear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     Supervisor,
     Service,
-    /// In a service; and in `supervisor:`, where it is the default for all services.
+    /// In a service, and in `supervisor:` as the default for all services.
     Both,
 }
 
 impl Scope {
-    /// May a key of this scope stand in the mapping of `here` (never [`Scope::Both`])?
+    /// Whether a key of this scope may appear in the mapping of `here` (never [`Scope::Both`]).
     pub(super) fn allows(self, here: Scope) -> bool {
         self == Scope::Both || self == here
     }
 }
 
-/// What holds when a key is nowhere.
+/// The effect of a missing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Absent {
     Required,
-    /// As YAML.
+    /// A default in YAML.
     Value(&'static str),
-    /// Nothing, and what that means.
+    /// No default; the text describes the effect.
     Nothing(&'static str),
 }
 
-/// What a key takes.
+/// The type of a key's value.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Text,
@@ -81,9 +81,9 @@ pub(super) enum Kind {
     Host,
     /// A port to listen on, 0 for any, or `off`.
     Port,
-    /// Names by which this machine is called, without ports.
+    /// Names of this machine, without ports.
     Hosts,
-    /// Where web pages may come from: `https://example.org`.
+    /// Origins of web pages: `https://example.org`.
     Origins,
     /// A text that is never shown.
     Secret,
@@ -92,7 +92,7 @@ pub(super) enum Kind {
     Limit {
         bytes: bool,
     },
-    /// A text to be split like a shell does, or a list taken as it is.
+    /// A text that is split as a shell does, or a list that is used unchanged.
     Command,
     List,
     ExitCodes,
@@ -106,11 +106,11 @@ pub(super) enum Kind {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Duration {
-    /// What a plain number counts.
+    /// The unit of a plain number.
     pub unit: Unit,
     /// Milliseconds.
     pub min: u64,
-    /// `none` is a value, too: it takes a default of the supervisor away.
+    /// Whether `none` is valid; it removes a default of the supervisor.
     pub none: bool,
 }
 
@@ -136,7 +136,7 @@ impl Unit {
     }
 }
 
-/// One word of a choice, and other spellings of it.
+/// One word of a choice, and its other spellings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choice {
     pub name: &'static str,
@@ -151,20 +151,21 @@ impl Choice {
 
 /// A year: long enough for everything, and no arithmetic with it overflows.
 pub(super) const MAX_MILLIS: u64 = 366 * 24 * 3600 * 1000;
-/// A pebibyte: larger than any disk under a log, small enough to be added up.
+/// A pebibyte: larger than any disk under a log, small enough for sums.
 pub(super) const MAX_BYTES: u64 = 1 << 50;
 
-/// The key of this name among `keys`, if it may stand `here`.
+/// Finds the key of this name in `keys`, if it may appear `here`.
 pub(super) fn find(keys: &'static [Key], name: &str, here: Scope) -> Option<&'static Key> {
     keys.iter().find(|key| key.name == name && key.scope.allows(here))
 }
 
-/// Every key with its full name (`restart.delay`), blocks opened, `services` and the blocks themselves left out.
+/// Every key with its full name (`restart.delay`). Expands blocks; omits `services` and the blocks
+/// themselves.
 pub(super) fn leaves(here: Scope) -> impl Iterator<Item = (String, &'static Key)> {
     KEYS.iter().filter(move |key| key.scope.allows(here)).flat_map(opened)
 }
 
-/// The same of those that are about Proctor itself.
+/// Like [`leaves`], for the keys of Proctor itself.
 pub(super) fn own_leaves() -> impl Iterator<Item = (String, &'static Key)> {
     KEYS.iter().filter(|key| key.scope == Scope::Supervisor).flat_map(opened)
 }

@@ -1,22 +1,23 @@
-//! Keys that people try and that the file does not have: some are not supported yet, others stand for what is set elsewhere.
-//! They are refused by name, because a setting that is silently ignored is worse than one that is missing.
+//! Keys that people try but the file does not have: some are not supported yet, others are set
+//! elsewhere. They are refused by name, because silently ignoring a setting is worse than refusing
+//! it.
 
 use super::Scope;
 
 pub(in super::super) struct Planned {
-    /// The block it would stand in; `None` at the level of `scope`.
+    /// The block of the key; `None` at the level of `scope`.
     pub block: Option<&'static str>,
     pub name: &'static str,
     pub scope: Scope,
     pub status: Status,
 }
 
-/// Why a key is refused.
+/// The reason a key is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Status {
     /// Not supported yet; the text names the feature.
     Later(&'static str),
-    /// Supported, but not by this key; the text says what to do.
+    /// Supported in another way; the text says how.
     Instead(&'static str),
 }
 
@@ -32,11 +33,11 @@ const fn probe(name: &'static str, what: &'static str) -> Planned {
     Planned { block: Some("health_check"), name, scope: Scope::Both, status: Status::Later(what) }
 }
 
-/// The help about keys that stand for commands around a restart.
+/// The help for keys that people use for commands around a restart.
 const WORKFLOW: &str = "commands around a restart are given with it: `proctor custom-restart NAME --pre-command COMMAND`";
 
 const PLANNED: &[Planned] = &[
-    instead("tcp", Scope::Supervisor, "TCP control listens where 'port' and 'host' say"),
+    instead("tcp", Scope::Supervisor, "set 'port' and 'host' for TCP control"),
     instead(
         "mcp",
         Scope::Service,
@@ -71,7 +72,7 @@ const PLANNED: &[Planned] = &[
     probe("http", "other HTTP probes"),
 ];
 
-/// The entry of the key `name`, if people are known to try it here.
+/// Finds the entry of the key `name`, if people are known to try it here.
 pub(in super::super) fn find(
     block: Option<&str>,
     name: &str,

@@ -1,6 +1,6 @@
 //! "Did you mean …?": the nearest key to one that does not exist.
 
-/// Words of other supervisors and of habit, which no measure of spelling would find.
+/// Words from other supervisors and from habit that no spelling distance would find.
 const SYNONYMS: &[(&str, &str)] = &[
     ("cmd", "command"),
     ("exec", "command"),
@@ -41,10 +41,10 @@ const SYNONYMS: &[(&str, &str)] = &[
 /// Longer words are not misspelt keys, and comparing them costs time.
 const MAX_WORD: usize = 40;
 
-/// Below this likeness (0 to 1) a suggestion is more confusing than none.
+/// Minimum likeness (0 to 1); below it a suggestion only confuses.
 const ALIKE: f64 = 0.84;
 
-/// The one of `names` that `word` was probably meant to be.
+/// Returns the name that `word` was probably meant to be.
 pub(in super::super) fn nearest<'a>(
     word: &str,
     names: impl Iterator<Item = &'a str>,

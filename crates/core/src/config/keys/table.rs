@@ -29,7 +29,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Supervisor,
         Kind::Host,
         Absent::Value("127.0.0.1"),
-        "The address of the TCP control port. It speaks no TLS, so it is one of this machine's own.",
+        "Address of the TCP control port. The port has no TLS, so the address must be a local one.",
         "127.0.0.1",
     ),
     key(
@@ -45,7 +45,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Supervisor,
         Kind::Block(HTTP),
         Absent::Nothing("see its keys"),
-        "Where HTTP clients are served.",
+        "Address, port and TLS of the HTTP server.",
         "{ port: 3001 }",
     ),
     key(
@@ -53,7 +53,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Supervisor,
         Kind::Block(SECURITY),
         Absent::Nothing("see its keys"),
-        "Who may do what, and what is written down of it.",
+        "Authentication, permissions and audit.",
         "{ allowed_commands: [status, restart] }",
     ),
     key(
@@ -61,8 +61,8 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Supervisor,
         Kind::Roots,
         Absent::Nothing("the folder of the file, writable"),
-        "The folders that file operations may look into. A path in a request is `NAME:path`, or, with one root, just the path. \
-         `name` is the last part of `path` if not given; with `write: false` nothing in it can be changed. `[]`: none.",
+        "Folders that file operations may access. A path in a request is `NAME:path`, or, with one root, just the path. \
+         The default `name` is the last part of `path`; with `write: false` the folder is read-only. `[]`: no folders.",
         "[{ path: ., name: app }, { path: ../docs, write: false }]",
     ),
     key(
@@ -70,7 +70,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Supervisor,
         Kind::Block(BACKUPS),
         Absent::Nothing("see its keys"),
-        "What is kept of files before they are changed, so that a change can be undone.",
+        "Backups made of files before a change, so that the change can be undone.",
         "{ generations: 50 }",
     ),
     key(
@@ -78,7 +78,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Supervisor,
         Kind::Block(MCP),
         Absent::Nothing("see its keys"),
-        "What assistants may do, and what they are offered.",
+        "Permissions and tools of assistants.",
         "{ role: operator, control: own }",
     ),
     key(
@@ -86,7 +86,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Supervisor,
         Kind::Block(GIT),
         Absent::Nothing("see its keys"),
-        "What the repositories of the code behind the services may do.",
+        "Permissions of git in the repositories of the services.",
         "{ trusted: [.] }",
     ),
     key(
@@ -103,7 +103,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Kind::Command,
         Absent::Required,
         "The program and its arguments. A text is split into words as a POSIX shell does, without running one; \
-         a list is taken as it is. A text with a shell's operators, a leading `NAME=value` or `$NAME` is refused unless `shell` \
+         a list is used unchanged. A text with shell operators, a leading `NAME=value` or `$NAME` is refused unless `shell` \
          is true.",
         "npm run dev",
     ),
@@ -112,7 +112,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Service,
         Kind::List,
         Absent::Value("[]"),
-        "More arguments, after those of `command`. With `shell` they are \"$1\", \"$2\" and so on.",
+        "Additional arguments after those of `command`. With `shell` they are \"$1\", \"$2\" and so on.",
         "[--port, \"3000\"]",
     ),
     key(
@@ -128,7 +128,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Service,
         Kind::Text,
         Absent::Nothing("none"),
-        "A line for people, shown by `proctor status`.",
+        "Description for people, shown by `proctor status`.",
         "The public web site",
     ),
     key(
@@ -136,7 +136,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Folder,
         Absent::Value("."),
-        "The folder the service starts in, relative to the folder of the file.",
+        "Working directory of the service, relative to the folder of the file.",
         "./frontend",
     ),
     key(
@@ -144,7 +144,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Environment,
         Absent::Value("{}"),
-        "Environment variables, as a mapping or as a list of `KEY=VALUE`. Those of the service are laid over those of \
+        "Environment variables, as a mapping or as a list of `KEY=VALUE`. Variables of the service override those of \
          the supervisor.",
         "{ NODE_ENV: production }",
     ),
@@ -153,7 +153,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::EnvFiles,
         Absent::Value("[]"),
-        "A file, or a list of files, with `KEY=VALUE` lines, laid under `env` of the same level. One that ends with \
+        "A file, or a list of files, with `KEY=VALUE` lines, overridden by `env` of the same level. A file name that ends with \
          '?' is skipped if it cannot be read.",
         "[.env, \".env.local?\"]",
     ),
@@ -162,7 +162,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::User,
         Absent::Nothing("the user Proctor runs as"),
-        "Run as this user, or `user:group`; names or numbers. `HOME`, `USER`, `LOGNAME` and `SHELL` are those of the user, unless `env` sets them. Needs a Proctor that runs as root.",
+        "Run as this user, or `user:group`; names or numbers. `HOME`, `USER`, `LOGNAME` and `SHELL` are set for the user, unless `env` sets them. Proctor must run as root.",
         "www-data:www-data",
     ),
     key(
@@ -170,7 +170,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::List,
         Absent::Value("[]"),
-        "Further groups of `user`, names or numbers.",
+        "Supplementary groups of `user`, names or numbers.",
         "[docker, audio]",
     ),
     key(
@@ -178,7 +178,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Umask,
         Absent::Nothing("inherited"),
-        "Permissions that new files do not get, in octal.",
+        "Permission bits removed from new files, in octal.",
         "\"027\"",
     ),
     key(
@@ -194,7 +194,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Integer { min: -20, max: 19 },
         Absent::Nothing("inherited"),
-        "Scheduling priority; higher is nicer to others.",
+        "Scheduling priority; a process with a higher number yields to others.",
         "10",
     ),
     key(
@@ -202,7 +202,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Integer { min: -1000, max: 1000 },
         Absent::Nothing("inherited"),
-        "How likely the kernel picks the service when memory runs out.",
+        "Adjusts how early the kernel kills the service when memory runs out; a higher number is killed earlier.",
         "500",
     ),
     key(
@@ -210,7 +210,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Bool,
         Absent::Value("true"),
-        "Start with Proctor.",
+        "Whether the service starts with Proctor.",
         "false",
     ),
     key(
@@ -218,7 +218,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Service,
         Kind::Integer { min: 1, max: 1000 },
         Absent::Value("1"),
-        "How many copies run. With 2, `web` becomes `web@1` and `web@2`, and PROCTOR_INSTANCE is their number.",
+        "Number of copies that run. With 2, `web` becomes `web@1` and `web@2`, and PROCTOR_INSTANCE is their number.",
         "4",
     ),
     key(
@@ -226,7 +226,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Service,
         Kind::List,
         Absent::Value("[]"),
-        "Names under which several services are addressed together.",
+        "Groups of the service. A group's name addresses all its services.",
         "[frontend]",
     ),
     key(
@@ -234,7 +234,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Service,
         Kind::Bool,
         Absent::Value("false"),
-        "This service is meant where a request names none. One service may have it.",
+        "Whether requests that name no service use this one. At most one service may set it.",
         "true",
     ),
     key(
@@ -242,7 +242,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Service,
         Kind::Integer { min: 1, max: 65535 },
         Absent::Nothing("none"),
-        "The port the service listens on, given to it as PORT unless its environment has one. Instance N gets this plus N-1.",
+        "Port the service listens on, passed to it as PORT unless its environment sets PORT. Instance N gets this plus N-1.",
         "3000",
     ),
     key(
@@ -259,7 +259,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Choice(POLICIES),
         Absent::Value("on_failure"),
-        "When to restart a service that ended by itself. `one_shot` is expected to finish and is never restarted.",
+        "When to restart a service that exited by itself. `one_shot` is expected to finish and is never restarted.",
         "always",
     ),
     key(
@@ -267,7 +267,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::ExitCodes,
         Absent::Value("[0]"),
-        "Exit codes that are not a failure.",
+        "Exit codes that count as success.",
         "[0, 143]",
     ),
     key(
@@ -275,7 +275,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Count { max: RestartSpec::MOST_RESTARTS as i64 },
         Absent::Value("10"),
-        "Restarts after crashes within `restart.window`, or `unlimited`; then the service has failed.",
+        "Maximum number of restarts after crashes within `restart.window`, or `unlimited`. Beyond it the service has failed.",
         "5",
     ),
     key(
@@ -283,7 +283,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Block(RESTART),
         Absent::Nothing("see its keys"),
-        "How restarts after crashes are spaced.",
+        "Waits between restarts after crashes.",
         "{ delay: 5000, max_delay: 60000, backoff: 2.0 }",
     ),
     key(
@@ -291,7 +291,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Block(STOP),
         Absent::Nothing("see its keys"),
-        "How the service is asked to end.",
+        "Signal and grace period for stopping the service.",
         "{ signal: INT, grace: 30s }",
     ),
     key(
@@ -299,7 +299,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Both,
         Kind::Choice(ON_SHUTDOWN),
         Absent::Value("stop"),
-        "What an orderly end of Proctor does to the service: stop it, or leave it running.",
+        "Effect of an orderly shutdown of Proctor on the service: stop it, or leave it running.",
         "leave",
     ),
     key(
@@ -307,7 +307,7 @@ pub(in super::super) const KEYS: &[Key] = &[
         Scope::Service,
         Kind::Url,
         Absent::Nothing("no health check"),
-        "Ask this address; an answer of 200 to 399 is healthy. If it names `port`, each instance is asked on its own port.",
+        "URL to check; a response status of 200 to 399 is healthy. If the URL contains `port`, each instance is checked on its own port.",
         "http://localhost:3000/health",
     ),
     key(

@@ -1,4 +1,4 @@
-//! Mistakes of every other kind than a bad value: what is said, and where.
+//! All mistakes other than a bad value, with their messages and places.
 
 use super::{around, lines, problems};
 use crate::config::own_secrets::OwnSecrets;
@@ -9,7 +9,7 @@ fn commands_that_cannot_be_run() {
     let table = [
         (
             "command: serve 'x",
-            "2:10: services.web.command: a quote is not closed, or a backslash stands at the end: \
+            "2:10: services.web.command: a quote is not closed, or the text ends with a backslash: \
           'serve 'x'; close it, or write the command as a list of words",
         ),
         (
@@ -51,11 +51,11 @@ fn commands_that_cannot_be_run() {
         ("args: [x]", "1:1: services.web: 'command' is missing; write 'command: …' below it"),
         (
             "command: a\nport: 65535\ninstances: 2",
-            "3:7: services.web.port: 2 instances from port 65535 on end above 65535",
+            "3:7: services.web.port: 2 instances from port 65535 on exceed port 65535",
         ),
         (
             "command: a\nhealth_check_url: http://x\nhealth_check_interval: 5\nhealth_check: {interval: 5}",
-            "4:24: services.web.health_check_interval: 'health_check.interval' says it, too; remove one of them",
+            "4:24: services.web.health_check_interval: 'health_check.interval' sets it too; remove one of them",
         ),
         (
             "command: a\nuser: me\nsupplementary_groups: [a b]",
@@ -85,7 +85,7 @@ fn names_that_cannot_be() {
             "a/b",
             "services: service name 'a/b' may use letters, digits, '.', '_' and '-' and must begin with a letter or digit",
         ),
-        ("web@1", "services: service name 'web@1' may not have an '@': use 'instances'"),
+        ("web@1", "services: service name 'web@1' may not contain an '@': use 'instances'"),
         ("all", "services: the service name 'all' means every service"),
     ];
     for (name, want) in table {
@@ -103,7 +103,7 @@ fn names_that_cannot_be() {
             "services:\n  web: {command: x, primary: true, instances: 2}\n  db: {command: y, primary: true}\n"
         ),
         [
-            "proctor.yaml:3:3: services.db.primary: 'web' is the primary service already; take it out of one of them"
+            "proctor.yaml:3:3: services.db.primary: 'web' is already the primary service; remove it from one of them"
         ]
     );
     assert_eq!(
@@ -153,7 +153,7 @@ fn files_that_are_no_configuration() {
         ("", format!("1:1: the file is empty; {example}")),
         ("# nothing\n", format!("1:1: the file is empty; {example}")),
         ("---\n~\n", format!("1:1: the file is empty; {example}")),
-        ("{}", format!("1:1: the file says nothing; {example}")),
+        ("{}", format!("1:1: the file has no keys; {example}")),
         ("x-a: 1", format!("1:1: 'supervisor' is missing; {example}")),
         ("hello", "1:1: the file: found 'hello', expected a mapping with 'supervisor'".into()),
         ("- a", "1:1: the file: found a list, expected a mapping with 'supervisor'".into()),
@@ -167,18 +167,18 @@ fn files_that_are_no_configuration() {
             "supervisor: {enabled: perhaps, services: {}}",
             "1:23: supervisor.enabled: found 'perhaps', expected true or false".into(),
         ),
-        ("a: 1\n---\nb: 2", "2:1: a second document begins here; a file is one".into()),
+        ("a: 1\n---\nb: 2", "2:1: a second document begins here; a file may have only one".into()),
         (
             "services: {a: &a {command: *a}}",
-            "1:28: services.a.command: this alias stands inside of what it names".into(),
+            "1:28: services.a.command: this alias refers to a node that contains it".into(),
         ),
         (
             "services: {a: !!map {}}",
-            "1:15: services.a: the tag '!!map' is not used here; remove it".into(),
+            "1:15: services.a: the tag '!!map' is not supported; remove it".into(),
         ),
         ("services: {[a]: {}}", "1:12: services: a key must be text".into()),
         ("services: {<<: 1}", "1:16: services: '<<' takes a mapping or a list of mappings".into()),
-        ("a\0b", "1:2: the file has a NUL byte in it".into()),
+        ("a\0b", "1:2: the file contains a NUL byte".into()),
     ];
     for (text, want) in table {
         let found = problems(text);
@@ -198,7 +198,7 @@ fn text_that_is_not_yaml_is_shown_with_its_place() {
     ] {
         let found = problems(text);
         assert!(
-            found[0].starts_with(&format!("proctor.yaml:{place}: this is not YAML: ")),
+            found[0].starts_with(&format!("proctor.yaml:{place}: invalid YAML: ")),
             "{text}: {found:?}"
         );
         assert_eq!(found.len(), 1);
@@ -230,7 +230,7 @@ fn all_problems_come_at_once_in_the_order_of_the_text() {
             "proctor.yaml:4:5: services.web: 'command' is missing; write 'command: …' below it",
             "proctor.yaml:5:7: services.web: unknown key 'comand'; did you mean 'command'?",
             "proctor.yaml:6:13: services.web.port: found '0', expected a whole number from 1 to 65535",
-            "proctor.yaml:7:7: services.web: the key 'port' stands here a second time; remove one of them",
+            "proctor.yaml:7:7: services.web: duplicate key 'port'; remove one of them",
             "proctor.yaml:12:16: services.db.restart.delay: found 'soon', expected a duration: milliseconds as a number, \
              or with a unit as in '500ms', '30s', '5m', '2h', or 'none'",
             "proctor.yaml:13:3: supervisor: unknown key 'hots'; did you mean 'host'?",
@@ -255,7 +255,7 @@ fn a_command_with_shell_syntax_is_an_ambiguity_that_names_shell_true() {
     for fine in ["command: 'a | b', shell: true", "command: [a, '|', b]", "command: 'a *'"] {
         assert_eq!(ambiguities(fine), [""; 0], "{fine}");
     }
-    // The value of a variable is data, whatever is in it.
+    // The value of a variable is data, whatever it contains.
     assert_eq!(ambiguities("command: 'a ${OPERATORS}'"), [""; 0]);
 }
 

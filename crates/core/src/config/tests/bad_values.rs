@@ -1,5 +1,5 @@
-//! Every key with bad values. A line of a table is `the key in line 5 from column 7 on => column message`; phrases that
-//! many messages share are written as `<name>`.
+//! Every key with bad values. A line of a table is `the key in line 5 from column 7 on => column
+//! message`; phrases that many messages share are written as `<name>`.
 
 use super::{problems, with_key};
 
@@ -9,7 +9,7 @@ const PHRASES: [(&str, &str); 9] = [
     ("<ms>", "milliseconds as a number, or with a unit as in '500ms', '30s', '5m', '2h'"),
     ("<or none>", ", or 'none'"),
     ("<size>", "a number, or with a unit as in '16MiB', '10MB', '1G'"),
-    ("<url>", "expected an address, as http://localhost:3000/health"),
+    ("<url>", "expected a URL, such as http://localhost:3000/health"),
     ("<limit>", "'unlimited', or soft:hard (soft at most hard)"),
     ("<user>", "expected a user, or user:group, as names or numbers"),
     (
@@ -50,9 +50,9 @@ user: 'a:' => 13 .user: found 'a:', <user>
 user: a:b:c => 13 .user: found 'a:b:c', <user>
 user: -a => 13 .user: found '-a', <user>
 supplementary_groups: [a] => 29 .supplementary_groups: has no effect without 'user'
-umask: 18 => 14 .umask: found '18', expected an octal number up to 777, as '022'
-umask: 1777 => 14 .umask: found '1777', expected an octal number up to 777, as '022'
-umask: +7 => 14 .umask: found '+7', expected an octal number up to 777, as '022'
+umask: 18 => 14 .umask: found '18', expected an octal number up to 777, such as '022'
+umask: 1777 => 14 .umask: found '1777', expected an octal number up to 777, such as '022'
+umask: +7 => 14 .umask: found '+7', expected an octal number up to 777, such as '022'
 nice: 20 => 13 .nice: found '20', expected a whole number from -20 to 19
 nice: 1.0 => 13 .nice: found '1.0', expected a whole number from -20 to 19
 oom_score_adj: -1001 => 22 .oom_score_adj: found '-1001', expected a whole number from -1000 to 1000
@@ -60,8 +60,8 @@ limits: {nofile: many} => 24 .limits.nofile: found 'many', expected a number, <l
 limits: {nofile: 2:1} => 24 .limits.nofile: found '2:1', expected a number, <limit>
 limits: {nofile: unlimited:1} => 24 .limits.nofile: found 'unlimited:1', expected a number, <limit>
 limits: {nproc: 1k} => 23 .limits.nproc: found '1k', expected a number, <limit>
-limits: {core: x} => 22 .limits.core: found 'x', expected bytes, a size as '64MiB', <limit>
-limits: {as: -1} => 20 .limits.as: found '-1', expected bytes, a size as '64MiB', <limit>
+limits: {core: x} => 22 .limits.core: found 'x', expected bytes, a size such as '64MiB', <limit>
+limits: {as: -1} => 20 .limits.as: found '-1', expected bytes, a size such as '64MiB', <limit>
 limits: {cores: 1} => 16 .limits: unknown key 'cores'; did you mean 'core'?
 limits: 5 => 15 .limits: found '5', expected a mapping
 ",
@@ -76,15 +76,15 @@ autostart: maybe => 18 .autostart: found 'maybe', expected true or false
 instances: 0 => 18 .instances: found '0', expected a whole number from 1 to 1000
 instances: 1001 => 18 .instances: found '1001', expected a whole number from 1 to 1000
 groups: front => 15 .groups: found 'front', expected a list of texts
-groups: [a, a] => 15 .groups: 'a' stands twice
+groups: [a, a] => 15 .groups: 'a' is a duplicate
 groups: [all] => 15 .groups: the group name 'all' means every service
-groups: [a@1] => 15 .groups: group name 'a@1' may not have an '@': use 'instances'
+groups: [a@1] => 15 .groups: group name 'a@1' may not contain an '@': use 'instances'
 port: 0 => 13 .port: found '0', expected a whole number from 1 to 65535
 port: 65536 => 13 .port: found '65536', expected a whole number from 1 to 65535
 port: 99999999999999999999 => 13 .port: found '99999999999999999999', expected a whole number from 1 to 65535
 port: eighty => 13 .port: found 'eighty', expected a whole number from 1 to 65535
 on_shutdown: kill => 20 .on_shutdown: found 'kill', expected one of stop, leave
-stop: {signal: BANG} => 22 .stop.signal: found 'BANG', expected a signal, as TERM, SIGTERM or 15
+stop: {signal: BANG} => 22 .stop.signal: found 'BANG', expected a signal, such as TERM, SIGTERM or 15
 stop: {grace: 1h30m} => 21 .stop.grace: found '1h30m', <duration>
 stop: {grace: -5} => 21 .stop.grace: found '-5', <duration>
 stop: {grace: none} => 21 .stop.grace: found 'none', <duration>

@@ -109,8 +109,8 @@ fn what_is_wrong_with_variables_is_said_where_it_stands() {
         (
             "env: {1A: x, 'B C': y}",
             &[
-                "proctor.yaml:5:13: services.web.env.1A: '1A' is not a name for a variable",
-                "proctor.yaml:5:20: services.web.env.B C: 'B C' is not a name for a variable",
+                "proctor.yaml:5:13: services.web.env.1A: '1A' is not a valid variable name",
+                "proctor.yaml:5:20: services.web.env.B C: 'B C' is not a valid variable name",
             ],
         ),
         (
@@ -123,8 +123,8 @@ fn what_is_wrong_with_variables_is_said_where_it_stands() {
             "env: [A, B=1, B=2, =x]",
             &[
                 "proctor.yaml:5:13: services.web.env[0]: found no '=', expected KEY=VALUE",
-                "proctor.yaml:5:21: services.web.env[2]: the variable 'B' stands here a second time; remove one of them",
-                "proctor.yaml:5:26: services.web.env[3]: '' is not a name for a variable",
+                "proctor.yaml:5:21: services.web.env[2]: duplicate variable 'B'; remove one of them",
+                "proctor.yaml:5:26: services.web.env[3]: '' is not a valid variable name",
             ],
         ),
         (
@@ -135,7 +135,7 @@ fn what_is_wrong_with_variables_is_said_where_it_stands() {
         ),
         (
             "env: {A: \"x\\0y\"}",
-            &["proctor.yaml:5:16: services.web.env.A: the text has a NUL character in it"],
+            &["proctor.yaml:5:16: services.web.env.A: the text contains a NUL character"],
         ),
     ]);
 }
@@ -146,7 +146,7 @@ fn what_is_wrong_with_files_is_said_where_it_stands() {
         (
             "env_file: nope.env",
             &[
-                "proctor.yaml:5:17: services.web.env_file: cannot read '/srv/app/nope.env': no such file; make the file, or \
+                "proctor.yaml:5:17: services.web.env_file: cannot read '/srv/app/nope.env': no such file; create the file, or \
              write 'nope.env?' if it may be missing",
             ],
         ),

@@ -1,4 +1,5 @@
-//! What is made from the key table: the table is sound, the schema and the reference know every key.
+//! Output generated from the key table: the table is consistent, the schema and the reference
+//! contain every key.
 
 use super::{config, with_key};
 use crate::config::keys::{Absent, KEYS, Key, Kind, Scope, leaves, planned};
@@ -44,7 +45,7 @@ fn every_default_and_every_example_is_a_good_value() {
     for (block, key) in all() {
         let top = block.as_deref().and_then(|block| block.split('.').next()).unwrap_or(key.name);
         let of_proctor = |it: &&Key| it.name == top && it.scope == Scope::Supervisor;
-        // These have tests of their own; `port` is also one of a service's.
+        // These have their own tests; `port` is also a key of a service.
         if KEYS.iter().any(|it| of_proctor(&it)) && (block.is_some() || key.scope != Scope::Service)
         {
             continue;

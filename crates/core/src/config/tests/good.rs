@@ -1,4 +1,4 @@
-//! Every key with good values: what is written is what is meant.
+//! Every key with good values: the parsed value equals the written one.
 
 use super::{around, service, services};
 use crate::config::own_secrets::OwnSecrets;
@@ -7,7 +7,7 @@ use crate::spec::{Limit, LogSpec, OnFull, OnShutdown, Policy, Resource, RestartS
 use crate::time::Millis;
 use std::fmt::Debug;
 
-/// Each block of keys gives this part of the definition.
+/// Each block of keys results in this part of the definition.
 fn check<T: PartialEq + Debug>(part: impl Fn(&ServiceDef) -> T, table: &[(&str, T)]) {
     for (block, want) in table {
         let block = match block.contains("command:") {

@@ -1,11 +1,11 @@
-//! Text from anywhere: nothing panics, nothing grows without bound, every problem has a place in the text.
+//! Untrusted text: no panic, no unbounded growth, and every problem has a place in the text.
 
 use super::{around, problems};
 use crate::config::own_secrets::OwnSecrets;
 use crate::config::{Problem, parse, parse_service};
 use proptest::prelude::*;
 
-/// Whatever the text is, the answer is a configuration or problems with places that exist.
+/// Any text results in a configuration or in problems with existing places.
 fn check(text: &str) {
     let results = [
         parse("proctor.yaml", text, &around()).map(|_| ()),
@@ -107,7 +107,7 @@ fn first(text: &str, part: &str) {
 
 #[test]
 fn size_depth_and_number_of_values_are_bounded() {
-    first(&"#".repeat((1 << 20) + 1), "at most 1048576 are read");
+    first(&"#".repeat((1 << 20) + 1), "the maximum is 1048576");
     first(&"[".repeat(100), "more than 32 levels deep");
     first(&"[".repeat(1000), "recursion limit");
     first(&"- ".repeat(1000), "levels deep");
@@ -144,7 +144,7 @@ fn alias_bombs_are_bounded() {
         keys.join(", "),
         services.join("\n")
     );
-    first(&block, "with those that aliases repeat");
+    first(&block, "including those repeated by aliases");
 }
 
 #[test]
@@ -177,6 +177,6 @@ fn a_file_of_mistakes_is_not_read_to_its_end() {
     let keys: Vec<String> = (0..5000).map(|it| format!("  k{it}: 1")).collect();
     let found = problems(&format!("supervisor:\n  services: {{}}\n{}", keys.join("\n")));
     assert_eq!(found.len(), 1001);
-    assert!(found[1000].contains("the rest was not looked at"));
+    assert!(found[1000].contains("the rest was not checked"));
     assert_eq!(problems(&"a: 1\n".repeat(5000)).len(), 1001);
 }

@@ -1,4 +1,4 @@
-//! Where Proctor listens: file, variables, defaults, and what is refused.
+//! Listeners: file, variables, defaults and refused values.
 
 use super::{around, config, lines};
 use crate::config::listen::{Listeners, Place, Tls};
@@ -38,12 +38,12 @@ fn a_listener_that_other_machines_reach_needs_tls() {
         (
             "http: { host: 0.0.0.0 }",
             "proctor.yaml:2:17: supervisor.http.host: other machines can reach this address, so it needs TLS; \
-             give 'tls' with 'cert' and 'key', or use 127.0.0.1",
+             set 'tls' with 'cert' and 'key', or use 127.0.0.1",
         ),
         (
             "host: 192.168.0.1",
-            "proctor.yaml:2:9: supervisor.host: TCP control speaks no TLS and stays on this machine; \
-             use 127.0.0.1, and for other machines 'http' with 'tls'",
+            "proctor.yaml:2:9: supervisor.host: TCP control has no TLS and needs a local address; \
+             use 127.0.0.1; for other machines use 'http' with 'tls'",
         ),
         (
             "http: { tls: { key: k } }",
@@ -64,7 +64,7 @@ fn a_listener_that_other_machines_reach_needs_tls() {
         ),
         (
             "http: { allowed_origins: ['*'] }",
-            "proctor.yaml:2:28: supervisor.http.allowed_origins: found '*', expected a list of origins, as \
+            "proctor.yaml:2:28: supervisor.http.allowed_origins: found '*', expected a list of origins, such as \
              https://example.org:8443",
         ),
     ] {

@@ -1,4 +1,4 @@
-//! The configuration as its users meet it: text in, definitions or problems out.
+//! Tests of the configuration as users see it: text in, definitions or problems out.
 
 mod bad;
 mod bad_values;
@@ -73,7 +73,7 @@ fn services(block: &str) -> Vec<ServiceDef> {
         .unwrap_or_else(|problems| panic!("{block}\n{}", lines(&problems).join("\n")))
 }
 
-/// A file with one service `web` that has a command and this key; the key stands in line 5, column 7.
+/// A file with one service `web` that has a command and this key; the key is in line 5, column 7.
 fn with_key(key: &str) -> String {
     format!("supervisor:\n  services:\n    web:\n      command: serve\n      {key}\n")
 }

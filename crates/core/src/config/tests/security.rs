@@ -1,4 +1,4 @@
-//! Who may do what: file, variables, defaults, and what is refused.
+//! Permissions: file, variables, defaults and refused values.
 
 use super::{around, config, lines};
 use crate::access::{Role, Strangers};
@@ -123,8 +123,8 @@ fn what_is_open_to_other_machines_is_refused_where_it_must_not_be() {
         ),
         (
             "security: { allowed_commands: [status, restrat] }".into(),
-            "proctor.yaml:2:33: supervisor.security.allowed_commands: found 'restrat', expected a list of commands, as \
-             status, restart, or of operations, as service.restart; did you mean 'restart'?",
+            "proctor.yaml:2:33: supervisor.security.allowed_commands: found 'restrat', expected a list of commands \
+             (status, restart) or operations (service.restart); did you mean 'restart'?",
         ),
     ] {
         assert_eq!(refused(&keys), [why], "{keys}");

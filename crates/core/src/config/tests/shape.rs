@@ -1,4 +1,4 @@
-//! The shape of the file: the documented example, defaults of the supervisor, anchors, groups.
+//! The structure of the file: the documented example, defaults of the supervisor, anchors, groups.
 
 use super::{config, problems};
 use crate::config::ServiceDef;

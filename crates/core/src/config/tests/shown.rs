@@ -1,4 +1,4 @@
-//! Settings: every value with its origin, no secret among them.
+//! Settings: every value has its origin, and no secret is shown.
 
 use super::config;
 

@@ -1,8 +1,8 @@
-//! Where hunks fit, and what is said of those that do not.
+//! Where hunks match, and the reports about those that do not.
 
 use super::super::{Applied, Effort, How, Outcome, Reading, apply, apply_with, parse};
 
-/// Lines of single words.
+/// One line for each word.
 fn text(words: &str) -> String {
     words.split(' ').filter(|word| !word.is_empty()).map(|word| format!("{word}\n")).collect()
 }
@@ -34,7 +34,7 @@ fn a_hunk_is_where_it_says_or_nearby() {
     assert_eq!((moved.hunks[0].line, moved.hunks[0].offset), (6, 3));
     let up = check("c d e f", CHANGE, 0, Some("c D e f")).unwrap();
     assert_eq!(up.hunks[0].offset, -2);
-    // Of two places the nearer one, and of two as near the lower one.
+    // The nearest of two places; of two equally near ones, the lower.
     check("c d e c d e 3 4 5", CHANGE, 0, Some("c d e c D e 3 4 5"));
     check("a b x d e", CHANGE, 0, None);
 }
@@ -118,14 +118,14 @@ fn other_ends_are_looked_for_only_where_it_fits_nowhere_as_it_is() {
         assert_eq!(found.as_deref(), expected, "{content:?} {hunks}");
     };
     let last = "\\ No newline at end of file\n";
-    // A line without an end is the last one, wherever it is said to be.
+    // A line without an ending is the last one, whatever line the hunk states.
     let gone = format!("@@ -8 +7,0 @@\n-a\n{last}");
     let words = "d\na\na\nnew1\na\nc\nb\na\n\n\n";
     check(&format!("{words}a"), &gone, Some(words));
     check(&format!("{words}a\n"), &gone, Some(words));
     check(&format!("{words}b"), &gone, None);
     check(&format!("{words}a\r"), &gone, None);
-    // As it is, far away; with other ends, nearby.
+    // Exact match far away; nearby match with other endings.
     let change = "@@ -1 +1 @@\n-a\n+A\n";
     check("a\r\nb\r\na\n", change, Some("a\r\nb\r\nA\n"));
     check("a\r\nb\r\na\r\n", change, Some("A\r\nb\r\na\r\n"));
@@ -148,7 +148,7 @@ fn check_as_git(content: &str, hunks: &str, expected: Option<&str>) {
 
 #[test]
 fn as_git_has_it_hunks_of_the_beginning_and_of_the_end_are_there() {
-    // Without lines around it, a hunk is all of the file, or its end.
+    // A hunk without context is the whole file or its end.
     check_as_git("34\n33\n1\n6\n", "@@ -1 +0,0 @@\n-6\n", None);
     check_as_git("6\n", "@@ -1 +0,0 @@\n-6\n", Some(""));
     check_as_git("34\n6\n", "@@ -2 +1,0 @@\n-6\n", Some("34\n"));
@@ -157,7 +157,7 @@ fn as_git_has_it_hunks_of_the_beginning_and_of_the_end_are_there() {
     check_as_git("a\n", "@@ -1,0 +2 @@\n+x\n", None);
     check_as_git("", "@@ -0,0 +1 @@\n+x\n", Some("x\n"));
     check_as_git("", "@@ -0,0 +1 @@\n+x\n@@ -0,0 +1 @@\n+y\n", None);
-    // With lines around it, one of the first line stays there.
+    // With context, a hunk for line 1 stays there.
     let first = "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n";
     check_as_git("a\nb\nc\nd\n", first, Some("a\nB\nc\nd\n"));
     check_as_git("x\na\nb\nc\nd\n", first, None);
@@ -213,7 +213,7 @@ fn hunks_are_looked_for_elsewhere_until_the_effort_is_spent() {
         let [before, behind] = [line - 1, line + 1];
         format!("@@ -{said},3 +{said},3 @@\n w{before}\n-w{line}\n+x\n w{behind}\n")
     };
-    // Where it says; far from there; as far; and further.
+    // At the stated line; far away; at the same offset; further away.
     let diff = [hunk(10, 11), hunk(20, 501), hunk(120, 601), hunk(200, 901)].concat();
     let patches = parse(format!("--- f\n+++ f\n{diff}").as_bytes(), Reading::Strict).unwrap();
     let check = |away: usize, expected: [Option<usize>; 4]| {

@@ -1,4 +1,4 @@
-//! Diffs that are made, written, read and applied again.
+//! Round trips: diffs are made, written, read and applied.
 
 mod applying;
 mod reading;
@@ -6,7 +6,8 @@ mod reading;
 use super::{How, Names, Reading, apply, compare, lines, parse, unified};
 use proptest::prelude::*;
 
-/// Contents of few different lines, so that they have much in common: with all kinds of ends, and bytes that are no text.
+/// Contents of few different lines, so that they have much in common, with all kinds of endings and
+/// with non-text bytes.
 pub(super) fn contents() -> impl Strategy<Value = Vec<u8>> {
     let line = prop::sample::select(vec![
         &b"a\n"[..],

@@ -1,4 +1,4 @@
-//! Diffs of other programs, of people, and of nobody.
+//! Diffs written by other programs, by people, and by chance.
 
 use super::super::{BadDiff, Hunk, Line, Patch, Reading, Relation, Sign, parse};
 
@@ -141,7 +141,7 @@ fn without_one_a_folder_is_no_side() {
         &format!("{moved}{change}"),
         &[Patch { relation: Relation::Moved, ..patch("a/x", "b/x", hunk_of()) }],
     );
-    // Words of git's that do not belong to the names below them, as people write them.
+    // Git header lines that do not match the names below them, as people write them.
     for git in
         ["diff --git f f", "diff --git a/g b/g", "diff --git a/f a/f", "diff --git old/f new/f"]
     {
@@ -217,7 +217,7 @@ fn a_signature_below_a_hunk_is_not_part_of_it() {
     }
     let next = format!("{first}-- \n2.43.0\n\nFrom 1234\nSubject: next\n---\n f | 2 +-\n\n{first}");
     check(&next, &[expected.clone(), expected.clone()].concat());
-    // A line of a list that is gone looks the same, if what is below it belongs to the hunk.
+    // A removed list item looks like a signature if the lines below it belong to the hunk.
     let gone = format!("{first}-- \n y\n");
     let lines = parse(gone.as_bytes(), Reading::Lenient).unwrap().remove(0).hunks.remove(0).lines;
     assert_eq!(lines.len(), 5, "the counts are wrong");
@@ -256,19 +256,19 @@ fn what_is_no_regular_file_is_refused_whatever_the_diff_does_with_it() {
 #[test]
 fn what_makes_no_sense_is_refused_with_its_line() {
     for (text, line, word) in [
-        ("@@ -1 +1 @@\n-a\n+b\n", 1, "without the names"),
+        ("@@ -1 +1 @@\n-a\n+b\n", 1, "has no file names"),
         ("--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n-a\n+b\n", 6, "fewer lines"),
-        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n-b\n", 5, "other lines"),
-        ("--- a/f\n+++ b/f\n@@ -x +1 @@\n-a\n", 3, "begins as in"),
+        ("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n-b\n", 5, "do not match the counts"),
+        ("--- a/f\n+++ b/f\n@@ -x +1 @@\n-a\n", 3, "expected a hunk header"),
         ("--- a/f\n+++ b/f\n@@ -1 +1 @@\nwhat\n", 4, "fewer lines"),
         ("--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n", 1, "both names"),
         ("--- \n+++ b/f\n", 1, "cut off"),
         ("--- \"a/f\n+++ b/f\n", 1, "cut off"),
         ("diff --git a/f b/f\nBinary files a/f and b/f differ\n", 2, "binary"),
         ("diff --git a/f b/f\nGIT binary patch\n", 2, "binary"),
-        ("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n\\ No newline\n-b\n+c\n", 8, "without an end"),
-        ("--- a/f\n+++ b/f\n@@ -99999999999999999999 +1 @@\n-a\n", 3, "begins as in"),
-        ("--- a/f\n+++ b/f\n@@ -+1 +1 @@\n-a\n", 3, "begins as in"),
+        ("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n\\ No newline\n-b\n+c\n", 8, "without a newline"),
+        ("--- a/f\n+++ b/f\n@@ -99999999999999999999 +1 @@\n-a\n", 3, "expected a hunk header"),
+        ("--- a/f\n+++ b/f\n@@ -+1 +1 @@\n-a\n", 3, "expected a hunk header"),
     ] {
         let BadDiff { line: found, why } = parse(text.as_bytes(), Reading::Strict).unwrap_err();
         assert_eq!(found, line, "{why}: {text}");

@@ -1,8 +1,8 @@
-//! What a service's life should be, told as naively as possible: a list of everything that happened, never
-//! pruned, from which each answer is read anew. No phase is stored; it follows from the list.
+//! A naive reference model of a service's life: a list of all events, never pruned, from which each
+//! answer is computed again. It stores no phase; the phase follows from the list.
 //!
-//! Written from the design, to disagree with the machine where either is wrong. The size of the random part
-//! of a wait is the machine's choice; the reference says between which bounds it must be.
+//! It is written from the design, so that it disagrees with the machine if either is wrong. The
+//! machine chooses the random part of a wait; the reference checks only its bounds.
 
 use super::super::{Action, Event, Exit, Wish};
 use crate::name::RunId;
@@ -10,7 +10,7 @@ use crate::spec::{Policy, RestartSpec};
 use crate::time::{Millis, Mono, Now, Wall};
 use crate::wire::LastExit;
 
-/// All that can be seen of a service from outside.
+/// Everything that is visible of a service from outside.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct View {
     pub(super) wish: Wish,
@@ -24,9 +24,9 @@ pub(super) struct View {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Fact {
-    /// A person asked for a start; what went wrong before no longer counts.
+    /// A person requested a start; earlier failures no longer count.
     Forgiven,
-    /// A person's word reached a run that was on its way out.
+    /// A person's request reached a run that was already stopping.
     Overruled,
     Spawned {
         run: RunId,
@@ -43,7 +43,7 @@ enum Fact {
     Rests(Rest),
 }
 
-/// What it does while no run is there.
+/// The state of a service without a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rest {
     Down,
@@ -81,8 +81,8 @@ impl Reference {
         Reference { restart, grace, wish: Wish::Down, story, since: now.wall }
     }
 
-    /// What must come of `event`. `deadline` is the machine's afterwards; it is looked at only where the
-    /// machine had a choice, and must be within its bounds.
+    /// Returns the expected result of `event`. `deadline` is the machine's deadline afterwards. It
+    /// is used only if the machine had a choice, and must be within the bounds.
     pub(super) fn step(&mut self, now: Now, event: &Event, deadline: Option<Mono>) -> Vec<Action> {
         let before = (self.phase(), self.run());
         let actions = match event {
@@ -125,14 +125,14 @@ impl Reference {
         }
     }
 
-    /// Restarts after crashes that nobody has forgiven yet.
+    /// Crash restarts since the last request of a person.
     pub(super) fn crash_restarts(&self) -> Vec<Mono> {
         let mut restarts = Vec::new();
         for (now, fact) in self.after(|fact| *fact == Fact::Forgiven) {
             if matches!(fact, Fact::Spawned { by: Spawner::Crash, .. }) {
                 restarts.push(now.mono);
             }
-            // It came to nothing, and that was not the service's fault.
+            // The restart failed because of a shortage, which is not the service's fault.
             if matches!(fact, Fact::Ended { last, .. } if short(&last.exit)) {
                 restarts.pop();
             }
@@ -140,13 +140,13 @@ impl Reference {
         restarts
     }
 
-    /// The story after the last fact of this kind; all of it if there was none.
+    /// The facts after the last one of this kind; all facts if there is none.
     fn after(&self, kind: impl Fn(&Fact) -> bool) -> &[(Now, Fact)] {
         let begin = self.story.iter().rposition(|(_, fact)| kind(fact)).map_or(0, |at| at + 1);
         &self.story[begin..]
     }
 
-    /// What happened to the newest run, without its spawn.
+    /// The facts about the newest run, without its spawn.
     fn run_story(&self) -> &[(Now, Fact)] {
         self.after(|fact| matches!(fact, Fact::Spawned { .. }))
     }
@@ -157,7 +157,7 @@ impl Reference {
         })
     }
 
-    /// The run that is there now.
+    /// The current run.
     fn run(&self) -> Option<RunId> {
         let over = self.run_story().iter().any(|(_, fact)| matches!(fact, Fact::Ended { .. }));
         if over { None } else { self.last_run() }
@@ -192,7 +192,7 @@ impl Reference {
         }
     }
 
-    /// Where it came to rest, if no run is there.
+    /// The resting state, if there is no run.
     fn last_rest(&self) -> Rest {
         let found =
             self.story.iter().rev().find_map(|(_, fact)| {
@@ -314,7 +314,7 @@ impl Reference {
         self.run().filter(|_| ask_the_rest).map(|run| Action::Stop { run }).into_iter().collect()
     }
 
-    /// The first exit that was reported; others are echoes.
+    /// The first reported exit; later ones are duplicates.
     fn exit(&self) -> Option<Exit> {
         self.run_story().iter().find_map(|(_, fact)| {
             if let Fact::MainGone(exit) = fact { Some(exit.clone()) } else { None }
@@ -359,7 +359,7 @@ impl Reference {
         Vec::new()
     }
 
-    /// A crash of a service that is to stay up: soon, later, or not any more.
+    /// Handles the crash of a service that should stay up: restart now, restart later, or give up.
     fn again(&mut self, now: Now, least: u64, deadline: Option<Mono>) -> Vec<Action> {
         let in_window = |at: &&Mono| now.mono.since(**at) < self.restart.window;
         let recent = self.crash_restarts().iter().filter(in_window).count();
@@ -398,7 +398,7 @@ impl Reference {
     }
 }
 
-/// There was no run for lack of room, descriptors, memory or processes.
+/// No run was created for lack of disk space, descriptors, memory or processes.
 fn short(exit: &Exit) -> bool {
     matches!(exit, Exit::SpawnFailed(failure) if [11, 12, 23, 24, 28, 122].contains(&failure.errno))
 }

@@ -1,22 +1,23 @@
-//! A hostile world for one machine: processes that ignore signals, leave others behind, take their time to
-//! die, or cannot be made; and a post office that is late, repeats itself and loses things.
+//! A hostile world for one machine. Processes ignore signals, leave others behind, die slowly or
+//! cannot be created. Reports arrive late, twice or not at all.
 //!
-//! It never lies about the run that is there now, with one exception: it may call a tree empty whose main process still
-//! runs. A world that could report an exit that did not happen could make any supervisor start a second copy.
+//! Reports about the current run are true, with one exception: the world may call a tree empty
+//! while its main process still runs. A world that reports an exit that did not happen could make
+//! any supervisor start a second copy.
 
 use super::super::{Action, Event, Exit, SpawnFailure};
 use crate::name::RunId;
 
-/// What the next process will be like.
+/// The behaviour of the next process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Nature {
     pub(super) can_be_made: bool,
     pub(super) temper: Temper,
-    /// Processes beside the main one.
+    /// Number of processes besides the main one.
     pub(super) others: u8,
-    /// Rounds between a kill and death.
+    /// Rounds between a kill and the death.
     pub(super) dies_slowly: u8,
-    /// A process is forked past the first kill.
+    /// One process is forked during the first kill and survives it.
     pub(super) slips_through: bool,
 }
 
@@ -24,7 +25,7 @@ pub(super) struct Nature {
 pub(super) enum Temper {
     /// All of it ends on the stop signal.
     Obeys,
-    /// The main process ends on the stop signal, the others only when they are asked again.
+    /// The main process ends on the stop signal, the others only on a second one.
     EndsInTwo,
     /// The main process ends on the stop signal, the others never.
     LeavesOthers,
@@ -32,7 +33,7 @@ pub(super) enum Temper {
 }
 
 impl Nature {
-    /// Starts, and stays until it is asked to go.
+    /// Starts, and runs until it is stopped.
     pub(super) const GOOD: Nature = Nature {
         can_be_made: true,
         temper: Temper::Obeys,
@@ -71,7 +72,7 @@ impl World {
         World { natures, trees: Vec::new(), runs: Vec::new(), ended: Vec::new(), mail: Vec::new() }
     }
 
-    /// From now on every process can be made and stays.
+    /// From now on every process can be created and keeps running.
     pub(super) fn turn_good(&mut self) {
         self.natures = vec![Nature::GOOD];
     }
@@ -111,7 +112,7 @@ impl World {
             self.trees.push(Tree { run, nature, main: true, others: nature.others, dying: None });
             self.mail.push(Event::Started { run });
         } else {
-            // Now the program is missing, now the disk is full.
+            // Alternates between a missing program and a full disk.
             let errno = if self.runs.len().is_multiple_of(2) { 28 } else { 2 };
             let failure = SpawnFailure { step: "run".into(), subject: "x".into(), errno };
             self.mail.push(Event::SpawnFailed { run, failure });
@@ -129,7 +130,7 @@ impl World {
         }
     }
 
-    /// Who kills looks afterwards whether something is left, so an empty tree is reported again.
+    /// The keeper checks the tree after each kill, so an empty tree is reported again.
     fn kill(&mut self, run: RunId) {
         match self.trees.iter_mut().find(|tree| tree.run == run && tree.lives()) {
             Some(tree) => tree.dying = tree.dying.or(Some(tree.nature.dies_slowly)),
@@ -137,7 +138,7 @@ impl World {
         }
     }
 
-    /// A round passes: what was killed comes nearer to its death.
+    /// Advances one round: killed processes come closer to their death.
     pub(super) fn round(&mut self) {
         let Some(tree) = self.trees.last_mut().filter(|tree| tree.lives()) else { return };
         match tree.dying {
@@ -151,7 +152,7 @@ impl World {
         }
     }
 
-    /// The main process ends by itself, or on request.
+    /// The main process exits by itself or on request.
     pub(super) fn main_dies(&mut self, exit: Exit) {
         if let Some(tree) = self.trees.last_mut().filter(|tree| tree.main) {
             tree.main = false;

@@ -1,7 +1,7 @@
-//! A fake kernel: a virtual clock, a queue of what will happen, and the processes of every service.
+//! A fake kernel: a virtual clock, a queue of future events, and the processes of every service.
 //!
-//! What a process does, it does whether a keeper lives or not. What is on its way to a keeper, or under way in
-//! its hands, is lost when it dies: such happenings carry the keeper's number.
+//! A process acts whether a keeper lives or not. Reports on their way to a keeper and its actions
+//! in progress are lost when it dies: such events carry the keeper's number.
 
 use super::super::{Action, Event, Exit, SpawnFailure};
 use crate::name::RunId;
@@ -12,26 +12,26 @@ pub(super) const SECOND: u64 = 1_000_000;
 pub(super) const HOUR: u64 = 3600 * SECOND;
 pub(super) const DAY: u64 = 24 * HOUR;
 
-/// How long a keeper takes from a decision to the deed.
+/// Time from a keeper's decision to its action.
 const HANDS: u64 = 500;
-/// Between two looks of a probe at a service that hangs.
+/// Interval between two probes of a hanging service.
 const PROBE: u64 = 30 * SECOND;
 
 #[derive(Debug, Clone)]
 pub(super) enum Happening {
-    /// The main process ends; the rest of its tree stays as it is.
+    /// The main process exits; the rest of its tree stays.
     MainEnds {
         service: usize,
         run: RunId,
         exit: Exit,
     },
-    /// Everything of the tree ends, except for so many processes.
+    /// All processes of the tree exit, except for this many.
     TreeEnds {
         service: usize,
         run: RunId,
         but: u32,
     },
-    /// A probe finds that the run hangs.
+    /// A probe detects that the run hangs.
     Hangs {
         service: usize,
         run: RunId,
@@ -57,12 +57,12 @@ pub(super) enum Happening {
     KeeperReturns,
 }
 
-/// SplitMix64: one number after another from a seed, the same on every machine.
+/// SplitMix64: a sequence of numbers from a seed, the same on every machine.
 #[derive(Debug, Clone)]
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -83,21 +83,21 @@ pub(super) struct Tree {
     temper: u64,
 }
 
-/// How a tree takes the stop signal, by lot.
+/// Weights of the reactions of a tree to the stop signal.
 const OBEYS: u64 = 5;
 const LEAVES_OTHERS: u64 = 6;
 const TEMPERS: u64 = 8;
 
 pub(super) struct Kernel {
     pub(super) clock: u64,
-    /// The wall clock's distance from the monotonic one; it jumps.
+    /// Offset of the wall clock from the monotonic one; it jumps.
     pub(super) wall: i64,
     pub(super) random: Random,
     /// `None` while no keeper lives.
     pub(super) keeper: Option<u32>,
-    /// What lives of each service.
+    /// The live processes of each service.
     pub(super) trees: Vec<Option<Tree>>,
-    /// The newest run of each service that a process was made for: its run record.
+    /// The newest run of each service that has a process: its run record.
     pub(super) records: Vec<RunId>,
     queue: BTreeMap<(u64, u64), Happening>,
     order: u64,
@@ -121,7 +121,8 @@ impl Kernel {
         Now { mono: Mono(self.clock), wall: Wall(self.wall + self.clock as i64) }
     }
 
-    /// Chaos reigns for a day; then no process ends by itself, and every one can be made.
+    /// Whether the day of chaos lasts. After it, no process exits by itself and every one can be
+    /// created.
     pub(super) fn is_day(&self, at: u64) -> bool {
         at < DAY
     }
@@ -131,14 +132,14 @@ impl Kernel {
         self.queue.insert((self.clock + wait, self.order), happening);
     }
 
-    /// The next happening, at its time.
+    /// Removes the next event and advances the clock to it.
     pub(super) fn next(&mut self) -> Option<Happening> {
         let ((at, _), happening) = self.queue.pop_first()?;
         self.clock = at;
         Some(happening)
     }
 
-    /// Tell the keeper, if one lives; reports may overtake each other.
+    /// Sends a report to the keeper, if one lives; reports may overtake each other.
     fn report(&mut self, service: usize, event: Event) {
         if let Some(keeper) = self.keeper {
             let wait = self.random.below(5000);
@@ -146,7 +147,7 @@ impl Kernel {
         }
     }
 
-    /// The living keeper sets about an action.
+    /// Lets the living keeper begin an action.
     pub(super) fn set_about(&mut self, service: usize, action: Action) {
         if let Some(keeper) = self.keeper {
             self.after(HANDS, Happening::Perform { keeper, service, action });
@@ -219,7 +220,7 @@ impl Kernel {
         }
     }
 
-    /// Who kills looks afterwards whether something is left, so an empty tree is reported again.
+    /// The keeper checks the tree after each kill, so an empty tree is reported again.
     fn kill(&mut self, service: usize, run: RunId) {
         if self.tree(service, run).is_none() {
             return self.report(service, Event::TreeEmpty { run });
@@ -255,7 +256,7 @@ impl Kernel {
         }
     }
 
-    /// A probe goes on complaining as long as the run is there.
+    /// A probe repeats its report as long as the run exists.
     pub(super) fn hangs(&mut self, service: usize, run: RunId) {
         if self.tree(service, run).is_some_and(|tree| tree.main) {
             self.report(service, Event::Unhealthy { run });

@@ -1,4 +1,4 @@
-//! What a person may ask for, in every phase: start, start once, stop, restart.
+//! Commands of a person in every phase: start, start once, stop, restart.
 
 use super::*;
 

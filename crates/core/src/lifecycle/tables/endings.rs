@@ -1,4 +1,5 @@
-//! How runs end: policies, leftovers, failed spawns, probes that gave up, and reports that are not about this run.
+//! The ends of runs: policies, leftover processes, failed spawns, failed probes, and reports about
+//! other runs.
 
 use super::*;
 
@@ -358,7 +359,7 @@ fn an_unhealthy_one_time_run_is_failed_however_it_ends() {
     );
 }
 
-/// A new keeper finds that the run of this moment was never made.
+/// A new keeper finds that the current run was never created.
 #[track_caller]
 fn check_never_made(opening: &str, expected: &str) {
     let mut stage = Stage::open(always(), opening);

@@ -1,4 +1,4 @@
-//! How long a crashed service waits, and how often it may come back.
+//! The waits and the number of restarts of a crashed service.
 
 use super::*;
 
@@ -285,7 +285,7 @@ fn a_delay_of_zero_never_waits_even_with_an_absurd_factor() {
     check(given, opening, "1 exits#4=1 | starting#5 up | ended#4=1 spawn#5");
 }
 
-/// The phase's beginning, in milliseconds before now.
+/// Start of the phase, in milliseconds before now.
 #[track_caller]
 fn check_since(given: Given, opening: &str, expected: i64) {
     let stage = Stage::open(given, opening);

@@ -1,4 +1,5 @@
-//! Which segments stay: both streams share one size by need, and the newest segment of a stream is never deleted.
+//! Retention of segments: both streams share one size by need, and the newest segment of a stream
+//! is never deleted.
 
 use super::super::lane::{Lane, Pipe};
 use super::super::writer::Stored;
@@ -88,7 +89,7 @@ fn streams_share_the_size_and_a_flood_does_not_delete_what_the_other_keeps() {
     assert_eq!(kept(dir.path(), Stream::Stderr), quiet);
     let flood = kept(dir.path(), Stream::Stdout);
     assert!(flood.1 > spec().max_total_bytes / 2, "it has what the other does not need: {flood:?}");
-    // One that comes later gets its half, and the size holds.
+    // A stream that starts later gets its half, and the limit holds.
     output.write(Stream::Stderr, 2000);
     let (out, err) = (kept(dir.path(), Stream::Stdout).1, kept(dir.path(), Stream::Stderr).1);
     assert!(out + err <= spec().max_total_bytes, "{out} {err}");
@@ -99,14 +100,14 @@ fn streams_share_the_size_and_a_flood_does_not_delete_what_the_other_keeps() {
 fn the_size_holds_for_a_keeper_that_takes_over() {
     let dir = tempfile::tempdir().unwrap();
     Output::of(dir.path(), spec()).write(Stream::Stderr, 200);
-    // Two thirds of the size are the other stream's, which this keeper never opens.
+    // Two thirds of the size belong to the other stream, which this keeper never opens.
     Output::of(dir.path(), spec()).write(Stream::Stdout, 300);
     let (out, err) = (kept(dir.path(), Stream::Stdout), kept(dir.path(), Stream::Stderr));
     assert!(out.1 + err.1 <= spec().max_total_bytes, "{out:?} {err:?}");
     assert!(err.0 >= 2, "{err:?}");
 }
 
-/// Make room again and again, as on a full disk, before and after a change of keeper.
+/// Makes room repeatedly, as on a full disk, before and after a change of keeper.
 fn check_room(on_full: OnFull, expected: [usize; 2]) {
     let dir = tempfile::tempdir().unwrap();
     let spec = LogSpec { on_full, ..spec() };

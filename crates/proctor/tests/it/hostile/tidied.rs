@@ -135,7 +135,7 @@ fn a_second_keeper_does_not_get_in_although_the_first_cannot_see_that_its_folder
     wait_until("it answers", LIMIT, || home.run(["list"]).status.success());
     assert_eq!(home.keeper_pid(), keeper);
     check_same(&home, &before);
-    assert!(home.own_log().contains("was tidied away: writing it anew"), "{}", home.own_log());
+    assert!(home.own_log().contains("was deleted: writing it again"), "{}", home.own_log());
     check_works(&home);
 }
 

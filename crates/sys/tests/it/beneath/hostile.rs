@@ -1,4 +1,4 @@
-//! Every path of the table with every operation, in both ways: refused, or nothing came of it.
+//! Every path of the table with every operation and both methods: refused, or without effect.
 
 use super::paths::{OF_THE_KERNEL, hostile};
 use super::scene::{ACTS, Act, PLAIN, SECRET, Scene};
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 const WAYS: [Way; 2] = [Way::Kernel, Way::Names];
 
-/// Whoever waits longer than this for the other end of a pipe waits for ever.
+/// A longer wait for the other end of a pipe counts as endless.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// On a thread of its own, so that one who waits for ever is noticed.
+/// Runs on its own thread, so that an endless wait is detected.
 fn in_time(work: impl FnOnce() + Send + 'static) {
     let (told, heard) = mpsc::channel();
     let worker = std::thread::spawn(move || {
@@ -34,7 +34,7 @@ fn every_path_with_every_act(way: Way) {
     for path in hostile() {
         let path = path.replace('@', scene.path("").to_str().unwrap().trim_end_matches('/'));
         let shown = path.chars().take(60).collect::<String>();
-        // What lies there already is there again for the next act.
+        // Restores the existing content for the next operation.
         let precious = fs::symlink_metadata(scene.path("base").join(&path)).is_ok();
         for act in ACTS {
             match act.attempt(&scene.root(way), &path) {
@@ -142,7 +142,7 @@ fn what_is_refused_says_why() {
         assert_eq!(why("sub"), "is a folder, not a regular file");
         assert_eq!(why("link-sibling/x"), "leads out of its root");
         assert_eq!(why("link-etc/passwd"), "leads out of its root");
-        assert_eq!(why("link-ping"), "is a link, or goes through one, that is not followed");
+        assert_eq!(why("link-ping"), "is or goes through a link, which is not followed here");
         let missing = Act::Read.attempt(&root, "nothing").unwrap_err();
         assert!(missing.is_missing());
     }
@@ -187,7 +187,7 @@ fn a_folder_that_is_moved_out_while_it_is_held_is_noticed() {
         assert!(matches!(ids(&held), Err(Fault::Outside)));
         let gone = Act::Read.attempt(&root, "sub/deep/plain.txt").unwrap_err();
         assert!(gone.is_missing(), "{gone}");
-        // The root itself may be moved: it is what was declared.
+        // The root itself may be moved: the descriptor is what counts.
         fs::rename(scene.path("base"), scene.path("elsewhere")).unwrap();
         assert_eq!(Act::Read.attempt(&root, "plain.txt").unwrap(), PLAIN.as_bytes());
     }

@@ -1,4 +1,4 @@
-//! Paths that want out, and links that are swapped while somebody goes through them.
+//! Paths that try to escape, and links that are swapped during a lookup.
 
 mod hostile;
 mod paths;

@@ -1,9 +1,9 @@
-//! The table: paths that were written to get out, or to make somebody wait.
+//! The table of paths that try to escape or to block the caller.
 
 use super::scene::LINKS;
 use std::collections::BTreeSet;
 
-/// Ways to write "one up" that some program somewhere takes for it.
+/// Spellings of "one up" that some program accepts.
 const DOTS: &[&str] = &[
     "..",
     "../",
@@ -64,15 +64,15 @@ const DOTS: &[&str] = &[
     "C:/",
 ];
 
-/// What one would like to have from there.
+/// Targets outside the root.
 const WISHES: &[&str] =
     &["", "outside/x", "outside/secret-of-outside.txt", "etc/passwd", "base-sibling/x"];
 
-/// Behind a link.
+/// Targets behind a link.
 const BEHIND: &[&str] =
     &["", "/", "/.", "/x", "/secret-of-outside.txt", "/dir/inner", "/new.txt", "/plain.txt"];
 
-/// Whatever a scene's own folder is called, `@` stands for it.
+/// `@` stands for the name of the scene's folder.
 const SINGLE: &[&str] = &[
     "/",
     "//",
@@ -174,7 +174,8 @@ pub(super) fn hostile() -> BTreeSet<String> {
     paths
 }
 
-/// Below these folders of the kernel's own nothing is a file of a disk, and some links are not texts but doors.
+/// Below these kernel folders nothing is a file on a disk, and some links lead to objects instead
+/// of paths.
 pub(super) const OF_THE_KERNEL: &[(&str, &[&str])] = &[
     (
         "/proc",

@@ -1,5 +1,6 @@
-//! One swaps a folder for a link that leads out, a file for a link or a pipe, as fast as it can; others try everything there.
-//! `PROCTOR_RACES` is how many attempts are made in each way of resolving; the usual number takes a second or two.
+//! One thread swaps a folder for a link that leads out, and a file for a link or a pipe, as fast as
+//! it can; others try every operation. `PROCTOR_RACES` is the number of attempts for each method of
+//! resolution; the default takes a second or two.
 
 use super::scene::{ACTS, Act, SECRET, Scene};
 use proctor_sys::beneath::Way;
@@ -12,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const USUAL: u64 = 20_000;
 const TRYING: u64 = 3;
 
-/// Names that are there in turn something of ours and something that leads out or waits.
+/// Names that alternate between our entry and one that leads out or blocks.
 const SWAPPED: &[(&str, &str)] =
     &[("a/swap", "a/swap-link"), ("a/last", "a/last-link"), ("a/file", "pipe")];
 
-/// What is tried: through a swapped folder, and with a swapped name at the end.
+/// The attempts: through a swapped folder, and with a swapped last name.
 const PATHS: &[&str] = &[
     "a/swap/x",
     "a/swap",
@@ -53,7 +54,7 @@ fn prepare() -> Scene {
     scene
 }
 
-/// What was moved or removed by an attempt comes back, so that there is always something to swap.
+/// Restores what an attempt moved or removed, so that there is always something to swap.
 fn swap(scene: &Scene, count: &Count) {
     let root = scene.path("base");
     while !count.over.load(Ordering::Relaxed) {
@@ -69,7 +70,7 @@ fn swap(scene: &Scene, count: &Count) {
     }
 }
 
-/// Nobody but this thread makes links, so that what it sees to be a folder stays one until it is done here.
+/// Only this thread creates links, so a folder that it sees stays one until it is done here.
 fn restore(root: &Path) {
     let missing = |name: &str| fs::symlink_metadata(root.join(name)).is_err();
     let file = |name: &str| {
@@ -112,7 +113,7 @@ fn attempt(scene: &Scene, way: Way, begin: u64, count: &Count, most: u64) {
     }
 }
 
-/// What it was like.
+/// Returns a summary.
 fn race(way: Way) -> String {
     let scene = prepare();
     let before = scene.outsiders();

@@ -1,4 +1,5 @@
-//! A root with everything in it that could lead out, what lies outside, and every operation that a path can be tried with.
+//! A root that contains everything that could lead out, the files outside, and every operation to
+//! try on a path.
 
 use proctor_sys::beneath::{Fault, Kind, Links, Onto, Place, Rel, Root, Way};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -10,13 +11,13 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Is in no file and no name below the root.
+/// Occurs in no file and no name below the root.
 pub(super) const SECRET: &str = "secret-of-outside";
 
-/// Inside, for comparison.
+/// The content of a file inside, for comparison.
 pub(super) const PLAIN: &str = "inside\n";
 
-/// A link to each of these is below the root.
+/// Links below the root, with their targets.
 pub(super) const LINKS: &[(&str, &str)] = &[
     ("up", ".."),
     ("up-slash", "../"),
@@ -83,7 +84,7 @@ impl Scene {
         fs::write(self.path("outside/shared"), PLAIN).unwrap();
     }
 
-    /// Have everything below the root that belongs there, whatever an attempt did to it.
+    /// Restores everything below the root after an attempt.
     pub(super) fn inside(&self) {
         self.clear("sub/away");
         for file in ["plain.txt", "sub/plain.txt", "sub/deep/plain.txt", "sub/x"] {
@@ -101,7 +102,7 @@ impl Scene {
             self.link(&format!("link-{name}"), &text);
         }
         self.link("sub/link-back", "../../outside");
-        // A chain of links that is longer than the kernel follows, and each of them harmless.
+        // A chain of harmless links that is longer than the kernel follows.
         self.link("chain-0", "plain.txt");
         for at in 0..45 {
             self.link(&format!("chain-{}", at + 1), &format!("chain-{at}"));
@@ -128,7 +129,7 @@ impl Scene {
         for (name, device) in [("device-null", 0x0103), ("device-zero", 0x0105)] {
             if !is(name, |data| data.file_type().is_char_device()) {
                 self.clear(name);
-                // Only a privileged user can make these; without them their names are missing, which is harmless, too.
+                // Only a privileged user can create these; missing ones are harmless.
                 let _ = self.node(name, FileType::CharacterDevice, device);
             }
         }
@@ -155,7 +156,7 @@ impl Scene {
         mknodat(CWD, path, kind, Mode::RUSR | Mode::WUSR, device)
     }
 
-    /// All that can be seen of what is not below the root.
+    /// The state of everything outside the root.
     pub(super) fn outsiders(&self) -> BTreeMap<PathBuf, String> {
         let mut seen = BTreeMap::new();
         for folder in ["outside", "base-sibling"] {
@@ -181,7 +182,7 @@ fn gather(path: &Path, seen: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// What can be done with a path.
+/// An operation on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     Look,
@@ -212,7 +213,7 @@ pub(super) const ACTS: [Act; 10] = [
 impl Act {
     pub(super) const READING: [Act; 3] = [Act::Look, Act::Read, Act::List];
 
-    /// Try it; what was learnt from it.
+    /// Tries the operation; returns what it revealed.
     pub(super) fn attempt(self, root: &Root, path: &str) -> Result<Vec<u8>, Fault> {
         let path = Rel::parse(path)?;
         let refusing = || root.place(&path, Links::Refuse);
@@ -252,7 +253,7 @@ impl Act {
     }
 }
 
-/// Beside it, then over it.
+/// Creates a temporary file and renames it.
 fn replace(place: &Place, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
     let temporary = place.folder().place(".replace.tmp".as_ref())?;
     temporary.create(0o600)?.write_all(bytes)?;

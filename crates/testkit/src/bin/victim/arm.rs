@@ -1,8 +1,8 @@
-//! What TERM, INT and HUP do to the victim.
+//! The victim's reaction to TERM, INT and HUP.
 //!
-//! Safe code can install handlers but not `SIG_IGN`: a victim that "ignores" a signal catches it and does nothing.
-//! From outside the two differ only in the masks of `/proc/PID/status`, and in that a handler is not inherited
-//! over `exec`, which is why descendants are told `--ignore-term` themselves.
+//! Safe code can install handlers but not `SIG_IGN`: a victim that "ignores" a signal catches it
+//! and does nothing. From outside the two differ only in the masks of `/proc/PID/status`, and in
+//! that `exec` does not preserve a handler. That is why descendants get `--ignore-term` themselves.
 
 use crate::output;
 use crate::script::Script;
@@ -31,7 +31,7 @@ fn ignore(signals: &[i32]) -> Result<(), String> {
     Ok(())
 }
 
-/// One TERM is enough: wait, then exit with the code, or die of TERM after all.
+/// Reacts to a single TERM: waits, then exits with the code, or dies of TERM.
 fn answer_term(delay: Duration, exit: Option<u8>) -> Result<(), String> {
     let mut signals = Signals::new([SIGTERM]).map_err(|why| format!("cannot catch TERM: {why}"))?;
     std::thread::spawn(move || {

@@ -1,7 +1,9 @@
-//! The victim's descendants: children, children in a session of their own, daemonised grandchildren, a storm.
+//! The victim's descendants: children, children in their own session, daemonised grandchildren, a
+//! fork storm.
 //!
-//! Each writes its pid into the pid file before it does anything a test could see, and tells whoever started it that
-//! it has arrived; only then does the next action begin. A file says who must die, and nobody is missing from it.
+//! Each writes its pid into the pid file before any effect that a test could see, and confirms its
+//! arrival to its parent. Only then does the next action begin. The file lists every process that
+//! must die.
 
 use crate::output;
 use crate::script::{Role, Script};
@@ -13,14 +15,15 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// Children that a storm makes before it is over.
+/// Number of children in a fork storm.
 const STORM: usize = 2000;
-/// Of those, how many may be alive at once.
+/// Maximum number of them alive at once.
 const STORM_WIDTH: usize = 8;
-/// A descendant that has not arrived by then never will.
+/// Timeout for the arrival of a descendant.
 const ARRIVAL: Duration = Duration::from_secs(30);
 
-/// Append `role pid` to the pid file. One write of a short line: appends of many processes do not mix.
+/// Appends `role pid` to the pid file. One write of a short line: appends of several processes do
+/// not mix.
 pub(crate) fn record(script: &Script) -> Result<(), String> {
     let Some(path) = &script.pid_file else { return Ok(()) };
     let line = format!("{} {}\n", script.role.as_str(), std::process::id());
@@ -32,7 +35,7 @@ pub(crate) fn record(script: &Script) -> Result<(), String> {
         .map_err(|why| format!("cannot write {}: {why}", path.display()))
 }
 
-/// Start a descendant and wait until it, and whom it starts, has arrived.
+/// Starts a descendant and waits until it and its own descendants have arrived.
 pub(crate) fn start(script: &Script, role: Role) -> Result<(), String> {
     let (mut ours, theirs) =
         UnixStream::pair().map_err(|why| format!("cannot make a socket pair: {why}"))?;
@@ -50,7 +53,7 @@ pub(crate) fn start(script: &Script, role: Role) -> Result<(), String> {
     Ok(())
 }
 
-/// Keep making children that end at once, in the background.
+/// Creates children that exit at once, in the background.
 pub(crate) fn storm(script: &Script) -> Result<(), String> {
     let script = script.clone();
     std::thread::Builder::new()
@@ -83,7 +86,7 @@ fn reap(child: Option<std::process::Child>) {
     }
 }
 
-/// The life of a descendant.
+/// The main function of a descendant.
 pub(crate) fn live(script: &Script) -> Result<ExitCode, String> {
     match script.role {
         Role::Main => unreachable!("main has a script of its own"),
@@ -107,7 +110,7 @@ fn leave_session() -> Result<(), String> {
     rustix::process::setsid().map(drop).map_err(|why| format!("cannot make a session: {why}"))
 }
 
-/// Stdin is a socket to whoever started this process: say so there, then let go of it.
+/// Stdin is a socket to the parent: confirms the arrival there, then closes it.
 fn arrived() -> Result<(), String> {
     let say = || -> std::io::Result<()> {
         rustix::io::write(rustix::stdio::stdin(), b"!")?;

@@ -1,20 +1,22 @@
-//! A tiny HTTP/1.1 server on the loopback address, for health checks to find well or ill.
+//! A tiny HTTP/1.1 server on the loopback address, a target for health checks.
 //!
-//! One connection after another, one answer each, the request read up to its empty line and otherwise not looked at.
+//! It serves one connection at a time with one response each. It reads the request up to its empty
+//! line and ignores the content.
 
 use crate::output;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A request head longer than this is cut off.
+/// A longer request head is cut off.
 const LONGEST_HEAD: usize = 8192;
-/// A client that sends nothing for this long is left.
+/// Timeout of a client that sends nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What follows when `--http-fail-after` has been reached.
+/// Status after `--http-fail-after` responses.
 const ILL: u16 = 500;
 
-/// Listen before this returns; answer in the background. Port 0 takes a free one and prints `http PORT`.
+/// Listens before it returns; responds in the background. Port 0 takes a free one and prints `http
+/// PORT`.
 pub(crate) fn serve(port: u16, status: u16, fail_after: Option<u64>) -> Result<(), String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .map_err(|why| format!("cannot listen on 127.0.0.1:{port}: {why}"))?;
@@ -29,7 +31,7 @@ pub(crate) fn serve(port: u16, status: u16, fail_after: Option<u64>) -> Result<(
             let healthy = fail_after.unwrap_or(u64::MAX);
             for (answered, stream) in (0..).zip(listener.incoming()) {
                 let status = if answered < healthy { status } else { ILL };
-                // A client that went away is its own affair.
+                // A client that disconnected does not matter.
                 let _gone = stream.and_then(|stream| answer(stream, status));
             }
         })

@@ -1,9 +1,10 @@
 //! `victim`: a process that misbehaves on request, for tests that supervise it.
 //!
-//! Settings (`--ignore-term`, `--pid-file`, …) hold for the whole life. Actions (`--lines`, `--fork`,
-//! `--ready-file`, …) happen in the order of the command line, so `--ready-file R --wait-file G --exit 3` says
-//! that it is ready, waits to be told, and only then ends. Without `--exit`, `--exit-after` or `--signal-self`
-//! it waits for signals afterwards. Every flag is described in [`script`].
+//! Settings (`--ignore-term`, `--pid-file`, …) apply for the whole life. Actions (`--lines`,
+//! `--fork`, `--ready-file`, …) run in the order of the command line, so `--ready-file R
+//! --wait-file G --exit 3` reports that it is ready, waits for the file, and only then exits.
+//! Without `--exit`, `--exit-after` or `--signal-self` it waits for signals afterwards. Every flag
+//! is described in [`script`].
 //!
 //! There is no `fork` in safe Rust: descendants are this same program, started again with `--role`.
 
@@ -19,11 +20,11 @@ use script::{Action, Ending, Role, Script};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Exit code of a victim that could not do what it was asked to do; no test asks for this one.
+/// Exit code of a victim that failed to perform an action; no test requests it.
 const FAILED: u8 = 97;
 
 fn main() -> ExitCode {
-    // Before anything of ours opens a descriptor.
+    // Before we open any descriptor.
     let descriptors = report::descriptors();
     match live(&descriptors) {
         Ok(code) => code,
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
 
 fn live(descriptors: &[String]) -> Result<ExitCode, String> {
     let script = Script::parse(std::env::args_os().skip(1))?;
-    // Armed before it is recorded: whoever reads the pid may send a signal at once.
+    // Armed before it is recorded: a reader of the pid may send a signal at once.
     arm::arm(&script)?;
     family::record(&script)?;
     match script.role {
@@ -98,7 +99,7 @@ fn end(ending: &Ending) -> Result<ExitCode, String> {
     }
     if let Some(signal) = ending.signal {
         raise(signal)?;
-        // Still here: the signal is ignored or caught, by us or by the Rust runtime.
+        // Still alive: the signal is ignored or caught, by us or by the Rust runtime.
         signal_hook::low_level::emulate_default_handler(signal)
             .map_err(|why| format!("signal {signal}: {why}"))?;
         return Err(format!("signal {signal} did not end this process"));
@@ -123,7 +124,7 @@ fn touch(path: &Path) -> Result<(), String> {
         .map_err(|why| format!("cannot touch {}: {why}", path.display()))
 }
 
-/// The file appears with its content, never empty.
+/// Creates the file together with its content, so that it is never empty.
 fn ready(path: &Path) -> Result<(), String> {
     let draft = path.with_extension(format!("{}.draft", std::process::id()));
     std::fs::write(&draft, format!("{}\n", std::process::id()))

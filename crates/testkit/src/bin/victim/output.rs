@@ -1,5 +1,5 @@
-//! What the victim writes. Whole lines in single writes of at most [`PIPE_ATOMIC`] bytes, so that a line torn in a
-//! log was torn by whoever stored it.
+//! Output of the victim. Writes whole lines in single writes of at most [`PIPE_ATOMIC`] bytes, so
+//! that a torn line in a log was torn by the program that stored it.
 
 use crate::script::Script;
 use crate::wait;
@@ -13,7 +13,7 @@ const PIPE_ATOMIC: usize = 4096;
 /// A long line is written in pieces of this size.
 const PIECE: usize = 65536;
 
-/// To stdout and, with `--stderr`, to stderr as well.
+/// Writes to stdout and, with `--stderr`, to stderr as well.
 pub(crate) fn lines(script: &Script, count: u64) -> Result<(), String> {
     let mut pending = String::new();
     for number in 1..=count {
@@ -34,7 +34,7 @@ pub(crate) fn lines(script: &Script, count: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// In the background, until the process ends.
+/// Writes in the background until the process ends.
 pub(crate) fn spam(script: &Script) -> Result<(), String> {
     let script = script.clone();
     std::thread::Builder::new()
@@ -48,7 +48,7 @@ pub(crate) fn spam(script: &Script) -> Result<(), String> {
         .map_err(|why| format!("cannot start a thread: {why}"))
 }
 
-/// Endless on purpose: this is the one loop that ends only with the process or its output.
+/// Deliberately endless: this loop ends only with the process or its output.
 fn spam_until_refused(script: &Script) -> String {
     let mut number = 0;
     let mut pending = String::with_capacity(PIPE_ATOMIC);
@@ -81,7 +81,7 @@ pub(crate) fn long_line(length: u64) -> Result<(), String> {
     write_stdout(b"\n")
 }
 
-/// Give up stdout. Descriptor 1 becomes `/dev/null`, for safe code may not leave it closed.
+/// Gives up stdout. Descriptor 1 becomes `/dev/null`, because safe code may not leave it closed.
 pub(crate) fn close_stdout() -> Result<(), String> {
     let null = OpenOptions::new()
         .write(true)
@@ -90,7 +90,7 @@ pub(crate) fn close_stdout() -> Result<(), String> {
     rustix::stdio::dup2_stdout(null).map_err(|why| format!("cannot replace stdout: {why}"))
 }
 
-/// As programs do that are told to log to the file `/dev/stdout`.
+/// Imitates programs that log to the file `/dev/stdout`.
 pub(crate) fn reopen_stdout() -> Result<(), String> {
     OpenOptions::new()
         .write(true)
@@ -104,7 +104,7 @@ pub(crate) fn write_stdout(bytes: &[u8]) -> Result<(), String> {
         .map_err(|why| format!("cannot write to stdout: {why}"))
 }
 
-/// Say what went wrong; if even that fails, the exit code must do.
+/// Reports an error; if even that fails, only the exit code shows it.
 pub(crate) fn complain(why: &str) {
     let _refused = write_all(rustix::stdio::stderr(), format!("victim: {why}\n").as_bytes());
 }

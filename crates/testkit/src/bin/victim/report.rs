@@ -1,7 +1,8 @@
-//! What the victim sees of itself, one fact a line, the first word saying which.
+//! The victim's report about itself: one fact a line, named by its first word.
 //!
-//! Left out of `ignored`: SIGPIPE, which the Rust runtime ignores before `main` whatever it inherited (check that one
-//! with a shell), and the signals 32 and 33, which belong to the C library: its `posix_spawn` ignores them in children.
+//! `ignored` omits SIGPIPE, which the Rust runtime ignores before `main` whatever it inherited
+//! (check that one with a shell). It also omits the signals 32 and 33, which belong to the C
+//! library: its `posix_spawn` ignores them in children.
 
 use crate::output::write_stdout;
 use rustix::process::{Resource, Rlimit};
@@ -10,7 +11,7 @@ use std::path::Path;
 
 const NOT_TOLD: u64 = 1 << (signal_hook::consts::SIGPIPE - 1) | 1 << (32 - 1) | 1 << (33 - 1);
 
-/// By the names that `limits` has in `proctor.yaml`.
+/// Named as in `limits` of `proctor.yaml`.
 const LIMITS: &[(&str, Resource)] = &[
     ("as", Resource::As),
     ("core", Resource::Core),
@@ -30,7 +31,7 @@ pub(crate) fn descriptors() -> Vec<String> {
     let mut numbers: Vec<u32> =
         entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     numbers.sort_unstable();
-    // The descriptor that listed the folder is closed by now and resolves no more.
+    // The descriptor of the listing itself is already closed and no longer resolves.
     let line = |number: u32| {
         let target = std::fs::read_link(folder.join(number.to_string())).ok()?;
         Some(format!("fd {number} {}", target.display()))
@@ -42,7 +43,7 @@ pub(crate) fn print(lines: &[String]) -> Result<(), String> {
     lines.iter().try_for_each(|line| write_stdout(format!("{line}\n").as_bytes()))
 }
 
-/// `env NAME=VALUE`, the bytes as they are.
+/// `env NAME=VALUE`, as raw bytes.
 pub(crate) fn environment() -> Result<(), String> {
     for (name, value) in std::env::vars_os() {
         let line = [b"env ", name.as_bytes(), b"=", value.as_bytes(), b"\n"].concat();
@@ -64,7 +65,7 @@ pub(crate) fn identity() -> Result<(), String> {
     let mut lines = vec![
         format!("pid {}", std::process::id()),
         format!("parent {parent}"),
-        // From status, not by getsid: a session begun outside this pid namespace is 0.
+        // From status, not by getsid: a session started outside this pid namespace is 0.
         format!("session {}", field(&status, "NSsid")?),
         format!("process_group {}", field(&status, "NSpgid")?),
         format!("uid {}", rustix::process::getuid().as_raw()),

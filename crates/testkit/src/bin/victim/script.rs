@@ -1,26 +1,26 @@
-//! The command line of the victim: each flag, declared once with what it does.
+//! The command line of the victim; each flag is declared once with its effect.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who this process is.
+/// The role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Main,
-    /// Of `--fork`: same session, same group.
+    /// Created by `--fork`: same session, same group.
     Child,
-    /// Of `--setsid`: a session of its own.
+    /// Created by `--setsid`: its own session.
     Session,
-    /// Of `--double-fork`: makes a session, starts the daemon, ends.
+    /// Created by `--double-fork`: makes a session, starts the daemon, exits.
     Middle,
-    /// Its child, without a parent of its own and with its streams at `/dev/null`.
+    /// Its child, orphaned, with its streams at `/dev/null`.
     Daemon,
-    /// Of `--hold-fd`: starts the holder, ends.
+    /// Created by `--hold-fd`: starts the holder, exits.
     HolderMiddle,
-    /// Its child, in the group of main, keeping its stdout and stderr.
+    /// Its child, in the group of main; keeps its stdout and stderr open.
     Holder,
-    /// Of `--fork-storm`: ends at once.
+    /// Created by `--fork-storm`: exits at once.
     Brief,
 }
 
@@ -49,18 +49,18 @@ impl Role {
         }
     }
 
-    /// Ends by itself as soon as it has started its own child.
+    /// Exits by itself after it has started its own child.
     pub(crate) fn passes_by(self) -> bool {
         matches!(self, Role::Middle | Role::HolderMiddle | Role::Brief)
     }
 
-    /// Leaves the session of main; `--clear-env` takes its environment, too.
+    /// Leaves the session of main; `--clear-env` also clears its environment.
     pub(crate) fn escapes(self) -> bool {
         matches!(self, Role::Session | Role::Middle | Role::Daemon)
     }
 }
 
-/// Done in the order of the command line.
+/// Performed in the order of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Lines(u64),
@@ -86,7 +86,7 @@ pub(crate) enum Action {
     WaitFile(PathBuf),
 }
 
-/// What comes after the last action; with nothing set, it waits for signals.
+/// The behaviour after the last action; by default it waits for signals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) after: Option<Duration>,
@@ -141,17 +141,17 @@ impl Script {
         script.checked()
     }
 
-    /// Take a flag that holds for the whole life; false if it is not one.
+    /// Parses a flag that applies for the whole life; returns false if it is not one.
     fn setting(
         &mut self,
         words: &mut Words<impl Iterator<Item = OsString>>,
     ) -> Result<bool, String> {
         match words.flag.as_str() {
-            // Catch TERM, INT and HUP and go on; descendants do the same.
+            // Catch TERM, INT and HUP and continue; descendants do the same.
             "--ignore-term" => self.ignore_term = true,
-            // Answer TERM by exiting with this code.
+            // Exit with this code on TERM.
             "--term-exit" => self.term_exit = Some(words.number()?),
-            // Answer TERM only after this many milliseconds.
+            // React to TERM after this many milliseconds.
             "--term-delay" => self.term_delay = Some(words.millis()?),
             // Append `role pid` for this process and every descendant.
             "--pid-file" => self.pid_file = Some(words.path()?),
@@ -165,17 +165,18 @@ impl Script {
             "--every" => self.every = Some(words.millis()?),
             // Lines that `--lines` writes together, after one wait.
             "--batch" => self.batch = words.number::<u64>()?.max(1),
-            // What `--http` answers; 200 unless given.
+            // Status of `--http`; 200 by default.
             "--http-status" => self.http_status = words.number()?,
-            // After this many answers, `--http` answers 500.
+            // After this many responses, `--http` responds with 500.
             "--http-fail-after" => self.http_fail_after = Some(words.number()?),
             // Exit with this code after the last action.
             "--exit" => self.ending.exit = Some(words.number()?),
-            // … this many milliseconds after it; with code 0 unless `--exit` or `--signal-self` say otherwise.
+            // Exit this many milliseconds after the last action; with code 0 unless `--exit` or
+            // `--signal-self` is given.
             "--exit-after" => self.ending.after = Some(words.millis()?),
             // Die of this signal (name or number) after the last action.
             "--signal-self" => self.ending.signal = Some(signal(&words.text()?)?),
-            // Internal: what a descendant is.
+            // Internal: the role of a descendant.
             "--role" => self.role = role(&words.text()?)?,
             _ => return Ok(false),
         }
@@ -204,7 +205,7 @@ fn action(words: &mut Words<impl Iterator<Item = OsString>>) -> Result<Action, S
     Ok(match words.flag.as_str() {
         // Print `line 1` … `line N`.
         "--lines" => Action::Lines(words.number()?),
-        // Print numbered lines as fast as they are taken, in the background.
+        // Print numbered lines as fast as possible, in the background.
         "--spam" => Action::Spam,
         // Write these bytes, given as hexadecimal digits.
         "--raw" => Action::Raw(bytes(&words.text()?)?),
@@ -224,23 +225,23 @@ fn action(words: &mut Words<impl Iterator<Item = OsString>>) -> Result<Action, S
         "--print-ids" => Action::PrintIds,
         // This many children that live until killed.
         "--fork" => Action::Fork(words.number()?),
-        // A child in a session of its own.
+        // A child in its own session.
         "--setsid" => Action::Setsid,
         // A daemonised grandchild: fork, setsid, fork.
         "--double-fork" => Action::DoubleFork,
-        // A grandchild that keeps stdout open whatever becomes of main.
+        // A grandchild that keeps stdout open even after main has ended.
         "--hold-fd" => Action::HoldFd,
-        // 2000 children that end at once, in the background.
+        // 2000 children that exit at once, in the background.
         "--fork-storm" => Action::ForkStorm,
         // An HTTP server on 127.0.0.1; port 0 takes a free one and prints `http PORT`.
         "--http" => Action::Http(words.number()?),
         // Touch this many mebibytes of memory and keep them.
         "--eat" => Action::Eat(words.number()?),
-        // SIGSTOP to itself; goes on when continued.
+        // Send SIGSTOP to itself; continues after SIGCONT.
         "--stop-self" => Action::StopSelf,
         // Make sure that the file exists.
         "--touch" => Action::Touch(words.path()?),
-        // Write the pid to this file: everything before is done.
+        // Write the pid to this file after all earlier actions.
         "--ready-file" => Action::ReadyFile(words.path()?),
         // Wait until this file exists.
         "--wait-file" => Action::WaitFile(words.path()?),
@@ -248,7 +249,7 @@ fn action(words: &mut Words<impl Iterator<Item = OsString>>) -> Result<Action, S
     })
 }
 
-/// The rest of the command line behind a flag.
+/// The words of the command line after a flag.
 struct Words<Rest> {
     flag: String,
     rest: Rest,

@@ -206,7 +206,8 @@ fn a_diff_of_a_link_or_a_submodule_makes_no_file() {
     let scene = Scene::new();
     scene.place.write("a", "1\n");
     let good = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n";
-    for (mode, said) in [("120000", "a symbolic link is in it"), ("160000", "a submodule is in it")]
+    for (mode, said) in
+        [("120000", "it contains a symbolic link"), ("160000", "it contains a submodule")]
     {
         let made = format!(
             "diff --git a/l b/l\nnew file mode {mode}\nindex 0000000..1234567\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+a\n"
