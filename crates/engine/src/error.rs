@@ -110,6 +110,6 @@ fn hands_off(services: &[(ServiceName, HandsOff)]) -> String {
 fn none_named(names: &[String]) -> String {
     match names {
         [] => "there is no service".into(),
-        names => format!("which service? there are {}", names.join(", ")),
+        names => format!("which service? name one of {}", names.join(", ")),
     }
 }

@@ -137,8 +137,8 @@ mod tests {
         check(&[("web@1", false), ("web@2", false)], Ok(&["web@1", "web@2"]));
         check(&[("api", false), ("web", true)], Ok(&["web"]));
         check(&[("api", false), ("web@1", true), ("web@2", true)], Ok(&["web@1", "web@2"]));
-        check(&[("api", false), ("web", false)], Err("which service? there are api, web"));
-        check(&[("api", true), ("web", true)], Err("which service? there are api, web"));
+        check(&[("api", false), ("web", false)], Err("which service? name one of api, web"));
+        check(&[("api", true), ("web", true)], Err("which service? name one of api, web"));
         check(&[], Err("there is no service"));
     }
 

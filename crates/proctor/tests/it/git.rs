@@ -84,7 +84,7 @@ fn a_person_sees_a_change_commits_it_and_takes_another_back() {
     let (code, said) = home.fail(["git", "show", "no-such"]);
     assert_eq!((code, said.contains("no revision 'no-such'")), (3, true), "{said}");
     let (code, said) = home.fail(["git", "status", "--repo", "/"]);
-    assert_eq!((code, said.contains("below none of the roots")), (1, true), "{said}");
+    assert_eq!((code, said.contains("is outside the roots")), (1, true), "{said}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use proctor_core::home::Home;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A root with a home beside it.
+/// A root with a home next to it.
 pub(crate) struct Place {
     folder: TempDir,
     pub(crate) roots: Roots,
