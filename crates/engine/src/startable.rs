@@ -155,7 +155,7 @@ mod tests {
         let gone = format!("{base}/gone");
         assert_eq!(
             check(|def| def.working_dir.clone_from(&gone)),
-            format!("cannot read {gone}: it is the working directory of 'web' and not a folder")
+            format!("cannot read {gone}: the working directory of 'web' must be a folder")
         );
     }
 

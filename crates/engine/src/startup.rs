@@ -471,7 +471,7 @@ mod tests {
         let plan = Startup::plan(Found::Stored(Box::new(stored)), &snapshot, false);
         assert_eq!(plan.removes, []);
         assert_eq!(plan.kept[&name("old")], Origin::File);
-        assert!(plan.troubles.texts()[0].starts_with("/nowhere/proctor.yaml cannot be applied"));
+        assert!(plan.troubles.texts()[0].starts_with("cannot apply /nowhere/proctor.yaml"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Ends a git that waits for a FIFO in the work tree.
 //!
-//! Git opens `.gitignore`, `.gitattributes` and the like wherever they are, and the kernel lets it wait until somebody writes.
-//! Which folders it looks into is known to git alone, so nothing is checked beforehand. A call that takes long is looked at
-//! instead: a FIFO of such a name that has a reader is the one git waits for.
+//! Git opens `.gitignore`, `.gitattributes` and the like in every folder, and waits if one is a FIFO without a
+//! writer. Only git knows which folders it reads, so nothing is checked beforehand. Instead, a slow call
+//! triggers a search: a FIFO of such a name that has a reader is the one that git waits for.
 
 use super::Repository;
 use super::error::GitError;
@@ -15,20 +15,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Files of a work tree that git reads without being asked to.
+/// Files of a work tree that git reads unasked.
 const READ_BY_GIT: [&str; 4] = [".gitattributes", ".gitignore", ".gitmodules", ".mailmap"];
 
-/// Few calls take as long, so most are never looked at.
+/// Delay before the first search. Few calls take as long, so most need none.
 const FIRST_LOOK: Duration = Duration::from_millis(500);
 
-/// Maximum duration of one look. Folders are visited by depth, so a large tree hides only deep files.
+/// Maximum duration of one search. Folders are visited by depth, so in a large tree only deep files are missed.
 const MAX_LOOK: Duration = Duration::from_secs(2);
 
-/// Pause between two looks, as a multiple of the time that one takes, and at least `FIRST_LOOK`.
+/// Pause between two searches, as a multiple of the time that one takes, and at least `FIRST_LOOK`.
 const PAUSE_FACTOR: u32 = 10;
 
 impl Repository {
-    /// Runs a program to its end, until `wanted` is dropped, or until it is found to wait for a FIFO.
+    /// Runs a program until it ends, `wanted` is dropped, or it is found to wait for a FIFO.
     pub(super) async fn produce(
         &self,
         program: Program,
@@ -58,24 +58,24 @@ impl Repository {
             fifo = waited_for(&self.place.top) => {
                 drop(stop);
                 let produced = running.await.map_err(failed);
-                // Open until here: git would take its end for that of an empty file, and go on.
+                // Kept open until here: otherwise git would read an empty file and continue.
                 drop(fifo.writer);
                 produced?;
                 let path = fifo.path.display();
-                let why = "is a FIFO, and git waits until somebody writes to it; remove it";
+                let why = "is a FIFO, and git waits for a writer; remove it";
                 Err(GitError::Conflict(format!("{path} {why}")))
             }
         }
     }
 }
 
-/// A FIFO that somebody reads, with the end that keeps the reader waiting.
+/// A FIFO with a reader, and the writing end that keeps the reader waiting.
 struct Fifo {
     path: PathBuf,
     writer: File,
 }
 
-/// Returns as soon as such a FIFO is found.
+/// Returns when such a FIFO is found.
 async fn waited_for(top: &Path) -> Fifo {
     let mut pause = FIRST_LOOK;
     loop {
@@ -112,7 +112,7 @@ fn look(top: &Path, deadline: Instant) -> Option<Fifo> {
     None
 }
 
-/// Opens a FIFO for writing, which succeeds only if somebody reads it.
+/// Opens a FIFO for writing, which succeeds only if it has a reader.
 fn writer_of_read(path: &Path) -> Option<File> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);

@@ -142,7 +142,7 @@ fn an_assistant_settles_a_conflict_file_by_file() {
     assistant.ok("git_tag", json!({ "action": "create", "name": "v1", "message": "One" }));
     assert_eq!(git(&home, &["cat-file", "-t", "v1"]), "tag");
     let wrong = assistant.call("git_add", json!({ "paths": ["../token"] }));
-    assert!(wrong.is_error && wrong.text.contains("is not below"), "{}", wrong.text);
+    assert!(wrong.is_error && wrong.text.contains("is outside"), "{}", wrong.text);
 }
 
 #[test]

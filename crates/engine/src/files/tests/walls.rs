@@ -105,7 +105,7 @@ fn work_that_panics_is_an_error_and_the_next_goes_on() {
     let site = Site::new();
     site.thread(Purpose::Look);
     let error = site.work(Purpose::Look, || panic!("as it is to")).map(|()| "done").unwrap_err();
-    assert!(error.to_string().contains("ended early"), "{error}");
+    assert!(error.to_string().contains("ended before its work was done"), "{error}");
     site.thread(Purpose::Look);
 }
 

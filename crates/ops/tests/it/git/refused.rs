@@ -32,7 +32,7 @@ fn a_repository_names_no_file_without_end() {
                 ("git.commit", json!({ "message": "m", "paths": ["f"] })),
             ] {
                 let (code, why) = caller.refused(operation, &repo, input).await;
-                let said = why.contains("no small file below");
+                let said = why.contains("not a small file below");
                 assert_eq!((code, said), (Code::Forbidden, true), "{name} {file}: {why}");
             }
             scene.git(&repo, &["config", "--unset", name]);

@@ -125,7 +125,7 @@ fn a_root_that_leads_elsewhere_by_now_is_written_there() {
     scene.write(path("two/x").to_str().unwrap(), "third\n").unwrap();
     assert_eq!(read("two/x"), "third\n");
     fs::remove_file(path("current")).unwrap();
-    assert!(scene.write("x", "y\n").unwrap_err().contains("cannot be opened"));
+    assert!(scene.write("x", "y\n").unwrap_err().contains("cannot open the root"));
 }
 
 #[test]
