@@ -101,7 +101,7 @@ impl Word {
     }
 }
 
-/// How a run ended, in a few bytes.
+/// The end of a run, in a few bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Code(i32),

@@ -59,7 +59,7 @@ pub struct ServiceView {
     pub origin: Option<String>,
     /// Used when a request names no service.
     pub primary: bool,
-    /// What assistants may do with it.
+    /// The rights of assistants on it.
     pub assistants: Assistants,
     /// Owner and lease of an added service.
     pub tenure: Option<Arc<Tenure>>,

@@ -54,7 +54,7 @@ impl<'a> Patience<'a> {
         Patience { stop, most, asked, until, over }
     }
 
-    /// Called before each match: may the search continue? After the first error, it always fails.
+    /// Called before each match. Fails if the search must stop, and from then on always.
     pub(super) fn ask(&self) -> Result<(), Over> {
         if self.over.get().is_none() {
             if self.is_stopped() {

@@ -134,7 +134,7 @@ impl Cursor {
     }
 }
 
-/// Where the bytes come from.
+/// The source of the bytes.
 enum Source<'a> {
     File(&'a File, &'a Survey),
     Memory(&'a [u8]),

@@ -72,7 +72,7 @@ pub(super) enum Found {
     End,
 }
 
-/// How the part of a line in one segment ends.
+/// The end of the part of a line in one segment.
 enum Reach {
     Newline,
     /// At the record of another run, or of dropped bytes.

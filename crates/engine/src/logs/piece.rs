@@ -8,7 +8,7 @@ use super::segment::Stamp;
 use crate::api::{LogLine, LogWhat};
 use crate::error::EngineError;
 
-/// How a piece ends.
+/// The end of a piece.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// With its line.

@@ -41,7 +41,7 @@ async fn a_keeper_of_another_version_is_left_to_start_its_own_daemon() {
     assert_eq!(Place::new().ending(manners, body).await, Ending::Replaced);
 }
 
-/// How a daemon ends if its keeper sends only these bytes.
+/// Returns the ending of a daemon whose keeper sends only these bytes.
 async fn ending_after(bytes: &[u8]) -> Ending {
     let (mut keeper, ours) = UnixStream::pair().unwrap();
     keeper.write_all(bytes).unwrap();

@@ -13,7 +13,7 @@ use crate::files::{Files, Spot};
 use proctor_sys::beneath::{Fault, Kind, Look, Onto};
 use std::io;
 
-/// The same name in a folder.
+/// The path of `from`'s name inside `folder`.
 fn inside(folder: &Spot, from: &Spot) -> Result<Spot, FileError> {
     let name = from.rel.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
     Ok(folder.sibling(folder.rel.join(&name).map_err(folder.at())?))

@@ -61,7 +61,7 @@ impl Files {
         };
         let changes: Vec<(Spot, Changed)> = changes.into_iter().filter_map(of).collect();
         let wish = Wish { by: TAKEN_BACK, ..wish };
-        // A file is reverted where it was changed, even if the roots were declared anew since.
+        // A file is reverted where it was changed, even if its root is no longer declared.
         let roots = self.roots().and_of(changes.iter().map(|(spot, _)| spot));
         self.work_in(roots, move |files, stop| {
             let left = match files.take_back_now(&changes, &wish, stop) {

@@ -140,7 +140,7 @@ pub(crate) fn search(
     search_within(spot, query, guarded, stop, SLOWEST)
 }
 
-/// Like [`Roots::search`], with a time limit per file.
+/// Like [`search`], with a time limit per file.
 pub(crate) fn search_within(
     spot: &Spot,
     query: &SearchQuery,

@@ -47,7 +47,7 @@ impl Site {
         self.work(purpose, || thread::current().id()).unwrap()
     }
 
-    /// Which of these can be opened by path, for reading and for writing. The engine itself never opens a path.
+    /// Tries to open these by path, for reading and for writing. The engine itself never opens a path.
     fn opened(&self, purpose: Purpose, names: &[&str]) -> (Vec<bool>, Vec<bool>) {
         let paths: Vec<PathBuf> = names.iter().map(|name| self.place.path(name)).collect();
         self.work(purpose, move || {

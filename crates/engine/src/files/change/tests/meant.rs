@@ -1,4 +1,4 @@
-//! Which file a diff means if it has several names for it.
+//! The choice of a file if a diff has several names for it.
 
 use super::*;
 
