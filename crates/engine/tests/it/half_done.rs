@@ -93,7 +93,7 @@ async fn what_has_no_chance_is_refused_before_anything_changes() {
                 (&TWO.replace("sleep 9", "nosuch"), &["web"], "web: program 'nosuch'"),
                 (&TWO.replace("sleep 8\n", &format!("sleep 8\n{port}")), &[], "is in use"),
                 (&TWO.replace("sleep 9\n", &format!("sleep 9\n{port}")), &[], "is in use"),
-                (&TWO.replace("sleep 8", "true\n      working_dir: gone"), &[], "not a folder"),
+                (&TWO.replace("sleep 8", "true\n      working_dir: gone"), &[], "must be a folder"),
                 (&TWO.replace("db:", "database:"), &["db"], "no service or group 'db'"),
             ];
             for (text, words, expected) in bad_files {
