@@ -1,4 +1,4 @@
-//! Services that are added and removed while Proctor runs; they are kept in `services.json`.
+//! Services that are added and removed at run time; they are stored in `services.json`.
 
 use crate::api::NewService;
 use crate::definition::{Definition, Origin};
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Resolve an added service into its instances. Blocks.
+/// Resolves an added service into its instances. Blocks.
 pub(crate) fn prepare(
     name: &ServiceName,
     added: &Added,
@@ -70,7 +70,7 @@ impl Owner {
             stored.added.remove(old);
         }
         for name in &names {
-            // Arguments of before belong to the definition of before.
+            // The stored arguments belong to the previous definition.
             stored.args.remove(name);
         }
         wish_all(&mut stored, &names, service.start);
@@ -91,7 +91,7 @@ impl Owner {
         }
     }
 
-    /// Forgets a new service that the keeper did not take. Returns the keeper's error.
+    /// Removes a new service that the keeper rejected. Returns the keeper's error.
     async fn take_back(
         &mut self,
         key: &ServiceName,
@@ -102,17 +102,17 @@ impl Owner {
         stored.added.remove(key);
         names.iter().for_each(|name| stored.forget(name));
         if let Err(unwritable) = self.save(stored).await {
-            tracing::error!(service = %key, %unwritable, "a failed addition stays in services.json");
+            tracing::error!(service = %key, %unwritable, "cannot remove a failed addition from services.json");
         }
         self.tenures.remove(key);
         self.registry.removing(names);
         if let Err(left) = self.tell(&[], names).await {
-            tracing::error!(service = %key, error = %left, "a failed addition stays in the keeper");
+            tracing::error!(service = %key, error = %left, "cannot remove a failed addition from the keeper");
         }
         error
     }
 
-    /// Somebody asks for what is theirs and there already: it stays as it is.
+    /// Keeps an existing service whose definition and owner match the request.
     async fn keep(
         &mut self,
         key: &ServiceName,
@@ -141,7 +141,8 @@ impl Owner {
         Ok(names)
     }
 
-    /// What is written down of a new service. Who replaces what is theirs and says nothing of a lease means the same one.
+    /// Builds the stored entry of a new service. A replacement by its owner without a lease keeps the old
+    /// lease.
     fn added(&self, name: &ServiceName, service: &NewService) -> Result<Added, EngineError> {
         let before =
             self.tenures.get(name).filter(|tenure| tenure.owner() == service.owner.as_ref());
@@ -170,7 +171,7 @@ impl Owner {
             stored.forget(name);
             keys.insert(key);
         }
-        // One definition makes all its instances: they go together.
+        // One definition produces all its instances, so they are removed together.
         let left = |name: &&ServiceName| {
             let key = self.stored.added_key(name);
             !names.contains(*name) && key.is_some_and(|key| keys.contains(&key))
@@ -210,7 +211,8 @@ impl Owner {
         crate::blocking(move || prepare(&name, &added, &tenure, &environment, &none)).await?
     }
 
-    /// New definitions of added services that inherited what a configuration has made a secret of Proctor.
+    /// Returns new definitions of added services that inherited a variable which a configuration now declares
+    /// secret.
     pub(crate) async fn hide_from_added(&mut self, secrets: &OwnSecrets) -> Vec<Arc<Definition>> {
         if *self.registry.own_secrets() == *secrets {
             return Vec::new();
@@ -224,7 +226,9 @@ impl Owner {
             let work = move || prepare(&key, &added, &tenure, &shared?, &args);
             match crate::blocking(work).await.and_then(|made| made) {
                 Ok(definitions) => changed.extend(definitions),
-                Err(error) => tracing::warn!(service = %name, %error, "keeps its environment"),
+                Err(error) => {
+                    tracing::warn!(service = %name, %error, "cannot define the service again; it keeps its environment with the secret variables")
+                }
             }
         }
         let old = |name: &ServiceName| self.registry.definition(name);
@@ -243,7 +247,8 @@ impl Owner {
         crate::blocking(move || startable::check(&registry, definitions, &freed)).await?
     }
 
-    /// Is the name somebody's? One of the file is refused; nobody knows what it was whose definition was lost.
+    /// Returns true if the name is in use. Fails for a service of the configuration file. A service whose
+    /// definition was lost does not count.
     fn is_taken(
         &self,
         before: &BTreeMap<ServiceName, Option<Arc<Definition>>>,
@@ -271,14 +276,14 @@ impl Owner {
         EngineError::AlreadyExists { name: key.clone(), how }
     }
 
-    /// All services of the same configured name.
+    /// All services of one configured name.
     fn of_base(&self, name: &ServiceName) -> BTreeMap<ServiceName, Option<Arc<Definition>>> {
         let mut all = self.registry.defined();
         all.retain(|other, _| other.base() == name.base());
         all
     }
 
-    /// The entry of `services.json` that a service comes from, or why there is none.
+    /// The key in `services.json` that a service comes from. Fails for a service of the configuration file.
     pub(crate) fn added_key(&self, name: &ServiceName) -> Result<ServiceName, EngineError> {
         if !self.registry.exists(name) {
             let unknown = |view: &_| crate::select::unknown(view, name.as_str());
@@ -293,14 +298,15 @@ impl Owner {
         EngineError::DefinedInFile(name.clone(), PathBuf::from(file))
     }
 
-    /// Whatever was wrong with this service is not any more.
+    /// Clears the recorded problem of this service.
     fn clear_troubles(&mut self, key: &ServiceName) {
         self.troubles.services.remove(key);
         self.registry.set_problems(self.troubles.texts());
     }
 }
 
-/// With the definition, so that a daemon that dies now leaves neither without the other.
+/// Stores the wishes together with the definition, so that a daemon that dies now leaves neither without the
+/// other.
 fn wish_all(stored: &mut Stored, names: &[ServiceName], wish: Option<Wish>) {
     let Some(wish) = wish.map(StoredWish::of) else { return };
     stored.wishes.extend(names.iter().map(|name| (name.clone(), wish)));
@@ -313,7 +319,9 @@ fn object(text: &str) -> Result<serde_json::Value, EngineError> {
     };
     match serde_json::from_str(text) {
         Ok(value @ serde_json::Value::Object(_)) => Ok(value),
-        Ok(_) => Err(problem("a service is an object with the keys of a service".into())),
-        Err(error) => Err(problem(format!("not JSON: {error}"))),
+        Ok(_) => Err(problem(
+            "a service definition must be a JSON object with the keys of a service".into(),
+        )),
+        Err(error) => Err(problem(format!("invalid JSON: {error}"))),
     }
 }

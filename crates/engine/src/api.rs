@@ -1,5 +1,5 @@
-//! What the operations see of the engine. Reading never waits for anything; writing is a message to the one
-//! owner of the state.
+//! The engine's interface for the operations. Reads never wait; writes are messages to the one owner of the
+//! state.
 
 mod repositories;
 
@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What [`Applied::source`] says of the built-in example.
+/// The value of [`Applied::source`] for the built-in example.
 pub const EXAMPLE_SOURCE: &str = "the built-in example";
 
 /// Handle to the engine; cheap to clone.
@@ -66,26 +66,28 @@ struct Inner {
 /// A configuration to apply.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigRequest {
-    /// `proctor.yaml`; `None`: the one applied last, else `SUPERVISOR_TARGET_CMD`, else the built-in example if `example`.
+    /// Path of `proctor.yaml`; `None`: the one applied last, else `SUPERVISOR_TARGET_CMD`, else the built-in
+    /// example if `example`.
     pub path: Option<PathBuf>,
     pub example: bool,
-    /// The caller's environment; `None`: the one this configuration was applied with before, else the daemon's own.
+    /// The caller's environment; `None`: the one this configuration was applied with before, else the daemon's
+    /// own.
     pub environment: Option<Vec<(String, String)>>,
     /// Services at work inherit this environment, too, instead of the one they were started with.
     pub refresh_environment: bool,
-    /// What is to be started afterwards, in words of a command line; none at all: what has autostart. Refused, with nothing
-    /// changed, where that has no chance. `None`: nothing is.
+    /// Services to start afterwards, in words of a command line; an empty list: those with autostart. `None`:
+    /// start nothing. The request fails, with nothing changed, if one of them cannot start.
     pub start: Option<Vec<String>>,
-    /// An assistant asks: what it must not touch stays as it is, or nothing changes.
+    /// Set for an assistant: the request fails if it changes anything that the assistant must not change.
     pub hands: Option<Hands>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Applied {
     pub source: String,
-    /// The services that [`ConfigRequest::start`] means; they are wanted from now on, but the keeper was not told yet
+    /// The services selected by [`ConfigRequest::start`]. They are wanted from now on; the keeper does not know yet.
     pub starting: Vec<ServiceName>,
-    /// ... except of these, which nobody knew before: it was told together with what they are.
+    /// New services among `starting`: the keeper got their wish with their definition.
     pub begun: BTreeSet<ServiceName>,
     pub added: Vec<ServiceName>,
     pub changed: Vec<ServiceName>,
@@ -98,25 +100,26 @@ pub struct NewService {
     pub name: String,
     /// JSON object with the keys of a service in `proctor.yaml`.
     pub definition: String,
-    /// Folder that relative paths are relative to, and the default working directory.
+    /// Base of relative paths, and the default working directory.
     pub base_dir: String,
     pub environment: Option<Vec<(String, String)>>,
-    /// Replace an added service of this name instead of refusing.
+    /// Replaces an added service of this name instead of failing.
     pub replace: bool,
-    /// One that is there with the same definition and the same owner is kept as it is.
+    /// Keeps an existing service that has the same definition and the same owner.
     pub keep: bool,
     /// The program that adds it.
     pub owner: Option<ClientName>,
-    /// How long it stays. If not given: what the owner gave it before, else until it is removed.
+    /// Length of the lease. If not given: the owner's previous lease, else no lease.
     pub lease: Option<Millis>,
-    /// What will be wished of it next, kept with its definition. Refused, with nothing changed, if it cannot be started.
+    /// The wish that follows, stored with the definition. Fails, with nothing changed, if the service cannot
+    /// start.
     pub start: Option<Wish>,
 }
 
-/// How long a removed service may take to end before its logs are deleted.
+/// Maximum time for a removed service to end before its logs are deleted.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Without a way to be told, look again this often while somebody follows a log.
+/// Polling interval of a followed log if the kernel cannot report changes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -136,20 +139,20 @@ impl Engine {
         Engine { inner: Arc::new(inner) }
     }
 
-    /// Whose secret this is; touches no disk. `guessable`: the configured token is looked at, too, which a person may have
-    /// chosen badly.
+    /// Returns the owner of this secret; touches no disk. `guessable`: also compares the configured token,
+    /// which a person may have chosen badly.
     pub fn authenticate(&self, presented: &str, guessable: bool) -> Option<Principal> {
         let guard = self.inner.registry.guard();
         let configured = guard.token.as_ref().filter(|_| guessable);
         self.inner.tokens.authenticate(presented, configured)
     }
 
-    /// Does an HTTP server answer there, with a status from 200 to 399? `Err` says why not.
+    /// Checks that an HTTP server responds there, with a status from 200 to 399. `Err` says why not.
     pub async fn answers(&self, url: &str, patience: Duration) -> Result<(), String> {
         crate::probe::check(url, patience).await
     }
 
-    /// Could lines be looked for by this expression?
+    /// Checks that this expression is a valid search pattern.
     pub fn check_pattern(&self, pattern: &str) -> Result<(), EngineError> {
         logs::check_pattern(pattern)
     }
@@ -159,22 +162,22 @@ impl Engine {
         &self.inner.files
     }
 
-    /// Where it is written down who did what.
+    /// The audit log.
     pub fn audit(&self) -> &Audit {
         &self.inner.audit
     }
 
-    /// Look at who may do what.
+    /// Reads the security settings.
     pub fn security<R>(&self, look: impl FnOnce(&Security) -> R) -> R {
         look(&self.inner.registry.guard().security)
     }
 
-    /// Those who may come in by a network front.
+    /// The tokens of network clients.
     pub fn tokens(&self) -> &Tokens {
         &self.inner.tokens
     }
 
-    /// Waits until this token is valid no longer.
+    /// Waits until this token becomes invalid.
     pub async fn token_gone(&self, id: &TokenId) {
         if id.0 == tokens::CONFIGURED {
             return self.inner.registry.configured_token_changed().await;
@@ -182,7 +185,7 @@ impl Engine {
         self.inner.tokens.gone(id).await;
     }
 
-    /// Make or revoke tokens, where waiting for the disk does no harm.
+    /// Creates or revokes tokens, on a thread that may wait for the disk.
     pub async fn change_tokens<R: Send + 'static>(
         &self,
         change: impl FnOnce(&Tokens) -> R + Send + 'static,
@@ -191,42 +194,42 @@ impl Engine {
         crate::blocking(move || change(&tokens)).await
     }
 
-    /// Look at the state; `look` must be quick and must not call back.
+    /// Reads the state; `look` must be quick and must not call back.
     pub fn read<R>(&self, look: impl FnOnce(&View) -> R) -> R {
         self.inner.registry.read(look)
     }
 
-    /// Wait until the generation is larger than `seen`; returns it.
+    /// Waits until the generation is larger than `seen`; returns it.
     pub async fn changed(&self, seen: u64) -> u64 {
         self.inner.registry.changed(seen).await
     }
 
-    /// Where the configuration in force wants the fronts to listen.
+    /// The addresses that the configuration in force sets for the fronts.
     pub fn listeners(&self) -> watch::Receiver<Arc<Listeners>> {
         self.inner.registry.listeners()
     }
 
-    /// How a front's listener is; `None`: it is off.
+    /// Reports the state of a front's listener; `None`: it is off.
     pub fn set_listening(&self, front: &'static str, state: Option<Result<SocketAddr, String>>) {
         self.inner.registry.set_listening(front, state);
     }
 
-    /// Wait until every front has bound its listener or reported why it cannot, at most `limit`.
+    /// Waits until every front has bound its listener or reported why it cannot, at most `limit`.
     pub async fn listeners_settled(&self, limit: Duration) {
         self.inner.registry.listeners_settled(limit).await;
     }
 
-    /// Names for words of a command line: a service, all instances of one, a group, or `all`.
+    /// Resolves words of a command line: a service, all instances of one, a group, or `all`.
     pub fn select(&self, words: &[String]) -> Result<Vec<ServiceName>, EngineError> {
         self.read(|view| select::select(view, words))
     }
 
-    /// The services that are meant where none is named: those of the only name there is, or of the primary one.
+    /// The services of a request that names none: those of the only name there is, or of the primary one.
     pub fn meant(&self) -> Result<Vec<ServiceName>, EngineError> {
         self.read(select::meant_by_nothing)
     }
 
-    /// What a command gets that says nothing itself: of a service, of the caller, or of the configuration in force.
+    /// The defaults for a command: from a service, from the caller, or from the configuration in force.
     pub fn surroundings(
         &self,
         service: Option<&ServiceName>,
@@ -235,12 +238,12 @@ impl Engine {
         surroundings::of(&self.inner.registry, service, given)
     }
 
-    /// Is a configuration in force?
+    /// Returns true if a configuration is in force.
     pub fn is_configured(&self) -> bool {
         self.inner.registry.current().is_some()
     }
 
-    /// A variable of the environment that the configuration in force was applied with, or else of the daemon's own.
+    /// A variable from the environment of the configuration in force, or else from the daemon's own.
     pub fn variable(&self, name: &str) -> Option<String> {
         let current = self.inner.registry.current();
         let given = current.as_ref().and_then(|current| current.given.as_ref());
@@ -251,49 +254,53 @@ impl Engine {
         value.filter(|value| !value.is_empty())
     }
 
-    /// Run a command to its end. Dropped early, everything of it is killed.
+    /// Runs a command to its end. If the future is dropped early, the command and its whole process tree are
+    /// killed.
     pub async fn run_command(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
         self.inner.commands.run(plan).await
     }
 
-    /// Events from somewhere on, at most `most` of those that are wanted. Waits for none; see [`Engine::changed`].
+    /// Events from a position on, at most `most` of those that are wanted. Does not wait; see
+    /// [`Engine::changed`].
     pub fn events(&self, from: EventsFrom, most: usize, wanted: impl Fn(&Event) -> bool) -> Events {
         self.inner.registry.events(from, most, wanted)
     }
 
-    /// Put something that is not a service's doing among the events.
+    /// Adds an event that is not about a service.
     pub fn happened(&self, what: Happening) {
         self.inner.registry.happened(what);
     }
 
-    /// Define what a configuration says and drop what it no longer says; starts and restarts nothing. All or nothing.
+    /// Defines the services of a configuration and drops those it no longer has; starts and restarts nothing.
+    /// All or nothing.
     pub async fn apply(&self, request: ConfigRequest) -> Result<Applied, EngineError> {
         self.command(|answer| Command::Apply { request, answer }).await
     }
 
-    /// Check a configuration without applying it: its effective settings, or all its problems.
+    /// Checks a configuration without applying it: returns its effective settings, or all its problems.
     pub async fn check(&self, request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
         let current = self.inner.registry.current();
         crate::blocking(move || apply::check(request, current.as_deref())).await?
     }
 
-    /// The same without an engine, for a file that is named: it depends on nothing that runs. Blocks.
+    /// Checks a named file without an engine: the result depends on nothing that runs. Blocks.
     pub fn check_alone(request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
         apply::check(request, None)
     }
 
-    /// Define a service at run time and keep it in `services.json`.
+    /// Defines a service at run time and stores it in `services.json`.
     pub async fn add(&self, service: NewService) -> Result<Vec<ServiceName>, EngineError> {
         self.command(|answer| Command::Add { service, answer }).await
     }
 
-    /// Stop and forget services added at run time; one from the file is refused. They stay visible until they ended.
+    /// Stops and removes services added at run time; fails for one from the file. They stay visible until they
+    /// have ended.
     pub async fn remove(&self, names: &[ServiceName]) -> Result<(), EngineError> {
         let names = names.to_vec();
         self.command(|answer| Command::Remove { names, answer }).await
     }
 
-    /// Change the leases of services added at run time; one from the file is refused.
+    /// Changes the leases of services added at run time; fails for one from the file.
     pub async fn change_lease(
         &self,
         names: &[ServiceName],
@@ -303,33 +310,33 @@ impl Engine {
         self.command(|answer| Command::Lease { names, change, answer }).await
     }
 
-    /// A program does something with those of these services that are its own: their leases are renewed until the answer is
-    /// dropped.
+    /// Marks those of these services that belong to `client` as in use: their leases are renewed until the
+    /// result is dropped.
     pub fn using(&self, client: &ClientName, names: &[ServiceName]) -> Vec<Use> {
         let mut own: Vec<Arc<Tenure>> = self.read(|view| {
             let services = names.iter().filter_map(|name| view.services.get(name));
             let own = services.filter(|service| service.owner() == Some(client));
             own.filter_map(|service| service.tenure.clone()).collect()
         });
-        // Instances have theirs in common.
+        // Instances share one tenure.
         own.dedup_by(|one, other| Arc::ptr_eq(one, other));
         let begin = |tenure| Use::begin(tenure, Arc::clone(&self.inner.registry));
         own.into_iter().map(begin).collect()
     }
 
-    /// Before a start: do all these programs exist, are their ports free? Changes nothing. Services that have a run
-    /// are not looked at: they are started, and the port is theirs.
+    /// Checks before a start that all programs exist and their ports are free. Changes nothing. Services that
+    /// have a run are skipped: they are started, and the port is theirs.
     pub fn check_startable(&self, names: &[ServiceName]) -> Result<(), EngineError> {
         startable::check_start(&self.inner.registry, names)
     }
 
-    /// The same before a restart, which makes a new process of each.
+    /// Checks before a restart, which creates a new process for each.
     pub fn check_restartable(&self, names: &[ServiceName]) -> Result<(), EngineError> {
         startable::check_restart(&self.inner.registry, names)
     }
 
-    /// Persist the wish, then tell the keeper. Returns when the keeper has it, not when it is fulfilled. A wish to stop goes to
-    /// the keeper also when it cannot be persisted now; the answer says why not.
+    /// Stores the wish, then tells the keeper. Returns when the keeper has it, not when it is fulfilled. A wish
+    /// to stop is sent even if it cannot be stored; the result then says why.
     pub async fn set_wish(
         &self,
         names: &[ServiceName],
@@ -357,12 +364,12 @@ impl Engine {
         self.inner.link.ask(Ask::Signal(name.clone(), signal, whom)).await
     }
 
-    /// CPU and memory of the trees of these services, sampled now; with `ports`, where they listen, too.
+    /// CPU and memory of the process trees of these services, measured now; with `ports`, also their TCP ports.
     pub async fn usage(&self, names: &[ServiceName], ports: bool) -> BTreeMap<ServiceName, Usage> {
         self.inner.meter.usage(&self.inner.registry, names, ports).await
     }
 
-    /// How it is about each of these ports of services, now. A service without a run listens nowhere.
+    /// The current state of each of these ports. A service without a run listens nowhere.
     pub async fn look_at_ports(&self, ports: &[(ServiceName, u16)]) -> Vec<PortSeen> {
         let run = |name: &ServiceName| self.inner.registry.runs(std::slice::from_ref(name)).pop();
         let asked: Vec<_> = ports.iter().map(|(name, port)| (run(name), *port)).collect();
@@ -381,23 +388,23 @@ impl Engine {
         crate::blocking(move || logs::read(&folder, &query)).await?
     }
 
-    /// The cursor of a page, for one of the services on it.
+    /// The cursor of a page, reduced to one of its services.
     pub fn cursor_for(&self, cursor: &str, service: &ServiceName) -> Result<String, EngineError> {
         logs::cursor_for(cursor, service)
     }
 
-    /// Wait until one of these logs may have more than `cursor` has seen.
+    /// Waits until one of these logs may have more than `cursor` has seen.
     pub async fn logs_changed(&self, services: &[ServiceName], cursor: &str) {
         match logs::Watch::after(&self.inner.home.logs(), services, cursor) {
             Ok(mut watch) => watch.changed().await,
             Err(error) => {
-                tracing::warn!(%error, "logs cannot be watched");
+                tracing::warn!(%error, "cannot watch logs");
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         }
     }
 
-    /// Delete the logs of services that were removed, once they have ended.
+    /// Deletes the logs of removed services, after they have ended.
     pub async fn delete_logs(&self, names: &[ServiceName]) -> Result<(), EngineError> {
         let left =
             |view: &View| names.iter().find(|name| view.services.contains_key(name)).cloned();
@@ -410,25 +417,26 @@ impl Engine {
         if tokio::time::timeout(GONE_WITHIN, gone).await.is_err()
             && let Some(name) = self.read(left)
         {
-            return Err(EngineError::Failed(format!("'{name}' has not ended; its logs are kept")));
+            return Err(EngineError::Failed(format!(
+                "cannot delete the logs of '{name}': it has not ended"
+            )));
         }
         let (folder, names) = (self.inner.home.logs(), names.to_vec());
         crate::blocking(move || names.iter().try_for_each(|name| logs::delete(&folder, name)))
             .await?
     }
 
-    /// End Proctor: the keeper stops what is to be stopped, then everything of ours leaves.
+    /// Ends Proctor: the keeper stops the services it has to stop, then all our processes exit.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
         self.inner.link.ask(Ask::Shutdown).await
     }
 
-    /// What this binary says that it is; what is no Proctor is refused.
+    /// The version that a binary reports; fails if it is not a Proctor.
     pub async fn version_of(&self, binary: &Path) -> Result<String, EngineError> {
         upgrade::version(binary).await
     }
 
-    /// Replace keeper and daemon by this binary, in place; returns its version. What does not say that it is a Proctor is
-    /// refused.
+    /// Replaces keeper and daemon by this binary, in place; returns its version. Fails if it is not a Proctor.
     pub async fn upgrade(&self, binary: PathBuf) -> Result<String, EngineError> {
         let version = upgrade::version(&binary).await?;
         let Ok(binary) = binary.into_os_string().into_string() else {
@@ -445,7 +453,7 @@ impl Engine {
 
     async fn command<R>(&self, make: impl FnOnce(Answer<R>) -> Command) -> Result<R, EngineError> {
         let (answer, result) = oneshot::channel();
-        // The owner is gone only when the daemon ends.
+        // The owner ends only with the daemon.
         self.inner.owner.send(make(answer)).await.map_err(|_| EngineError::KeeperGone)?;
         result.await.map_err(|_| EngineError::KeeperGone)?
     }

@@ -1,4 +1,4 @@
-//! A configuration becomes the services it names, all or nothing: anything wrong in it, and nothing has changed.
+//! Applies a configuration, all or nothing: one problem in it, and nothing changes.
 
 use crate::api::{Applied, ConfigRequest, ServiceView, View};
 use crate::board::{Board, unknown};
@@ -23,21 +23,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A configuration that was read and found good.
+/// A configuration that was read and validated.
 pub(crate) struct Prepared {
     pub(crate) definitions: Vec<Arc<Definition>>,
     pub(crate) settings: Vec<Setting>,
     pub(crate) listeners: Listeners,
     pub(crate) security: Security,
-    /// The variables that nothing inherits.
+    /// Variables that no service inherits.
     pub(crate) own_secrets: OwnSecrets,
     /// The folders for file operations, held open.
     pub(crate) roots: Arc<Roots>,
-    /// What it was read from.
+    /// The texts it was read from.
     pub(crate) texts: Texts,
     /// The variables it was read with.
     pub(crate) environment: Arc<Environment>,
-    /// Problems that a new configuration is refused for.
+    /// Problems for which a new configuration is rejected.
     pub(crate) ambiguities: Vec<Problem>,
 }
 
@@ -54,20 +54,21 @@ impl Prepared {
 pub(crate) struct Inheritance {
     /// For `${VAR}` in the file, and inherited by every service that `kept` does not name.
     pub(crate) environment: Arc<Environment>,
-    /// Environments that services were started with: `up` from another terminal is no reason to change them.
+    /// Environments that running services were started with. `up` from another terminal does not change them.
     pub(crate) kept: BTreeMap<ServiceName, Arc<Environment>>,
     /// The definitions in force.
     pub(crate) before: BTreeMap<ServiceName, Arc<Definition>>,
 }
 
-/// Read a configuration and resolve what it says. Blocks, changes nothing.
+/// Reads a configuration and resolves it. Blocks, changes nothing.
 pub(crate) fn prepare(
     source: &Source,
     Inheritance { environment, kept, before }: &Inheritance,
     args: &BTreeMap<ServiceName, Vec<String>>,
     files: Files,
 ) -> Result<Prepared, EngineError> {
-    // Named one by one: what a new field grants has to be compared where an assistant brings a configuration.
+    // Destructured field by field: a new field that grants rights must also be compared when an assistant
+    // applies a configuration.
     let Config {
         services,
         groups: _,
@@ -80,7 +81,7 @@ pub(crate) fn prepare(
     } = source::load(source, environment, &files)?;
     let environment = environment.hiding(&own_secrets);
     let kept = hiding(kept, &own_secrets);
-    // A definition that has changed says anew what its arguments are.
+    // A changed definition ends the arguments of a restart.
     let is_unchanged = |def: &ServiceDef| before.get(&def.name).is_none_or(|old| old.def() == def);
     let define = |def: ServiceDef| {
         let keeps = |_: &&Vec<String>| Definition::takes_arguments(&def) && is_unchanged(&def);
@@ -105,7 +106,7 @@ pub(crate) fn prepare(
     })
 }
 
-/// These environments without the secrets; equal ones stay one.
+/// These environments without the secrets. Equal environments stay shared.
 fn hiding(
     kept: &BTreeMap<ServiceName, Arc<Environment>>,
     secrets: &OwnSecrets,
@@ -123,7 +124,7 @@ fn hiding(
     hidden
 }
 
-/// What a configuration would mean, or all its problems. Blocks, changes nothing.
+/// Returns the effective settings of a configuration, or all its problems. Blocks, changes nothing.
 pub(crate) fn check(
     request: ConfigRequest,
     current: Option<&Current>,
@@ -137,7 +138,7 @@ pub(crate) fn check(
     Ok(prepared.refuse_ambiguities()?.settings)
 }
 
-/// A name that was added at run time cannot be the file's too.
+/// Fails if the file names a service that was added at run time.
 pub(crate) fn refuse_clashes(
     source: &Source,
     definitions: &[Arc<Definition>],
@@ -151,16 +152,16 @@ pub(crate) fn refuse_clashes(
         line: 0,
         column: 0,
         message: format!("services.{base}: a service of this name was added at run time"),
-        help: Some(format!("remove that one first: proctor remove {base}")),
+        help: Some(format!("remove the added service first: proctor remove {base}")),
     };
     let problems: Vec<Problem> = bases.intersection(&added).map(problem).collect();
     if problems.is_empty() { Ok(()) } else { Err(EngineError::BadConfig(problems)) }
 }
 
-/// What a new configuration changes.
+/// The changes that a new configuration makes.
 #[derive(Default)]
 struct Difference {
-    /// New or different: the keeper is to hear of them.
+    /// New and changed definitions, to be sent to the keeper.
     defines: Vec<Arc<Definition>>,
     removes: Vec<ServiceName>,
     applied: Applied,
@@ -201,10 +202,11 @@ impl Owner {
             stored.forget(name);
         }
         for definition in &prepared.definitions {
-            // One whose definition was lost and that the file has now is the file's.
+            // A service whose definition was lost now belongs to the file that defines it.
             stored.added.remove(definition.name());
         }
-        // With the configuration: a daemon that dies before the keeper hears of it leaves the rest to the next.
+        // Stored with the configuration: if the daemon dies before it tells the keeper, the next daemon does
+        // the rest.
         let wanted = difference.applied.starting.iter();
         stored.wishes.extend(wanted.map(|name| (name.clone(), StoredWish::Up)));
         for definition in prepared.definitions.iter().filter(|it| it.args_override().is_none()) {
@@ -226,7 +228,7 @@ impl Owner {
         self.registry.define(&defines);
         self.registry.removing(&removes);
         self.registry.set_current(Some(Arc::new(asked)), &prepared.settings);
-        // Before anybody can come in by a new address.
+        // Takes effect before a client can connect to a new address.
         self.registry.set_security(prepared.security);
         self.registry.set_own_secrets(prepared.own_secrets);
         self.registry.set_roots(prepared.roots);
@@ -245,7 +247,7 @@ impl Owner {
         Ok(Applied { source, ..applied })
     }
 
-    /// What these words will mean once these definitions are the file's.
+    /// The services that these words select after these definitions are applied.
     fn starting(
         &self,
         words: &[String],
@@ -268,7 +270,8 @@ impl Owner {
         select(&board.view, words)
     }
 
-    /// What will be a new process must have a chance. The ports of those that end for it will be free.
+    /// Fails if a service that gets a new process cannot start. Ports of the runs that it replaces count as
+    /// free.
     async fn refuse_unstartable(
         &self,
         starting: &[ServiceName],
@@ -290,7 +293,8 @@ impl Owner {
         crate::blocking(move || startable::check(&registry, anew, &freed)).await?
     }
 
-    /// An assistant must not lift its limits, or anybody's, by a file. The first configuration brings the first roots.
+    /// Fails if an assistant's file allows more than the configuration in force. The first configuration sets
+    /// the first roots.
     fn refuse_wider(
         &self,
         prepared: &Prepared,
@@ -313,7 +317,8 @@ impl Owner {
         if keys.is_empty() { Ok(()) } else { Err(EngineError::Widens { keys }) }
     }
 
-    /// An assistant may bring new services, but must not change by a file what it may not change otherwise.
+    /// An assistant may add services by a file, but may change by it only services that it may change
+    /// otherwise.
     fn refuse_hands(&self, hands: &Hands, applied: &Applied) -> Result<(), EngineError> {
         let services: BTreeSet<_> = self.registry.read(|view| {
             let known = |names: &[ServiceName]| {
@@ -340,18 +345,18 @@ impl Owner {
         let before = of_file.filter_map(|(name, old)| Some((name, old?))).collect();
         let inheritance = Inheritance { environment, kept, before };
         let (source, mut args) = (asked.source.clone(), self.stored.args.clone());
-        // What does not run is started as configured.
+        // A service that does not run is started with its configured arguments.
         args.retain(|name, _| self.is_at_work(name));
         crate::blocking(move || prepare(&source, &inheritance, &args, Files::default())).await?
     }
 
-    /// Whether it runs, or will by itself.
+    /// Returns true if the service runs or will start by itself.
     pub(crate) fn is_at_work(&self, name: &ServiceName) -> bool {
         let look = |view: &View| Some(at_work(view.services.get(name)?.state.as_ref()?));
         self.registry.read(look) == Some(true)
     }
 
-    /// What the services of the file inherit that are at work.
+    /// Environments of those services of the file that are at work.
     fn environments_at_work(&self) -> BTreeMap<ServiceName, Arc<Environment>> {
         let of_file = self.of_file().into_iter();
         let kept = of_file
@@ -360,8 +365,8 @@ impl Owner {
         kept.collect()
     }
 
-    /// One Proctor runs one configuration: another is refused while services of the first are at work. The example
-    /// may always be replaced; it is there to be.
+    /// One Proctor runs one configuration: another is rejected while services of the first are at work. The
+    /// built-in example may always be replaced.
     fn refuse_second(&self, current: &Source, asked: &Source) -> Result<(), EngineError> {
         if current.same_as(asked) || *current == Source::Example || !self.file_services_at_work() {
             return Ok(());
@@ -378,7 +383,7 @@ impl Owner {
         })
     }
 
-    /// The services that the configuration in force has, or had when it could be read.
+    /// The services of the configuration in force, or of its last readable version.
     fn of_file(&self) -> BTreeMap<ServiceName, Option<Arc<Definition>>> {
         let mut all = self.registry.defined();
         all.retain(|name, definition| match definition {
@@ -397,7 +402,7 @@ impl Owner {
             before.remove(&name);
             match everything.get(&name) {
                 Some(Some(old)) if old.same_as(definition) => {
-                    // What the keeper has refused or never answered is tried again.
+                    // Retries definitions that the keeper rejected or never answered.
                     if !self.registry.is_settled(&name) {
                         defines.push(Arc::clone(definition));
                     }
@@ -419,13 +424,13 @@ impl Owner {
     }
 }
 
-/// It runs, and a start changes nothing about that.
+/// Returns true if the service runs and a start changes nothing.
 fn goes_on(service: &ServiceView) -> bool {
     let up = |state: &ServiceState| matches!(state.phase, PhaseView::Up { .. });
     !service.stale && service.state.as_ref().is_some_and(up)
 }
 
-/// It runs, or will by itself.
+/// Returns true if the service runs or will start by itself.
 pub(crate) fn at_work(state: &ServiceState) -> bool {
     match &state.phase {
         PhaseView::Down | PhaseView::Failed { .. } => false,

@@ -1,7 +1,7 @@
-//! Arguments given with a restart, in place of the configured `args`: how they begin and when they end.
+//! Arguments given with a restart, in place of the configured `args`.
 //!
-//! They hold while the service is at work. A stop, a restart without arguments and a changed definition end them; a
-//! restart by the policy, another daemon and an upgrade do not.
+//! They apply while the service is at work. A stop, a restart without arguments and a changed definition end
+//! them. A restart by the policy, a new daemon and an upgrade keep them.
 
 use crate::definition::Definition;
 use crate::error::EngineError;
@@ -10,17 +10,18 @@ use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use std::sync::Arc;
 
-/// Settings of the run that a restart makes.
+/// Settings for the run that a restart starts.
 #[derive(Debug, Clone, Default)]
 pub struct RestartWith {
-    /// Takes the place of the configured `args` until the service is stopped, restarted or defined differently.
+    /// Replaces the configured `args` until the service is stopped, restarted or defined differently.
     pub args: Option<Vec<String>>,
-    /// Laid over the variables of the service, in this run and in no other.
+    /// Added to the variables of the service, for this run only.
     pub env: Vec<(String, String)>,
 }
 
 impl Owner {
-    /// New definitions of those of these services that run with arguments of a restart.
+    /// New definitions, with the configured arguments, of those of these services that run with arguments of a
+    /// restart.
     pub(crate) async fn as_configured(
         &self,
         names: &[ServiceName],
@@ -36,7 +37,7 @@ impl Owner {
         .await?
     }
 
-    /// The services of these wishes that get their configured arguments back: what is stopped, and what is started anew.
+    /// The services of these wishes that get their configured arguments back: stopped ones and restarted ones.
     pub(crate) fn ending_overrides(&self, commands: &[WishCommand]) -> Vec<ServiceName> {
         let ends = |name: &ServiceName, wish: Wish| match wish {
             Wish::Down => true,

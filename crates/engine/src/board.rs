@@ -1,4 +1,5 @@
-//! What the registry keeps, and how a piece of news changes it. Plain data: no lock, no task, no clock.
+//! The data of the registry, and how each message of the keeper changes it. Plain data: no lock, no task, no
+//! clock.
 
 use crate::api::{Health, KeeperView, ServiceView, View};
 use crate::definition::{Definition, Origin};
@@ -19,27 +20,27 @@ pub(crate) struct Board {
     pub(crate) view: View,
     pub(crate) records: BTreeMap<ServiceName, Record>,
     pub(crate) current: Option<Arc<Current>>,
-    /// Health checks to look at again: a run or a definition changed.
+    /// Services whose health check has to be updated, because their run or definition changed.
     pub(crate) probe: BTreeSet<ServiceName>,
-    /// Defined, but the keeper has dropped them.
+    /// Services that are defined here although the keeper dropped them.
     pub(crate) vanished: BTreeSet<ServiceName>,
     pub(crate) events: Ring,
 }
 
-/// What the engine keeps of a service beside its view.
+/// Data that the engine keeps for a service, in addition to its view.
 #[derive(Default)]
 pub(crate) struct Record {
-    /// `None`: the keeper has the service and nobody here knows what it is.
+    /// `None`: the keeper has the service, and its definition is not known here.
     pub(crate) definition: Option<Arc<Definition>>,
-    /// The exec part that the keeper makes runs with.
+    /// Hash of the exec part that the keeper uses for new runs.
     confirmed: Option<u64>,
-    /// The keeper has taken exactly this definition.
+    /// The keeper has accepted exactly this definition.
     pub(crate) settled: bool,
-    /// The exec part that the latest run was made with.
+    /// The latest run, and the hash of the exec part it was started with.
     pub(crate) began: Option<(RunId, u64)>,
-    /// States that the keeper has sent of it.
+    /// Number of states that the keeper has sent for it.
     pub(crate) states: u64,
-    /// On its way out: stays visible until the keeper has stopped it.
+    /// Being removed: stays visible until the keeper has stopped it.
     pub(crate) removing: bool,
 }
 
@@ -93,7 +94,7 @@ impl Board {
         if record.removing || record.definition.is_none() {
             return self.forget(&name);
         }
-        // Defined anew while its removal was under way: the owner will define it once more.
+        // It was defined again while its removal was in progress; the owner sends the definition again.
         (record.confirmed, record.settled, record.began) = (None, false, None);
         if let Some(service) = self.view.services.get_mut(&name) {
             (service.state, service.health, service.stale) = (None, None, false);
@@ -154,7 +155,7 @@ impl Board {
         }
     }
 
-    /// Stale: it runs, and a new run would be made differently.
+    /// Updates `stale`: the service runs, and a new run would have other settings.
     pub(crate) fn refresh_stale(&mut self, name: &ServiceName) {
         let (Some(service), Some(record)) =
             (self.view.services.get_mut(name), self.records.get(name))
@@ -172,7 +173,8 @@ impl Board {
     }
 }
 
-/// Does the last check tell why there is no run? Who sees a service fail wants to know that it was unhealthy.
+/// Returns true if the last health check explains why there is no run, so that a failed service shows it was
+/// unhealthy.
 fn explains(health: &Health, phase: &PhaseView) -> bool {
     let failed = match phase {
         PhaseView::Backoff { .. } | PhaseView::Failed { .. } | PhaseView::Cooling { .. } => true,
@@ -199,7 +201,7 @@ pub(crate) fn up(state: &ServiceState) -> Option<RunId> {
     }
 }
 
-/// The view of a service, with what was observed of it so far.
+/// The view of a service; observations of the old view are kept.
 fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
     let def = definition.def();
     let start_pending = old.as_ref().is_some_and(|old| old.start_pending);
@@ -215,7 +217,7 @@ fn describe(definition: &Definition, old: Option<ServiceView>) -> ServiceView {
             .as_deref()
             .map(|text| secrets::hide(&shown_text(text)).into_owned()),
         groups: def.groups.clone(),
-        // A variable that was put into it may be secret by its name, which is not here any more.
+        // A secret variable may have been substituted into the command; its name is not available here.
         command: secrets::hide(&redact::command_line(&definition.spec().exec.argv)).into_owned(),
         working_dir: def.working_dir.clone(),
         autostart: def.autostart,
@@ -242,7 +244,7 @@ fn origin(url: &str) -> &str {
     &url[..end]
 }
 
-/// A service of which only the keeper knows something.
+/// A service that only the keeper knows.
 pub(crate) fn unknown(name: &ServiceName) -> ServiceView {
     ServiceView {
         name: name.clone(),

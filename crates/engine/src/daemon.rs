@@ -1,7 +1,7 @@
-//! The daemon from its first word to the keeper to its end.
+//! The life of a daemon, from its first message to the keeper to its end.
 //!
-//! Clients are served as soon as the snapshot has arrived and the stored state has been read: what is then still
-//! to be said to the keeper is said in the background, before anything a client asks for.
+//! Clients are served after the snapshot has arrived and the stored state has been read. The remaining messages
+//! to the keeper are sent in the background, before any request of a client.
 
 use crate::api::Engine;
 use crate::audit::Audit;
@@ -29,37 +29,37 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
-/// A keeper that does not send its snapshot within this time hangs; it will start another daemon.
+/// A keeper that sends no snapshot within this time hangs; it will start another daemon.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Time for clients to get their last answers after the keeper said that it ends.
+/// Time for clients to get their last responses after the keeper has announced its end.
 const FAREWELL: Duration = Duration::from_millis(250);
 
-/// What the keeper still has to say once it has said that it ends is under way already.
+/// Time for the last messages of a keeper that has announced its end; they are already in flight.
 const LAST_WORDS: Duration = Duration::from_millis(20);
 
-/// How a daemon's work ended, and so what its process does next.
+/// Why the daemon's work ended, which decides what its process does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The keeper is gone without a word: take over its role.
+    /// The keeper is gone without notice: take over its role.
     KeeperGone,
-    /// Proctor ends in order: leave.
+    /// Proctor shuts down: exit.
     ForGood,
-    /// The keeper goes on and will start another daemon: leave.
+    /// The keeper continues and will start another daemon: exit.
     Replaced,
 }
 
-/// When a daemon begins to listen on the network.
+/// When the daemon begins to listen on the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listen {
     AtOnce,
-    /// A command has started Proctor to apply a configuration, and that decides on the addresses. A daemon that finds services
-    /// in the keeper is a later one, and listens at once.
+    /// A command has started Proctor to apply a configuration, and that configuration sets the addresses. A
+    /// daemon that finds services in the keeper is a later one, and listens at once.
     AfterUp,
 }
 
-/// Be the daemon on this socket until the connection or Proctor ends. `serve` gets the engine and serves clients; it
-/// is dropped at the end, shortly after an end in order and at once when the keeper is gone.
+/// Runs the daemon on this socket until the connection or Proctor ends. `serve` gets the engine and serves
+/// clients. It is dropped at the end: shortly after an orderly shutdown, at once when the keeper is gone.
 pub async fn run(
     home: Home,
     keeper: UnixStream,
@@ -82,12 +82,12 @@ struct Daemon {
 async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon, Ending> {
     let mut tasks = JoinSet::new();
     let (link, mut incoming, writer) = link::open(keeper).map_err(|error| {
-        tracing::error!(%error, "the keeper's socket cannot be used");
+        tracing::error!(%error, "cannot use the keeper's socket");
         Ending::KeeperGone
     })?;
     tasks.spawn(writer);
     let registry = Arc::new(Registry::new());
-    // That it failed shows when the snapshot does not come.
+    // A failure shows when the snapshot does not arrive.
     link.tell(&ToKeeper::Hello { protocol: PROTOCOL, pid: std::process::id() }).await.ok();
     failpoint::moment(Point::DaemonHello);
     let mut witnesses = Witnesses::new(home.clone());
@@ -149,7 +149,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A pump that panicked leaves a keeper that is well: let it start another daemon.
+/// If the pump panicked, the keeper is still well: exit, so that it starts another daemon.
 fn ended(pump: Result<Ending, tokio::task::JoinError>) -> Ending {
     pump.unwrap_or_else(|error| {
         tracing::error!(%error, "the link to the keeper failed");
@@ -157,7 +157,7 @@ fn ended(pump: Result<Ending, tokio::task::JoinError>) -> Ending {
     })
 }
 
-/// Read the store and decide what is to be done, where blocking is allowed.
+/// Reads the store and plans the start, on a thread that may block.
 async fn plan(
     home: &Home,
     registry: &Registry,
@@ -178,7 +178,7 @@ async fn plan(
         (store, startup, Arc::new(Tokens::open(&home)))
     });
     planned.await.map_err(|error| {
-        tracing::error!(%error, "the start could not be planned");
+        tracing::error!(%error, "cannot plan the start");
         Ending::Replaced
     })
 }
@@ -208,7 +208,7 @@ async fn own(
     owner.run(startup, inbox).await;
 }
 
-/// Take in messages until the snapshot is complete.
+/// Receives messages until the snapshot is complete.
 async fn snapshot(
     incoming: &mut Incoming,
     registry: &Registry,
@@ -220,7 +220,11 @@ async fn snapshot(
         for news in &batch.news {
             match news {
                 News::Hello { protocol, .. } if *protocol != PROTOCOL => {
-                    tracing::error!(protocol, ours = PROTOCOL, "the keeper has another version");
+                    tracing::error!(
+                        protocol,
+                        ours = PROTOCOL,
+                        "the keeper speaks another protocol version"
+                    );
                     return Err(Ending::Replaced);
                 }
                 News::Ending { for_good } => return Err(ending_said(*for_good)),
@@ -236,7 +240,7 @@ async fn snapshot(
     }
 }
 
-/// Bring what the keeper says into the registry, then answers to who waits for them, until there is no more.
+/// Passes the keeper's messages to the registry, then its responses to the callers, until the connection ends.
 async fn pump(mut incoming: Incoming, registry: Arc<Registry>, mut witnesses: Witnesses) -> Ending {
     loop {
         let mut batch = match incoming.next().await {
@@ -267,7 +271,7 @@ async fn pump(mut incoming: Incoming, registry: Arc<Registry>, mut witnesses: Wi
     }
 }
 
-/// The answer to the request that ended it all may come after the news of the end.
+/// The response to the request that ended Proctor may arrive after the notice of the end.
 async fn last_words(incoming: &mut Incoming, registry: &Registry) {
     let rest = async {
         while let Ok(mut batch) = incoming.next().await {
@@ -283,10 +287,10 @@ fn ending_said(for_good: bool) -> Ending {
 }
 
 fn ending_of(closed: &Closed) -> Ending {
-    tracing::warn!(%closed, "no more from the keeper");
+    tracing::warn!(%closed, "the connection to the keeper ended");
     match closed {
         Closed::Gone => Ending::KeeperGone,
-        // It lives and is of another version; it replaces us.
+        // The keeper lives and has another version; it will replace this daemon.
         Closed::Garbled(_) => Ending::Replaced,
     }
 }

@@ -1,6 +1,7 @@
-//! A service as it is defined now: what the configuration says, resolved into what the keeper needs.
+//! The current definition of a service: its configuration, resolved into the spec that the keeper needs.
 //!
-//! Users are looked up here, which may run a program of the directory service: call it where blocking is allowed.
+//! Users are looked up here, which may run a program of the directory service. Call it where blocking is
+//! allowed.
 
 use crate::environment::{Environment, hash_bytes};
 use crate::error::EngineError;
@@ -15,28 +16,28 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Definition {
     pub(crate) origin: Origin,
-    /// As configured; its `argv` is without the override that `spec` has.
+    /// As configured; its `argv` is without the override in `spec`.
     def: ServiceDef,
     spec: ServiceSpec,
     environment: Arc<Environment>,
     exec: u64,
-    /// Of one that was added.
+    /// Set for an added service.
     tenure: Option<Arc<Tenure>>,
     /// Arguments given with a restart, in place of those in `def`.
     args_override: Option<Vec<String>>,
 }
 
-/// Who defined it.
+/// The place where a service is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The configuration that was applied last.
+    /// In the configuration that was applied last.
     File,
-    /// Somebody, at run time.
+    /// Added at run time.
     Added,
 }
 
 impl Definition {
-    /// `arguments` takes the place of the configured `args`.
+    /// `arguments` replaces the configured `args`.
     pub(crate) fn new(
         def: ServiceDef,
         origin: Origin,
@@ -62,7 +63,8 @@ impl Definition {
             nice: def.nice,
             oom_score_adj: def.oom_score_adj,
         };
-        // Like inherited variables, those of the user's account count at the next start and are not a change by themselves.
+        // Like inherited variables, those of the user's account apply at the next start and are not a change by
+        // themselves.
         let hash = exec_hash(&exec)?;
         let own = account.into_iter().flat_map(|account| account.variables);
         exec.env.splice(0..0, own.filter(|(name, _)| !def.env.iter().any(|(key, _)| key == name)));
@@ -94,7 +96,7 @@ impl Definition {
         Ok(Definition { tenure, ..new })
     }
 
-    /// The definition without arguments of a restart.
+    /// The definition without the arguments of a restart.
     pub(crate) fn as_configured(&self) -> Result<Definition, EngineError> {
         let (def, tenure) = (self.def.clone(), self.tenure.clone());
         let new = Definition::new(def, self.origin, &self.environment, None)?;
@@ -106,8 +108,8 @@ impl Definition {
         self.args_override.as_deref()
     }
 
-    /// May its arguments be replaced? What a shell runs is one text; words appended to it would be lost without a trace,
-    /// unless it has arguments already.
+    /// Returns true if the arguments can be replaced. A shell command is one text; the shell would silently
+    /// ignore words appended to it, unless it has arguments already.
     pub(crate) fn takes_arguments(def: &ServiceDef) -> bool {
         let uses_arguments = def.argv.len() > def.command_words && def.command_words > 3;
         let is_shell = matches!(def.argv.as_slice(), [program, flag, ..]
@@ -139,17 +141,17 @@ impl Definition {
         self.def.health.as_ref()
     }
 
-    /// Of the part that a running process cannot take over: equal hashes, equal processes.
+    /// Hash of the part that cannot change in a running process: equal hashes, equal processes.
     pub(crate) fn exec(&self) -> u64 {
         self.exec
     }
 
-    /// Would anything be different?
+    /// Returns true if both definitions are equal.
     pub(crate) fn same_as(&self, other: &Definition) -> bool {
         self.def == other.def && self.spec == other.spec
     }
 
-    /// A variable as the service's process will see it.
+    /// The value of a variable as the service's process sees it.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         let find = |vars: &'_ [(String, String)]| vars.iter().rposition(|(key, _)| key == name);
         if let Some(at) = find(&self.spec.exec.env) {
@@ -162,7 +164,7 @@ impl Definition {
 
 fn exec_hash(exec: &ExecSpec) -> Result<u64, EngineError> {
     let bytes = postcard::to_allocvec(exec)
-        .map_err(|error| EngineError::Failed(format!("a spec cannot be encoded: {error}")))?;
+        .map_err(|error| EngineError::Failed(format!("cannot encode the spec: {error}")))?;
     Ok(hash_bytes(bytes.into_iter()))
 }
 
@@ -175,7 +177,7 @@ fn with_arguments(def: &ServiceDef, arguments: &[String]) -> Result<Vec<String>,
     Ok(def.argv.iter().take(def.command_words).chain(arguments).cloned().collect())
 }
 
-/// The account that the service runs as; `None` where that is left to be ours.
+/// The account that the service runs as; `None` for the account of Proctor.
 fn account(def: &ServiceDef) -> Result<Option<Account>, EngineError> {
     let Some(UserRef { user, group, supplementary }) = &def.user else { return Ok(None) };
     let service = def.name.clone();
@@ -186,7 +188,7 @@ fn account(def: &ServiceDef) -> Result<Option<Account>, EngineError> {
     user::account(user, group.as_deref(), supplementary).map(Some).map_err(unknown)
 }
 
-/// `None` where the service runs as who we are: only root can change that, and nobody else needs to.
+/// `None` if the service runs as Proctor's own user: only root can change users.
 fn credentials(account: &Account) -> Option<Credentials> {
     let (found, ourselves) = (&account.credentials, user::effective());
     let is_ours = ourselves.0 != 0 && ourselves == (found.uid, found.gid);
@@ -202,7 +204,7 @@ pub(crate) mod tests {
     use proctor_core::time::Millis;
     use std::collections::BTreeMap;
 
-    /// A plain service as the tests of this crate need it.
+    /// A plain service for tests.
     pub(crate) fn plain(name: &str, argv: &[&str]) -> ServiceDef {
         ServiceDef {
             name: ServiceName::parse(name).unwrap(),
@@ -269,7 +271,7 @@ pub(crate) mod tests {
         let back = second.with_arguments(&["a.js".into()]).unwrap();
         assert!(first.same_as(&back) && first.exec() == back.exec());
         assert!(first.same_as(&second.as_configured().unwrap()));
-        // The command's own words stay: arguments are what `args` says.
+        // The command's own words stay; only the words of `args` are replaced.
         let mut def = plain("web", &["npm", "run", "dev", "--old"]);
         def.command_words = 3;
         let npm = definition(def, Origin::File).with_arguments(&["--new".into()]).unwrap();

@@ -1,7 +1,8 @@
-//! Environments that services inherit: what of a caller's variables is passed on, and under which name.
+//! Environments that services inherit: which variables of a caller are passed on, and the id of each
+//! environment.
 //!
-//! A thousand services started from one shell share one environment, sent to the keeper once and named by a hash of
-//! its content. What a service sets for itself is not here but in its spec.
+//! A thousand services started from one shell share one environment. It is sent to the keeper once and named by
+//! a hash of its content. Variables that a service sets itself are in its spec, not here.
 
 use crate::error::EngineError;
 use crate::secrets;
@@ -10,8 +11,8 @@ use proctor_core::spec::EnvId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// Variables of the caller's shell session or of a service's or command's own run; passing them on would be a lie, and what
-/// carries a command's mark ends with that command.
+/// Variables of the caller's shell session, or of the run of one service or command. They would be wrong for
+/// another process, and a process with a command's mark is killed when that command ends.
 const NOT_INHERITED: [&str; 9] = [
     "_",
     "SHLVL",
@@ -24,18 +25,18 @@ const NOT_INHERITED: [&str; 9] = [
     crate::command::MARK_VARIABLE,
 ];
 
-/// The kernel starts nothing with more than about six megabytes of arguments and environment, and a frame to the
+/// The kernel starts nothing with more than about 6 MB of arguments and environment, and one frame to the
 /// keeper must hold it.
 const MAX_BYTES: usize = 6 << 20;
 
-/// One environment, read once and shared by all services that were defined with it.
+/// An environment, read once and shared by all services that were defined with it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Environment {
-    /// All of it, for `${VAR}` in configurations.
+    /// All variables, for `${VAR}` in configurations.
     all: Arc<BTreeMap<String, String>>,
-    /// Secrets of Proctor, which services do not inherit.
+    /// Proctor's secrets, which services do not inherit.
     secrets: OwnSecrets,
-    /// What services inherit, sorted.
+    /// The variables that services inherit, sorted.
     shared: Vec<(String, String)>,
     id: EnvId,
 }
@@ -47,9 +48,7 @@ impl Environment {
     ) -> Result<Environment, EngineError> {
         let size: usize = all.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
         if size > MAX_BYTES {
-            let message = format!(
-                "the environment has {size} bytes; nothing starts with more than {MAX_BYTES}"
-            );
+            let message = format!("the environment has {size} bytes; the maximum is {MAX_BYTES}");
             return Err(EngineError::Failed(message));
         }
         Ok(Environment::of(Arc::new(all), secrets))
@@ -72,7 +71,7 @@ impl Environment {
         Environment { all, secrets: secrets.clone(), shared, id }
     }
 
-    /// This environment, of which services do not inherit `secrets`.
+    /// This environment, with `secrets` not inherited by services.
     pub(crate) fn hiding(self: &Arc<Self>, secrets: &OwnSecrets) -> Arc<Environment> {
         match self.secrets == *secrets {
             true => Arc::clone(self),
@@ -80,12 +79,13 @@ impl Environment {
         }
     }
 
-    /// Secrets of Proctor, which services do not inherit.
+    /// Proctor's secrets, which services do not inherit.
     pub(crate) fn secrets(&self) -> &OwnSecrets {
         &self.secrets
     }
 
-    /// The daemon's own. What is not UTF-8 cannot travel in our messages and is left out.
+    /// The daemon's own environment. Variables that are not UTF-8 cannot be sent in our messages and are left
+    /// out.
     pub(crate) fn own() -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         for (name, value) in std::env::vars_os() {
@@ -94,9 +94,14 @@ impl Environment {
                     all.insert(name, value);
                 }
                 (Ok(name), Err(_)) => {
-                    tracing::warn!(variable = name, "left out of the environment: not UTF-8");
+                    tracing::warn!(
+                        variable = name,
+                        "left a variable out of the environment: its value is not UTF-8"
+                    );
                 }
-                (Err(_), _) => tracing::warn!("a variable whose name is not UTF-8 was left out"),
+                (Err(_), _) => {
+                    tracing::warn!("left a variable out of the environment: its name is not UTF-8")
+                }
             }
         }
         all
@@ -119,7 +124,7 @@ impl Environment {
     }
 }
 
-/// Environments in use, so that equal ones are one.
+/// Environments in use; equal ones are shared.
 #[derive(Debug, Default)]
 pub(crate) struct Environments {
     known: BTreeMap<u64, Weak<Environment>>,
@@ -147,8 +152,8 @@ impl Environments {
     }
 }
 
-/// FNV-1a over texts, each ended by a byte that no variable holds. Stable: it is written to disk and compared
-/// across versions of this program.
+/// FNV-1a over texts, each ended by a byte that no variable contains. Must stay stable: it is written to disk
+/// and compared across versions of this program.
 pub(crate) fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
     let bytes = texts.flat_map(|text| text.bytes().chain([0]));
     hash_bytes(bytes)
@@ -206,7 +211,7 @@ mod tests {
         assert_eq!(id(&[("A", "1"), ("PWD", "/x")]), id(&[("PWD", "/y"), ("A", "1")]));
         assert_ne!(id(&[("A", "1")]), id(&[("A", "2")]));
         assert_ne!(id(&[("A", "1B")]), id(&[("A1", "B")]));
-        // The value is a promise: it names files of the keeper.
+        // The value must never change: it names files of the keeper.
         assert_eq!(id(&[("A", "1")]), EnvId(0xac7c_528c_d594_f67d));
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong in the engine, as a person and as a program need to hear it.
+//! Errors of the engine: texts for people, stable codes for programs.
 
 use crate::files::FileError;
 use crate::git::GitError;
@@ -20,12 +20,12 @@ pub enum EngineError {
     #[error("service '{name}' already exists{how}")]
     AlreadyExists {
         name: ServiceName,
-        /// The rest of the sentence: what about it is another than what was asked for.
+        /// The rest of the sentence: how the existing service differs from the requested one.
         how: String,
     },
     #[error("{}", hands_off(.services))]
     HandsOff { services: Vec<(ServiceName, HandsOff)> },
-    #[error("this configuration allows more than the one in force: {}", .keys.join(", "))]
+    #[error("this configuration allows more than the current one: {}", .keys.join(", "))]
     Widens { keys: Vec<&'static str> },
     #[error("service '{0}' has no lease")]
     NoLease(ServiceName),
@@ -49,13 +49,13 @@ pub enum EngineError {
     UnknownUser { service: ServiceName, user: String },
     #[error(transparent)]
     Refused(#[from] Refusal),
-    #[error("the keeper does not answer")]
+    #[error("the keeper does not respond")]
     KeeperGone,
     #[error("cannot write {path}: {why}")]
     Unwritable { path: PathBuf, why: String },
-    #[error("bad search pattern: {0}")]
+    #[error("invalid search pattern: {0}")]
     BadPattern(String),
-    #[error("bad log cursor '{0}'")]
+    #[error("invalid log cursor '{0}'")]
     BadCursor(String),
     #[error("{path} is not a Proctor: {why}", path = .path.display())]
     NoProctor { path: PathBuf, why: String },
@@ -67,12 +67,12 @@ pub enum EngineError {
     Failed(String),
 }
 
-/// Who has a port, where we are allowed to see it.
+/// The process that listens on a port, where we are allowed to see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortHolder {
     pub process: String,
     pub pid: u32,
-    /// The service of ours whose process that is.
+    /// The Proctor service that the process belongs to.
     pub service: Option<ServiceName>,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for PortHolder {
     }
 }
 
-/// Services that are named one by one; of more than these it is said how many.
+/// Maximum number of services listed by name; the rest is a count.
 const NAMED: usize = 8;
 
 fn hands_off(services: &[(ServiceName, HandsOff)]) -> String {
@@ -110,6 +110,6 @@ fn hands_off(services: &[(ServiceName, HandsOff)]) -> String {
 fn none_named(names: &[String]) -> String {
     match names {
         [] => "there is no service".into(),
-        names => format!("which service? there are {}", names.join(", ")),
+        names => format!("which service? name one of {}", names.join(", ")),
     }
 }

@@ -1,7 +1,7 @@
-//! What has happened lately, in the order in which it was seen: a bounded ring that readers follow by number.
+//! Recent events in the order they were seen: a bounded ring that readers follow by number.
 //!
-//! The keeper sends whole states, the newest of each service: of a service that comes and goes faster than it can be told,
-//! each event is true and some are missing, as the count of restarts shows. Nothing here is on disk.
+//! The keeper sends whole states, the newest of each service. If a service changes faster than the keeper can
+//! report, each event is true and some are missing, as the count of restarts shows. Nothing here is on disk.
 
 use crate::api::{FailedChecks, Health, ServiceView};
 use proctor_core::lifecycle::Exit;
@@ -11,29 +11,29 @@ use proctor_core::wire::{PhaseView, ServiceState};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Events that are kept: a few minutes of a busy machine. Each takes 48 bytes.
+/// Maximum number of events kept: a few minutes of a busy machine. Each takes 48 bytes.
 const MOST: usize = 4096;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// One more than that of the event before.
+    /// The number of the previous event plus one.
     pub number: u64,
     pub at: Wall,
-    /// `None`: about Proctor itself.
+    /// `None`: the event is about Proctor itself.
     pub service: Option<ServiceName>,
     pub what: Happening,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Happening {
-    /// It is defined now and was not before.
+    /// The service is newly defined.
     Defined,
-    /// It is forgotten.
+    /// The service was removed.
     Removed,
-    /// Its time is over: it will be stopped and forgotten.
+    /// Its lease expired: it will be stopped and removed.
     LeaseOver,
-    /// It came into this state. Of no process the pid is 0.
+    /// The service entered this phase. The pid is 0 if there is no process.
     Phase {
         state: Word,
         pid: u32,
@@ -52,7 +52,7 @@ pub enum Happening {
     Operation(Box<OperationNews>),
 }
 
-/// An operation was started or ended; `what` says how.
+/// An operation started or ended; `what` says which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationNews {
     pub id: String,
@@ -60,7 +60,7 @@ pub struct OperationNews {
     pub what: &'static str,
 }
 
-/// What people call a phase.
+/// The name of a phase in the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     Stopped,
@@ -101,7 +101,7 @@ impl Word {
     }
 }
 
-/// How a run ended, in few bytes.
+/// The end of a run, in a few bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     Code(i32),
@@ -111,23 +111,23 @@ pub enum Ended {
     },
     NotStarted,
     Unknown,
-    /// With code 0 soon after its start, while others of its tree lived on.
+    /// With code 0 soon after its start, while other processes of its tree lived on.
     Backgrounded,
 }
 
-/// Events after some moment.
+/// A page of events.
 #[derive(Debug, Default)]
 pub struct Events {
     pub events: Vec<Event>,
-    /// Where to go on.
+    /// The number to continue reading from.
     pub next: u64,
-    /// Events that were forgotten before they were read.
+    /// Events that were dropped before they were read.
     pub missed: u64,
-    /// More is there already.
+    /// More events are available already.
     pub more: bool,
 }
 
-/// Where to begin reading.
+/// The position to start reading at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
     /// After the event of this number.
@@ -136,12 +136,12 @@ pub enum From {
     Last(usize),
 }
 
-/// The ring.
+/// The ring buffer of events.
 #[derive(Default)]
 pub(crate) struct Ring {
     kept: VecDeque<Event>,
     last: u64,
-    /// What is taken in before is how things are found, not what happens.
+    /// False until startup is complete: the states taken in before are the initial state, not events.
     live: bool,
 }
 
@@ -162,7 +162,7 @@ impl Ring {
         self.kept.push_back(Event { number: self.last, at, service: service.cloned(), what });
     }
 
-    /// What a new state of a service means for those who follow events.
+    /// Adds the event that a new state of a service means, if any.
     pub(crate) fn state(&mut self, before: Option<&ServiceState>, now: &ServiceState) {
         let exit = |state: &ServiceState| state.last_exit.as_ref().map(|exit| exit.run);
         if let Some(last) = &now.last_exit
@@ -182,7 +182,7 @@ impl Ring {
         }
     }
 
-    /// A health check came to another result than the one before.
+    /// Adds an event if a health check had a different result than the previous one.
     pub(crate) fn health(&mut self, service: &ServiceView, now: &Health) {
         let kind = |health: &Health| match health {
             Health::Unknown | Health::Starting { .. } => None,
@@ -197,7 +197,7 @@ impl Ring {
         }
     }
 
-    /// At most `most` of those that `wanted` says yes to; those it says no to are read over.
+    /// Returns at most `most` events for which `wanted` is true; the others are skipped.
     pub(crate) fn read(&self, from: From, most: usize, wanted: impl Fn(&Event) -> bool) -> Events {
         let oldest = self.last - self.kept.len() as u64;
         let after = match from {

@@ -1,5 +1,5 @@
-//! Leases as the owner of the state deals with them: set and renewed on request, written down when they have moved far enough,
-//! and ended when they are over, also those that ended while no daemon lived.
+//! Leases as the owner of the state handles them: set and renewed on request, stored after they have moved far
+//! enough, and ended when they expire, including those that expired while no daemon ran.
 
 use crate::error::EngineError;
 use crate::owner::{Owner, Removal};
@@ -16,31 +16,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What could not be ended (a full disk) is tried again after this long.
+/// Time until the next attempt to end a lease after a failure, such as a full disk.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
-/// What becomes of a lease.
+/// A requested change of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseChange {
-    /// As long again as it was given for.
+    /// Renews it for the length it was given.
     Renew,
-    /// This long from now on.
+    /// Sets it to this length, starting now.
     For(Millis),
-    /// It stays until it is removed.
+    /// Removes the lease: the service stays until it is removed.
     ForGood,
 }
 
-/// Leases as they are written down, by the names that services were added under.
+/// Stored leases, by the names that services were added under.
 type Kept = BTreeMap<ServiceName, Option<KeptLease>>;
 
-/// What is told of a lease that is over.
+/// The report of an expired lease.
 #[derive(Debug, Clone)]
 pub(crate) struct OverLease {
     pub(crate) service: ServiceName,
     pub(crate) owner: Option<ClientName>,
 }
 
-/// A lease that begins now, and how it is written down.
+/// A lease that begins now, and its stored form.
 pub(crate) fn begin(length: Millis) -> (Lease, KeptLease) {
     let now = clock::now();
     let lease = Lease::begin(length, now.mono);
@@ -48,7 +48,7 @@ pub(crate) fn begin(length: Millis) -> (Lease, KeptLease) {
 }
 
 impl Added {
-    /// As it was kept.
+    /// The tenure restored from the stored entry.
     pub(crate) fn tenure(&self) -> Tenure {
         let lease = self.lease.as_ref().map(|kept| kept.resume(clock::now(), boot::id()));
         Tenure::new(self.owner.clone(), lease.zip(self.lease.clone()))
@@ -56,7 +56,7 @@ impl Added {
 }
 
 impl Startup {
-    /// What ended while nobody looked is not started again to be ended.
+    /// Removes services whose lease expired while no daemon ran, before anything starts them.
     pub(crate) fn end_leases(&mut self) {
         for (key, added) in self.stored.added.clone() {
             let tenure = added.tenure();
@@ -71,17 +71,17 @@ impl Startup {
 }
 
 impl Owner {
-    /// When the next lease is over, if nobody renews it.
+    /// The time when the next lease expires, if nobody renews it.
     pub(crate) fn next_end(&self) -> Option<Instant> {
         let now = clock::now().mono;
         let leases = self.tenures.values().filter_map(|tenure| tenure.lease());
         let left = leases.map(|lease| lease.left(now)).min()?;
-        // Rounded up: at that moment it is over.
+        // Rounded up: at that moment the lease has expired.
         let due = Instant::now() + Duration::from_millis(left.0 + 1);
         Some(self.end_again.map_or(due, |again| due.max(again)))
     }
 
-    /// Stop and remove what is over.
+    /// Stops and removes services whose lease expired.
     pub(crate) async fn end_leases(&mut self) {
         let now = clock::now().mono;
         self.end_again = None;
@@ -91,17 +91,17 @@ impl Owner {
             let names = names.filter(|name| self.stored.added_key(name).as_ref() == Some(&key));
             let names: Vec<ServiceName> = names.collect();
             if let Err(error) = self.remove(names, Removal::LeaseOver).await {
-                tracing::error!(service = %key, %error, "its lease is over, and it cannot be removed");
+                tracing::error!(service = %key, %error, "cannot remove the service after its lease expired");
             }
             if self.tenures.contains_key(&key) {
                 self.end_again = Some(Instant::now() + TRY_AGAIN);
             }
         }
-        // Those in use were renewed instead.
+        // Leases in use were renewed instead.
         self.keep_leases().await;
     }
 
-    /// Write down what has moved far enough.
+    /// Stores leases that have moved far enough.
     pub(crate) async fn keep_leases(&mut self) {
         let (now, boot) = (clock::now(), boot::id());
         let moved = |(key, tenure): (&ServiceName, &Arc<Tenure>)| {
@@ -110,7 +110,7 @@ impl Owner {
         let moved: Kept = self.tenures.iter().filter_map(moved).collect();
         if let Err(error) = self.write_leases(&moved).await {
             // The next use tries again.
-            tracing::warn!(%error, "a renewed lease is not on the disk");
+            tracing::warn!(%error, "cannot store a renewed lease");
             return;
         }
         for (key, kept) in moved {

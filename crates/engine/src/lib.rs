@@ -1,8 +1,8 @@
-//! The daemon's side of Proctor: what is defined and wanted, the link to the keeper, health, usage and logs.
+//! The daemon's side of Proctor: definitions and wishes, the link to the keeper, health, usage and logs.
 //!
-//! Reading goes to the `registry`, which never waits. Changing goes through the one `owner` of the state, which
-//! writes `services.json`, shows the change and tells the keeper, in this order. [`daemon::run`] puts it together.
-//! Left out on purpose: who may do what (the operations decide) and how clients speak (the fronts).
+//! Reads go to the `registry`, which never waits. Changes go through the one `owner` of the state, which writes
+//! `services.json`, updates the registry and tells the keeper, in this order. [`daemon::run`] puts it together.
+//! Not here on purpose: permissions (the operations decide) and client protocols (the fronts).
 
 mod added;
 pub mod api;
@@ -44,10 +44,10 @@ mod usage;
 mod view;
 mod witness;
 
-/// Run what blocks on a thread where that does no harm.
+/// Runs a blocking function on a thread where blocking does no harm.
 async fn blocking<R: Send + 'static>(
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, error::EngineError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| error::EngineError::Failed(format!("a task failed: {error}")))
+    done.map_err(|error| error::EngineError::Failed(format!("a background task failed: {error}")))
 }

@@ -1,8 +1,7 @@
-//! The daemon's end of the socket to the keeper: frames out, frames in, and each answer to who asked.
+//! The daemon's end of the socket to the keeper: frames out, frames in, and each response to its caller.
 //!
-//! Messages are taken strictly in the order in which the keeper sent them: the news of a batch is in the registry
-//! before anybody hears of an answer in it.
-//! What the news means is the registry's business.
+//! Messages are processed strictly in the keeper's order: the news of a batch is in the registry before any
+//! caller gets a response from that batch. The registry decides what the news means.
 
 use crate::definition::Definition;
 use crate::error::EngineError;
@@ -23,25 +22,26 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-/// The keeper answers in microseconds and never waits for a disk; after this long it hangs.
+/// Timeout of a request. The keeper responds in microseconds and never waits for a disk; after this long it
+/// hangs.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Frames waiting to be written. Whoever has more to say waits for room.
+/// Maximum number of frames waiting to be written. A caller with more waits for room.
 const OUTBOX: usize = 1024;
 
-/// Frames joined into one write.
+/// Maximum number of frames joined into one write.
 const WRITE_BATCH: usize = 64;
 
-/// Small, because each message is taken off the front of what was read.
+/// Small, because each message is removed from the front of the read buffer.
 const READ_CHUNK: usize = 16 << 10;
 
-/// Something the keeper answers.
+/// A request that the keeper answers.
 #[derive(Debug, Clone)]
 pub(crate) enum Ask {
     Define(Arc<Definition>),
     Remove(ServiceName),
     Wish(ServiceName, Wish),
-    /// With variables for the run that it makes.
+    /// With extra variables for the new run.
     Restart(ServiceName, Arc<[(String, String)]>),
     Signal(ServiceName, i32, Whom),
     Shutdown,
@@ -70,7 +70,7 @@ impl Ask {
         }
     }
 
-    /// What is true once the keeper says yes, for the registry.
+    /// The news for the registry after the keeper has accepted the request.
     fn news(&self) -> Option<News> {
         match self {
             Ask::Define(definition) => {
@@ -86,7 +86,7 @@ impl Ask {
     }
 }
 
-/// What the registry is to know, in the keeper's order.
+/// A change for the registry, in the keeper's order.
 #[derive(Debug)]
 pub(crate) enum News {
     Hello {
@@ -98,7 +98,7 @@ pub(crate) enum News {
     State(Box<ServiceState>),
     SnapshotEnd,
     Removed(ServiceName),
-    /// From here on new runs are made with this exec part.
+    /// New runs use this exec part from now on.
     Defined {
         name: ServiceName,
         exec: u64,
@@ -108,16 +108,16 @@ pub(crate) enum News {
     },
 }
 
-/// Why nothing more will come.
+/// Why the connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Closed {
     #[error("the keeper closed the connection")]
     Gone,
-    #[error("the keeper speaks another language: {0}")]
+    #[error("the keeper sent an invalid message: {0}")]
     Garbled(WireError),
 }
 
-/// The asking half; cheap to clone.
+/// The sending half; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Link {
     shared: Arc<Shared>,
@@ -126,11 +126,11 @@ pub(crate) struct Link {
 struct Shared {
     outbox: mpsc::Sender<Vec<u8>>,
     next: AtomicU64,
-    /// `None` once the connection is closed: nothing will be answered any more.
+    /// `None` after the connection is closed: no response will arrive.
     pending: Mutex<Option<HashMap<u64, Pending>>>,
 }
 
-/// What the keeper answers to anything it is asked.
+/// The keeper's response to any request.
 type Reply = Result<(), Refusal>;
 
 struct Pending {
@@ -144,7 +144,7 @@ impl Shared {
     }
 }
 
-/// Take over a connected socket. The returned future writes what is sent; run it as long as the link is used.
+/// Takes over a connected socket. The returned future writes the messages; run it as long as the link is used.
 pub(crate) fn open(
     stream: std::os::unix::net::UnixStream,
 ) -> io::Result<(Link, Incoming, impl Future<Output = ()> + Send + 'static)> {
@@ -163,7 +163,7 @@ async fn write_frames(mut stream: OwnedWriteHalf, mut frames: mpsc::Receiver<Vec
         let bytes = batch.concat();
         batch.clear();
         if let Err(error) = stream.write_all(&bytes).await {
-            // The reading half sees the end too and says what it means.
+            // The reading half sees the end too and reports it.
             tracing::debug!(%error, "writing to the keeper failed");
             return;
         }
@@ -171,7 +171,7 @@ async fn write_frames(mut stream: OwnedWriteHalf, mut frames: mpsc::Receiver<Vec
 }
 
 impl Link {
-    /// Send a message that has no answer.
+    /// Sends a message that has no response.
     pub(crate) async fn tell(&self, message: &ToKeeper) -> Result<(), EngineError> {
         let mut frame = Vec::new();
         encode(message, &mut frame).map_err(|error| EngineError::Failed(error.to_string()))?;
@@ -186,8 +186,9 @@ impl Link {
         asked.answer(ANSWER_WITHIN).await
     }
 
-    /// Ask many things at once; the answers in the same order. All are sent, whatever the answers are. A keeper that
-    /// has been silent for too long once is not waited for again: only what it answered already counts.
+    /// Sends many requests at once and returns the responses in the same order. All are sent, whatever the
+    /// responses are. After one timeout the rest is not waited for: only responses that have already arrived
+    /// count.
     pub(crate) async fn ask_all(&self, asks: Vec<Ask>) -> Vec<Result<(), EngineError>> {
         let mut sent = Vec::with_capacity(asks.len());
         let mut silent = false;
@@ -224,7 +225,7 @@ impl Link {
     }
 }
 
-/// A question on its way. Dropped early, its answer is ignored.
+/// A request in flight. If it is dropped early, its response is ignored.
 struct Asked<'a> {
     id: u64,
     receiver: oneshot::Receiver<Reply>,
@@ -248,14 +249,14 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// The hearing half.
+/// The receiving half.
 pub(crate) struct Incoming {
     stream: OwnedReadHalf,
     buffer: Vec<u8>,
     shared: Arc<Shared>,
 }
 
-/// What came in together. Put `news` into the registry, then drop the batch or call [`Batch::answer`].
+/// Messages that arrived together. Put `news` into the registry, then drop the batch or call [`Batch::answer`].
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) news: Vec<News>,
@@ -265,14 +266,14 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn answer(self) {
         for (asker, result) in self.answers {
-            // Nobody waits any more: fine.
+            // The caller may be gone.
             asker.send(result).ok();
         }
     }
 }
 
 impl Incoming {
-    /// Wait for the next messages.
+    /// Waits for the next messages.
     pub(crate) async fn next(&mut self) -> Result<Batch, Closed> {
         loop {
             let batch = self.decode()?;
@@ -305,7 +306,7 @@ impl Incoming {
         Ok(batch)
     }
 
-    /// An answer nobody waits for any more is dropped.
+    /// Drops a response that no caller waits for any more.
     fn reply(&self, request: u64, result: Reply, batch: &mut Batch) {
         let asked = self.shared.pending().as_mut().and_then(|pending| pending.remove(&request));
         let Some(Pending { answer, news }) = asked else { return };
@@ -318,7 +319,7 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        // Everybody who waits hears at once that no answer will come.
+        // Fails all pending requests at once: no response will arrive.
         self.shared.pending().take();
     }
 }

@@ -1,8 +1,8 @@
-//! The one owner of the state: every change of what is defined and wanted passes through here, one after the other.
+//! The one owner of the state: all changes of definitions and wishes pass through here, one after the other.
 //!
-//! The order is always the same: decide, write `services.json`, show it in the registry, tell the keeper. A daemon
-//! that dies in between does the rest at its next start, because what is on disk is what is wanted.
-//! Commands wait in a bounded queue; wishes that wait together are written together.
+//! The order is always the same: decide, write `services.json`, update the registry, tell the keeper. If a
+//! daemon dies in between, the next one does the rest, because the file holds the wanted state. Commands wait
+//! in a bounded queue; wishes that wait together are written together.
 
 use crate::api::{Applied, ConfigRequest, NewService, RestartWith};
 use crate::audit::Audit;
@@ -27,16 +27,17 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Commands that may wait; more callers than this wait for room.
+/// Maximum number of pending commands; further callers wait for room.
 pub(crate) const INBOX: usize = 256;
 
-/// The keeper sends a state with its answer or right after it; longer than this nobody is kept waiting for it.
+/// The keeper sends a state with its response or right after it. No caller waits longer than this for the
+/// state.
 const SEEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// From one attempt to write a file that could not be written to the next.
+/// Time between two attempts to write a file that could not be written.
 const SAVE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// After a configuration was read, what follows from it has followed by then.
+/// Time after which everything that follows from reading a configuration is done.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Time for the command that started Proctor to apply its configuration, before the listeners bind without it.
@@ -62,7 +63,7 @@ pub(crate) enum Command {
         change: LeaseChange,
         answer: Answer<()>,
     },
-    /// The answer says why the wish is not recorded, where it is obeyed all the same.
+    /// The response says why the wish could not be stored, if it was obeyed without that.
     SetWish {
         names: Vec<ServiceName>,
         wish: Wish,
@@ -92,17 +93,17 @@ pub(crate) struct Owner {
     pub(crate) registry: Arc<Registry>,
     pub(crate) link: Link,
     pub(crate) store: Store,
-    /// What `services.json` holds.
+    /// The content of `services.json`.
     pub(crate) stored: Stored,
     pub(crate) environments: Environments,
-    /// Environments that the keeper has been sent on this connection.
+    /// Environments sent to the keeper on this connection.
     pub(crate) sent: BTreeSet<EnvId>,
     pub(crate) troubles: Troubles,
-    /// Of every added service, by the name it was added under.
+    /// Tenures of all added services, by the name they were added under.
     pub(crate) tenures: BTreeMap<ServiceName, Arc<Tenure>>,
-    /// Not before: leases that are over could not be ended.
+    /// Earliest time to try again to end expired leases, after a failure.
     pub(crate) end_again: Option<Instant>,
-    /// The file is to be written then: it does not hold what `stored` does.
+    /// Time of the next attempt to write the file, while it does not match `stored`.
     pub(crate) save_again: Option<Instant>,
     pub(crate) audit: Audit,
 }
@@ -146,7 +147,7 @@ impl Owner {
                 () = sleep_until(rest.unwrap_or_else(Instant::now)), if rest.is_some() => {
                     rest = None;
                     self.anchor_audit().await;
-                    // What was read and planned is many times larger than what stays of it.
+                    // The data read for the plan is many times larger than the data that stays.
                     memory::give_back();
                     memory::let_go_of_code();
                 }
@@ -186,7 +187,7 @@ impl Owner {
         self.set_wishes(wishes).await;
     }
 
-    /// Several wishes, written once.
+    /// Handles several wishes with one write.
     async fn set_wishes(&mut self, commands: Vec<WishCommand>) {
         if commands.is_empty() {
             return;
@@ -200,12 +201,12 @@ impl Owner {
         }
         let ending = self.ending_overrides(&valid);
         let mut changed = self.as_configured(&ending).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "services keep the arguments of a restart");
+            tracing::warn!(%error, "cannot restore configured arguments; services keep the arguments of a restart");
             Vec::new()
         });
         let mut unrecorded = None;
         if let Err(unwritable) = self.save(self.with_wishes(&valid, &changed)).await {
-            // What is to stop is stopped, whatever can be written.
+            // Stops are sent to the keeper even if the file cannot be written.
             let (stops, others): (Vec<_>, Vec<_>) =
                 valid.into_iter().partition(|command| command.wish == Wish::Down);
             for command in others {
@@ -219,7 +220,7 @@ impl Owner {
         }
         self.registry.define(&changed);
         if let Err(error) = self.tell(&changed, &[]).await {
-            tracing::warn!(%error, "the keeper did not take configured arguments");
+            tracing::warn!(%error, "the keeper rejected the configured arguments");
         }
         let ask = |command: &WishCommand| {
             let wish = command.wish;
@@ -231,7 +232,7 @@ impl Owner {
         for command in valid {
             let own: Vec<_> = answers.by_ref().take(command.names.len()).collect();
             let own = own.into_iter().map(|answer| match answer {
-                // A service that the keeper does not have is stopped already.
+                // A service that the keeper does not have is already stopped.
                 Err(EngineError::Refused(Refusal::UnknownService(_)))
                     if command.wish == Wish::Down =>
                 {
@@ -244,7 +245,7 @@ impl Owner {
         }
     }
 
-    /// What is to be stored with these wishes, and with definitions whose arguments are the configured ones again.
+    /// The state to store with these wishes, and with definitions that have their configured arguments back.
     fn with_wishes(&self, commands: &[WishCommand], changed: &[Arc<Definition>]) -> Stored {
         let mut stored = self.stored.clone();
         for definition in changed {
@@ -258,7 +259,8 @@ impl Owner {
         stored
     }
 
-    /// Go by what cannot be written now, and write it when that is possible. Returns what to tell about it.
+    /// Uses a state that cannot be written now, and schedules another attempt. Returns a warning for the
+    /// caller.
     async fn save_later(&mut self, stored: Stored, unwritable: &Unwritable) -> String {
         self.stored = stored;
         self.save_again = Some(Instant::now() + SAVE_INTERVAL);
@@ -266,17 +268,17 @@ impl Owner {
             Ok(()) => "a restart of this machine",
             Err(_) => "a restart of Proctor",
         };
-        tracing::error!(%unwritable, "services are stopped although that cannot be recorded");
+        tracing::error!(%unwritable, "cannot store that services are stopped; stopping them anyway");
         format!(
-            "{unwritable}; it is tried again, and until it succeeds {until} starts the services again"
+            "{unwritable}; Proctor retries the write; until it succeeds, {until} starts the services again"
         )
     }
 
-    /// Note how far the audit went, where there is a file to note it in.
+    /// Stores the position of the audit log, if there is a file to store it in.
     async fn anchor_audit(&mut self) {
         let known = self.stored != Stored::default() && self.save_again.is_none();
         if known && self.audit.anchor() != self.stored.audit {
-            // Best effort: the next change notes it, too.
+            // Best effort: the next change stores it, too.
             let _ = self.write(self.stored.clone()).await;
         }
     }
@@ -295,7 +297,7 @@ impl Owner {
         for name in &names {
             stored.args.remove(name);
             stored.args.extend(args.clone().map(|args| (name.clone(), args)));
-            // A restart of what is not wanted makes it wanted.
+            // A restart of a service that is not wanted makes it wanted.
             let wish =
                 self.registry.read(|view| Some(view.services.get(name)?.state.as_ref()?.wish));
             if matches!(wish, None | Some(Wish::Down)) {
@@ -311,8 +313,8 @@ impl Owner {
         self.ask_and_see(asks).await.into_iter().collect()
     }
 
-    /// Ask, and give the answers when what they brought about can be seen: who starts a service that has failed must
-    /// not look at it and see that it has failed.
+    /// Sends requests and returns the responses after their effect is visible: a caller that starts a failed
+    /// service must not read its old state as failed.
     async fn ask_and_see(&self, asks: Vec<Ask>) -> Vec<Result<(), EngineError>> {
         let effects: Vec<Option<(ServiceName, Option<Wish>)>> =
             asks.iter().map(|ask| self.affected(ask)).collect();
@@ -327,17 +329,17 @@ impl Owner {
             }
         }
         if timeout(SEEN_WITHIN, self.registry.newer_states(&counted)).await.is_err() {
-            tracing::debug!("the keeper took a wish and showed no effect of it");
+            tracing::debug!("the keeper accepted a wish, but its state did not change in time");
         }
         answers
     }
 
-    /// The service whose state a request changes, if it changes one, and the wish that can be seen then.
+    /// The service whose state a request changes, and the wish that becomes visible, if any.
     fn affected(&self, ask: &Ask) -> Option<(ServiceName, Option<Wish>)> {
         match ask {
             Ask::Wish(name, wish) => {
                 let state = self.registry.read(|view| view.services.get(name)?.state.clone());
-                // One that runs once may be over, and its wish with it, before it is seen.
+                // A service that runs once may have ended, and its wish with it, before it is seen.
                 let lasting = Some(*wish).filter(|wish| *wish != Wish::Once);
                 state.is_none_or(|state| changes(&state, *wish)).then(|| (name.clone(), lasting))
             }
@@ -348,8 +350,8 @@ impl Owner {
         }
     }
 
-    /// Make definitions known to the keeper and let it drop services. The first refusal is the result, but everything
-    /// is tried.
+    /// Sends definitions to the keeper and lets it drop services. Everything is tried; the result is the first
+    /// error.
     pub(crate) async fn tell(
         &mut self,
         defines: &[Arc<Definition>],
@@ -362,7 +364,7 @@ impl Owner {
         let mut result: Result<(), EngineError> = Ok(());
         for (name, answer) in removes.iter().zip(answers.split_off(defines.len())) {
             match answer {
-                // What the keeper does not have is removed already.
+                // A service that the keeper does not have is already removed.
                 Err(EngineError::Refused(Refusal::UnknownService(_))) => self.registry.forget(name),
                 Ok(()) if self.registry.states_of(name) == 0 => self.registry.forget(name),
                 other => result = result.and(other),
@@ -371,8 +373,8 @@ impl Owner {
         answers.into_iter().collect::<Result<(), EngineError>>().and(result)
     }
 
-    /// The same of new services, each of which begins as soon as the keeper knows it: the first of a thousand need not wait for
-    /// the last.
+    /// Defines new services and starts each as soon as the keeper has it: the first of a thousand need not wait
+    /// for the last.
     pub(crate) async fn tell_and_begin(
         &mut self,
         defines: &[Arc<Definition>],
@@ -400,21 +402,22 @@ impl Owner {
         Ok(())
     }
 
-    /// The keeper finished an old removal after the service was defined anew.
+    /// Defines services again that the keeper dropped: it finished an old removal after the service was defined
+    /// again.
     async fn define_again(&mut self, names: BTreeSet<ServiceName>) {
         let definitions: Vec<_> =
             names.iter().filter_map(|name| self.registry.definition(name)).collect();
         if let Err(error) = self.tell(&definitions, &[]).await {
-            tracing::error!(%error, "services that the keeper dropped could not be defined again");
+            tracing::error!(%error, "cannot define services again that the keeper dropped");
         }
         let wanted = |name: &&ServiceName| self.stored.wishes.get(*name) == Some(&StoredWish::Up);
         let up = names.iter().filter(wanted).map(|name| Ask::Wish(name.clone(), Wish::Up));
         for error in self.link.ask_all(up.collect()).await.into_iter().filter_map(Result::err) {
-            tracing::error!(%error, "a service that the keeper dropped could not be started again");
+            tracing::error!(%error, "cannot restart a service that the keeper dropped");
         }
     }
 
-    /// Write the state, if it is another than what is written already.
+    /// Writes the state if it differs from the written one.
     pub(crate) async fn save(&mut self, stored: Stored) -> Result<(), Unwritable> {
         if stored != self.stored {
             self.write(stored).await?;
@@ -431,7 +434,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Note for the next daemon which settings processes were made with, and will be.
+    /// Records for the next daemon the settings of current and future processes.
     pub(crate) fn note_execs(&self, stored: &mut Stored, definitions: &[Arc<Definition>]) {
         let began: BTreeMap<_, _> = self.registry.began();
         for definition in definitions {
@@ -452,7 +455,7 @@ impl Owner {
     }
 }
 
-/// Does this wish change anything? Starting what runs and stopping what is stopped do not.
+/// Returns true if the wish changes anything. Starting a running service and stopping a stopped one do not.
 fn changes(state: &ServiceState, wish: Wish) -> bool {
     let fulfilled = match wish {
         Wish::Up | Wish::Once => state.phase.run().is_some(),
@@ -461,7 +464,7 @@ fn changes(state: &ServiceState, wish: Wish) -> bool {
     state.wish != wish || !fulfilled
 }
 
-/// The error about a service of which only the keeper has the settings.
+/// The error for a service whose settings only the keeper has.
 pub(crate) fn lost(name: &ServiceName) -> EngineError {
     EngineError::Failed(format!("the definition of '{name}' was lost; remove it and add it again"))
 }

@@ -1,7 +1,7 @@
-//! Which TCP ports services really listen on, looked at when somebody asks.
+//! The TCP ports that services actually listen on, read on request.
 //!
-//! One look reads the kernel's list of listening sockets once, and the descriptors of the services' own processes. A service
-//! in a network of its own is looked at there.
+//! One lookup reads the kernel's list of listening sockets once, and the descriptors of the services' own
+//! processes. For a service in its own network namespace, the list of that namespace is read.
 
 use crate::api::PortSeen;
 use crate::usage::members;
@@ -19,7 +19,7 @@ pub(crate) fn of(run: &RunView, members: &[u32], listening: &Listening) -> Vec<u
     ports.into_iter().collect()
 }
 
-/// How it is about one port of one run. That nobody listens on it is found without looking at processes.
+/// The state of one port of one run. A port without a listener is found without reading any processes.
 pub(crate) fn look(run: &RunView, port: u16, listening: &Listening) -> PortSeen {
     let elsewhere = listening.elsewhere(run.pid);
     let there = elsewhere.as_ref().unwrap_or(listening);
@@ -31,7 +31,7 @@ pub(crate) fn look(run: &RunView, port: u16, listening: &Listening) -> PortSeen 
         return PortSeen::Open;
     }
     match elsewhere {
-        // Who else is in there is not ours to name.
+        // A process in another network namespace is not reported.
         Some(_) => PortSeen::Taken { by: None },
         None => PortSeen::Taken { by: port::holder(port).map(|holder| holder.to_string()) },
     }

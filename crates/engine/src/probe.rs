@@ -1,7 +1,7 @@
 //! One HTTP health check: GET, and a status from 200 to 399 is healthy.
 //!
-//! Redirects are not followed: that the service answers with one is a sign of life, and where it points is not ours
-//! to visit. A connection that succeeds proves nothing by itself; only an answer does.
+//! Redirects are not followed: a redirect shows that the service works, and its target is not ours to visit. A
+//! successful connection alone proves nothing; only a response does.
 
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
@@ -14,38 +14,38 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// More of a body is not read: the status has said it all, and the connection is dropped.
+/// Maximum number of body bytes read: the status is known, and the connection is dropped.
 const BODY: usize = 64 << 10;
 
-/// Addresses of a name that are tried; a name with more is no health check's business.
+/// Maximum number of addresses tried for a host name.
 const ADDRESSES: usize = 8;
 
-/// How long the rest of an answer may take that has its status already.
+/// Timeout for the rest of a response after its status.
 const BODY_WITHIN: Duration = Duration::from_millis(500);
 
-/// An answer whose status has come, and the task that drives its connection; both end when it is dropped.
+/// A response with its status, and the task that drives its connection; both end when it is dropped.
 struct Answer {
     response: Response<Incoming>,
     _connection: JoinSet<hyper::Result<()>>,
 }
 
-/// `Err` says why the service does not count as healthy.
+/// Runs one check. `Err` says why the service is not healthy.
 pub(crate) async fn check(url: &str, patience: Duration) -> Result<(), String> {
     let answer = match timeout(patience, get(url)).await {
         Ok(answer) => answer?,
-        Err(_) => return Err(format!("no answer within {}", length(patience))),
+        Err(_) => return Err(format!("no response within {}", length(patience))),
     };
     let status = answer.response.status();
-    // Whether the rest comes or not, the status has been said.
+    // The status decides, whether the body arrives or not.
     timeout(BODY_WITHIN.min(patience), drain(answer)).await.ok();
     if matches!(status.as_u16(), 200..=399) { Ok(()) } else { Err(status.to_string()) }
 }
 
 async fn get(url: &str) -> Result<Answer, String> {
     let uri: Uri = url.parse().map_err(|error| format!("'{url}' is not a URL: {error}"))?;
-    let host = uri.host().ok_or_else(|| format!("'{url}' names no host"))?;
+    let host = uri.host().ok_or_else(|| format!("'{url}' has no host"))?;
     let stream = connect(host, uri.port_u16().unwrap_or(80)).await.map_err(|e| plain(&e))?;
-    let broken = |error: hyper::Error| format!("no HTTP answer: {error}");
+    let broken = |error: hyper::Error| format!("invalid HTTP response: {error}");
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let mut tasks = JoinSet::new();
@@ -67,7 +67,7 @@ fn request(uri: &Uri) -> Result<Request<Empty<Bytes>>, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The first address that takes the connection; the first error if none does.
+/// Connects to the first address that accepts; returns the first error if none does.
 async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut refused = None;
     for address in addresses(host, port).await? {
@@ -79,7 +79,7 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(refused.unwrap_or_else(|| io::Error::other(format!("'{host}' has no address"))))
 }
 
-/// `localhost` is both loopback addresses, whatever the machine's files say: servers bind one or the other.
+/// `localhost` means both loopback addresses, whatever the machine's files say: servers bind one or the other.
 async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     if host.eq_ignore_ascii_case("localhost") {
@@ -95,7 +95,7 @@ async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(found.map(|address| SocketAddr::new(address, port)).collect())
 }
 
-/// Let the server finish its answer if it is short: some log an error when nobody listens.
+/// Reads a short response to its end: some servers log an error when the client hangs up early.
 async fn drain(mut answer: Answer) {
     let body = answer.response.body_mut();
     let mut read = 0;
@@ -115,7 +115,7 @@ fn plain(error: &io::Error) -> String {
     }
 }
 
-/// `10s`, or `250ms` for what is not whole seconds.
+/// `10s`, or `250ms` for a fraction of a second.
 fn length(time: Duration) -> String {
     let millis = time.as_millis();
     if millis.is_multiple_of(1000) { format!("{}s", millis / 1000) } else { format!("{millis}ms") }
@@ -127,7 +127,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
-    /// Serve one connection: read the request, write `answer`, then hold the connection or close it.
+    /// Serves one connection: reads the request, writes `answer`, then holds or closes the connection.
     async fn server(address: &str, answer: Vec<u8>, hold: bool) -> Option<(u16, JoinSet<String>)> {
         let listener = TcpListener::bind(address).await.ok()?;
         let port = listener.local_addr().unwrap().port();
@@ -151,7 +151,7 @@ mod tests {
         Some((port, tasks))
     }
 
-    /// For an answer that comes, on however busy a machine, and for one that does not.
+    /// Timeout that a busy machine does not reach.
     const LONG: Duration = Duration::from_secs(20);
     const SHORT: Duration = Duration::from_millis(300);
 
@@ -180,16 +180,16 @@ mod tests {
 
     #[tokio::test]
     async fn silence_refusal_and_noise_are_failures_with_a_reason() {
-        assert_eq!(answered("", true, SHORT).await, Err("no answer within 300ms".into()));
+        assert_eq!(answered("", true, SHORT).await, Err("no response within 300ms".into()));
         assert_eq!(
             answered("HTTP/1.1 200", true, SHORT).await,
-            Err("no answer within 300ms".into())
+            Err("no response within 300ms".into())
         );
         let noise = answered("SSH-2.0-OpenSSH_9\r\n\r\n", false, LONG).await.unwrap_err();
-        assert!(noise.starts_with("no HTTP answer: "), "{noise}");
+        assert!(noise.starts_with("invalid HTTP response: "), "{noise}");
         let closed = answered("", false, LONG).await.unwrap_err();
-        assert!(closed.starts_with("no HTTP answer: "), "{closed}");
-        // Bound, so that nobody else gets the port, and not listening.
+        assert!(closed.starts_with("invalid HTTP response: "), "{closed}");
+        // Bound, so that no other process gets the port, but not listening.
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = socket.local_addr().unwrap().port();

@@ -1,8 +1,8 @@
-//! Which runs have their health checked, and what follows from the results.
+//! Chooses the runs whose health is checked, and acts on the results.
 //!
-//! One task for each service that has a check and is up; it ends with the run. Failures do not count within
-//! `health_check.start_period`, which the first success ends. Meanwhile a check follows every two seconds, or every interval if
-//! that is shorter: a developer sees soon whether a service works.
+//! There is one task for each service that has a check and is up; it ends with the run. Failures do not count
+//! within `health_check.start_period`, which the first success ends. Within it a check follows every two
+//! seconds, or every interval if that is shorter, so that a developer soon sees whether a service works.
 
 use crate::api::{FailedChecks, Health};
 use crate::link::Link;
@@ -20,26 +20,27 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-/// Longest time from one check to the next within the start period.
+/// Maximum time between two checks within the start period.
 const START_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A run whose health is to be checked.
+/// A run whose health is checked.
 pub(crate) struct CheckedRun {
     pub(crate) run: RunId,
     pub(crate) started: Wall,
-    /// It was healthy, or its failures have begun to count: a changed definition gives it no second start period.
+    /// It was healthy, or its failures have begun to count: a changed definition gives it no second start
+    /// period.
     pub(crate) has_started: bool,
     pub(crate) check: HealthCheck,
 }
 
-/// A check that is going on.
+/// A running check task.
 struct Checking {
     run: RunId,
     check: HealthCheck,
     task: AbortHandle,
 }
 
-/// Keep the checks in step with what runs, for ever.
+/// Keeps the check tasks in step with the runs, for ever.
 pub(crate) async fn run(registry: Arc<Registry>, link: Link) {
     let mut tasks = JoinSet::new();
     let mut checking: BTreeMap<ServiceName, Checking> = BTreeMap::new();
@@ -61,13 +62,13 @@ pub(crate) async fn run(registry: Arc<Registry>, link: Link) {
                 checking.insert(name, Checking { run, check, task: tasks.spawn(watch) });
             }
         }
-        // Aborted ones are done; collecting them keeps the set as small as the number of checks.
+        // Aborted tasks are finished; collecting them keeps the set as small as the number of checks.
         while tasks.try_join_next().is_some() {}
     }
 }
 
-/// Check one run until somebody ends this task. The keeper is told once for each run; until it has ended the run, the
-/// checks go on, for what they show.
+/// Checks one run until this task is aborted. The keeper is told once for each run. The checks continue until
+/// it has ended the run, so that the view stays current.
 async fn watch(name: ServiceName, checked: CheckedRun, registry: Arc<Registry>, link: Link) {
     let (run, check) = (checked.run, &checked.check);
     let interval = Duration::from_millis(check.interval.0.max(1));
@@ -86,11 +87,11 @@ async fn watch(name: ServiceName, checked: CheckedRun, registry: Arc<Registry>, 
         {
             let url = secrets::hide(without_query(&check.url)).into_owned();
             let checks = FailedChecks { url, why, failures };
-            tracing::warn!(service = %name, %run, "{checks}: the keeper is to restart it");
+            tracing::warn!(service = %name, %run, "{checks}; asking the keeper to restart it");
             registry.set_unhealthy(&name, run, checks);
             told = true;
             if let Err(error) = link.tell(&ToKeeper::Unhealthy { name: name.clone(), run }).await {
-                tracing::error!(service = %name, %error, "the keeper could not be told");
+                tracing::error!(service = %name, %error, "cannot tell the keeper that the run is unhealthy");
             }
         }
         let pause =
@@ -101,9 +102,9 @@ async fn watch(name: ServiceName, checked: CheckedRun, registry: Arc<Registry>, 
 
 /// The results of one run's checks.
 struct Tally {
-    /// `None`: the start period is over.
+    /// `None`: the start period has ended.
     starting_until: Option<Instant>,
-    /// In a row, after the start period.
+    /// Failures in a row, after the start period.
     failures: u32,
 }
 
@@ -136,7 +137,7 @@ impl Tally {
     }
 }
 
-/// A query may hold a secret, and says little about what was asked.
+/// Removes the query of a URL, which may contain a secret.
 fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }
@@ -153,8 +154,8 @@ mod tests {
         CheckedRun { run: RunId(1), started: Wall(5_000_000), has_started, check }
     }
 
-    /// Results of checks that begin so many seconds after the run did, by letters: `h`ealthy, `f`ailing; and the outcome: `h`, the
-    /// number of failures, or `s` within the start period.
+    /// Runs checks that begin so many seconds after the run did. Results are letters: `h`ealthy, `f`ailing.
+    /// `expected` is `h`, the number of failures, or `s` within the start period.
     #[track_caller]
     fn check(checked: &CheckedRun, seen_after: u64, results: &[(u64, char)], expected: &str) {
         let now = Instant::now();

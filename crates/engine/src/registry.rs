@@ -1,8 +1,8 @@
-//! Everything known now, in one place: the view that readers see and, beside it, what only the engine needs.
+//! The current state: the view that readers see and, next to it, data that only the engine needs.
 //!
-//! The lock is held for the time of a few map operations, never across an await. Two tasks write: the pump, with
-//! what the keeper says, and the owner of the state, with what is defined. Every change of the view is one more
-//! generation, however many services it touched: a thousand starts are a few hundred changes, not a million.
+//! The lock is held for a few map operations, never across an await. Two tasks write: the pump, with the
+//! keeper's messages, and the owner of the state, with definitions. Each change of the view is one new
+//! generation, however many services it touches: a thousand starts make a few hundred changes, not a million.
 
 mod listeners;
 
@@ -36,7 +36,7 @@ pub(crate) struct Registry {
     board: RwLock<Board>,
     generation: watch::Sender<u64>,
     listeners: watch::Sender<Arc<Listeners>>,
-    /// Listeners that wait for the first `up`, so that its configuration decides where they bind.
+    /// Listeners that wait for the first `up`, so that its configuration sets their addresses.
     held_listeners: Mutex<Option<Listeners>>,
     guard: watch::Sender<Arc<Guard>>,
     roots: RwLock<Arc<Roots>>,
@@ -46,14 +46,14 @@ pub(crate) struct Registry {
     renewing: Notify,
 }
 
-/// What is waited for after a request: more states than these, with this wish if it is known.
+/// The state to wait for after a request: more states than `states`, with this wish if one is given.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Awaited {
     pub(crate) states: u64,
     pub(crate) wish: Option<Wish>,
 }
 
-/// Who may do what, with the configured token as it is compared.
+/// The security settings, with the configured token in the form it is compared.
 pub(crate) struct Guard {
     pub(crate) security: Security,
     pub(crate) token: Option<Digest>,
@@ -95,7 +95,7 @@ impl Registry {
         *newer.expect("the sender lives in this registry")
     }
 
-    /// Take in what the keeper said, in its order.
+    /// Applies messages of the keeper, in its order.
     pub(crate) fn observe(&self, news: Vec<News>) {
         self.change(|board| {
             for news in news {
@@ -104,7 +104,7 @@ impl Registry {
         });
     }
 
-    /// Define services or replace their definitions.
+    /// Defines services or replaces their definitions.
     pub(crate) fn define(&self, definitions: &[Arc<Definition>]) {
         self.change(|board| {
             for definition in definitions {
@@ -113,7 +113,7 @@ impl Registry {
         });
     }
 
-    /// These are to go; they stay visible until the keeper has stopped them.
+    /// Marks services as being removed; they stay visible until the keeper has stopped them.
     pub(crate) fn removing(&self, names: &[ServiceName]) {
         self.change(|board| {
             for name in names {
@@ -122,12 +122,12 @@ impl Registry {
         });
     }
 
-    /// The keeper does not have it (any more).
+    /// Removes a service that the keeper does not have.
     pub(crate) fn forget(&self, name: &ServiceName) {
         self.change(|board| board.forget(name));
     }
 
-    /// A service of the keeper that nobody defines and everybody keeps.
+    /// Shows a service of the keeper whose definition is missing but which is kept.
     pub(crate) fn keep_unknown(&self, name: &ServiceName, origin: Origin) {
         self.change(|board| {
             board.records.entry(name.clone()).or_default();
@@ -137,7 +137,7 @@ impl Registry {
         });
     }
 
-    /// What is known from before about the run that exists now: the exec part it was made with.
+    /// Sets the exec part that the current run was started with, as stored by an earlier daemon.
     pub(crate) fn recall_run(&self, name: &ServiceName, exec: u64) {
         self.change(|board| {
             let state = board.view.services.get(name).and_then(|service| service.state.as_ref());
@@ -149,7 +149,7 @@ impl Registry {
         });
     }
 
-    /// The configuration in force and its settings.
+    /// Sets the configuration in force and its settings.
     pub(crate) fn set_current(&self, current: Option<Arc<Current>>, settings: &[Setting]) {
         let settings = Arc::new(Settings::pack(settings));
         self.change(|board| {
@@ -160,7 +160,7 @@ impl Registry {
         });
     }
 
-    /// The variables that nothing inherits from now on.
+    /// Sets the variables that no service inherits.
     pub(crate) fn set_own_secrets(&self, secrets: OwnSecrets) {
         *self.own_secrets.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(secrets);
     }
@@ -169,7 +169,7 @@ impl Registry {
         Arc::clone(&self.own_secrets.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Who may do what from now on.
+    /// Replaces the security settings.
     pub(crate) fn set_security(&self, security: Security) {
         self.guard.send_replace(Arc::new(Guard::new(security)));
     }
@@ -178,7 +178,7 @@ impl Registry {
         Arc::clone(&self.guard.borrow())
     }
 
-    /// Waits until the configured token is another one, or none.
+    /// Waits until the configured token is changed or removed.
     pub(crate) async fn configured_token_changed(&self) {
         let mut guards = self.guard.subscribe();
         let first = self.guard();
@@ -187,16 +187,16 @@ impl Registry {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        // An error would mean that the sender is gone, which is ours.
+        // An error would mean that the sender is gone, but this registry owns it.
         let _changed = guards.wait_for(|now| !same(now)).await;
     }
 
-    /// What is kept of files that are changed.
+    /// The backups of changed files.
     pub(crate) fn backups(&self) -> Backups {
         self.guard().security.backups
     }
 
-    /// The folders for file operations from now on.
+    /// Replaces the folders for file operations.
     pub(crate) fn set_roots(&self, roots: Arc<Roots>) {
         *self.roots.write().expect("nothing panics while it holds the roots") = roots;
     }
@@ -205,7 +205,7 @@ impl Registry {
         Arc::clone(&self.roots.read().expect("nothing panics while it holds the roots"))
     }
 
-    /// How a listener is; `None`: it is off.
+    /// Reports the state of a front's listener; `None`: it is off.
     pub(crate) fn set_listening(
         &self,
         front: &'static str,
@@ -225,7 +225,7 @@ impl Registry {
         self.change(|board| board.view.problems = problems);
     }
 
-    /// Exactly these services are about to be started.
+    /// Marks exactly these services as about to be started.
     pub(crate) fn set_start_pending(&self, names: &BTreeSet<&ServiceName>) {
         self.change(|board| {
             for (name, service) in &mut board.view.services {
@@ -234,7 +234,7 @@ impl Registry {
         });
     }
 
-    /// The result of a health check, if it is about the run that exists now.
+    /// Stores the result of a health check, if it is for the current run.
     pub(crate) fn set_health(&self, name: &ServiceName, run: RunId, health: Health) {
         self.change(|board| {
             if let Some(service) = board.view.services.get_mut(name)
@@ -246,7 +246,7 @@ impl Registry {
         });
     }
 
-    /// Remembers why the keeper is asked to end `run`, before it does.
+    /// Records why the keeper will be asked to end `run`.
     pub(crate) fn set_unhealthy(&self, name: &ServiceName, run: RunId, checks: FailedChecks) {
         self.change(|board| {
             if let Some(service) = board.view.services.get_mut(name)
@@ -259,24 +259,24 @@ impl Registry {
         });
     }
 
-    /// From here on, what is taken in is news.
+    /// Starts recording events; changes before this are the initial state.
     pub(crate) fn begin_events(&self) {
         self.modify().events.begin();
     }
 
-    /// Something is different that the board does not have.
+    /// Notifies readers of a change outside the board.
     pub(crate) fn touch(&self) {
         self.change(|_| {});
     }
 
-    /// A lease is over.
+    /// Reports an expired lease.
     pub(crate) fn lease_over(&self, over: &OverLease) {
         let owner = over.owner.as_ref().map(ClientName::as_str);
-        tracing::info!(service = %over.service, owner, "its lease is over: it is stopped and removed");
+        tracing::info!(service = %over.service, owner, "its lease expired: stopping and removing it");
         self.change(|board| board.events.push(Some(&over.service), Happening::LeaseOver));
     }
 
-    /// Something happened that is not a service's doing.
+    /// Adds an event that is not about a service.
     pub(crate) fn happened(&self, what: Happening) {
         self.change(|board| board.events.push(None, what));
     }
@@ -294,7 +294,7 @@ impl Registry {
         self.look().current.clone()
     }
 
-    /// Known, and not on its way out.
+    /// Returns true if the service is known and not being removed.
     pub(crate) fn exists(&self, name: &ServiceName) -> bool {
         self.look().records.get(name).is_some_and(|record| !record.removing)
     }
@@ -305,25 +305,25 @@ impl Registry {
         record.definition.clone()
     }
 
-    /// Every service that is not on its way out, with its definition if it has one.
+    /// All services that are not being removed, with their definitions if known.
     pub(crate) fn defined(&self) -> BTreeMap<ServiceName, Option<Arc<Definition>>> {
         let board = self.look();
         let staying = board.records.iter().filter(|(_, record)| !record.removing);
         staying.map(|(name, record)| (name.clone(), record.definition.clone())).collect()
     }
 
-    /// Those of these that are not known, not even as on their way out.
+    /// Those of these services that are not known, not even as being removed.
     pub(crate) fn unknown(&self, names: &[ServiceName]) -> BTreeSet<ServiceName> {
         let board = self.look();
         names.iter().filter(|name| !board.records.contains_key(*name)).cloned().collect()
     }
 
-    /// Has the keeper taken the definition of this service?
+    /// Returns true if the keeper has accepted the definition of this service.
     pub(crate) fn is_settled(&self, name: &ServiceName) -> bool {
         self.look().records.get(name).is_some_and(|record| record.settled)
     }
 
-    /// The exec parts that the latest runs were made with.
+    /// The latest run of each service, with the exec part it was started with.
     pub(crate) fn began(&self) -> BTreeMap<ServiceName, (RunId, u64)> {
         let board = self.look();
         let began = |(name, record): (&ServiceName, &crate::board::Record)| {
@@ -332,7 +332,7 @@ impl Registry {
         board.records.iter().filter_map(began).collect()
     }
 
-    /// The exec part that the run of this service was made with, if it has one; 0 if nobody knows.
+    /// The exec part of the service's current run, if it has one; 0 if it is not known.
     pub(crate) fn began_with(&self, name: &ServiceName) -> Option<u64> {
         let board = self.look();
         let run = board.view.services.get(name)?.state.as_ref()?.phase.run()?.id;
@@ -348,13 +348,13 @@ impl Registry {
         self.runs(names).iter().filter_map(runs).collect()
     }
 
-    /// How many states the keeper has sent of a service.
+    /// Number of states that the keeper has sent for a service.
     pub(crate) fn states_of(&self, name: &ServiceName) -> u64 {
         self.look().records.get(name).map_or(0, |record| record.states)
     }
 
-    /// Wait until the keeper has sent a newer state of each of these than those counted before. Of a service that comes
-    /// and goes all the time, that may be one from before the wish: then it is waited for one that has it.
+    /// Waits until the keeper has sent a newer state of each service than those counted before. If a service
+    /// changes all the time, the newer state may precede the wish; so the state must also have the wish.
     pub(crate) async fn newer_states(&self, counted: &BTreeMap<ServiceName, Awaited>) {
         let newer = |(name, awaited): &(&ServiceName, &Awaited)| {
             let board = self.look();
@@ -363,11 +363,11 @@ impl Registry {
                 (Some(wish), Some(state)) => state.wish == wish,
                 (None, _) | (_, None) => true,
             };
-            // One that is gone has nothing more to say.
+            // A removed service sends no more states.
             let record = board.records.get(*name);
             record.is_none_or(|record| record.states > awaited.states && wished)
         };
-        // Each is looked at until it has come, and not again.
+        // Each service is checked until its state has arrived, and not again.
         let mut missing: Vec<(&ServiceName, &Awaited)> = counted.iter().collect();
         loop {
             let seen = self.read(|view| view.generation);
@@ -379,7 +379,7 @@ impl Registry {
         }
     }
 
-    /// The runs of these services that exist now.
+    /// The current runs of these services.
     pub(crate) fn runs(&self, names: &[ServiceName]) -> Vec<(ServiceName, RunView)> {
         let board = self.look();
         let run = |name: &ServiceName| {
@@ -389,7 +389,7 @@ impl Registry {
         names.iter().filter_map(run).collect()
     }
 
-    /// Wait for health checks that need a look, and take them.
+    /// Waits for health checks that have to be updated, and takes them.
     pub(crate) async fn probes_to_look_at(&self) -> BTreeSet<ServiceName> {
         loop {
             let names = std::mem::take(&mut self.modify().probe);
@@ -400,7 +400,7 @@ impl Registry {
         }
     }
 
-    /// The run of this service that is to be checked, and how.
+    /// The run of this service to check, and how.
     pub(crate) fn probe_of(&self, name: &ServiceName) -> Option<CheckedRun> {
         let board = self.look();
         let service = board.view.services.get(name)?;
@@ -413,7 +413,7 @@ impl Registry {
         Some(CheckedRun { run, started, has_started, check: check.clone() })
     }
 
-    /// Wait for services that the keeper dropped though they are defined, and take them.
+    /// Waits for services that the keeper dropped although they are defined, and takes them.
     pub(crate) async fn vanished(&self) -> BTreeSet<ServiceName> {
         loop {
             let names = std::mem::take(&mut self.modify().vanished);
@@ -424,7 +424,7 @@ impl Registry {
         }
     }
 
-    /// A lease has moved far enough to be written down.
+    /// Reports that a lease has moved far enough to be stored.
     pub(crate) fn renewed(&self) {
         self.renewing.notify_one();
     }

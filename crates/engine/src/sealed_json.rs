@@ -1,25 +1,26 @@
-//! A checksum in a JSON file of ours, so that a changed bit is noticed and not obeyed.
+//! A checksum in our JSON files, so that a changed bit is detected and not obeyed.
 //!
-//! The last field, `checksum`, is the SHA-256 of the text without it, and `sealed: true` near the beginning says that there must
-//! be one. A file without both was written by an older version or by hand, and is read as it is: whoever edits one by hand
-//! removes both lines. Older versions ignore the two fields.
+//! The last field, `checksum`, is the SHA-256 of the text without it. `sealed: true` near the beginning says
+//! that it must be there. A file without both was written by an older version or by hand, and is read as it is:
+//! to edit a file by hand, remove both lines. Older versions ignore the two fields.
 
 use crate::audit::sha256;
 
 const BEFORE: &[u8] = b",\n  \"checksum\": \"";
 const AFTER: &[u8] = b"\"\n}\n";
-/// The end of a pretty object.
+/// The end of an object in serde's pretty form.
 const END: &[u8] = b"\n}";
-/// Hexadecimal digits of a SHA-256.
+/// Length of a SHA-256 in hexadecimal digits.
 const DIGITS: usize = 64;
 
-/// Add the checksum to an object in serde's pretty form.
+/// Adds the checksum to an object in serde's pretty form.
 pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
     let open = body.strip_suffix(END).expect("a pretty object with fields ends with its own line");
     [open, BEFORE, sha256(body).as_bytes(), AFTER].concat()
 }
 
-/// `sealed`: the file says that it has a checksum. `Err` is the rest of a sentence about the file.
+/// Verifies the checksum. `sealed`: the file says that it has one. `Err` is the rest of a sentence about the
+/// file.
 pub(crate) fn check(bytes: &[u8], sealed: bool) -> Result<(), String> {
     let Some((open, digits)) = split(bytes) else {
         let edit = "to edit it by hand, remove the line 'sealed', too";
@@ -32,7 +33,7 @@ pub(crate) fn check(bytes: &[u8], sealed: bool) -> Result<(), String> {
     if sha256(&[open, END].concat()).as_bytes() == digits {
         return Ok(());
     }
-    Err("is damaged: its checksum is another; to edit it by hand, remove the lines 'sealed' and 'checksum'".into())
+    Err("is damaged: its checksum does not match; to edit it by hand, remove the lines 'sealed' and 'checksum'".into())
 }
 
 /// The text before the checksum, and its digits.

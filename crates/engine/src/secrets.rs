@@ -1,7 +1,8 @@
-//! Values that must not be shown, wherever they come up: tokens, and variables whose names say that they are secret.
+//! Values that must never be shown: tokens, and variables whose names mark them as secret.
 //!
-//! What is shown on purpose is masked where it is made (`core::config::secret`). This is the net below it, for texts that
-//! quote something: errors, our own log, the audit. One list for the process, because the log is one, too.
+//! Values shown on purpose are masked where they are produced (`core::config::secret`). This module is the
+//! safety net for texts that quote something: errors, our own log, the audit. The process has one list, because
+//! it has one log.
 
 use proctor_core::config::secret::{HIDDEN, is_secret, looks_secret};
 use serde_json::Value;
@@ -9,15 +10,16 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 
-/// Shorter ones are in every other text, and hiding them would only tell where.
+/// Minimum length. Shorter values occur in ordinary text, and masking them would only reveal their place.
 const SHORTEST: usize = 8;
 
-/// More than a thousand services have among them; what is beyond is masked where it is shown on purpose.
+/// Maximum number of values: more than a thousand services have together. Further values are masked only where
+/// they are shown on purpose.
 const MOST: usize = 4096;
 
 static KNOWN: RwLock<BTreeSet<Box<str>>> = RwLock::new(BTreeSet::new());
 
-/// Keep this out of every text from now on.
+/// Masks this value in every text from now on.
 pub(crate) fn learn(secret: &str) {
     let known = |set: &BTreeSet<Box<str>>| set.contains(secret) || set.len() >= MOST;
     if secret.len() < SHORTEST || known(&KNOWN.read().unwrap_or_else(PoisonError::into_inner)) {
@@ -26,7 +28,7 @@ pub(crate) fn learn(secret: &str) {
     KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(secret.into());
 }
 
-/// The same of those variables whose names say so.
+/// Masks the values of those variables whose names mark them as secret.
 pub(crate) fn learn_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) {
     for (name, value) in variables {
         if value.len() >= SHORTEST && is_secret(name, value) {
@@ -35,13 +37,13 @@ pub(crate) fn learn_variables<'a>(variables: impl IntoIterator<Item = (&'a str, 
     }
 }
 
-/// A text without what is known to be secret.
+/// A text with all known secrets masked.
 pub fn hide(text: &str) -> Cow<'_, str> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     hide_these(text, known.iter().map(|secret| &**secret))
 }
 
-/// A text without these, either.
+/// A text with these values masked.
 pub fn hide_these<'a, 's>(text: &'a str, secrets: impl Iterator<Item = &'s str>) -> Cow<'a, str> {
     let mut shown = Cow::Borrowed(text);
     for secret in secrets {
@@ -52,12 +54,12 @@ pub fn hide_these<'a, 's>(text: &'a str, secrets: impl Iterator<Item = &'s str>)
     shown
 }
 
-/// What a request has in it that must not be quoted back: variables, options and fields with such names.
+/// Values of a request that must not be quoted back: variables, options and fields with secret names.
 pub fn of_request(input: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(input, false, &mut found);
     found.retain(|secret| secret.len() >= SHORTEST);
-    // The longer first: one may be the beginning of another.
+    // Longest first: one value may be a prefix of another.
     found.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
     found.dedup();
     found.truncate(MOST);

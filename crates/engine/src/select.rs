@@ -1,17 +1,17 @@
-//! Words of a command line to services: a name, all instances of one, a group, or `all`.
+//! Resolves words of a command line to services: a name, all instances of one, a group, or `all`.
 
 use crate::api::View;
 use crate::error::EngineError;
 use proctor_core::name::ServiceName;
 use std::collections::BTreeSet;
 
-/// The word for every service there is.
+/// The word that selects every service.
 const ALL: &str = "all";
 
-/// How alike two words must be for one to be offered instead of the other.
+/// Minimum similarity of two words for one to be suggested instead of the other.
 const ALIKE: f64 = 0.75;
 
-/// Each service once, in the order in which the words name it.
+/// Each service once, in the order of the words.
 pub(crate) fn select(view: &View, words: &[String]) -> Result<Vec<ServiceName>, EngineError> {
     let mut seen = BTreeSet::new();
     let mut names = Vec::new();
@@ -25,7 +25,7 @@ pub(crate) fn select(view: &View, words: &[String]) -> Result<Vec<ServiceName>, 
     Ok(names)
 }
 
-/// What a request means that names no service.
+/// The services of a request that names none.
 pub(crate) fn meant_by_nothing(view: &View) -> Result<Vec<ServiceName>, EngineError> {
     let bases: BTreeSet<&str> = view.services.keys().map(ServiceName::base).collect();
     let primary = view.services.values().filter(|service| service.primary);
@@ -40,7 +40,7 @@ pub(crate) fn meant_by_nothing(view: &View) -> Result<Vec<ServiceName>, EngineEr
     }
 }
 
-/// The error about a word that means nothing, with the name that looks most like it.
+/// The error for an unknown word, with the most similar name.
 pub(crate) fn unknown(view: &View, word: &str) -> EngineError {
     let names = view.services.keys().flat_map(|name| [name.as_str(), name.base()]);
     let known = names.chain(view.groups.keys().map(String::as_str));
@@ -137,8 +137,8 @@ mod tests {
         check(&[("web@1", false), ("web@2", false)], Ok(&["web@1", "web@2"]));
         check(&[("api", false), ("web", true)], Ok(&["web"]));
         check(&[("api", false), ("web@1", true), ("web@2", true)], Ok(&["web@1", "web@2"]));
-        check(&[("api", false), ("web", false)], Err("which service? there are api, web"));
-        check(&[("api", true), ("web", true)], Err("which service? there are api, web"));
+        check(&[("api", false), ("web", false)], Err("which service? name one of api, web"));
+        check(&[("api", true), ("web", true)], Err("which service? name one of api, web"));
         check(&[], Err("there is no service"));
     }
 

@@ -1,15 +1,15 @@
-//! The settings in force, packed. There are fifty for each service, most of them alike, and hardly anybody ever asks: as they
-//! come they would be most of a daemon's memory.
+//! The effective settings, packed. There are fifty for each service, most of them alike, and they are rarely
+//! read. Unpacked they would take most of a daemon's memory.
 
 use proctor_core::config::Setting;
 use std::collections::HashMap;
 
-/// Settings of which each word is kept once.
+/// Settings in which each word is stored once.
 #[derive(Debug, Default)]
 pub struct Settings {
     words: Vec<Box<str>>,
-    /// Four numbers for each setting: the word its key begins with (0: the same as before, else one more than its number), the
-    /// word its key ends with, its value and its origin.
+    /// Four numbers for each setting: the word its key begins with (0: the same as before, else its number plus
+    /// one), the word its key ends with, its value and its origin.
     numbers: Vec<u8>,
 }
 
@@ -54,7 +54,7 @@ impl Settings {
     }
 }
 
-/// Seven bits a byte, the last one below 128: most numbers are small.
+/// Seven bits per byte, the last byte below 128: most numbers are small.
 fn push(bytes: &mut Vec<u8>, mut number: usize) {
     while number >= 1 << 7 {
         bytes.push(number as u8 | 1 << 7);

@@ -1,7 +1,6 @@
-//! Where a configuration comes from: a file, `SUPERVISOR_TARGET_CMD`, or the built-in example; and reading it.
+//! The source of a configuration: a file, `SUPERVISOR_TARGET_CMD`, or the built-in example; and reading it.
 //!
-//! Everything here blocks. What a configuration means is `proctor_core::config`'s business, what becomes of it
-//! `apply`'s.
+//! Everything here blocks. `proctor_core::config` interprets a configuration, and `apply` applies it.
 
 use crate::api::ConfigRequest;
 use crate::environment::Environment;
@@ -18,28 +17,28 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The configuration a newcomer gets who has none.
+/// The configuration for a newcomer who has none.
 pub(crate) const EXAMPLE: &str = include_str!("example.yaml");
 
-/// One more byte than the parser takes, so that it can be said that there is too much.
+/// One byte more than the parser's limit, so that a larger text can be reported.
 const MAX_TEXT: u64 = (1 << 20) + 1;
 
 const TARGET_COMMAND: &str = "SUPERVISOR_TARGET_CMD";
 const TARGET_FOLDER: &str = "SUPERVISOR_WORKING_DIR";
-/// What the origin of a setting says where nobody said anything.
+/// The origin of a setting that has its default value.
 const DEFAULT: &str = "default";
-/// The name of the one service that a target command makes.
+/// The name of the one service that a target command defines.
 const TARGET: &str = "target";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Absolute, as it was given: relative paths in it start from the folder of this name, not of a link's target.
+    /// Absolute, as given: relative paths in it start from the folder of this name, not of a link's target.
     File(PathBuf),
     Target,
     Example,
 }
 
-/// The configuration in force, and the environment that came with it (`None`: the daemon's own).
+/// The configuration in force, and the environment it was applied with (`None`: the daemon's own).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Current {
     pub(crate) source: Source,
@@ -54,7 +53,7 @@ impl Source {
         }
     }
 
-    /// The folders for file operations: those that are declared, or else the folder of the file.
+    /// The folders for file operations: the declared ones, or else the folder of the file.
     pub(crate) fn roots(&self, declared: Option<Vec<RootDef>>) -> Vec<RootDef> {
         let own = || {
             let file = self.file()?;
@@ -64,7 +63,7 @@ impl Source {
         declared.or_else(own).unwrap_or_default()
     }
 
-    /// The same configuration, whatever way the path took to the file?
+    /// Returns true if both name the same configuration, by whatever path.
     pub(crate) fn same_as(&self, other: &Source) -> bool {
         match (self, other) {
             (Source::File(one), Source::File(two)) => {
@@ -87,8 +86,9 @@ impl fmt::Display for Source {
     }
 }
 
-/// Which configuration is asked for, and with which environment: the file that is named, else the target command of the request,
-/// else the one in force, else the target command of the daemon, else the example. A request without an environment keeps the one of the configuration in force.
+/// Chooses the configuration and the environment of a request. The order is: the named file, the target command
+/// of the request, the configuration in force, the target command of the daemon, the example. A request without
+/// an environment keeps the environment of the configuration in force.
 pub(crate) fn choose(
     request: ConfigRequest,
     current: Option<&Current>,
@@ -114,7 +114,7 @@ pub(crate) fn choose(
             Ok(Current { source: current.source.clone(), given: kept(current) })
         }
         (None, _) if targets => Ok(Current { source: Source::Target, given }),
-        // The command is not in this caller's environment, but it is in the one of before.
+        // The command is not in this caller's environment, but in the previous one.
         (None, Some(Current { source: Source::Target, given })) => {
             Ok(Current { source: Source::Target, given: given.clone() })
         }
@@ -128,10 +128,10 @@ pub(crate) fn choose(
     }
 }
 
-/// The texts of files that make a configuration, by absolute path.
+/// The texts of the files of a configuration, by absolute path.
 pub(crate) type Texts = BTreeMap<PathBuf, String>;
 
-/// The files a configuration is read from: those on the disk, or what they said when it was applied.
+/// The files a configuration is read from: those on disk, or their texts when it was applied.
 #[derive(Default)]
 pub(crate) struct Files {
     kept: Option<Texts>,
@@ -143,7 +143,7 @@ impl Files {
         Files { kept: Some(texts), read: RefCell::default() }
     }
 
-    /// What was read so far.
+    /// The texts read until now.
     pub(crate) fn texts(self) -> Texts {
         self.read.into_inner()
     }
@@ -154,7 +154,10 @@ impl Files {
 
     fn text(&self, path: &Path) -> Result<String, String> {
         let text = match &self.kept {
-            Some(kept) => kept.get(path).cloned().ok_or("it was not there when it was applied")?,
+            Some(kept) => kept
+                .get(path)
+                .cloned()
+                .ok_or("it did not exist when the configuration was applied")?,
             None => read_text(path)?,
         };
         self.read.borrow_mut().insert(path.to_owned(), text.clone());
@@ -162,7 +165,7 @@ impl Files {
     }
 }
 
-/// Read a configuration.
+/// Reads a configuration.
 pub(crate) fn load(
     source: &Source,
     environment: &Environment,
@@ -177,11 +180,11 @@ pub(crate) fn load(
     }
 }
 
-/// The text of a regular file, bounded; `Err` is why not.
+/// The text of a regular file, up to the limit; `Err` says why it cannot be read.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     let found = std::fs::metadata(path).map_err(|error| plain(&error))?;
     if !found.is_file() {
-        // A pipe would block for ever, a folder fails with a riddle.
+        // A pipe would block for ever, and a folder gives an unclear error.
         return Err("it is not a regular file".into());
     }
     let file = std::fs::File::open(path).map_err(|error| plain(&error))?;
@@ -204,7 +207,7 @@ fn load_file(path: &Path, environment: &Environment, files: &Files) -> Result<Co
     parse(&file, &text, &folder.to_string_lossy(), &var, files)
 }
 
-/// `.env` beside the configuration; that there is none is fine.
+/// Reads `.env` next to the configuration; it may be missing.
 fn dotenv(path: &Path, files: &Files) -> Result<BTreeMap<String, String>, EngineError> {
     if !files.exists(path) {
         return Ok(BTreeMap::new());
@@ -218,14 +221,14 @@ fn dotenv(path: &Path, files: &Files) -> Result<BTreeMap<String, String>, Engine
     Ok(variables)
 }
 
-/// A configuration with one service in it, whose values come from variables.
+/// A configuration with one service, whose values come from variables.
 fn load_target(environment: &Environment) -> Result<Config, EngineError> {
     let given = |name: &str| environment.get(name).filter(|value| !value.is_empty());
     let Some(command) = given(TARGET_COMMAND) else {
-        return Err(EngineError::Failed(format!("{TARGET_COMMAND} is not set any more")));
+        return Err(EngineError::Failed(format!("{TARGET_COMMAND} is no longer set")));
     };
     let mut definition = serde_json::json!({ "command": command });
-    // There is no 'shell' that could be set beside the variable.
+    // There is no 'shell' key that could be set next to the variable.
     if shell_syntax::find(command).is_some_and(|syntax| syntax.is_certain()) {
         definition["shell"] = true.into();
     }
@@ -237,7 +240,7 @@ fn load_target(environment: &Environment) -> Result<Config, EngineError> {
     let file = format!("environment {TARGET_COMMAND}");
     let var = |name: &str| variable(environment, name);
     let mut config = parse(&file, &text.to_string(), base, &var, &Files::default())?;
-    // Places in a text that nobody wrote help nobody.
+    // Positions in a generated text help nobody, so name the variables instead.
     for (key, name) in [("command", TARGET_COMMAND), ("working_dir", TARGET_FOLDER)] {
         let key = format!("services.{TARGET}.{key}");
         let setting = config.settings.iter_mut().find(|setting| setting.key == key);
@@ -248,7 +251,7 @@ fn load_target(environment: &Environment) -> Result<Config, EngineError> {
     Ok(config)
 }
 
-/// One service's block, as it is added at run time.
+/// Parses one service's block, as added at run time.
 pub(crate) fn parse_service(
     file: &str,
     name: &str,
@@ -277,13 +280,13 @@ fn variable(environment: &Environment, name: &str) -> Option<String> {
     environment.get(name).map(str::to_owned)
 }
 
-/// Without the number that the standard library appends.
+/// The error text without the number that the standard library appends.
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// The problems of a configuration as people read them, one line for each.
+/// The problems of a configuration for people, one per line.
 pub(crate) fn describe(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
@@ -307,7 +310,7 @@ mod tests {
         }
     }
 
-    /// The source that is chosen, and whose environment it gets.
+    /// The chosen source, and whose environment it gets.
     fn chosen(request: ConfigRequest, current: Option<&Current>) -> String {
         match choose(request, current) {
             Ok(Current { source, given: None }) => format!("{source}, own"),
@@ -355,7 +358,7 @@ mod tests {
         assert_eq!(read_text(folder.path()).unwrap_err(), "it is not a regular file");
         std::fs::write(&file, [0xff, 0xfe]).unwrap();
         assert_eq!(read_text(&file).unwrap_err(), "it is not UTF-8 text");
-        // Cut in the middle of a letter it is still too large, and not something else.
+        // The limit falls inside a character: the error must still be the size.
         std::fs::write(&file, "ä".repeat(1 << 20)).unwrap();
         assert_eq!(read_text(&file).unwrap_err(), "it is larger than 1 MiB");
         std::fs::write(&file, "text").unwrap();

@@ -1,5 +1,5 @@
-//! Before a start: would it have a chance? A missing program or a taken port is said now, with nothing changed,
-//! instead of after the first crash.
+//! Checks before a start. A missing program or a port in use is reported now, with nothing changed, instead of
+//! after the first crash.
 
 use crate::definition::Definition;
 use crate::error::{EngineError, PortHolder};
@@ -16,20 +16,20 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Before a start: what has a run is not looked at.
+/// Checks before a start. Services that have a run are skipped.
 pub(crate) fn check_start(registry: &Registry, names: &[ServiceName]) -> Result<(), EngineError> {
     let idle = |name: &&ServiceName| registry.began_with(name).is_none();
     let definitions = names.iter().filter(idle).filter_map(|name| registry.definition(name));
     check(registry, definitions, &BTreeSet::new())
 }
 
-/// Before a restart: the ports of what runs are free when it has ended.
+/// Checks before a restart. Ports of the running services count as free.
 pub(crate) fn check_restart(registry: &Registry, names: &[ServiceName]) -> Result<(), EngineError> {
     let definitions = names.iter().filter_map(|name| registry.definition(name));
     check(registry, definitions, &registry.ports(names))
 }
 
-/// Could each of these be made a process, once the ports in `freed` are free?
+/// Checks that each of these can start as a process, given that the ports in `freed` will be free.
 pub(crate) fn check(
     registry: &Registry,
     definitions: impl IntoIterator<Item = Arc<Definition>>,
@@ -47,7 +47,7 @@ fn check_one(
     let service = definition.name();
     let folder = Path::new(&exec.working_dir);
     if !folder.is_dir() {
-        let why = format!("it is the working directory of '{service}' and not a folder");
+        let why = format!("the working directory of '{service}' must be a folder");
         return Err(EngineError::Unreadable { path: PathBuf::from(folder), why });
     }
     let name = exec.argv.first().map_or("", String::as_str);
@@ -88,7 +88,7 @@ fn not_runnable(service: &ServiceName, program: &str, missing: &Missing) -> Engi
     }
 }
 
-/// A process, and which of our services it belongs to.
+/// A process, and the Proctor service it belongs to.
 fn with_service(registry: &Registry, Holder { process, pid }: Holder) -> PortHolder {
     let names: Vec<ServiceName> = registry.read(|view| view.services.keys().cloned().collect());
     let census: LazyCell<Census> = LazyCell::new(Census::take);
@@ -155,7 +155,7 @@ mod tests {
         let gone = format!("{base}/gone");
         assert_eq!(
             check(|def| def.working_dir.clone_from(&gone)),
-            format!("cannot read {gone}: it is the working directory of 'web' and not a folder")
+            format!("cannot read {gone}: the working directory of 'web' must be a folder")
         );
     }
 

@@ -1,10 +1,11 @@
-//! A new daemon takes up the work: what is stored, what the keeper has, and what has to be said to make them one.
+//! Startup of a daemon: compares the stored state with the keeper's, and plans the messages that make them
+//! equal.
 //!
-//! The plan is made before anything is sent. The rule about wishes: the keeper hears one only where it wants
-//! something else or has never heard of the service. Wishing again what is wished already would restart a service
-//! that has failed or finished. And a service that the keeper has but no stored wish speaks of was defined without
-//! being started; a daemon that comes back is no reason to start it. Nor is it one to start by `autostart` what no
-//! wish speaks of, while other services are at work: only a Proctor that begins its work does that.
+//! The plan is complete before anything is sent. Rule for wishes: a wish is sent only if the keeper has another
+//! one or does not know the service. Repeating a wish would restart a service that has failed or finished. A
+//! service in the keeper without a stored wish was defined but not started, and a new daemon does not start it.
+//! While other services are at work, `autostart` does not start services without a stored wish either: only a
+//! fresh Proctor does that.
 
 use crate::added;
 use crate::apply::{self, Inheritance, at_work, refuse_clashes};
@@ -29,7 +30,7 @@ use proctor_core::wire::ServiceState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is wrong and stays wrong until somebody does something, for `daemon status`.
+/// Problems that stay until somebody fixes them, for `daemon status`.
 #[derive(Debug, Default)]
 pub(crate) struct Troubles {
     pub(crate) store: Option<String>,
@@ -47,53 +48,54 @@ impl Troubles {
     }
 }
 
-/// What the owner does first.
+/// The plan that the owner carries out first.
 #[derive(Debug, Default)]
 pub(crate) struct Startup {
-    /// As `services.json` was found; empty if it was not.
+    /// The `services.json` that was found; empty if there was none.
     pub(crate) before: Stored,
-    /// As it is to be from now on.
+    /// The new content of `services.json`.
     pub(crate) stored: Stored,
     definitions: Vec<Arc<Definition>>,
     removes: Vec<ServiceName>,
     wishes: Vec<(ServiceName, Wish)>,
-    /// The keeper has them, nobody here knows what they are, and they stay.
+    /// Services of the keeper that have no known definition and are kept.
     kept: BTreeMap<ServiceName, Origin>,
-    /// The exec parts that living runs were made with.
+    /// The exec parts that current runs were started with.
     began: BTreeMap<ServiceName, u64>,
     current: Option<Arc<Current>>,
     settings: Vec<Setting>,
-    /// As the configuration says.
+    /// From the configuration.
     listeners: Option<Listeners>,
-    /// They wait for the configuration that the starting command is about to apply.
+    /// The listeners wait for the configuration that the starting command is about to apply.
     pub(crate) holds_listeners: bool,
     security: Option<Security>,
-    /// The variables that nothing inherits.
+    /// Variables that no service inherits.
     own_secrets: OwnSecrets,
-    /// None where the configuration cannot be read: what it closed is not known.
+    /// Empty if the configuration cannot be read: its restrictions are not known.
     roots: Arc<Roots>,
     pub(crate) troubles: Troubles,
     pub(crate) environments: Environments,
-    /// Of every added service.
+    /// Tenures of all added services.
     pub(crate) tenures: BTreeMap<ServiceName, Arc<Tenure>>,
-    /// Added services whose time is over.
+    /// Added services whose lease expired.
     pub(crate) over: Vec<OverLease>,
 }
 
-const CLOSED: &str = "which configuration was in force is not known, and what it allowed neither: nobody comes in over the network \
+const CLOSED: &str = "the configuration in force was lost, and with it its permissions: no network client is accepted \
                       until `proctor up` applies one";
 
 type Snapshot = BTreeMap<ServiceName, ServiceState>;
 
 impl Startup {
-    /// Decide. Blocks: configurations are read and users looked up.
+    /// Makes the plan. Blocks: it reads configurations and looks up users.
     ///
-    /// `awaits_up`: the command that starts this Proctor applies a configuration next, which decides what begins.
+    /// `awaits_up`: the command that starts this Proctor applies a configuration next, which decides what
+    /// starts.
     pub(crate) fn plan(found: Found, snapshot: &Snapshot, awaits_up: bool) -> Startup {
         let holds_listeners = awaits_up && snapshot.is_empty();
         let mut plan = Startup { holds_listeners, ..Startup::default() };
         plan.take_stored(found, snapshot);
-        // Arguments of a restart last as long as what it started.
+        // Arguments of a restart apply as long as the service is at work.
         plan.stored.args.retain(|name, _| snapshot.get(name).is_some_and(at_work));
         plan.end_leases();
         plan.read_configuration(snapshot);
@@ -105,7 +107,7 @@ impl Startup {
         plan
     }
 
-    /// Show it to readers; the keeper hears of it from [`Owner::start`].
+    /// Shows the plan to readers; [`Owner::start`] sends it to the keeper.
     pub(crate) fn show(&self, registry: &Registry) {
         registry.define(&self.definitions);
         for (name, origin) in &self.kept {
@@ -130,7 +132,7 @@ impl Startup {
         registry.begin_events();
     }
 
-    /// Without a readable file the keeper's services are all there is: none of them is forgotten.
+    /// Without a readable file, the keeper's services are the only record: all of them are kept.
     fn take_stored(&mut self, found: Found, snapshot: &Snapshot) {
         let problem = match found {
             Found::Stored(stored) => {
@@ -139,7 +141,7 @@ impl Startup {
                 return;
             }
             Found::Nothing if snapshot.is_empty() => return,
-            Found::Nothing => "services.json is gone".to_owned(),
+            Found::Nothing => "services.json is missing".to_owned(),
             Found::Damaged { problem } => problem,
         };
         for (name, state) in snapshot {
@@ -147,12 +149,12 @@ impl Startup {
             self.stored.wishes.insert(name.clone(), StoredWish::of(state.wish));
         }
         self.stored.lost = true;
-        let advice = "what the keeper runs is kept; apply the configuration and add services again";
+        let advice = "running services are kept; apply the configuration and add services again";
         self.troubles.store = Some(format!("{problem}; {advice}"));
     }
 
-    /// While services are at work a daemon that comes back is no reason to change anything: its configuration is what was
-    /// applied, not what somebody may be writing just now. A Proctor that begins its work reads the files.
+    /// While services are at work, a new daemon changes nothing: it uses the texts of the applied
+    /// configuration, not the files, which may be edited right now. A fresh Proctor reads the files.
     fn read_configuration(&mut self, snapshot: &Snapshot) {
         let Some(source) = self.stored.source() else { return };
         let goes_on = snapshot.values().any(at_work) && !self.stored.texts.is_empty();
@@ -182,19 +184,19 @@ impl Startup {
                 self.stored.texts = prepared.texts;
                 self.stored.set_inherited(&self.definitions, &prepared.environment);
                 for problem in prepared.ambiguities {
-                    tracing::warn!(%problem, "the next `proctor up` refuses this");
+                    tracing::warn!(%problem, "the next `proctor up` will reject this");
                 }
             }
             Err(error) => {
-                tracing::error!(%source, %error, "the configuration cannot be applied again");
-                let text = format!("{source} cannot be applied, its services stay as they were");
+                tracing::error!(%source, %error, "cannot apply the configuration again");
+                let text = format!("cannot apply {source}; its services stay as they were");
                 self.troubles.config = Some(format!("{text}: {}", in_full(&error)));
             }
         }
         self.current = Some(Arc::new(Current { source, given }));
     }
 
-    /// What services at work were started with; the rest inherits what came with the configuration.
+    /// The environments of services at work; the others inherit the environment of the configuration.
     fn inheritance(&mut self, snapshot: &Snapshot) -> Result<Inheritance, EngineError> {
         let secrets = &self.own_secrets;
         let environment = self.environments.share(self.stored.environment.as_ref(), secrets)?;
@@ -207,8 +209,8 @@ impl Startup {
         Ok(Inheritance { environment, kept, before: BTreeMap::new() })
     }
 
-    /// No configuration, or none that can be read: where to listen is up to the environment. One that was lost may have closed
-    /// what the defaults open.
+    /// Without a readable configuration, the environment sets the addresses. A lost configuration may have
+    /// closed addresses that the defaults open.
     fn listen_without_file(&mut self) {
         if self.listeners.is_some() {
             return;
@@ -241,7 +243,7 @@ impl Startup {
             match prepared {
                 Ok(definitions) => self.definitions.extend(definitions),
                 Err(error) => {
-                    tracing::error!(service = %name, %error, "an added service cannot be defined");
+                    tracing::error!(service = %name, %error, "cannot define an added service");
                     self.keep_added(&name, snapshot);
                     self.troubles.services.insert(name, in_full(&error));
                 }
@@ -249,7 +251,7 @@ impl Startup {
         }
     }
 
-    /// Its instances in the keeper, or at least its name, so that it can be seen and removed.
+    /// Keeps its instances in the keeper, or at least its name, so that it can be seen and removed.
     fn keep_added(&mut self, key: &ServiceName, snapshot: &Snapshot) {
         let of_key = |name: &&ServiceName| self.stored.added_key(name).as_ref() == Some(key);
         let mut names: Vec<ServiceName> = snapshot.keys().filter(of_key).cloned().collect();
@@ -259,8 +261,8 @@ impl Startup {
         self.kept.extend(names.into_iter().map(|name| (name, Origin::Added)));
     }
 
-    /// What the keeper has and nobody defines: the file's, if the file cannot be read now; else it was removed just
-    /// before the last daemon died.
+    /// Handles services of the keeper without a definition. They belong to the file if that cannot be read now;
+    /// otherwise they were removed just before the last daemon died.
     fn sort_out_rest(&mut self, snapshot: &Snapshot) {
         let defined: BTreeSet<&ServiceName> = self.definitions.iter().map(|d| d.name()).collect();
         for name in snapshot.keys() {
@@ -284,7 +286,7 @@ impl Startup {
             let before = self.stored.execs.get(name);
             let made_with = |execs: &Execs| match execs.run {
                 Some(stored) if Some(stored.id) == run => stored.exec,
-                // It began after the file was written, with what was defined then.
+                // The run began after the file was written, with the definition of that time.
                 Some(_) | None => execs.defined,
             };
             let began = run.map(|id| (id, before.map_or(definition.exec(), made_with)));
@@ -295,7 +297,7 @@ impl Startup {
     }
 
     fn decide_wishes(&mut self, snapshot: &Snapshot) {
-        // After `down` nothing is wished, and what the file names since then waits for the next `up`, too.
+        // After `down` all wishes are down; services added to the file since then wait for the next `up`, too.
         let is_down = !self.stored.wishes.is_empty()
             && self.stored.wishes.values().all(|wish| *wish == StoredWish::Down);
         let begins = !snapshot.values().any(at_work) && !is_down && !self.holds_listeners;
@@ -305,7 +307,7 @@ impl Startup {
             let stored = self.stored.wishes.get(name).copied();
             let wish = decide_wish(stored, keeper, begins && definition.def().autostart);
             if stored.is_none() && wish == Some(Wish::Up) {
-                // So that a daemon that dies now does not forget to start it.
+                // Stored, so that a daemon that dies now does not forget to start it.
                 self.stored.wishes.insert(name.clone(), StoredWish::Up);
             }
             self.wishes.extend(wish.map(|wish| (name.clone(), wish)));
@@ -318,7 +320,7 @@ impl Startup {
     }
 }
 
-/// The wish to send, if one is to be sent.
+/// The wish to send, if any.
 fn decide_wish(stored: Option<StoredWish>, keeper: Option<Wish>, autostart: bool) -> Option<Wish> {
     match (stored, keeper) {
         (Some(stored), Some(keeper)) => (StoredWish::of(keeper) != stored).then(|| stored.wish()),
@@ -329,34 +331,34 @@ fn decide_wish(stored: Option<StoredWish>, keeper: Option<Wish>, autostart: bool
 }
 
 impl Owner {
-    /// Carry out the plan. What fails is said; a daemon that gave up here would help nobody.
+    /// Carries out the plan. Failures are logged; giving up here would help nobody.
     pub(crate) async fn start(&mut self, startup: Startup) {
         let Startup { stored, definitions, removes, wishes, over, .. } = startup;
         if let Err(error) = self.save(stored).await {
-            tracing::error!(%error, "the state cannot be written");
+            tracing::error!(%error, "cannot write the state");
             self.troubles.store.get_or_insert(error.to_string());
         }
         tracing::info!(
             services = definitions.len(),
             removed = removes.len(),
             wishes = wishes.len(),
-            "taking up the work"
+            "resuming the stored state"
         );
         over.iter().for_each(|over| self.registry.lease_over(over));
         if let Err(error) = self.tell(&definitions, &removes).await {
-            tracing::error!(%error, "the keeper did not take every definition");
+            tracing::error!(%error, "the keeper rejected a definition");
             self.troubles.config.get_or_insert(format!("not every service is defined: {error}"));
         }
         let asks = wishes.into_iter().map(|(name, wish)| Ask::Wish(name, wish)).collect();
         for error in self.link.ask_all(asks).await.into_iter().filter_map(Result::err) {
-            tracing::error!(%error, "the keeper did not take a wish");
+            tracing::error!(%error, "the keeper rejected a wish");
         }
         self.registry.set_start_pending(&BTreeSet::new());
         self.registry.set_problems(self.troubles.texts());
     }
 }
 
-/// With every problem of a configuration, not only their number.
+/// The error with every problem of a configuration, not only their number.
 fn in_full(error: &EngineError) -> String {
     if let EngineError::BadConfig(problems) = error {
         describe(problems)
@@ -430,7 +432,7 @@ mod tests {
             assert_eq!(plan.stored.wishes[&name("a")], StoredWish::Up);
             assert_eq!(plan.stored.wishes[&name("b@1")], StoredWish::Down);
             assert_eq!(plan.troubles.texts().len(), 2 + snapshot.len());
-            // The next daemon reads what this one wrote, and forgets nothing either.
+            // The next daemon reads this file, and forgets nothing either.
             let again = Startup::plan(Found::Stored(Box::new(plan.stored)), &snapshot, false);
             assert_eq!((again.removes.len(), again.kept.len()), (0, 3));
             assert_eq!(again.troubles.texts().len(), 1 + snapshot.len());
@@ -469,7 +471,7 @@ mod tests {
         let plan = Startup::plan(Found::Stored(Box::new(stored)), &snapshot, false);
         assert_eq!(plan.removes, []);
         assert_eq!(plan.kept[&name("old")], Origin::File);
-        assert!(plan.troubles.texts()[0].starts_with("/nowhere/proctor.yaml cannot be applied"));
+        assert!(plan.troubles.texts()[0].starts_with("cannot apply /nowhere/proctor.yaml"));
     }
 
     #[test]

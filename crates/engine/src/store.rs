@@ -1,8 +1,8 @@
-//! `services.json`: what must survive a reboot — which configuration is in force, wishes, arguments that replaced
-//! the configured ones, and services added at run time.
+//! `services.json`: the state that must survive a reboot. It holds the configuration in force, wishes,
+//! arguments of restarts, and services added at run time.
 //!
-//! Written whole by the one owner of the state, before the keeper is told. A file that cannot be understood is set
-//! aside, never overwritten, and the services that run are kept.
+//! The one owner of the state writes it as a whole, before it tells the keeper. An invalid file is moved aside,
+//! never overwritten, and the running services are kept.
 
 use crate::audit::Anchor;
 use crate::definition::Definition;
@@ -25,35 +25,37 @@ use std::time::UNIX_EPOCH;
 
 const VERSION: u32 = 1;
 
-/// A thousand added services, each with an environment of its own, stay below; more than this was not written by us.
+/// Maximum size. A thousand added services, each with its own environment, stay below; a larger file is not
+/// ours.
 pub(crate) const MAX_BYTES: u64 = 256 << 20;
 
 /// The content of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stored {
     version: u32,
-    /// The file has a checksum (`sealed_json`); every file that this version writes has one.
+    /// The file has a checksum (`sealed_json`); this version always writes one.
     #[serde(default)]
     sealed: bool,
     /// The configuration file in force.
     #[serde(default)]
     config: Option<PathBuf>,
-    /// ... or the built-in example is.
+    /// The built-in example is in force.
     #[serde(default)]
     example: bool,
-    /// ... or `SUPERVISOR_TARGET_CMD` is.
+    /// `SUPERVISOR_TARGET_CMD` is in force.
     #[serde(default)]
     target: bool,
-    /// ... or one that is not known any more, because a file like this one was damaged. What it forbade is not known either.
+    /// The configuration in force is not known, because this file was damaged. Its restrictions are not known
+    /// either.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) lost: bool,
-    /// What its files said when it was applied: somebody who edits them changes nothing until they apply them.
+    /// The texts of its files when it was applied: edits take effect when they are applied.
     #[serde(default)]
     pub(crate) texts: Texts,
     /// The environment it was applied with; `None`: the daemon's own.
     #[serde(default)]
     pub(crate) environment: Option<BTreeMap<String, String>>,
-    /// Variables that its `security` block uses: no service inherits them, also while the file cannot be read.
+    /// Variables that its `security` block uses. No service inherits them, even while the file cannot be read.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) secret_variables: BTreeSet<String>,
     /// Services of the file that were started with another environment, and its id.
@@ -64,20 +66,20 @@ pub(crate) struct Stored {
     environments: BTreeMap<u64, BTreeMap<String, String>>,
     #[serde(default)]
     pub(crate) wishes: BTreeMap<ServiceName, StoredWish>,
-    /// Arguments given with a restart; they hold while that service is at work and its definition stays the same.
+    /// Arguments given with a restart; they apply while the service is at work and its definition is unchanged.
     #[serde(default)]
     pub(crate) args: BTreeMap<ServiceName, Vec<String>>,
     #[serde(default)]
     pub(crate) added: BTreeMap<ServiceName, Added>,
-    /// Which settings the services' processes were made with, so that a new daemon knows whose are out of date.
+    /// The settings that the services' processes were started with, so that a new daemon knows which are stale.
     #[serde(default)]
     pub(crate) execs: BTreeMap<ServiceName, Execs>,
-    /// How far the audit went when this was written: if it is removed as a whole, that is noticed.
+    /// The position of the audit log when this was written, so that its removal is detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) audit: Option<Anchor>,
 }
 
-/// `Once` is not kept: what ran one time does not run again because of a reboot.
+/// A stored wish. `Once` is not stored: a service that ran once does not run again after a reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StoredWish {
@@ -102,7 +104,7 @@ pub(crate) struct Added {
 }
 
 impl Added {
-    /// One of which only the keeper knows something.
+    /// An entry for a service that only the keeper knows.
     pub(crate) fn lost() -> Added {
         let base_dir = "/".into();
         Added { definition: None, base_dir, environment: None, owner: None, lease: None }
@@ -112,7 +114,7 @@ impl Added {
 /// Hashes of the exec parts of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Execs {
-    /// As defined: runs after `run` are made with it.
+    /// As defined: runs after `run` use it.
     pub(crate) defined: u64,
     /// The latest run when the file was written.
     pub(crate) run: Option<StoredRun>,
@@ -164,7 +166,7 @@ impl Stored {
         self.lost = false;
     }
 
-    /// Note which services inherit another environment than `usual`.
+    /// Records the services that inherit another environment than `usual`.
     pub(crate) fn set_inherited(&mut self, definitions: &[Arc<Definition>], usual: &Environment) {
         self.inherited.clear();
         self.environments.clear();
@@ -177,7 +179,7 @@ impl Stored {
         }
     }
 
-    /// The services that inherit another environment than [`Stored::environment`], and which.
+    /// The services that inherit another environment than [`Stored::environment`], and that environment.
     pub(crate) fn inherited(
         &self,
     ) -> impl Iterator<Item = (&ServiceName, &BTreeMap<String, String>)> {
@@ -185,7 +187,7 @@ impl Stored {
         self.inherited.iter().filter_map(known)
     }
 
-    /// The entry that an added service comes from: its own name, or that of all its instances.
+    /// The key of an added service: its own name, or the name shared by its instances.
     pub(crate) fn added_key(&self, name: &ServiceName) -> Option<ServiceName> {
         if self.added.contains_key(name) {
             return Some(name.clone());
@@ -194,7 +196,7 @@ impl Stored {
         self.added.contains_key(&base).then_some(base)
     }
 
-    /// Forget an added service with everything that is kept of its instances.
+    /// Removes an added service with all data of its instances.
     pub(crate) fn drop_added(&mut self, key: &ServiceName) {
         let kept = self.wishes.keys().chain(self.args.keys()).chain(self.execs.keys());
         let own = kept.filter(|name| self.added_key(name).as_ref() == Some(key));
@@ -204,7 +206,7 @@ impl Stored {
         self.added.remove(key);
     }
 
-    /// Forget what is kept under this name beside its definition.
+    /// Removes all data under this name except its definition.
     pub(crate) fn forget(&mut self, name: &ServiceName) {
         self.wishes.remove(name);
         self.args.remove(name);
@@ -228,24 +230,24 @@ impl StoredWish {
     }
 }
 
-/// What was found at the start.
+/// The result of reading the file at the start.
 #[derive(Debug)]
 pub(crate) enum Found {
     Stored(Box<Stored>),
     Nothing,
-    /// Set aside; `problem` says why and where to.
+    /// Moved aside; `problem` says why and where to.
     Damaged {
         problem: String,
     },
 }
 
-/// Where the file is.
+/// The file and its fallback.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     path: PathBuf,
-    /// In the runtime folder: holds what could not be written at `path`, until it can be.
+    /// In the runtime folder: holds the state while `path` cannot be written.
     fallback: PathBuf,
-    /// A file that could be neither read nor set aside: nothing is written over it.
+    /// Set if the file could neither be read nor moved aside: it must not be overwritten.
     blocked: Option<String>,
 }
 
@@ -263,7 +265,7 @@ impl From<Unwritable> for EngineError {
 }
 
 impl Store {
-    /// Read the file and clear away what a killed writer left. Blocks.
+    /// Reads the file and removes temporary files of a killed writer. Blocks.
     pub(crate) fn open(path: PathBuf, fallback: PathBuf) -> (Store, Found) {
         let mut store = Store { path, fallback, blocked: None };
         store.sweep();
@@ -278,19 +280,19 @@ impl Store {
         }
     }
 
-    /// Is there something that was written elsewhere, because it could not be written in its place?
+    /// Returns true if the state was written to the fallback.
     pub(crate) fn has_fallback(&self) -> bool {
         self.fallback.symlink_metadata().is_ok()
     }
 
-    /// One that is older than the file was not removed when the file could be written again.
+    /// The fallback, unless it is older than the file: then it was not removed after a later successful write.
     fn newer_fallback(&self) -> Option<Box<Stored>> {
         let modified = |path: &Path| path.symlink_metadata().ok()?.modified().ok();
         let newer = modified(&self.fallback)? >= modified(&self.path).unwrap_or(UNIX_EPOCH);
         newer.then(|| read(&self.fallback).ok().flatten()).flatten().map(Box::new)
     }
 
-    /// Write the file. Nothing else writes it.
+    /// Writes the file. Nothing else writes it.
     pub(crate) async fn save(&self, stored: &Stored) -> Result<(), Unwritable> {
         if let Some(why) = &self.blocked {
             return Err(Unwritable { path: self.path.clone(), why: why.clone() });
@@ -301,7 +303,7 @@ impl Store {
         Ok(())
     }
 
-    /// Write it where it is at least found after the next start of Proctor, if not of the machine.
+    /// Writes the fallback, which survives a restart of Proctor but not of the machine.
     pub(crate) async fn save_in_fallback(&self, stored: &Stored) -> Result<(), Unwritable> {
         self.save_at(&self.fallback, stored).await
     }
@@ -334,21 +336,21 @@ impl Store {
     fn sweep(&self) {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         for leftover in atomic::leftovers(folder).unwrap_or_default() {
-            tracing::info!(file = %leftover.display(), "removing what a killed writer left");
+            tracing::info!(file = %leftover.display(), "removing a temporary file of a killed writer");
             if let Err(error) = std::fs::remove_file(&leftover) {
-                tracing::warn!(file = %leftover.display(), %error, "cannot remove it");
+                tracing::warn!(file = %leftover.display(), %error, "cannot remove a temporary file");
             }
         }
     }
 }
 
-/// `Err` says what is wrong with the file, as the rest of a sentence.
+/// Reads the file. `Err` is the rest of a sentence about the file.
 fn read(path: &Path) -> Result<Option<Stored>, String> {
     let unreadable = |error: io::Error| {
         let is_foreign =
             error.kind() == io::ErrorKind::FileTooLarge || own_file::is_misplaced(&error);
         match is_foreign {
-            true => "is not a file of ours".into(),
+            true => "is not a file written by Proctor".into(),
             false => format!("cannot be read: {error}"),
         }
     };
@@ -360,7 +362,7 @@ fn read(path: &Path) -> Result<Option<Stored>, String> {
     parse(&file::read_opened(opened, MAX_BYTES).map_err(unreadable)?).map(Some)
 }
 
-/// The version first: of another one nothing else is known.
+/// Parses the version first: the fields of another version are not known.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Stored, String> {
     let damaged = |error: serde_json::Error| format!("is damaged: {error}");
     let Version { version, sealed } = serde_json::from_slice(bytes).map_err(damaged)?;

@@ -1,7 +1,7 @@
-//! Whose an added service is and how long it stays: one tenure for all its instances, from one definition to the next.
+//! The owner and the lease of an added service: one tenure for all its instances, until it is defined again.
 //!
-//! Reading and renewing it touch no disk and wait for nobody. The owner of the state (`lease`) writes down what has moved far enough,
-//! and ends what is over.
+//! Reading and renewing it touch no disk and never wait. The owner of the state (`lease`) stores leases that
+//! have moved far enough, and ends expired ones.
 
 use crate::registry::Registry;
 use proctor_core::access::ClientName;
@@ -18,9 +18,9 @@ pub struct Tenure {
 #[derive(Debug, Default)]
 struct State {
     lease: Option<Lease>,
-    /// What `services.json` has of it.
+    /// The lease as stored in `services.json`.
     kept: Option<KeptLease>,
-    /// What its owner has under way with it.
+    /// Number of requests of its owner in progress.
     uses: u32,
 }
 
@@ -36,7 +36,7 @@ impl Tenure {
         self.owner.as_ref()
     }
 
-    /// How long it stays if nobody uses it any more; `None`: until it is removed.
+    /// Time left if nobody uses it any more; `None`: until it is removed.
     pub fn left(&self, now: Mono) -> Option<Millis> {
         let state = self.state();
         let lease = state.lease?;
@@ -47,7 +47,7 @@ impl Tenure {
         self.state().lease
     }
 
-    /// Another lease, and how it was written down.
+    /// Replaces the lease and its stored form.
     pub(crate) fn set(&self, lease: Option<(Lease, KeptLease)>) {
         let mut state = self.state();
         (state.lease, state.kept) = lease.unzip();
@@ -57,7 +57,7 @@ impl Tenure {
         self.state().kept = kept;
     }
 
-    /// Is it over? Of what is in use nothing is: it is renewed.
+    /// Returns true if the lease has expired. A lease in use never has: it is renewed.
     pub(crate) fn is_over(&self, now: Mono) -> bool {
         let mut state = self.state();
         let over = state.lease.is_some_and(|lease| lease.is_over(now));
@@ -67,7 +67,7 @@ impl Tenure {
         over && state.uses == 0
     }
 
-    /// The lease, if what is written down of it is too old.
+    /// The lease, if its stored form is too old.
     pub(crate) fn unwritten(&self) -> Option<Lease> {
         let state = self.state();
         state.lease.filter(|lease| state.kept.as_ref().is_none_or(|kept| kept.is_old(*lease)))
@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-/// The owner of a service does something with it, until this is dropped. That renews its lease.
+/// A use of a service by its owner, until this is dropped. It renews the lease.
 #[must_use]
 pub struct Use {
     tenure: Arc<Tenure>,
@@ -120,7 +120,7 @@ mod tests {
     use proctor_core::record::BootId;
     use proctor_core::time::{Now, Wall};
 
-    /// A lease of 100 seconds that has `left` seconds to go.
+    /// A lease of 100 seconds with `left` seconds to go.
     fn tenure(left: u64) -> Arc<Tenure> {
         let now = proctor_sys::clock::now().mono;
         let lease = Lease::begin(Millis::seconds(100), Mono(now.0 - (100 - left) * 1_000_000));
@@ -128,7 +128,7 @@ mod tests {
         Arc::new(Tenure::new(ClientName::parse("a"), Some((lease, kept))))
     }
 
-    /// As if nobody had used it for ages.
+    /// Makes the last use long ago.
     fn forget(tenure: &Tenure) {
         let mut state = tenure.state();
         state.lease = Some(Lease::begin(Millis::seconds(1), Mono(0)));

@@ -1,8 +1,8 @@
-//! Folders of other users whose configurations the owner of this Proctor trusts, and the check of every file that a
-//! configuration is read from.
+//! Folders of other users whose configurations the owner of this Proctor trusts, and the check of every file
+//! that a configuration is read from.
 //!
-//! The list is `trusted` in the folder of the state, a path a line; `PROCTOR_TRUST` adds to it in the environment that
-//! Proctor was started with. No request can add to either: who asks is not always the owner.
+//! The list is `trusted` in the state folder, one path per line. `PROCTOR_TRUST` in the environment that
+//! Proctor was started with adds to it. No request can add to either: the caller is not always the owner.
 
 use proctor_core::config::redact::command_line;
 use proctor_core::home::Home;
@@ -13,30 +13,30 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The list of this process. Without one nothing is checked: a process that only shows what a file says runs nothing.
+/// The list of this process. Without one nothing is checked: a process that only shows a file runs nothing.
 static LIST: OnceLock<PathBuf> = OnceLock::new();
 
-/// Check files from now on, by the list of this home.
+/// Checks files from now on, by the list of this home.
 pub(crate) fn begin(home: &Home) {
     LIST.get_or_init(|| home.trusted());
 }
 
-/// Fails with the reason if somebody else decides what is in the file.
+/// Fails with the reason if another user controls the content of the file.
 pub(crate) fn check(path: &Path, file: &File) -> Result<(), String> {
     let Some(foreign) = foreign(path, file) else { return Ok(()) };
     let folder = path.parent().unwrap_or(path);
     let remedy = command_line(&["proctor", "trust", &folder.to_string_lossy()].map(str::to_owned));
     Err(format!(
-        "{foreign}, so somebody else decides what it says; if you trust them, run `{remedy}`"
+        "{foreign}, so another user controls its content; if you trust them, run `{remedy}`"
     ))
 }
 
-/// Fails with the reason and the remedy if somebody else can change a file of our own, which is open.
+/// Fails with the reason and the remedy if another user can change this open file of ours.
 pub(crate) fn check_own(path: &Path, file: &File) -> Result<(), String> {
     let Some(foreign) = foreign(path, file) else { return Ok(()) };
     let (own, _) = user::effective();
     Err(format!(
-        "is not trusted: {foreign}, so somebody else decides what it says; if it is right, make it yours (`chown {own}`, `chmod go-w`)"
+        "is not trusted: {foreign}, so another user controls its content; if the content is right, take ownership (`chown {own}`, `chmod go-w`)"
     ))
 }
 
@@ -45,15 +45,15 @@ fn foreign(path: &Path, file: &File) -> Option<String> {
     match Owners::ours().check_file(path, file, &trusted) {
         Ok(Ok(())) => None,
         Ok(Err(foreign)) => Some(foreign.to_string()),
-        Err(error) => Some(format!("its owner cannot be found out: {error}")),
+        Err(error) => Some(format!("cannot determine its owner: {error}")),
     }
 }
 
-/// Without links, because that is what paths are compared with. Those that do not exist now count for nothing.
+/// The trusted folders without links, since paths are compared without links. Missing folders are ignored.
 fn folders(list: &Path, named: Vec<PathBuf>) -> Vec<PathBuf> {
     let listed = ownership::read_list(list, &named).unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {
-            tracing::warn!(file = %list.display(), %error, "the list of trusted folders is not used");
+            tracing::warn!(file = %list.display(), %error, "ignoring the list of trusted folders");
         }
         String::new()
     });

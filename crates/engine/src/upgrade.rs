@@ -1,4 +1,4 @@
-//! Is this file a Proctor? Asked before the keeper becomes it, because afterwards is too late.
+//! Verifies that a file is a Proctor binary, before the keeper executes it.
 
 use crate::error::EngineError;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
 
-/// A Proctor says its version in a millisecond; a slow disk may take longer.
+/// Timeout for `--version`. It takes a millisecond; a slow disk may take longer.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// The version that a binary says of itself with `--version`.
+/// The version that a binary reports with `--version`.
 pub(crate) async fn version(binary: &Path) -> Result<String, EngineError> {
     let refused = |why: String| EngineError::NoProctor { path: binary.to_owned(), why };
     let asked = Command::new(binary)
@@ -21,11 +21,13 @@ pub(crate) async fn version(binary: &Path) -> Result<String, EngineError> {
         .output();
     let said = match tokio::time::timeout(WITHIN, asked).await {
         Ok(said) => said.map_err(|error| refused(error.to_string()))?,
-        Err(_) => return Err(refused(format!("it said nothing within {} s", WITHIN.as_secs()))),
+        Err(_) => {
+            return Err(refused(format!("it printed no version within {} s", WITHIN.as_secs())));
+        }
     };
     let text = String::from_utf8_lossy(&said.stdout);
     match text.trim().strip_prefix("proctor ") {
         Some(version) if said.status.success() => Ok(version.to_owned()),
-        Some(_) | None => Err(refused("it does not say that it is one".into())),
+        Some(_) | None => Err(refused("its --version does not name Proctor".into())),
     }
 }

@@ -1,7 +1,7 @@
-//! CPU, memory and ports of services, measured when somebody asks.
+//! CPU, memory and ports of services, measured on request.
 //!
-//! Nothing is sampled while nobody looks. A percentage is about the time since the last look at that run, or since
-//! the run began. One measurement at a time: looks that come together share it.
+//! Nothing is sampled otherwise. A percentage covers the time since the last measurement of that run, or since
+//! the run began. One measurement runs at a time: requests that arrive together share it.
 
 use crate::api::Usage;
 use crate::ports;
@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Looks that are closer together get the same answer: over a few ticks of the clock a percentage is noise.
+/// Requests within this time get the same result: over a few clock ticks a percentage is noise.
 const SAME_LOOK: Duration = Duration::from_millis(200);
 
-/// A percentage of a younger run is about this long: a start of some milliseconds would be hundreds of percent.
+/// Minimum time that a percentage covers: a start of some milliseconds would show hundreds of percent.
 const FIRST_SECONDS: f64 = 1.0;
 
-/// More services than this are measured away from the tasks that serve clients.
+/// More services than this are measured on a thread of their own, away from the tasks that serve clients.
 const FEW: usize = 4;
 
 pub(crate) struct Meter {
@@ -45,18 +45,18 @@ struct Sample {
     usage: Usage,
 }
 
-/// What can be read of a tree at one moment.
+/// The measurements of a process tree at one moment.
 struct Reading {
     cpu_seconds: f64,
     memory_bytes: u64,
     processes: u32,
 }
 
-/// What is read once for all services, if one of them needs it.
+/// Data read once for all services, if one of them needs it.
 struct Machine {
     /// For runs without a cgroup.
     census: LazyCell<Census>,
-    /// `None`: nobody asked for ports.
+    /// `None`: ports were not requested.
     listening: Option<LazyCell<Listening>>,
 }
 
@@ -132,7 +132,7 @@ fn measure(
     Some(usage)
 }
 
-/// Processes that ended take their time with them, so the sum may shrink; nothing has used less than nothing.
+/// Processes that ended take their CPU time with them, so the sum may shrink; usage is never negative.
 fn percent(cpu_seconds: f64, since_seconds: f64) -> f64 {
     if since_seconds <= 0.0 { 0.0 } else { (100.0 * cpu_seconds / since_seconds).max(0.0) }
 }
@@ -141,7 +141,7 @@ fn age(started: Wall, now: Wall) -> f64 {
     now.0.saturating_sub(started.0).max(0) as f64 / 1e6
 }
 
-/// `None` if nothing of the run is left.
+/// Returns `None` if no process of the run is left.
 fn read(run: &RunView, members: &[u32]) -> Option<Reading> {
     let cgroup = run.cgroup.as_deref().map(Path::new);
     let mut ticks = 0;
@@ -157,7 +157,7 @@ fn read(run: &RunView, members: &[u32]) -> Option<Reading> {
     (reading.processes > 0).then_some(reading)
 }
 
-/// The processes of a run, as far as they can be found. The census is taken when a run without a cgroup needs it.
+/// The processes of a run that can be found. The census is taken when a run without a cgroup needs it.
 pub(crate) fn members(run: &RunView, census: &LazyCell<Census>) -> Vec<u32> {
     match run.cgroup.as_deref() {
         Some(folder) => cgroup::members(Path::new(folder)),
@@ -165,14 +165,14 @@ pub(crate) fn members(run: &RunView, census: &LazyCell<Census>) -> Vec<u32> {
     }
 }
 
-/// Readable where the proportional set size is not; in bytes, because pages have many sizes.
+/// Readable where the proportional set size is not; in bytes, because page sizes differ.
 fn resident_bytes(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// The cgroup's own account, which also has the time of processes that ended.
+/// The cgroup's own counter, which includes processes that have ended.
 fn cgroup_seconds(cgroup: &Path) -> Option<f64> {
     let text = std::fs::read_to_string(cgroup.join("cpu.stat")).ok()?;
     let micros: u64 =
@@ -199,7 +199,7 @@ mod tests {
         let mut samples = BTreeMap::new();
         let first = measure(&mut samples, &name, &this_process(1), &machine()).unwrap();
         assert!(first.processes >= 1 && first.memory_bytes > 0, "{first:?}");
-        // However long this test was kept from running meanwhile.
+        // Independent of how long this test was suspended.
         samples.get_mut(&name).unwrap().at = Instant::now() + Duration::from_secs(60);
         let at_once = measure(&mut samples, &name, &this_process(1), &machine()).unwrap();
         assert_eq!(at_once, first, "looks that come together share a measurement");

@@ -1,4 +1,4 @@
-//! What is known now, as readers see it. The registry keeps it; nothing here waits or changes.
+//! The current state as readers see it. The registry maintains it; nothing here waits or changes.
 
 use crate::settings::Settings;
 use crate::tenure::Tenure;
@@ -13,26 +13,26 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Reasons kept of each service: more than a usual restart budget.
+/// Maximum number of reasons kept for each service: more than a usual restart budget.
 const MAX_UNHEALTHY_RUNS: usize = 16;
 
-/// Everything known now. Lives behind a lock held for microseconds; see [`crate::api::Engine::read`].
+/// The current state. Protected by a lock held for microseconds; see [`crate::api::Engine::read`].
 #[derive(Debug, Default)]
 pub struct View {
-    /// Grows with every change.
+    /// Increases with every change.
     pub generation: u64,
     pub services: BTreeMap<ServiceName, ServiceView>,
     pub groups: BTreeMap<String, Vec<ServiceName>>,
     pub config: Option<PathBuf>,
     pub keeper: Option<KeeperView>,
     pub settings: Arc<Settings>,
-    /// The listeners on the network that are wanted, by front: their real address, or why there is none.
+    /// Configured network listeners, by front: the actual address, or the error.
     pub listening: BTreeMap<&'static str, Result<SocketAddr, String>>,
     /// Fronts that have a listener, on or off.
     pub(crate) fronts: BTreeSet<&'static str>,
-    /// Fronts that have yet to report after the last change of their addresses.
+    /// Fronts that have not yet reported after the last change of their addresses.
     pub(crate) binding: BTreeSet<&'static str>,
-    /// What is wrong and needs somebody to do something.
+    /// Problems that need somebody's attention.
     pub problems: Vec<String>,
 }
 
@@ -46,33 +46,33 @@ pub struct KeeperView {
 #[derive(Debug, Clone)]
 pub struct ServiceView {
     pub name: ServiceName,
-    /// In the configuration file (false), or added at run time (true).
+    /// True if added at run time, false if from the configuration file.
     pub added: bool,
     pub description: Option<String>,
     pub groups: Vec<String>,
-    /// As it may be shown: secrets are masked.
+    /// Displayable form: secrets are masked.
     pub command: String,
     pub working_dir: String,
     pub autostart: bool,
     pub port: Option<u16>,
     /// `http://host:port` of its health check.
     pub origin: Option<String>,
-    /// Meant when no service is named.
+    /// Used when a request names no service.
     pub primary: bool,
-    /// What assistants may do with it.
+    /// The rights of assistants on it.
     pub assistants: Assistants,
-    /// Of one that was added: whose it is, and until when it stays.
+    /// Owner and lease of an added service.
     pub tenure: Option<Arc<Tenure>>,
     /// `None` until the keeper has confirmed the definition.
     pub state: Option<ServiceState>,
     pub health: Option<Health>,
-    /// The latest runs that Proctor ended because they were unhealthy, oldest first. Forgotten with the daemon.
+    /// The latest runs that Proctor ended because they were unhealthy, oldest first. Lost when the daemon ends.
     pub unhealthy_runs: Vec<UnhealthyRun>,
     /// Arguments given with a restart, in place of the configured ones; secrets are masked.
     pub args_override: Option<String>,
     /// The settings changed since the current run began; a restart applies them.
     pub stale: bool,
-    /// A daemon that takes up its work is about to start it, and the keeper has not heard of that yet.
+    /// A new daemon is about to start it, and has not yet told the keeper.
     pub start_pending: bool,
 }
 
@@ -82,12 +82,12 @@ impl ServiceView {
         self.tenure.as_ref().and_then(|tenure| tenure.owner())
     }
 
-    /// Why Proctor ended `run`, if its health check was the reason.
+    /// The failed checks, if Proctor ended `run` because of them.
     pub fn unhealthy(&self, run: RunId) -> Option<&FailedChecks> {
         self.unhealthy_runs.iter().find(|it| it.run == run).map(|it| &*it.checks)
     }
 
-    /// Remembers why `run` is ended; the oldest reason makes room.
+    /// Records why `run` is ended; the oldest reason is dropped.
     pub(crate) fn add_unhealthy(&mut self, run: RunId, checks: Arc<FailedChecks>) {
         self.unhealthy_runs.retain(|it| it.run != run);
         if self.unhealthy_runs.len() >= MAX_UNHEALTHY_RUNS {
@@ -96,7 +96,7 @@ impl ServiceView {
         self.unhealthy_runs.push(UnhealthyRun { run, checks });
     }
 
-    /// How long it stays if its owner does not use it any more; `None`: until it is removed.
+    /// Time until it is removed if its owner does not use it any more; `None`: no lease.
     pub fn lease_seconds_left(&self, now: Mono) -> Option<u64> {
         let left = self.tenure.as_ref().and_then(|tenure| tenure.left(now))?;
         Some(left.0.div_ceil(1000))
@@ -107,7 +107,7 @@ impl ServiceView {
 pub enum Health {
     /// Not checked yet in this run.
     Unknown,
-    /// Never healthy in this run, and still within `health_check.start_period`; the last check said `why`.
+    /// Never healthy in this run, and still within `health_check.start_period`; `why` is the last failure.
     Starting {
         at: Wall,
         why: String,
@@ -115,7 +115,7 @@ pub enum Health {
     Healthy {
         at: Wall,
     },
-    /// `failures` in a row; the last said `why`.
+    /// `failures` in a row; `why` is the last one.
     Failing {
         at: Wall,
         failures: u32,
@@ -130,14 +130,15 @@ pub struct UnhealthyRun {
     pub checks: Arc<FailedChecks>,
 }
 
-/// The failed checks that ended a run: `unhealthy: GET http://localhost:3000/: connection refused, 3 failures in a row`.
+/// The failed checks that ended a run: `unhealthy: GET http://localhost:3000/: connection refused, 3 failures
+/// in a row`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedChecks {
-    /// Without its query, which may hold a secret.
+    /// Without its query, which may contain a secret.
     pub url: String,
     /// The last error.
     pub why: String,
-    /// In a row.
+    /// Number of failures in a row.
     pub failures: u32,
 }
 
@@ -152,25 +153,25 @@ impl fmt::Display for FailedChecks {
     }
 }
 
-/// Of the whole tree of a service.
+/// Resource usage of a service's process tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
-    /// Of one core; since the last look, or since the run began if nobody looked before.
+    /// Percent of one core, since the last measurement, or since the run began if there was none.
     pub cpu_percent: f64,
     pub cpu_seconds: f64,
     /// Proportional set size where it can be read, else resident set size.
     pub memory_bytes: u64,
     pub processes: u32,
-    /// The TCP ports that it listens on; `None`: nobody asked.
+    /// TCP ports that it listens on; `None`: not requested.
     pub ports: Option<Vec<u16>>,
 }
 
-/// A port that a service should listen on.
+/// The state of a port that a service should listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortSeen {
     Open,
     Closed,
-    /// Somebody else listens there: `node (pid 4711)`, if that may be known.
+    /// Another process listens there: `node (pid 4711)`, if it can be read.
     Taken {
         by: Option<String>,
     },

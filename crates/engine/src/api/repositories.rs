@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Engine {
-    /// The git repository that a folder below the roots is in; the first root if none is named.
+    /// The git repository of a folder below the roots; of the first root if no folder is named.
     pub async fn repository_in(
         &self,
         files: &Files,
@@ -25,18 +25,18 @@ impl Engine {
         Arc::clone(&self.inner.git).open(around, folder).await
     }
 
-    /// The daemon ends: what has to come to its end first.
+    /// Waits for git commits in flight before the daemon ends.
     pub(crate) async fn settle(&self) {
         self.inner.git.settle().await;
     }
 
-    /// The repository that has the files of a change, which may not be there yet, and where they are.
+    /// The repository that contains the files of a change, which may not exist yet, and their paths.
     pub async fn repository_of(
         &self,
         within: &Files,
         changes: &[Changed],
     ) -> Result<(Repository, Vec<String>), EngineError> {
-        // Names that were only looked for are no files of the change.
+        // Paths that were only looked up are not files of the change.
         let files = changes.iter().filter(|it| it.before.is_some() || it.after.is_some());
         let spots: Vec<Spot> = files.filter_map(|it| it.spot.clone()).collect();
         let find = move || -> Result<_, FileError> {
@@ -54,7 +54,7 @@ impl Engine {
         Ok((self.repository_in(within, folder).await?, paths))
     }
 
-    /// Leave out the kernel's fence around git, to see that it is not needed. For tests.
+    /// Disables the Landlock rules for git, to show that the other checks suffice. For tests.
     #[doc(hidden)]
     pub fn without_git_fence(&self) {
         self.inner.git.without_fence();

@@ -1,10 +1,9 @@
-//! The files of the audit, and the one who writes them: numbered, each followed by the next, the chain going on from one
-//! to the other.
+//! The files of the audit and their writer: numbered files with one hash chain across all of them.
 //!
-//! `audit/00000001.jsonl` is only ever appended to. `audit.head` beside the folder says how far the chain went, so that
-//! lines missing at its end, or the whole folder, are noticed. A line that a killed writer left unfinished stays; the
-//! next line says so. Every write reaches the kernel before it is answered, so that a killed process loses nothing; the
-//! disk has it a second later.
+//! `audit/00000001.jsonl` is append-only. `audit.head` next to the folder records the end of the chain, so that
+//! missing lines at its end, or a missing folder, are detected. An unfinished line of a killed writer stays;
+//! the next line reports it. Every write reaches the kernel before the response, so that a killed process loses
+//! nothing; it is on disk a second later.
 
 use super::line::{GENESIS, Line, MAX_LINE, What, sha256};
 use proctor_core::config::security::Audit as Settings;
@@ -20,23 +19,24 @@ use std::time::Duration;
 
 const SUFFIX: &str = ".jsonl";
 
-/// Room that is kept at the end of a file, so that on a full disk an owner can still stop things: about a hundred lines.
+/// Space reserved at the end of a file, so that an owner can still stop services on a full disk: about a
+/// hundred lines.
 const RESERVE: u64 = 64 << 10;
 
-/// The last writer may be on its way out.
+/// Timeout for the lock: the last writer may still be ending.
 const LOCK_WITHIN: Duration = Duration::from_secs(2);
 const LOCK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Where an audit is.
+/// The paths of an audit.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) folder: PathBuf,
     pub(crate) head: PathBuf,
-    /// The file that holds an [`Anchor`]: `services.json`.
+    /// The file that contains an [`Anchor`]: `services.json`.
     pub(crate) anchor: PathBuf,
 }
 
-/// How far the chain went, noted outside the audit: who removes folder and head together does not remove this.
+/// The end of the chain, stored outside the audit: removing folder and head together does not remove it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Anchor {
     pub(crate) seq: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    /// `None`: none was noted, or its file cannot be understood, which others tell.
+    /// `None`: there is none, or its file is invalid, which is reported elsewhere.
     pub(crate) fn read(path: &Path) -> Option<Anchor> {
         #[derive(Deserialize)]
         struct Holder {
@@ -56,12 +56,12 @@ impl Anchor {
     }
 }
 
-/// How far the chain went.
+/// The end of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
     version: u32,
-    /// The oldest line that is kept.
+    /// The oldest kept line.
     pub(crate) first: u64,
     pub(crate) seq: u64,
     pub(crate) hash: String,
@@ -69,14 +69,14 @@ pub(crate) struct Head {
 
 impl Head {
     const VERSION: u32 = 1;
-    /// Always as long, so that it is written in place.
+    /// Fixed length, so that it is written in place.
     const LENGTH: usize = 256;
 
     fn start() -> Head {
         Head { version: Head::VERSION, first: 1, seq: 0, hash: GENESIS.into() }
     }
 
-    /// Where the head itself is gone.
+    /// Replaces a missing head.
     fn from_anchor(Anchor { seq, hash }: Anchor, first: u64) -> Head {
         Head { first, seq, hash, ..Head::start() }
     }
@@ -98,7 +98,7 @@ impl Head {
         bytes
     }
 
-    /// `None`: there is none. `Err`: it cannot be understood.
+    /// `None`: there is none. `Err`: it is invalid.
     pub(crate) fn read(path: &Path) -> Result<Option<Head>, String> {
         match file::read_small(path, 4096) {
             Ok(bytes) => Head::decode(&bytes).map(Some).ok_or_else(|| "is damaged".into()),
@@ -133,33 +133,33 @@ pub(crate) struct Book {
     file: File,
     number: u32,
     length: u64,
-    /// Up to here the file has room on the disk.
+    /// Disk space is allocated up to here.
     reserved: u64,
     head: Head,
     head_file: File,
 }
 
-/// How the last writer left it.
+/// The end of the chain as the last writer left it.
 struct End {
     number: u32,
     /// The oldest line.
     first: u64,
-    /// The newest that is sound.
+    /// The newest valid line.
     seq: u64,
     hash: String,
-    /// What stands after it.
+    /// The bytes after it.
     rest: Vec<u8>,
-    /// It, or what stands after it, has no line end.
+    /// The last line has no line end.
     open: bool,
 }
 
 impl End {
-    /// What the next writer has to say about it. `headless`: the head is gone, and at most an anchor stands for it. `altered`: the
-    /// line that the head knows is another.
+    /// The marks that the next writer adds. `headless`: the head is missing, and at most an anchor replaces it.
+    /// `altered`: the line of the head has changed.
     fn marks(&self, head: Option<&Head>, headless: bool, altered: bool) -> Vec<What> {
         let mut marks = Vec::new();
         match head {
-            // What stands after the last sound line is then one that was written, and is none any more.
+            // Then the bytes after the last valid line were a line, which is damaged now.
             Some(head) if head.seq > self.seq => {
                 marks.push(What::Lost { after: self.seq, up_to: head.seq });
             }
@@ -183,7 +183,8 @@ impl End {
 }
 
 impl Book {
-    /// Open it where the last writer left off, and write down what is wrong with that. `make`: the folder may be made.
+    /// Opens it at the end of the last writer, and records what is wrong with that. `make`: the folder may be
+    /// created.
     pub(crate) fn open(place: &Place, settings: Settings, make: bool) -> io::Result<Book> {
         if make {
             file::private_dir(&place.folder)?;
@@ -199,7 +200,7 @@ impl Book {
         let altered = known.as_ref().map_or(Ok(false), |head| is_altered(place, head, &end))?;
         let marks = end.marks(known.as_ref(), headless, altered);
         let head = match known {
-            // What is missing stays missing: the chain goes on behind it.
+            // Missing lines stay missing: the chain continues after them.
             Some(head) if head.seq > end.seq => head,
             Some(head) => Head { seq: end.seq, hash: end.hash, ..head },
             None => Head { first: end.first, seq: end.seq, hash: end.hash, ..Head::start() },
@@ -213,7 +214,8 @@ impl Book {
         Ok(book)
     }
 
-    /// Write lines, all with one call; returns the number of the first. After an error this book is not to be used again.
+    /// Writes lines with one call; returns the number of the first. After an error this book must not be used
+    /// again.
     pub(crate) fn append(&mut self, records: Vec<What>) -> io::Result<u64> {
         self.put("", records)
     }
@@ -241,9 +243,9 @@ impl Book {
         Ok(first)
     }
 
-    /// What was removed or moved away can still be written, and nobody would find it.
+    /// Fails if the file was removed or moved away: writes would succeed, and nobody would find them.
     fn still_there(&self) -> io::Result<()> {
-        let gone = || io::Error::new(io::ErrorKind::NotFound, "its file is not in its place");
+        let gone = || io::Error::new(io::ErrorKind::NotFound, "its file was removed or replaced");
         let place = |found: &fs::Metadata| (found.dev(), found.ino());
         let named = fs::symlink_metadata(self.path()).map_err(|_| gone())?;
         if place(&self.file.metadata()?) == place(&named) { Ok(()) } else { Err(gone()) }
@@ -253,7 +255,7 @@ impl Book {
         path(&self.place.folder, self.number)
     }
 
-    /// What is written is on the disk when this returns.
+    /// Syncs all written lines to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()?;
         self.head_file.sync_data()
@@ -279,7 +281,7 @@ impl Book {
         Ok(())
     }
 
-    /// Best effort: where there is no room now, writing may still find some.
+    /// Best effort: a write may still find space later.
     fn reserve(&mut self, more: u64) {
         let wanted = self.length + more + RESERVE / 2;
         if wanted > self.reserved {
@@ -292,7 +294,7 @@ impl Book {
     }
 
     fn next_file(&mut self) -> io::Result<()> {
-        // What is reserved beyond its end is given back.
+        // Frees the reserved space after its end.
         self.file.set_len(self.length)?;
         self.file.sync_data()?;
         let number = self.number + 1;
@@ -308,7 +310,7 @@ impl Book {
         if excess == 0 {
             return Ok(());
         }
-        // First it is known that they are not missed, then they go.
+        // The head is updated before the files are deleted, so that they are not reported as missing.
         if let Some(first) = first_seq(&files[excess].1)? {
             self.head.first = first;
         } else {
@@ -319,12 +321,12 @@ impl Book {
     }
 }
 
-/// For this writer alone; the one before may need a moment.
+/// Locks the file for this writer; the previous one may need a moment.
 fn lock(file: &File) -> io::Result<()> {
     let give_up = std::time::Instant::now() + LOCK_WITHIN;
     while !file::try_lock(file)? {
         if std::time::Instant::now() >= give_up {
-            return Err(io::Error::other("another process writes it"));
+            return Err(io::Error::other("another process holds its lock"));
         }
         std::thread::sleep(LOCK_AGAIN);
     }
@@ -341,11 +343,11 @@ fn find_end(folder: &Path) -> io::Result<End> {
     let (mut last, rest) = last_line(newest)?;
     (end.open, end.rest) = (!rest.is_empty() && !rest.ends_with(b"\n"), rest);
     if let Ok((line, hash)) = Line::decode(&end.rest) {
-        // All of it was written but the line end.
+        // A complete line without its line end.
         last = Some((line.seq, hash));
         end.rest.clear();
     }
-    // A writer that died between making a file and its first line leaves none in it.
+    // A writer that died right after creating a file left no line in it.
     for (_, older) in files.iter().rev().skip(1) {
         if last.is_some() {
             break;
@@ -358,8 +360,8 @@ fn find_end(folder: &Path) -> io::Result<End> {
     Ok(end)
 }
 
-/// Is the line that the head knows another one, or gone from between the rest? The head is not written before its line, so
-/// a killed writer leaves it some lines behind the end, and no other way.
+/// Returns true if the line of the head was changed or removed. The head is written after its line, so a killed
+/// writer can only leave it some lines before the end.
 fn is_altered(place: &Place, head: &Head, end: &End) -> io::Result<bool> {
     if head.seq == 0 || head.seq > end.seq {
         return Ok(false);
@@ -382,11 +384,11 @@ fn is_altered(place: &Place, head: &Head, end: &End) -> io::Result<bool> {
 
 type Last = Option<(u64, String)>;
 
-/// The newest sound line of a file, and what stands after it. An altered one before it is for `verify` to tell.
+/// The newest valid line of a file, and the bytes after it. `verify` reports altered lines before it.
 fn last_line(path: &Path) -> io::Result<(Last, Vec<u8>)> {
     let mut file = own_file::read(path)?;
     let length = file.metadata()?.len();
-    // Room for one that is whole and one that is not.
+    // Room for one whole line and one unfinished line.
     file.seek(SeekFrom::Start(length.saturating_sub(2 * MAX_LINE as u64)))?;
     let mut tail = Vec::new();
     file.read_to_end(&mut tail)?;

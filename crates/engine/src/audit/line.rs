@@ -1,7 +1,7 @@
-//! One line of the audit: JSON in ASCII, with the hash of the line before it and its own.
+//! One line of the audit: JSON in ASCII, with the hash of the previous line and its own.
 //!
-//! `…,"prev":"HASH OF THE LINE BEFORE",…,"hash":"SHA-256 OF THIS LINE UP TO HERE"}`: the hash is of the bytes before
-//! `,"hash":`, so that `sha256sum` is enough to check one. ASCII, so that no name can move a cursor or end a line.
+//! `…,"prev":"HASH OF THE LINE BEFORE",…,"hash":"SHA-256 OF THIS LINE UP TO HERE"}`: the hash covers the bytes
+//! before `,"hash":`, so that `sha256sum` can check it. ASCII, so that no name can move a cursor or end a line.
 
 use crate::secrets::hide;
 use proctor_core::access::{Caller, ClientName, Front, Principal, Role};
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
-/// What the first line of all has in the place of a hash.
+/// The previous hash of the first line.
 pub(crate) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Longer ones were not written by us.
+/// Maximum length; a longer line is not ours.
 pub(crate) const MAX_LINE: usize = 512 << 10;
 
 /// `,"hash":"` and its end, with the hash between them.
 const BEFORE_HASH: &str = ",\"hash\":\"";
 const AFTER_HASH: &str = "\"}";
 
-/// A name in the audit is cut after this, as it is written: names of ours are shorter, and what is longer came to hurt.
+/// Maximum length of a name as written: our names are shorter, and longer ones are hostile.
 const LONGEST_TEXT: usize = 512;
-/// All targets of one line, as they are written: as many services as one request is expected to name.
+/// Maximum length of all targets of one line as written: as many services as one request is expected to name.
 const LONGEST_TARGETS: usize = 16 << 10;
-/// … of something that was not done: whoever is refused must not fill the files.
+/// Maximum for a rejected request: it must not fill the files.
 const LONGEST_OF_REFUSED: usize = 1 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,42 +38,42 @@ pub(crate) struct Line {
     pub(crate) what: What,
 }
 
-/// What happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum What {
-    /// A daemon begins to write. What was begun before and has no result was not finished.
+    /// A daemon begins to write. Operations without a result before this were not finished.
     Started { pid: u32, version: String },
-    /// Something that changes the world begins.
+    /// A change begins.
     Intent(Call),
-    /// … and has ended.
+    /// A change has ended.
     Result { of: u64, code: String, millis: u64 },
-    /// Something was not done.
+    /// A request was rejected.
     Refused {
         #[serde(flatten)]
         call: Call,
         code: String,
     },
-    /// Something was looked at.
+    /// Something was read.
     Read {
         #[serde(flatten)]
         call: Call,
         code: String,
         millis: u64,
     },
-    /// Refusals of callers who asked too often were not written down one by one.
+    /// Requests that were not recorded one by one, because a caller sent too many.
     Skipped { count: u64 },
-    /// What stands before this line is not one: its writer died while it wrote it.
+    /// The bytes before this line are unfinished: their writer died.
     Torn { bytes: u64, sha256: String },
-    /// Lines that were written are not there.
+    /// Lines are missing.
     Lost { after: u64, up_to: u64 },
-    /// There were lines and nothing that says how many there should be.
+    /// There were lines, but no head with their number.
     NoHead,
-    /// The line of this number is another than the one that was written, or is not there.
+    /// The line of this number was altered or removed.
     Altered { record: u64 },
 }
 
-/// Who asked for what.
+/// The caller and the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// `local`, `token` or `anonymous`.
@@ -83,13 +83,13 @@ pub struct Call {
     /// The id of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// … its name and role.
+    /// The name and role of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     pub front: Front,
-    /// The program that spoke for them, by its own word.
+    /// The client program, as it reports itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,10 +97,10 @@ pub struct Call {
     pub operation: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
-    /// Targets beyond those.
+    /// Number of further targets.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
-    /// When it happened, where it could not be written down then.
+    /// The time of the event, if it could not be recorded then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub happened: Option<String>,
 }
@@ -143,7 +143,7 @@ impl Call {
         Call { happened: Some(wall.rfc3339()), ..self }
     }
 
-    /// The same with few targets.
+    /// This call with few targets.
     pub(super) fn short(mut self) -> Call {
         let targets = std::mem::take(&mut self.targets);
         let all = targets.len() + self.more;
@@ -153,7 +153,7 @@ impl Call {
     }
 }
 
-/// The first of them that have room in a line.
+/// The first targets that fit in a line.
 fn fitting(targets: impl Iterator<Item = String>, mut room: usize) -> Vec<String> {
     /// Quotes and a comma.
     const AROUND: usize = 3;
@@ -177,7 +177,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// At most so many bytes of a line.
+/// Maximum number of bytes in a line.
 fn written(c: char) -> usize {
     match c {
         '"' | '\\' => 2,
@@ -196,22 +196,22 @@ impl Line {
         (text, hash)
     }
 
-    /// A line without its end, and its hash; `Err` says what is wrong with it, as the rest of a sentence.
+    /// Decodes a line without its end, and its hash. `Err` is the rest of a sentence about the line.
     pub(crate) fn decode(line: &[u8]) -> Result<(Line, String), String> {
         let text = std::str::from_utf8(line).map_err(|_| "is not text")?;
         let foreign = "is not a line of the audit";
         let rest = text.strip_suffix(AFTER_HASH).ok_or(foreign)?;
         let (body, hash) = rest.rsplit_once(BEFORE_HASH).ok_or(foreign)?;
         if sha256(body.as_bytes()) != hash {
-            return Err("was altered: its hash is another".into());
+            return Err("was altered: its hash does not match".into());
         }
         let line = serde_json::from_str(&format!("{body}}}")).map_err(|_| foreign)?;
         Ok((line, hash.to_owned()))
     }
 }
 
-/// JSON without a character that a terminal could act on: those beyond ASCII stand in strings only, and a string has an
-/// escape for each.
+/// JSON without characters that a terminal could interpret: those beyond ASCII occur only in strings, which
+/// have an escape for each.
 fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_cut_and_counted() {
-        // As it is written, a character has one byte, or twelve.
+        // As written, a character has one byte, or twelve.
         for (c, kept) in [("x", 31), ("\u{1f41a}", 31), ("\0", 31), ("\\", 31)] {
             let long = c.repeat(10_000);
             let many = vec![long.as_str(); 300];

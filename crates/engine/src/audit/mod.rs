@@ -1,9 +1,9 @@
-//! The audit: who did what, through which front, on what, with what result. Append-only lines, each with the hash of the
-//! one before.
+//! The audit: who did what, through which front, on which target, with which result. Append-only lines, each
+//! with the hash of the previous one.
 //!
-//! What changes the world is written down before it begins and again when it has ended, so that what was begun and not
-//! finished is visible. If it cannot be written down, it is not done. One task writes for all: what comes in together is
-//! written with one call, on a thread where waiting for a disk keeps nobody from reading.
+//! A change is recorded before it begins and again after it has ended, so that an unfinished change is visible.
+//! If it cannot be recorded, it is not made. One task writes for all callers: records that arrive together are
+//! written with one call, on a thread that may wait for a disk.
 
 mod book;
 mod line;
@@ -34,19 +34,20 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// As many as may wait; more callers than this wait for room, and what nobody waits for is only counted.
+/// Maximum number of pending records; further callers wait for room, and records without a caller are only
+/// counted.
 const QUEUE: usize = 1024;
 
-/// From a write to the moment that the disk has it: what a power cut can lose.
+/// Time from a write to its sync: the amount that a power cut can lose.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 
-/// A disk that takes longer does not answer, and whoever waits for it is told.
+/// Timeout of a write; the caller is told that the disk does not respond.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// From one attempt to write down what is owed to the next.
+/// Interval between attempts to write owed changes.
 const OWED_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Why nothing can be written down.
+/// Why nothing can be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the audit cannot be written: {0}")]
 pub struct Unavailable(String);
@@ -60,10 +61,10 @@ pub struct Audit {
 }
 
 struct Shared {
-    /// Refusals, and looks that everybody may have, that were not written down.
+    /// Number of rejected requests and public reads that were not recorded.
     skipped: AtomicU64,
     problem: Mutex<Option<String>>,
-    /// How far the chain went.
+    /// The end of the chain.
     anchor: Mutex<Option<Anchor>>,
     /// Changes that are not written yet.
     owed: OwedList,
@@ -74,16 +75,16 @@ struct Entry {
     answer: Option<oneshot::Sender<Result<u64, Unavailable>>>,
 }
 
-/// A change that was written down and has not ended.
+/// A recorded change that has not ended.
 #[must_use]
 pub struct Begun(u64);
 
-/// A change that is made although it could not be written down.
+/// A change that is made although it could not be recorded.
 #[must_use]
 pub struct Unwritten(Box<Call>);
 
 impl Audit {
-    /// The handle, and the task that writes.
+    /// The handle, and the writer task.
     pub(crate) fn new(
         home: &Home,
         registry: Arc<Registry>,
@@ -100,49 +101,49 @@ impl Audit {
         (Audit { queue, shared, place }, writer.run(entries))
     }
 
-    /// Before something changes the world.
+    /// Records the beginning of a change.
     pub async fn begin(&self, call: Call) -> Result<Begun, Unavailable> {
         self.write(What::Intent(call)).await.map(Begun)
     }
 
-    /// Before something is done that is not refused because it cannot be written down.
+    /// Begins a change that must not be rejected because it cannot be recorded.
     pub fn begin_unwritten(&self, call: Call) -> Unwritten {
         Unwritten(Box::new(call.happened_at(proctor_sys::clock::now().wall)))
     }
 
-    /// It has ended, and is written down as soon as that is possible.
+    /// Records such a change, with its result, as soon as possible.
     pub fn owe(&self, Unwritten(call): Unwritten, code: &str, millis: u64) {
         if !self.shared.owed.add(Owed { call: *call, code: code.into(), millis }) {
             self.skipped();
         }
     }
 
-    /// How far the chain went, if anything was written.
+    /// The end of the chain, if anything was written.
     pub(crate) fn anchor(&self) -> Option<Anchor> {
         self.shared.anchor.lock().expect("nothing panics with it").clone()
     }
 
-    /// It has ended; a code of an error, or `ok`.
+    /// Records the end of a change; `code` is an error code, or `ok`.
     pub async fn end(&self, begun: Begun, code: &str, millis: u64) -> Result<(), Unavailable> {
         self.write(What::Result { of: begun.0, code: code.into(), millis }).await.map(drop)
     }
 
-    /// Something was looked at.
+    /// Records a read.
     pub fn looked(&self, call: Call, code: &str, millis: u64) {
         self.note(What::Read { call, code: code.into(), millis });
     }
 
-    /// Something was looked at that nobody may look at unseen.
+    /// Records a read that must not happen unrecorded.
     pub async fn saw(&self, call: Call, code: &str, millis: u64) -> Result<(), Unavailable> {
         self.write(What::Read { call, code: code.into(), millis }).await.map(drop)
     }
 
-    /// Something was not done.
+    /// Records a rejected request.
     pub fn refused(&self, call: Call, code: &str) {
         self.note(What::Refused { call: call.short(), code: code.into() });
     }
 
-    /// One more of too many.
+    /// Counts a request that is not recorded.
     pub fn skipped(&self) {
         self.shared.skipped.fetch_add(1, Ordering::Relaxed);
     }
@@ -162,7 +163,7 @@ impl Audit {
         found.map_err(|error| unreadable(&self.place, &error))
     }
 
-    /// Is it as it was written? Blocks; needs no daemon.
+    /// Verifies the audit. Blocks; needs no daemon.
     pub fn verify(home: &Home) -> Result<Verdict, crate::error::EngineError> {
         let place = place(home);
         verify::verify(&place).map_err(|error| unreadable(&place, &error))
@@ -176,11 +177,11 @@ impl Audit {
             self.queue.send(entry).await.map_err(|_| ending())?;
             written.await.map_err(|_| ending())?
         };
-        let late = |_| Err(Unavailable("its disk does not answer".into()));
+        let late = |_| Err(Unavailable("its disk does not respond".into()));
         timeout(WRITTEN_WITHIN, writing).await.unwrap_or_else(late)
     }
 
-    /// Nobody waits for it.
+    /// Records without waiting.
     fn note(&self, what: What) {
         if self.queue.try_send(Entry { what, answer: None }).is_err() {
             self.skipped();
@@ -205,7 +206,7 @@ struct Writer {
 
 impl Writer {
     async fn run(self, mut entries: mpsc::Receiver<Entry>) {
-        // The folder is made once. One that is gone later was taken away, and that is not hidden.
+        // The folder is created once. If it is missing later, it was removed, and that must stay visible.
         let mut book = self.put(None, Vec::new(), true).await.0;
         let mut unsynced: Option<Instant> = book.is_some().then(|| Instant::now() + SYNC_AFTER);
         let mut batch = Vec::new();
@@ -252,13 +253,13 @@ impl Writer {
             self.shared.skipped.fetch_add(skipped, Ordering::Relaxed);
         }
         for (nth, answer) in answers.into_iter().enumerate() {
-            // Who asked may be gone.
+            // The caller may be gone.
             answer.map(|it| it.send(written.clone().map(|first| first + nth as u64)));
         }
         book
     }
 
-    /// Write down what was done before and could not be written then.
+    /// Writes owed changes.
     async fn write_owed(&self, book: Option<Book>) -> Option<Book> {
         let owed = self.shared.owed.entries();
         if owed.is_empty() {
@@ -277,12 +278,12 @@ impl Writer {
         let (book, written) = self.put(book, lines.collect(), false).await;
         if written.is_ok() {
             self.shared.owed.written(count);
-            tracing::info!(count, "changes that could not be written into the audit are in it now");
+            tracing::info!(count, "recorded changes that could not be recorded before");
         }
         book
     }
 
-    /// Append on a thread that may wait; a book that failed is closed, and opened anew the next time.
+    /// Appends on a thread that may wait; a failed book is closed, and opened again the next time.
     async fn put(
         &self,
         book: Option<Book>,
@@ -305,7 +306,7 @@ impl Writer {
             }
             Err(why) => {
                 if problem.is_none() {
-                    tracing::error!(why, "the audit cannot be written: changes are refused");
+                    tracing::error!(why, "cannot write the audit; changes are rejected");
                 }
                 *problem = Some(format!(
                     "the audit cannot be written, so changes other than stopping are refused: {why}"
@@ -336,14 +337,14 @@ async fn sync(book: Option<Book>) -> Option<Book> {
     let book = book?;
     let synced = crate::blocking(move || {
         if let Err(error) = book.sync() {
-            tracing::warn!(%error, "the audit is written and may not be on the disk");
+            tracing::warn!(%error, "cannot sync the audit to disk");
         }
         book
     });
     synced.await.ok()
 }
 
-/// A line of the audit, understood and written anew: for the checks in `decoders`.
+/// Decodes a line of the audit and encodes it again, for the checks in `decoders`.
 pub(crate) fn again(line: &[u8]) -> Result<Vec<u8>, String> {
     let (line, _) = line::Line::decode(line)?;
     let (text, _) = line.encode();

@@ -1,7 +1,7 @@
-//! Changes that were made although they could not be written down: stopping is never refused. They are written as soon as the
-//! audit can be, with the time at which they happened.
+//! Changes that were made although they could not be recorded: a stop is never rejected. They are written as
+//! soon as the audit is writable, with the time at which they happened.
 //!
-//! They wait in memory and, where that can be written, in a file of the runtime folder for the daemon after this one.
+//! They are kept in memory and, if possible, in a file of the runtime folder for the next daemon.
 
 use super::line::{Call, What};
 use proctor_sys::{file, own_file};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-/// More than a person stops while a disk is full; those beyond are counted and not described.
+/// Maximum number: more than a person stops while a disk is full; further ones are only counted.
 const MAX_OWED: usize = 1024;
 
-/// As many lines as long as they can be.
+/// Maximum size of the file: the maximum number of the longest lines.
 const MAX_FILE: u64 = 32 << 20;
 
 /// One change with its result.
@@ -25,7 +25,7 @@ pub(super) struct Owed {
     pub(super) millis: u64,
 }
 
-/// All that are not written yet.
+/// All changes that are not written yet.
 pub(super) struct OwedList {
     path: PathBuf,
     entries: Mutex<Vec<Owed>>,
@@ -33,7 +33,7 @@ pub(super) struct OwedList {
 }
 
 impl OwedList {
-    /// With those that an earlier daemon left. Blocks for a small file of a memory file system.
+    /// Includes those of an earlier daemon. Blocks for a small file of a memory file system.
     pub(super) fn open(path: PathBuf) -> OwedList {
         let bytes = file::read_small(&path, MAX_FILE).unwrap_or_default();
         let lines = bytes.split(|byte| *byte == b'\n');
@@ -53,7 +53,7 @@ impl OwedList {
             return false;
         }
         if let Err(error) = append(&self.path, &owed) {
-            tracing::warn!(%error, "what is not in the audit is lost if this daemon ends");
+            tracing::warn!(%error, "cannot store changes that are not in the audit yet; they are lost if this daemon ends");
         }
         entries.push(owed);
         self.added.notify_one();
@@ -64,14 +64,14 @@ impl OwedList {
         self.lock().clone()
     }
 
-    /// The first of them are written.
+    /// Removes the first `count`, which were written.
     pub(super) fn written(&self, count: usize) {
         let mut entries = self.lock();
         entries.drain(..count);
         let removed = file::remove(&self.path);
         let kept = removed.and_then(|()| entries.iter().try_for_each(|it| append(&self.path, it)));
         if let Err(error) = kept {
-            tracing::warn!(%error, file = %self.path.display(), "cannot be written anew");
+            tracing::warn!(%error, file = %self.path.display(), "cannot rewrite the file of owed changes");
         }
     }
 
@@ -81,7 +81,7 @@ impl OwedList {
 }
 
 impl Owed {
-    /// Its two lines, the first of which gets this number.
+    /// Its two lines; the first gets this number.
     pub(super) fn lines(self, seq: u64) -> [What; 2] {
         let result = What::Result { of: seq, code: self.code, millis: self.millis };
         [What::Intent(self.call), result]

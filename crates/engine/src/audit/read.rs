@@ -1,4 +1,4 @@
-//! The newest entries of the audit: one for each operation, its result joined to what was begun.
+//! The newest entries of the audit: one for each operation, with its result joined to its beginning.
 
 use super::book::{Place, files};
 use super::line::{Call, Line, MAX_LINE, What};
@@ -8,17 +8,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// What to look for; what is not given fits everything.
+/// A query; a missing field matches everything.
 #[derive(Debug, Clone, Default)]
 pub struct AuditQuery {
-    /// The newest so many.
+    /// Maximum number of entries; the newest are returned.
     pub most: usize,
     pub operation: Option<String>,
     /// A service or other target.
     pub target: Option<String>,
     /// The name or id of a token, a uid, the name of a program, `local`, `token` or `anonymous`.
     pub who: Option<String>,
-    /// What it ended with: `ok` or the code of an error; `unfinished`.
+    /// The result: `ok`, an error code, or `unfinished`.
     pub code: Option<String>,
 }
 
@@ -32,14 +32,14 @@ pub struct AuditEntry {
     /// `None`: begun, and no result was written.
     pub code: Option<String>,
     pub millis: Option<u64>,
-    /// A mark, in words.
+    /// The text of a mark.
     pub mark: Option<String>,
 }
 
 /// Oldest first. Blocks.
 pub(crate) fn read(place: &Place, query: &AuditQuery) -> io::Result<Vec<AuditEntry>> {
     let mut found: VecDeque<AuditEntry> = VecDeque::new();
-    // Of operations that began in an older file.
+    // Results of operations that began in an older file.
     let mut results = BTreeMap::new();
     for (_, path) in files(&place.folder)?.iter().rev() {
         let room = query.most - found.len();
@@ -85,7 +85,7 @@ fn of_file(
         }
         if fits(&entry, query) {
             kept.push_back(entry);
-            // Twice as many: results that are still to come may take some out.
+            // Twice as many: later results may filter some out.
             if kept.len() > 2 * most.max(64) {
                 kept.pop_front();
             }
@@ -110,7 +110,7 @@ fn entry(line: Line) -> AuditEntry {
             entry(None, None, None, Some(format!("daemon {pid} of version {version} began")))
         }
         What::Skipped { count } => {
-            let text = format!("{count} refusals or reads were not written one by one");
+            let text = format!("{count} rejected requests or reads were not recorded one by one");
             entry(None, None, None, Some(text))
         }
         What::Torn { bytes, .. } => entry(
@@ -123,16 +123,13 @@ fn entry(line: Line) -> AuditEntry {
             entry(None, None, None, Some(format!("records {} to {up_to} are missing", after + 1)))
         }
         What::NoHead => entry(None, None, None, Some("audit.head was missing".into())),
-        What::Altered { record } => entry(
-            None,
-            None,
-            None,
-            Some(format!("record {record} is not the one that was written")),
-        ),
+        What::Altered { record } => {
+            entry(None, None, None, Some(format!("record {record} was altered")))
+        }
     }
 }
 
-/// All but the result, which may still come.
+/// Matches everything but the result, which may come later.
 fn fits(entry: &AuditEntry, query: &AuditQuery) -> bool {
     let Some(call) = &entry.call else {
         let any = query.operation.is_some() || query.target.is_some() || query.who.is_some();

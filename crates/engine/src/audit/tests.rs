@@ -1,4 +1,4 @@
-//! The audit against real files: what was done to them is found, and writing goes on where it can.
+//! The audit with real files: damage is found, and writing continues where it can.
 
 use super::Audit;
 use super::book::{Book, Place, files};
@@ -67,7 +67,7 @@ impl Scene {
             .unwrap();
     }
 
-    /// What `verify` says after somebody did this to the lines.
+    /// The findings of `verify` after this damage of the lines.
     fn after(count: u64, damage: impl FnOnce(&mut Vec<String>)) -> Vec<String> {
         let scene = Scene::written(count);
         let mut lines = scene.lines();
@@ -107,7 +107,7 @@ fn an_altered_removed_inserted_or_moved_line_is_found_where_it_is() {
     };
     check(
         |lines| lines[3] = lines[3].replace("service-1", "service-9"),
-        &["4: was altered: its hash is another"],
+        &["4: was altered: its hash does not match"],
     );
     check(|lines| drop(lines.remove(3)), &["4: record 4 is missing before record 5"]);
     check(|lines| drop(lines.drain(1..4)), &["2: records 2 to 4 are missing before record 5"]);
@@ -115,7 +115,7 @@ fn an_altered_removed_inserted_or_moved_line_is_found_where_it_is() {
         |lines| lines.swap(3, 4),
         &[
             "4: record 4 is missing before record 5",
-            "5: record 4 stands after record 5: inserted, repeated or moved",
+            "5: record 4 follows record 5: inserted, repeated or moved",
             "6: record 6 does not follow the one before it",
         ]
         .map(|it| if it.starts_with("6") { "6: record 5 is missing before record 6" } else { it }),
@@ -123,7 +123,7 @@ fn an_altered_removed_inserted_or_moved_line_is_found_where_it_is() {
     check(
         |lines| lines.insert(3, lines[1].clone()),
         &[
-            "4: record 2 stands after record 3: inserted, repeated or moved",
+            "4: record 2 follows record 3: inserted, repeated or moved",
             "5: record 3 is missing before record 4",
         ],
     );
@@ -157,7 +157,7 @@ fn a_chain_rewritten_to_its_end_is_known_by_the_head() {
         }
     });
     assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(problems[0].ends_with("head knows another record 5"), "{problems:?}");
+    assert!(problems[0].ends_with("head has another hash for record 5"), "{problems:?}");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn an_unfinished_line_stays_and_the_next_daemon_says_so() {
     drop(book);
     let (whole, head) = (fs::read(scene.newest()).unwrap(), head.unwrap());
     for cut in length..whole.len() {
-        // As if the writer had been killed when so much was written.
+        // As if the writer had been killed at this byte.
         fs::write(scene.newest(), &whole[..cut]).unwrap();
         fs::write(&scene.place.head, &head).unwrap();
         let before = scene.verify();
@@ -216,7 +216,7 @@ fn a_last_line_written_anew_with_its_hash_is_told_by_the_next_daemon_for_ever() 
         scene.write(1);
         let problems = scene.verify().problems;
         assert_eq!(problems.len(), 1, "{problems:?}");
-        let expected = format!("record {record} is not the one that was written; a daemon noticed");
+        let expected = format!("record {record} was altered; a daemon noticed");
         assert!(problems[0].contains(&expected), "{problems:?}");
     };
     let scene = Scene::written(2);
@@ -279,7 +279,7 @@ fn files_follow_each_other_and_the_oldest_go() {
     let found = read(&scene.place, &query).unwrap();
     let seqs: Vec<u64> = found.iter().map(|entry| entry.seq).collect();
     assert_eq!(seqs, (87..=101).collect::<Vec<u64>>());
-    // One that was not dropped by rotation is missed.
+    // A file that was not dropped by rotation is reported as missing.
     fs::remove_file(&kept[0].1).unwrap();
     assert!(scene.verify().problems[0].contains("are missing at the beginning"));
     fs::remove_file(&kept[2].1).unwrap();
@@ -329,14 +329,14 @@ fn entries_are_found_by_who_what_and_how_it_ended() {
 async fn a_disk_that_does_not_answer_keeps_nobody_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home { state: folder.path().into(), runtime: folder.path().join("run") };
-    // One who never writes.
+    // An audit whose writer never runs.
     let (audit, _writer) = Audit::new(&home, Arc::new(Registry::new()));
     let call = || Call::new(&Caller::local(7), "service.stop", &[]);
     for unavailable in [
         audit.begin(call()).await.map(drop).unwrap_err(),
         audit.saw(call(), "ok", 0).await.unwrap_err(),
     ] {
-        assert!(unavailable.to_string().contains("its disk does not answer"), "{unavailable}");
+        assert!(unavailable.to_string().contains("its disk does not respond"), "{unavailable}");
     }
 }
 
@@ -368,7 +368,7 @@ fn an_audit_that_is_made_anew_is_not_the_one_that_is_known() {
     fs::write(&other.place.anchor, stored.to_string()).unwrap();
     let problems = other.verify().problems;
     assert!(
-        problems.iter().any(|it| it.contains("not the one that services.json knows")),
+        problems.iter().any(|it| it.contains("does not match the one recorded in services.json")),
         "{problems:?}"
     );
 }

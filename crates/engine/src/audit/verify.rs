@@ -1,4 +1,4 @@
-//! Is the audit as it was written? Reads the files and nothing else; needs no daemon.
+//! Verifies the audit. Reads only the files; needs no daemon.
 
 use super::book::{Anchor, Head, Place, files};
 use super::line::{GENESIS, Line, MAX_LINE, What, sha256};
@@ -7,31 +7,31 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// More are not told: the first says enough.
+/// Maximum number of findings: the first ones say enough.
 const MOST_FINDINGS: usize = 100;
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Verdict {
     pub files: usize,
-    /// Lines that are sound.
+    /// Number of valid lines.
     pub lines: u64,
     /// The oldest and the newest of them.
     pub first: u64,
     pub last: u64,
-    /// The hash of the newest: whoever notes it elsewhere can tell later whether the past was rewritten.
+    /// The hash of the newest line: keep it elsewhere to detect later whether the past was rewritten.
     pub hash: String,
-    /// Altered, removed, inserted, reordered, cut off: where, and what.
+    /// Altered, removed, inserted, reordered or truncated lines: where, and what.
     pub problems: Vec<String>,
-    /// What is in order and worth knowing.
+    /// Findings that are in order and worth knowing.
     pub notes: Vec<String>,
-    /// Begun and not finished: the daemon ended in between, or they are under way. Numbers of lines.
+    /// Line numbers of operations without a result: the daemon ended in between, or they are in progress.
     pub unfinished: Vec<u64>,
 }
 
 /// Blocks. `Err`: the folder cannot be read at all.
 pub(crate) fn verify(place: &Place) -> io::Result<Verdict> {
-    // The head before the lines: those written meanwhile are more than it knows, which is fine.
+    // The head is read before the lines: lines written meanwhile are beyond it, which is fine.
     let (head, anchor) = (Head::read(&place.head), Anchor::read(&place.anchor));
     let files = match files(&place.folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -59,10 +59,10 @@ struct Check {
     seq: u64,
     begun: BTreeSet<u64>,
     anchor: Option<Anchor>,
-    /// What is not a line, since the last that was, and where it begins.
+    /// Invalid bytes since the last line, and their position.
     strange: Vec<u8>,
     strange_at: String,
-    /// Lines of it that were told as problems: what follows is not told again.
+    /// Number of invalid lines already reported as problems.
     told: u64,
 }
 
@@ -103,7 +103,7 @@ impl Check {
         self.strange(Some(&line.what));
         let begins = self.verdict.lines == 0 && !matches!(line.what, What::Lost { after: 0, .. });
         if begins && self.told == 0 && line.seq > 1 {
-            // Where older files were dropped the chain begins later; the head knows where.
+            // If older files were dropped, the chain begins later; the head knows where.
             (self.seq, self.prev) = (line.seq - 1, line.prev.clone());
         }
         let marked_loss = matches!(line.what, What::Lost { after, up_to } if after == self.seq && line.seq == up_to + 1);
@@ -114,14 +114,14 @@ impl Check {
                 "{place}: records {from} to {to} are missing; a daemon noticed at {at}"
             ));
         } else if self.told > 0 && line.seq == self.seq + 1 + self.told {
-            // Its hash of the line before cannot be compared with anything.
+            // Its previous hash cannot be compared with anything.
         } else if line.seq != self.seq + 1 || line.prev != self.prev {
             self.problem(misplaced(place, self.seq, line.seq));
         }
         self.told = 0;
         if self.anchor.as_ref().is_some_and(|it| it.seq == line.seq && it.hash != hash) {
             self.problem(format!(
-                "{place}: record {} is not the one that services.json knows",
+                "{place}: record {} does not match the one recorded in services.json",
                 line.seq
             ));
         }
@@ -129,14 +129,14 @@ impl Check {
             What::Intent(_) => drop(self.begun.insert(line.seq)),
             What::Result { of, .. } => drop(self.begun.remove(of)),
             What::Skipped { count } => self.verdict.notes.push(format!(
-                "{place}: {count} refusals or reads, more than there was room for, were not written one by one"
+                "{place}: {count} rejected requests or reads, more than there was room for, were not recorded one by one"
             )),
             What::NoHead => self.problem(format!(
                 "{place}: a daemon found lines and no audit.head at {}: lines may be missing before this one",
                 line.at
             )),
             What::Altered { record } => self.problem(format!(
-                "{place}: record {record} is not the one that was written; a daemon noticed at {}",
+                "{place}: record {record} was altered; a daemon noticed at {}",
                 line.at
             )),
             What::Started { .. }
@@ -152,13 +152,13 @@ impl Check {
         (self.seq, self.prev) = (line.seq, hash);
     }
 
-    /// Judge what was no line by what follows it: a daemon that found an unfinished line says so.
+    /// Judges invalid bytes by the next line: a daemon that found an unfinished line reports it.
     fn strange(&mut self, next: Option<&What>) {
         if self.strange.is_empty() {
             return;
         }
         let found = std::mem::take(&mut self.strange);
-        // The next writer ended it.
+        // The next writer added the line end.
         let left = found.strip_suffix(b"\n").unwrap_or(&found);
         let place = std::mem::take(&mut self.strange_at);
         match next {
@@ -180,7 +180,7 @@ impl Check {
         self.told += left.split(|byte| *byte == b'\n').count() as u64;
     }
 
-    /// What stands at the very end, and what the head says of it.
+    /// Checks the bytes at the very end against the head.
     fn against(&mut self, head: Result<Option<Head>, String>, place: &Place) {
         let ended = self.strange.ends_with(b"\n");
         if !self.strange.is_empty() && !ended {
@@ -205,10 +205,10 @@ impl Check {
         let name = place.head.display();
         match head {
             Err(why) => self.problem(format!(
-                "{name} {why}: it cannot be told whether lines are missing at the end"
+                "{name} {why}: cannot determine whether lines are missing at the end"
             )),
             Ok(None) if self.seq > 0 => self.problem(format!(
-                "{name} is missing: it cannot be told whether lines are missing at the end"
+                "{name} is missing: cannot determine whether lines are missing at the end"
             )),
             Ok(None) => {}
             Ok(Some(head)) => {
@@ -216,7 +216,7 @@ impl Check {
                     let (from, to) = (self.seq + 1, head.seq);
                     self.problem(format!("records {from} to {to} are missing at the end"));
                 } else if head.seq == self.seq && head.hash != self.prev {
-                    self.problem(format!("{name} knows another record {}", head.seq));
+                    self.problem(format!("{name} has another hash for record {}", head.seq));
                 }
                 if self.verdict.lines > 0 && self.verdict.first > head.first {
                     let (from, to) = (head.first, self.verdict.first - 1);
@@ -254,8 +254,6 @@ fn misplaced(place: &str, before: u64, seq: u64) -> String {
                 seq - 1
             )
         }
-        _ => format!(
-            "{place}: record {seq} stands after record {before}: inserted, repeated or moved"
-        ),
+        _ => format!("{place}: record {seq} follows record {before}: inserted, repeated or moved"),
     }
 }

@@ -1,18 +1,18 @@
-//! What is kept of a stream: its beginning and its end, however much there was in between.
+//! Captures the beginning and the end of a stream of any length.
 
 use std::collections::VecDeque;
 
-/// Bytes kept of the beginning, and as many of the end: enough for the output of a build, and many commands at once stay
-/// small.
+/// Bytes kept of the beginning, and as many of the end: enough for the output of a build, and small for many
+/// commands at once.
 const HALF: usize = 64 << 10;
 
-/// The output of one stream.
+/// The captured output of one stream.
 #[derive(Debug)]
 pub(super) struct Capture {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     dropped: u64,
-    /// How much is kept of the beginning and of the end.
+    /// Maximum size of the beginning and of the end.
     most: (usize, usize),
 }
 
@@ -27,7 +27,7 @@ impl Capture {
         Capture { head: Vec::new(), tail: VecDeque::new(), dropped: 0, most: (head, tail) }
     }
 
-    /// Of a stream of which only so much is wanted.
+    /// Captures only the beginning.
     pub(super) fn beginning(most: usize) -> Capture {
         Capture::new(most, 0)
     }
@@ -42,19 +42,19 @@ impl Capture {
         self.dropped += surplus as u64;
     }
 
-    /// Nothing of what follows would be kept, and something is lost already.
+    /// Returns true if bytes were dropped and no later ones would be kept.
     pub(super) fn is_over(&self) -> bool {
         self.most.1 == 0 && self.dropped > 0
     }
 
-    /// As they are; the flag says that there was more.
+    /// The raw bytes; the flag says that there was more.
     pub(super) fn bytes(self) -> (Vec<u8>, bool) {
         let mut bytes = self.head;
         bytes.extend(self.tail);
         (bytes, self.dropped > 0)
     }
 
-    /// As text: what is no UTF-8 is shown as such, and what is missing is said where it is missing.
+    /// As text: invalid UTF-8 is replaced, and a note marks the missing bytes.
     pub(super) fn text(self) -> (String, bool) {
         let mut bytes = self.head;
         if self.dropped > 0 {

@@ -1,10 +1,10 @@
-//! How the processes of a command are recognised when the daemon that started it is gone.
+//! Identifies the processes of a command after the daemon that started it is gone.
 //!
-//! Each carries `PROCTOR_COMMAND=<mark>` in its environment and the tag of that in its limits (`sys::process_tag`), and is in a
-//! cgroup of its own where there are cgroups. A file named like the mark, with the path of the cgroup in it, lies in the runtime
-//! folder from before the first process exists until none is left. A daemon that begins ends what such files speak of: the
-//! kernel has killed the command itself with its daemon, or asked it to end (`sys::leash`), but not what the command had started,
-//! nor one that ends by itself.
+//! Each has `PROCTOR_COMMAND=<mark>` in its environment and the tag of that entry in its limits (`sys::process_tag`), and runs in
+//! a cgroup of its own where cgroups can be used. A file with the name of the mark holds the path of the cgroup. It is in the
+//! runtime folder from before the first process exists until none is left. A new daemon ends the processes of such files. The
+//! kernel has killed the command itself with its daemon, or asked it to end (`sys::leash`), but not the processes that the
+//! command had started, nor a command that ends by itself.
 
 use proctor_core::home::Home;
 use proctor_sys::cgroup::{self, Hierarchy};
@@ -22,16 +22,16 @@ use std::time::Duration;
 /// The variable. Services started from inside a command do not inherit it.
 pub(crate) const VARIABLE: &str = "PROCTOR_COMMAND";
 
-/// From one look to the next while killed processes disappear.
+/// Interval at which killed processes are checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A process that was killed and is still there after these looks hangs in the kernel.
+/// Checks after which a killed process counts as hanging in the kernel.
 const LOOKS: u32 = 300;
 
-/// As long as a path can be.
+/// Maximum length of the path of a cgroup.
 const MAX_PATH: u64 = 4096;
 
-/// One that was asked to end and is still there after these will not.
+/// Checks after which a process that was asked to end is killed.
 const LAST_LOOKS: u32 = 100;
 
 /// The mark of one command.
@@ -43,8 +43,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// One that no process carries: pid and time of this daemon and a number of its own. Its cgroup is named in its file before
-    /// it is made.
+    /// A new unique mark: pid and time of this daemon and a counter. Its file names its cgroup before the cgroup exists.
     pub(super) fn new(home: &Home, groups: Option<&Hierarchy>) -> Mark {
         let mark = Mark::unnoted();
         let file = home.commands().join(&mark.value);
@@ -53,13 +52,13 @@ impl Mark {
         let made = file::private_dir(&home.commands())
             .and_then(|()| own_file::modify_or_create(&file)?.write_all(text));
         if let Err(error) = made {
-            // A full disk is a reason to run a command, not to refuse it.
-            tracing::warn!(%error, file = %file.display(), "a command cannot be noted");
+            // A full disk may be the reason for the command, so it runs anyway.
+            tracing::warn!(%error, file = %file.display(), "cannot record a command");
         }
         Mark { file: Some(file), cgroup, ..mark }
     }
 
-    /// Puts all that its processes are recognised by on a command that is about to be started.
+    /// Prepares a command so that its processes can be identified: variable, tag and cgroup.
     pub(super) fn put_on(&mut self, command: &mut Command) {
         let (name, value) = self.variable();
         command.env(name, value);
@@ -78,7 +77,7 @@ impl Mark {
         format!("{VARIABLE}={}", self.value)
     }
 
-    /// For a program that the kernel kills with its daemon, and that starts nothing which stays.
+    /// For a program that the kernel kills with its daemon, and that starts no lasting processes.
     pub(super) fn unnoted() -> Mark {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -96,19 +95,19 @@ impl Mark {
         Tree { pid, cgroup: self.cgroup.clone(), mark: self.entry(), began, reaped_at: None }
     }
 
-    /// Nothing is left of the command.
+    /// Removes the file: no process of the command is left.
     pub(super) fn forget(&self) {
         if let Some(cgroup) = &self.cgroup {
             cgroup::remove(cgroup);
         }
         let Some(file) = &self.file else { return };
         if let Err(error) = file::remove(file) {
-            tracing::warn!(%error, file = %file.display(), "cannot remove it");
+            tracing::warn!(%error, file = %file.display(), "cannot remove the record of a command");
         }
     }
 }
 
-/// Wait until nothing is left of all of them, so many looks at most.
+/// Waits until all these processes are gone, for at most `looks` checks.
 fn wait(trees: &[&Tree], looks: u32) {
     for _ in 0..looks {
         if trees.iter().all(|tree| tree.is_empty(Look::Everywhere)) {
@@ -118,7 +117,7 @@ fn wait(trees: &[&Tree], looks: u32) {
     }
 }
 
-/// Kill everything and wait until it is gone: how many are left that cannot be killed. Blocks.
+/// Kills everything and waits until it is gone; returns the number of processes that cannot be killed. Blocks.
 pub(super) fn end(tree: &Tree) -> usize {
     for _ in 0..LOOKS {
         tree.kill(Look::Everywhere);
@@ -130,7 +129,7 @@ pub(super) fn end(tree: &Tree) -> usize {
     tree.members(Look::Everywhere).len()
 }
 
-/// The marks that an earlier daemon left.
+/// The marks of an earlier daemon.
 pub(crate) fn left_behind(home: &Home) -> Vec<Mark> {
     let Ok(entries) = std::fs::read_dir(home.commands()) else { return Vec::new() };
     let mark = |entry: std::fs::DirEntry| {
@@ -141,7 +140,7 @@ pub(crate) fn left_behind(home: &Home) -> Vec<Mark> {
     entries.flatten().filter_map(mark).collect()
 }
 
-/// The cgroup that the file of a mark names, if it can be that mark's.
+/// Reads the cgroup from the file of a mark. Returns `None` if it cannot belong to that mark.
 fn read_cgroup(file: &Path, value: &str) -> Option<PathBuf> {
     let bytes = file::read_opened(own_file::read(file).ok()?, MAX_PATH).ok()?;
     let path = PathBuf::from(OsString::from_vec(bytes));
@@ -149,14 +148,14 @@ fn read_cgroup(file: &Path, value: &str) -> Option<PathBuf> {
     (is_its && path.is_absolute() && path.join("cgroup.procs").exists()).then_some(path)
 }
 
-/// End what they speak of: what is about to end is given a moment, and another one to tidy up. Blocks.
+/// Ends the processes of these marks: those that are ending get a moment, and another one to clean up. Blocks.
 pub(crate) fn sweep(marks: Vec<Mark>) {
     let trees: Vec<Tree> = marks.iter().map(|mark| mark.tree(0)).collect();
     wait(&trees.iter().collect::<Vec<_>>(), LAST_LOOKS);
     for (mark, tree) in marks.iter().zip(trees) {
         let found = tree.signal(signal::SIGTERM, None, Look::Everywhere);
         if found > 0 {
-            tracing::warn!(found, "ending what a command of the last daemon left");
+            tracing::warn!(found, "ending processes that a command of the last daemon left");
             wait(&[&tree], LAST_LOOKS);
         }
         if end(&tree) == 0 {

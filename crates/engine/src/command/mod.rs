@@ -1,8 +1,8 @@
-//! One command, run to its end for whoever asked: its exit, its output, and nothing of it left afterwards.
+//! Runs one command to its end for a caller: returns its exit and output, and leaves no process behind.
 //!
-//! Both streams are read all the time, so no amount of output blocks the command. When it ends, when its time is over, when
-//! the operation is cancelled or the daemon ends: everything that it started is killed. A program that is to stay is a
-//! service. How processes are found after a daemon was killed is in `mark`.
+//! Both streams are read all the time, so no amount of output blocks the command. Everything that it started is
+//! killed when it ends, when its timeout expires, when the operation is cancelled or when the daemon ends. A
+//! program that is to stay is a service. `mark` describes how processes are found after a daemon was killed.
 
 mod capture;
 mod mark;
@@ -31,36 +31,36 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{timeout, timeout_at};
 
-/// Commands at once: each holds two buffers, and more than this is no person's work.
+/// Maximum number of concurrent commands: each has two buffers, and a person needs fewer.
 const MOST: usize = 32;
 
-/// When the command has ended, its output usually ends with it; a helper that is about to end may write for this long.
+/// Time that the pipes stay open after the command has ended: a helper that is about to end may still write.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 const READ_CHUNK: usize = 16 << 10;
 
-/// A command, with nothing left to look up.
+/// A fully resolved command.
 #[derive(Debug, Clone)]
 pub struct CommandPlan {
     /// Program and arguments; never empty.
     pub argv: Vec<String>,
-    /// All of its environment; the last value of a name counts.
+    /// The whole environment; the last value of a name counts.
     pub env: Vec<(String, String)>,
     pub working_dir: PathBuf,
     pub limit: Duration,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     pub end: End,
-    /// What is no UTF-8 is replaced; see [`Finished::truncated`].
+    /// Invalid UTF-8 is replaced; see [`Finished::truncated`].
     pub stdout: String,
     pub stderr: String,
-    /// There was more output than is kept; the beginning and the end are there.
+    /// The output exceeded the limit; its beginning and its end are kept.
     pub truncated: bool,
     pub took: Duration,
-    /// Processes that the command had started and that were still there: they were killed.
+    /// Processes that the command had started and that still ran: they were killed.
     pub left: Vec<String>,
 }
 
@@ -68,13 +68,13 @@ pub struct Finished {
 pub enum End {
     Code(i32),
     Signal(i32),
-    /// Its time was over, and all of it was killed.
+    /// The timeout expired, and all its processes were killed.
     TimedOut,
-    /// No process came of it: why.
+    /// It could not be started; the text says why.
     NotStarted(String),
 }
 
-/// Runs commands, a bounded number at once.
+/// Runs commands, a limited number at once.
 pub(crate) struct Commands {
     home: Home,
     room: Semaphore,
@@ -91,14 +91,18 @@ impl Commands {
         &self.home
     }
 
-    /// Where the cgroups of commands are, if there are cgroups.
+    /// The parent of the commands' cgroups; `None` if cgroups cannot be used.
     fn groups(&self) -> Option<&Hierarchy> {
         self.groups.get_or_init(|| Hierarchy::find(&self.home.label())).as_ref()
     }
 
-    /// Run it to its end. Dropped early, everything of it is killed.
+    /// Runs it to its end. If the future is dropped early, its whole process tree is killed.
     pub(crate) async fn run(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
-        let busy = || EngineError::Failed(format!("{MOST} commands are running already"));
+        let busy = || {
+            EngineError::Failed(format!(
+                "the limit of {MOST} running commands is reached; try again later"
+            ))
+        };
         let _room = self.room.try_acquire().map_err(|_| busy())?;
         let begun = Instant::now();
         let deadline = begun + plan.limit;
@@ -133,7 +137,7 @@ impl Finished {
 
 fn start(plan: &CommandPlan, home: &Home, mark: &mut Mark) -> Result<Child, String> {
     let Some((program, arguments)) = plan.argv.split_first() else {
-        return Err("there is no command".into());
+        return Err("the command is empty".into());
     };
     let path = plan.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
     let file = proctor_sys::program::resolve(program, &plan.working_dir, path)
@@ -143,7 +147,7 @@ fn start(plan: &CommandPlan, home: &Home, mark: &mut Mark) -> Result<Child, Stri
     command
         .args(arguments)
         .env_clear()
-        // So that `proctor` called by a command speaks to the Proctor that runs it.
+        // So that `proctor` called by a command talks to the Proctor that runs it.
         .envs(home.explicit().map(|folder| ("PROCTOR_HOME", folder)))
         .envs(plan.env.iter().map(|(name, value)| (name, value)))
         .current_dir(&plan.working_dir)
@@ -174,25 +178,25 @@ impl Over {
 
 fn unstartable(program: &str, folder: &Path, why: &str) -> String {
     match folder.is_dir() {
-        true => format!("'{}' cannot be run: {}", shown_text(program), shown_text(why)),
+        true => format!("cannot run '{}': {}", shown_text(program), shown_text(why)),
         false => format!("the working directory {} is not a folder", folder.display()),
     }
 }
 
-/// A command that has been started. Dropped, it is killed with everything it started.
+/// A started command. If it is dropped, it is killed with everything it started.
 struct Running {
     child: Option<Child>,
     tree: Tree,
     mark: Option<Mark>,
-    /// For its standard input.
+    /// Bytes for its standard input.
     input: Vec<u8>,
-    /// What it leaves running when it ends by itself is looked for: at every process of the machine.
+    /// Search for processes that it leaves running, among all processes of the machine.
     thorough: bool,
-    /// It is asked to end before it is killed, because it tidies up then.
+    /// Ask it to end before it is killed, because it cleans up then.
     gentle: bool,
-    /// Until the other end of this is dropped, or something is sent; then its time is over.
+    /// When the other end of this channel is dropped or sends, the command is ended like after a timeout.
     wanted: Option<oneshot::Receiver<()>>,
-    /// Something was sent: it does not end by itself.
+    /// The channel sent: the command does not end by itself.
     is_stuck: bool,
 }
 
@@ -209,7 +213,7 @@ impl Running {
         deadline: tokio::time::Instant,
         [out, err]: [Capture; 2],
     ) -> Result<Over, EngineError> {
-        let gone = || EngineError::Failed("the command was lost".into());
+        let gone = || EngineError::Failed("the task that ran the command failed".into());
         let child = self.child.as_mut().ok_or_else(gone)?;
         let mut out = Stream::new(child.stdout.take(), out);
         let mut err = Stream::new(child.stderr.take(), err);
@@ -220,7 +224,7 @@ impl Running {
             tokio::pin!(reading, over);
             tokio::select! {
                 ended = child.wait() => Ok(ended),
-                // Closed by the command itself: its end is still to come.
+                // The command itself closed its streams: its end is still to come.
                 _ = &mut reading => tokio::select! {
                     ended = child.wait() => Ok(ended),
                     is_stuck = &mut over => Err(is_stuck),
@@ -233,13 +237,13 @@ impl Running {
                 self.tree.reaped_at = Some(clock::ticks_since_boot());
                 end_of(status)
             }
-            Ok(Err(error)) => return Err(EngineError::Failed(format!("cannot wait: {error}"))),
+            Ok(Err(error)) => return Err(EngineError::Failed(format!("cannot wait for the command: {error}"))),
             Err(is_stuck) => {
                 self.is_stuck = is_stuck;
                 End::TimedOut
             }
         };
-        // Whoever still has the pipes is given a moment, unless the time is over anyway.
+        // Other owners of the pipes get a moment, unless the timeout has expired.
         if end != End::TimedOut {
             let moment = (tokio::time::Instant::now() + LAST_WORDS).min(deadline);
             let _ = timeout_at(moment, async { tokio::join!(out.read(), err.read()) }).await;
@@ -255,7 +259,7 @@ impl Running {
         Ok(Over { end, out: out.capture, err: err.capture, left })
     }
 
-    /// End what is left: the processes that there were beside the command itself.
+    /// Ends the remaining processes and returns them, without the command itself.
     async fn clear(&mut self, end: &End) -> Result<Vec<String>, EngineError> {
         if self.gentle
             && *end == End::TimedOut
@@ -288,7 +292,7 @@ impl Running {
             (0, Some(mark)) => mark.forget(),
             (0, None) => {}
             // Its file stays, and the next daemon tries again.
-            (immortal, _) => tracing::error!(immortal, "processes of a command cannot be killed"),
+            (immortal, _) => tracing::error!(immortal, "cannot kill processes of a command"),
         }
         Ok(left)
     }
@@ -303,7 +307,7 @@ impl Drop for Running {
             Some(_) if gentle => {}
             Some(_) | None => self.tree.kill(Look::Everywhere),
         }
-        // Reaped here; if the daemon is ending, by the keeper, and the file is left to the next daemon.
+        // Reaped here, or by the keeper if the daemon is ending; then the file is left to the next daemon.
         let (child, mut tree) = (self.child.take(), self.tree.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
@@ -327,7 +331,7 @@ fn shown_process(pid: u32) -> String {
     format!("{name} (pid {pid})")
 }
 
-/// Returns whether something was sent.
+/// True if the channel sent before the deadline.
 async fn time_over(deadline: tokio::time::Instant, wanted: Option<oneshot::Receiver<()>>) -> bool {
     match wanted {
         Some(wanted) => matches!(timeout_at(deadline, wanted).await, Ok(Ok(()))),
@@ -338,7 +342,7 @@ async fn time_over(deadline: tokio::time::Instant, wanted: Option<oneshot::Recei
     }
 }
 
-/// Wait for it to end, and ask it to: `at_once` if it may wait for somebody else, and otherwise after a moment. Has it ended?
+/// Waits for its end and asks it to end: `at_once` if it may wait for other programs, else after a moment. True if it ended.
 async fn end_gently(child: &mut Child, at_once: bool) -> bool {
     if !at_once && timeout(LAST_WORDS, child.wait()).await.is_ok() {
         return true;
@@ -347,14 +351,14 @@ async fn end_gently(child: &mut Child, at_once: bool) -> bool {
     timeout(LAST_WORDS, child.wait()).await.is_ok()
 }
 
-/// The command alone: if what it has called were to end before it, it would take that for a failure, and go on without.
+/// Signals the command alone: if its children ended first, it would treat that as a failure, and continue.
 fn ask_to_end(child: &Child) {
     if let Some(process) = child.id().and_then(Process::open) {
         let _ = process.signal(signal::SIGTERM);
     }
 }
 
-/// From now on its pid may be another's.
+/// Reaps the child; its pid may be reused afterwards.
 async fn reap(mut child: Child, tree: &mut Tree) {
     if child.wait().await.is_ok() {
         tree.reaped_at = Some(clock::ticks_since_boot());
@@ -368,7 +372,7 @@ fn end_of(status: ExitStatus) -> End {
     }
 }
 
-/// One of its streams, and what came of it so far.
+/// One of its streams, and the output captured from it.
 struct Stream<R> {
     pipe: Option<R>,
     capture: Capture,
@@ -379,7 +383,7 @@ impl<R: AsyncRead + Unpin> Stream<R> {
         Stream { pipe, capture }
     }
 
-    /// Read to the end. May be dropped and begun again.
+    /// Reads to the end. May be dropped and restarted.
     async fn read(&mut self) {
         let mut chunk = Vec::with_capacity(READ_CHUNK);
         while let Some(pipe) = &mut self.pipe {
@@ -389,14 +393,14 @@ impl<R: AsyncRead + Unpin> Stream<R> {
                 Ok(0) | Err(_) => self.pipe = None,
             }
             if self.capture.is_over() {
-                // Whoever writes on is told by the kernel that nobody reads it.
+                // The kernel tells the writer that nobody reads any more.
                 self.pipe = None;
             }
         }
     }
 }
 
-/// Give it all there is; it may end without reading it.
+/// Writes all input; the command may end without reading it.
 async fn feed(pipe: Option<ChildStdin>, input: &[u8]) {
     if let Some(mut pipe) = pipe {
         let _ = pipe.write_all(input).await;

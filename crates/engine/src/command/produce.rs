@@ -1,4 +1,4 @@
-//! A program that the engine itself needs, for what it writes: bytes, as many as are wanted.
+//! Runs a program for the engine itself and returns its output as bytes, up to a limit.
 
 use super::capture::Capture;
 use super::mark::Mark;
@@ -15,28 +15,28 @@ use std::time::{Duration, Instant};
 use tokio::process::Command;
 use tokio::sync::oneshot;
 
-/// A program with everything decided.
+/// A fully resolved program.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    /// Absolute.
+    /// Absolute path.
     pub(crate) file: PathBuf,
     pub(crate) args: Vec<OsString>,
-    /// All of its environment.
+    /// The whole environment.
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) working_dir: PathBuf,
     pub(crate) input: Vec<u8>,
-    /// Its standard input, instead of those bytes.
+    /// Standard input from a file, instead of those bytes.
     pub(crate) file_input: Option<File>,
     pub(crate) limit: Duration,
-    /// Of its output, this much from the beginning; then nobody reads it any more.
+    /// Maximum number of bytes read from the beginning of its output; then the pipe is closed.
     pub(crate) most: usize,
     pub(crate) fence: Option<Fence>,
-    /// It, and all that it starts, each have this many bytes at most.
+    /// Memory limit of each of its processes, in bytes.
     pub(crate) memory: Option<u64>,
-    /// It may start programs that stay: they are looked for when it has ended.
+    /// It may start lasting processes: they are searched for after it has ended.
     pub(crate) thorough: bool,
-    /// It tidies up when it is asked to end, as well as it can. One that starts no programs of others is about to end anyway:
-    /// it gets a moment before it is asked, and nobody asks when the daemon dies.
+    /// It cleans up when it is asked to end. One that starts no other programs is about to end anyway: it gets
+    /// a moment before it is asked, and is not asked when the daemon dies.
     pub(crate) gentle: bool,
     /// Until the other end of this is dropped; then its time is over. A value that is sent also ends one that is
     /// [gentle](Self::gentle) without a moment before it is asked.
@@ -47,18 +47,18 @@ pub(crate) struct Program {
     pub(crate) kept: Option<OwnedFd>,
 }
 
-/// What came of it.
+/// The result of a program.
 #[derive(Debug)]
 pub(crate) struct Produced {
     pub(crate) end: End,
     pub(crate) stdout: Vec<u8>,
-    /// There was more than was wanted.
+    /// The output was truncated.
     pub(crate) cut: bool,
     pub(crate) stderr: String,
 }
 
 impl Commands {
-    /// Run it to its end. Dropped early, everything of it is killed.
+    /// Runs it to its end. If the future is dropped early, its whole process tree is killed.
     pub(crate) async fn produce(&self, program: Program) -> Result<Produced, EngineError> {
         let deadline = Instant::now() + program.limit;
         let may_stay = program.thorough || program.gentle;
@@ -84,7 +84,7 @@ impl Commands {
             match (program.gentle, program.thorough) {
                 (false, _) => Some(signal::SIGKILL),
                 (true, true) => Some(signal::SIGTERM),
-                // What it has just made it does not know of yet, and would leave behind.
+                // It does not know yet of files that it has just created, and would leave them behind.
                 (true, false) => None,
             },
         );
@@ -113,7 +113,7 @@ impl Commands {
         running.input = program.input;
         (running.thorough, running.gentle) = (program.thorough, program.gentle);
         running.wanted = program.wanted;
-        // Nobody is ended for complaining too much.
+        // The error output has no limit that ends the program.
         let captures = [Capture::beginning(program.most), Capture::default()];
         let over = running.finish(deadline.into(), captures).await?;
         let ((stdout, cut), (stderr, _)) = (over.out.bytes(), over.err.text());

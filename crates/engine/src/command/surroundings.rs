@@ -1,4 +1,4 @@
-//! What a command gets that says nothing itself: the environment and the folder of a service, or of the configuration.
+//! Defaults for a command: the environment and the folder of a service, or of the configuration.
 
 use crate::environment::Environment;
 use crate::error::EngineError;
@@ -7,14 +7,15 @@ use crate::registry::Registry;
 use proctor_core::name::ServiceName;
 use std::path::PathBuf;
 
-/// A command's own variables are laid over these, and its folder is relative to this one.
+/// The command's own variables are added to these, and its folder is relative to this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
     pub env: Vec<(String, String)>,
     pub working_dir: PathBuf,
 }
 
-/// Of a service if one is named; else of the caller, as far as they are given; else of the configuration in force.
+/// The defaults of a service if one is named; else of the caller, as far as given; else of the configuration in
+/// force.
 pub(crate) fn of(
     registry: &Registry,
     service: Option<&ServiceName>,

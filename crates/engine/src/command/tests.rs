@@ -139,14 +139,10 @@ async fn a_command_nobody_waits_for_any_more_is_killed() {
 async fn what_cannot_be_started_says_why() {
     let place = place();
     for (argv, folder, expected) in [
-        (
-            vec!["no-such-program"],
-            place.folder.path(),
-            "'no-such-program' cannot be run: not in PATH",
-        ),
-        (vec!["/bin"], place.folder.path(), "'/bin' cannot be run: /bin is not a regular file"),
+        (vec!["no-such-program"], place.folder.path(), "cannot run 'no-such-program': not in PATH"),
+        (vec!["/bin"], place.folder.path(), "cannot run '/bin': /bin is not a regular file"),
         (vec!["true"], Path::new("/nowhere"), "the working directory /nowhere is not a folder"),
-        (vec![], place.folder.path(), "there is no command"),
+        (vec![], place.folder.path(), "the command is empty"),
     ] {
         let mut plan = place.shell("", Duration::from_secs(30));
         (plan.argv, plan.working_dir) =
@@ -213,7 +209,7 @@ async fn a_program_gets_its_input_and_no_more_is_read_than_is_wanted() {
     std::fs::write(place.folder.path().join("input"), "of a file").unwrap();
     program.file_input = std::fs::File::open(place.folder.path().join("input")).ok();
     assert_eq!(place.commands.produce(program).await.unwrap().stdout, b"of a file");
-    // Endless output ends it, and so does input that it does not read.
+    // Endless output ends it, and so does unread input.
     let mut program = place.program("yes");
     program.input = vec![b'x'; 1 << 20];
     let produced = place.commands.produce(program).await.unwrap();
@@ -245,7 +241,7 @@ async fn a_program_has_as_much_memory_as_it_is_given() {
     assert_eq!(produced.stdout, b"65536\n65536\n", "{produced:?}");
 }
 
-/// It says when it was asked to end, and else ends when it is told to.
+/// Reports when it was asked to end, and otherwise ends when it is told to.
 const PATIENT: &str = "trap 'echo > asked; exit' TERM; mkfifo told; exec 3<>told; \
                        echo $$ > main; read line <&3; echo > done";
 

@@ -1,21 +1,22 @@
-//! The folders of a conversation as roots, beside those of the configuration: an assistant works in the project that its
-//! client was started in, with or without a proctor.yaml.
+//! The folders of a conversation as roots, in addition to those of the configuration: an assistant works in the
+//! project that its client was started in, with or without a proctor.yaml.
 //!
-//! A folder that lies in a declared root adds nothing: what the configuration says of it counts. Neither `/` nor the home
-//! folder becomes a root by itself, since all of somebody's files would be in it.
+//! A folder inside a declared root adds nothing: the settings of that root apply. Neither `/` nor the home
+//! folder becomes a root by itself, since it would contain all files of a person.
 
 use super::roots::{Roots, far_as_it_goes};
 use proctor_core::config::roots::RootDef;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Sets of folders that are remembered: as many conversations work at once on one machine.
+/// Maximum number of folder sets remembered: as many conversations as work at once on one machine.
 const MAX_REMEMBERED: usize = 32;
 
-/// Folders of one request: far more than a client has open.
+/// Maximum number of folders in one request: far more than a client has open.
 pub const MAX_FOLDERS: usize = 16;
 
-/// Roots by the folders they were made for. One value for one set of folders, so that threads serve it again.
+/// Roots by the folders they were made for. One set of folders gives one value, so that its threads can be
+/// reused.
 #[derive(Default)]
 pub(super) struct ConversationRoots(Mutex<Vec<Remembered>>);
 
@@ -69,7 +70,7 @@ fn project_of(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
     Some(repository.unwrap_or(folder))
 }
 
-/// Named like their folders, and never like another root.
+/// Root definitions named like their folders, but never like another root.
 fn definitions(declared: &Roots, projects: &[PathBuf]) -> Vec<RootDef> {
     let mut taken: Vec<String> = declared.all().iter().map(|root| root.name.clone()).collect();
     let mut definitions = Vec::new();

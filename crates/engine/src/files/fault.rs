@@ -1,42 +1,44 @@
-//! What can go wrong with a file, as a person and as a program need to hear it.
+//! Errors about files: texts for people, stable codes for programs.
 
 use proctor_core::diff::{BadDiff, Missed, Outcome};
 use proctor_core::edit::{Candidate, Misfit};
 use proctor_sys::beneath::{Fault, Kind};
 use std::path::PathBuf;
 
-/// Generations that are named where one is not there: as many as are kept if nobody says otherwise.
+/// Maximum number of generations listed in an error: the default number kept.
 const MOST_KEPT: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("no folder is declared for file operations")]
     NoRoot,
-    #[error("which root? {}there are {}", unsaid(.path), .names.join(", "))]
+    #[error("which root? {}name one of {}", unsaid(.path), .names.join(", "))]
     WhichRoot { path: String, names: Vec<String> },
-    #[error("'{path}' is below none of the roots {}", .names.join(", "))]
+    #[error("'{path}' is outside the roots {}", .names.join(", "))]
     Elsewhere { path: String, names: Vec<String> },
-    #[error("the root '{name}' cannot be opened: {}: {why}", .path.display())]
+    #[error("cannot open the root '{name}': {}: {why}", .path.display())]
     RootGone { name: String, path: PathBuf, why: String },
     #[error("'{path}' does not exist")]
     Missing { path: String },
     #[error("'{path}' {fault}")]
     Refused { path: String, fault: Fault },
-    #[error("'{path}' is {whose}, which file operations never touch")]
+    #[error("file operations never touch '{path}': it is {whose}")]
     Guarded { path: String, whose: &'static str },
-    #[error("'{path}' has changed since that cursor was given")]
+    #[error("'{path}' changed since the cursor was returned")]
     Moved { path: String },
     #[error("{}: {why}", .what.as_str())]
     BadPattern { what: Pattern, why: String },
     #[error("'replace' names the group '{name}', which 'find' does not have")]
     NoGroup { name: String },
-    #[error("the pattern is too slow for '{path}': it reads far ahead at each of very many places")]
+    #[error(
+        "the pattern is too slow for '{path}': it reads far ahead at each of very many matches"
+    )]
     TooSlow { path: String },
     #[error("{0}")]
     BadInput(String),
-    #[error("bad cursor '{0}'")]
+    #[error("invalid cursor '{0}'")]
     BadCursor(String),
-    #[error("it was cancelled")]
+    #[error("the request was cancelled")]
     Cancelled,
     #[error("'{path}' is in the root '{root}', which is read only")]
     ReadOnly { path: String, root: String },
@@ -44,31 +46,31 @@ pub enum FileError {
     Occupied { path: String },
     #[error("'{path}' is larger than {most} bytes")]
     TooLarge { path: String, most: u64 },
-    #[error("the files have more than {most} bytes together")]
+    #[error("the files have more than {most} bytes in total")]
     TooMuch { most: u64 },
-    #[error("'{path}' has changed meanwhile, and was left as it is")]
+    #[error("'{path}' changed meanwhile and was not modified")]
     Changed { path: String },
-    #[error("'{path}' is not what you saw: its sha256 is {}", .found.as_deref().unwrap_or("that of no file"))]
+    #[error("'{path}' changed since you read it: its sha256 is {}", .found.as_deref().unwrap_or("missing, because the file does not exist"))]
     Stale { path: String, found: Option<String> },
-    #[error("'{path}': its owner or permissions cannot be kept: {fault}")]
+    #[error("cannot keep the owner or permissions of '{path}': {fault}")]
     NotAlike { path: String, fault: Fault },
     #[error("'{path}': {}", told(.misfit))]
     Misfit { path: String, misfit: Misfit },
     #[error(
-        "'{path}' is {encoding} and {what} bytes that are no letters, so it is not changed as a text"
+        "'{path}' is {encoding} and {what} bytes that are invalid in it, so it cannot be edited as text"
     )]
     NoText { path: String, encoding: &'static str, what: &'static str },
-    #[error("'{path}': {count} places were found{}", on_lines(.lines))]
+    #[error("'{path}': found {count} matches{}", on_lines(.lines))]
     Counted { path: String, count: usize, lines: Vec<usize> },
-    #[error("'{path}': the text is not there{}", nearby(.near))]
+    #[error("'{path}': text not found{}", nearby(.near))]
     NotThere { path: String, near: Vec<Candidate> },
     #[error("{0}")]
     BadDiff(#[from] BadDiff),
     #[error("{}", conflicts(.0))]
     Conflicts(Vec<Conflict>),
-    #[error("'{path}' is no folder")]
+    #[error("'{path}' is not a folder")]
     NotAFolder { path: String },
-    #[error("'{path}' is a folder; '{inside}' would be in it")]
+    #[error("'{path}' is a folder; use '{inside}' for a path in it")]
     FolderThere { path: String, inside: String },
     #[error("the folder '{path}' is not empty")]
     NotEmpty { path: String },
@@ -78,36 +80,36 @@ pub enum FileError {
     NoGeneration {
         path: String,
         number: Option<u64>,
-        /// Those that there are, the newest first.
+        /// The existing generations, newest first.
         kept: Vec<u64>,
     },
-    #[error("the earlier generation cannot be read: {0}")]
+    #[error("cannot read the earlier generation: {0}")]
     Lost(String),
-    #[error("what is there cannot be kept, so nothing is changed: {0}")]
+    #[error("cannot back up the current content, so nothing was changed: {0}")]
     Unkept(String),
-    #[error("the change cannot be recorded, so nothing is changed: {0}")]
+    #[error("cannot record the change, so nothing was changed: {0}")]
     Unrecorded(String),
 }
 
-/// What a pattern is for.
+/// The use of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// Contents that are searched.
+    /// Searches contents.
     Search,
-    /// Contents that are replaced.
+    /// Replaces in contents.
     Find,
-    /// Names.
+    /// Matches names.
     Glob,
-    /// Types of files, by their names.
+    /// Selects types of files, by their names.
     Type,
 }
 
 impl Pattern {
     fn as_str(self) -> &'static str {
         match self {
-            Pattern::Search | Pattern::Find => "bad pattern",
-            Pattern::Glob => "bad glob",
-            Pattern::Type => "bad type",
+            Pattern::Search | Pattern::Find => "invalid pattern",
+            Pattern::Glob => "invalid glob",
+            Pattern::Type => "invalid type",
         }
     }
 
@@ -116,7 +118,7 @@ impl Pattern {
     }
 }
 
-/// A part of a diff that does not fit.
+/// A part of a diff that does not apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
     pub path: String,
@@ -125,15 +127,15 @@ pub struct Conflict {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unfit {
-    /// What became of each hunk.
+    /// The outcome of each hunk.
     Hunks(Vec<Outcome>),
-    /// There is no such file.
+    /// The file does not exist.
     Missing,
-    /// It is to be made, and is there.
+    /// The diff creates the file, but it exists.
     Exists,
-    /// It is to be removed, and holds more than the diff says.
+    /// The diff deletes the file, but it contains more than the diff says.
     Remains,
-    /// It cannot be moved as what it is, and why.
+    /// The moved file cannot keep its owner or permissions; the text says why.
     Unlike(String),
 }
 
@@ -143,23 +145,23 @@ fn told(misfit: &Misfit) -> String {
         Misfit::Same { edit } => format!("edit {}: 'old' and 'new' are the same", edit + 1),
         Misfit::TooLarge { edit } => format!("edit {}: the file would be too large", edit + 1),
         Misfit::Ambiguous { edit, count, lines } => {
-            format!("edit {}: the text is there {count} times{}", edit + 1, on_lines(lines))
+            format!("edit {}: the text occurs {count} times{}", edit + 1, on_lines(lines))
         }
         Misfit::Missing { edit, near } => {
-            format!("edit {}: the text was not found{}", edit + 1, nearby(near))
+            format!("edit {}: text not found{}", edit + 1, nearby(near))
         }
     }
 }
 
-/// Of a path that does not say in which root it is.
+/// The start of the error for a path that names no root.
 fn unsaid(path: &str) -> String {
-    if path.is_empty() { String::new() } else { format!("'{path}' does not say, and ") }
+    if path.is_empty() { String::new() } else { format!("'{path}' names none; ") }
 }
 
 fn nearby(near: &[Candidate]) -> String {
     let mut text = String::new();
     for near in near {
-        let how = if near.blanks { "with other blanks" } else { "something like it" };
+        let how = if near.blanks { "with different whitespace" } else { "similar text" };
         text += &format!("\nline {}, {how}:\n{}", near.line, near.text.trim_end());
     }
     text
@@ -167,7 +169,7 @@ fn nearby(near: &[Candidate]) -> String {
 
 fn of_those(numbers: &[u64]) -> String {
     let numbers: Vec<String> = numbers.iter().take(MOST_KEPT).map(u64::to_string).collect();
-    if numbers.is_empty() { String::new() } else { format!("; there is {}", numbers.join(", ")) }
+    if numbers.is_empty() { String::new() } else { format!("; existing: {}", numbers.join(", ")) }
 }
 
 fn on_lines(lines: &[usize]) -> String {
@@ -176,13 +178,15 @@ fn on_lines(lines: &[usize]) -> String {
 }
 
 fn conflicts(conflicts: &[Conflict]) -> String {
-    let mut text = String::from("the diff does not fit, and nothing is changed");
+    let mut text = String::from("the diff does not apply; nothing was changed");
     for Conflict { path, why } in conflicts {
         match why {
-            Unfit::Missing => text += &format!("\n{path}: there is no such file"),
-            Unfit::Exists => text += &format!("\n{path}: it is to be made, and is there"),
+            Unfit::Missing => text += &format!("\n{path}: the file does not exist"),
+            Unfit::Exists => text += &format!("\n{path}: the diff creates it, but it exists"),
             Unfit::Unlike(why) => text += &format!("\n{path}: {why}"),
-            Unfit::Remains => text += &format!("\n{path}: it is to be removed, and holds more"),
+            Unfit::Remains => {
+                text += &format!("\n{path}: the diff deletes it, but it contains more")
+            }
             Unfit::Hunks(outcomes) => {
                 for (number, outcome) in outcomes.iter().enumerate() {
                     if let Outcome::Misses(missed) = outcome {
@@ -200,14 +204,14 @@ fn missing(missed: &Missed) -> String {
     let shown = |line: &[u8]| String::from_utf8_lossy(line).trim_end().to_owned();
     match &missed.nearest {
         _ if missed.spent => format!(
-            "{at}: it is not there, and was not looked for everywhere else: too many hunks of the diff are far from where they say"
+            "{at}: not found near its position and not searched for elsewhere: too many hunks of the diff are far from their positions"
         ),
         Some(near) if near.same == near.of => {
-            format!("{at}: all its lines are at line {}, where it may not be", near.line)
+            format!("{at}: all its lines match at line {}, but it must not apply there", near.line)
         }
-        None => format!("{at}: nothing like it is there"),
+        None => format!("{at}: no similar text found"),
         Some(near) => format!(
-            "{at}: {} of {} lines are at line {}; line {} should be '{}' and is {}",
+            "{at}: {} of {} lines match at line {}; line {} should be '{}' but is {}",
             near.same,
             near.of,
             near.line,
@@ -219,7 +223,7 @@ fn missing(missed: &Missed) -> String {
 }
 
 impl FileError {
-    /// For what failed on a path.
+    /// Converts a fault on this path into an error.
     pub(crate) fn at(path: &str) -> impl Fn(Fault) -> FileError {
         move |fault| match fault {
             fault if fault.is_missing() => FileError::Missing { path: path.to_owned() },
@@ -227,7 +231,7 @@ impl FileError {
         }
     }
 
-    /// Is it a folder where a file was asked for?
+    /// Returns true if the path is a folder where a file was expected.
     pub fn is_folder(&self) -> bool {
         matches!(self, FileError::Refused { fault: Fault::NotAFile(Kind::Folder), .. })
     }

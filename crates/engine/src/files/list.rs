@@ -1,4 +1,4 @@
-//! What is in a folder, as deep as one likes; and names that fit a pattern.
+//! Lists the content of folders to any depth, and names that match a pattern.
 
 use super::fault::{FileError, Pattern};
 use super::roots::{Guarded, Spot};
@@ -11,35 +11,35 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What is wanted of the names below a folder.
+/// A request to list names below a folder.
 #[derive(Debug, Clone, Default)]
 pub struct ListQuery {
-    /// Folders in folders: 1 is the folder itself.
+    /// Maximum depth: 1 is the folder itself.
     pub depth: Option<usize>,
     pub leave_out: LeaveOut,
-    /// Only names that fit one of these.
+    /// Only names that match one of these.
     pub patterns: Vec<String>,
-    /// Patterns take upper and lower case for the same.
+    /// Patterns ignore case.
     pub any_case: bool,
-    /// Only this.
+    /// Only entries of this kind.
     pub kind: Option<Kind>,
     pub most: usize,
-    /// What names take in an answer, with what stands around them.
+    /// Maximum size of the response in bytes.
     pub max_bytes: Option<usize>,
     pub cursor: Option<String>,
 }
 
-/// What a name takes in a text beside its path: how deep it is, its size, the end of the line.
+/// Bytes that a name adds to a response in addition to its path: its depth, its size, the end of the line.
 const AROUND_A_NAME: usize = 24;
 
-/// Something that has a name.
+/// An entry with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// As answers call it.
+    /// The path as shown in responses.
     pub path: String,
     pub kind: Kind,
     pub depth: usize,
-    /// Of a file.
+    /// Size of a file.
     pub size: Option<u64>,
     pub modified: Option<Wall>,
 }
@@ -48,12 +48,12 @@ pub struct Listed {
 pub struct Listing {
     pub entries: Vec<Listed>,
     pub cursor: Option<String>,
-    /// Folders that could not be looked into.
+    /// Number of folders that could not be read.
     pub unreadable: usize,
 }
 
 impl Listed {
-    /// Of an answer, that it takes.
+    /// Bytes this entry adds to the response.
     fn room(&self) -> usize {
         self.path.len() + AROUND_A_NAME
     }
@@ -108,7 +108,7 @@ pub(crate) fn list(
 }
 
 fn listed(spot: &Spot, visit: &Visit) -> Result<Listed, FileError> {
-    // What has gone meanwhile has neither.
+    // An entry that has disappeared meanwhile has neither.
     let look = visit.folder.look(&visit.name).ok().flatten();
     let wall = |(seconds, nanos): (i64, i64)| {
         Wall(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1000))
@@ -122,7 +122,7 @@ fn listed(spot: &Spot, visit: &Visit) -> Result<Listed, FileError> {
     })
 }
 
-/// A path as a cursor: in hexadecimal digits, because a name may be any bytes.
+/// A path as a cursor: in hexadecimal digits, because a name may contain any bytes.
 pub(crate) fn cursor(path: &[u8]) -> String {
     super::survey::hex(path)
 }
@@ -133,7 +133,7 @@ pub(crate) fn parse_cursor(text: &str) -> Result<Rel, FileError> {
     Rel::parse(OsStr::from_bytes(&bytes)).map_err(|_| bad())
 }
 
-/// Patterns for names; one with a slash is for the whole path below the folder that was asked for.
+/// Patterns for names. A pattern with a slash matches the whole path below the requested folder.
 struct Patterns {
     names: GlobSet,
     paths: GlobSet,

@@ -1,8 +1,8 @@
 //! Files below the folders that the configuration declares: reading, listing, searching and changing them.
 //!
-//! Whatever a path says, it is resolved beneath its root by `proctor_sys::beneath`; nothing here opens a path. All of it
-//! waits for disks and is done by threads that may (`workers`), which cannot open anything outside of the roots where the
-//! kernel sees to that; whoever stops waiting for an answer stops the work.
+//! Every path is resolved beneath its root by `proctor_sys::beneath`; nothing here opens a path. All work waits
+//! for disks and runs on threads of its own (`workers`). Where the kernel has Landlock, these threads cannot
+//! open anything outside the roots. A caller that stops waiting for a response stops the work.
 
 mod change;
 mod conversation;
@@ -46,11 +46,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use survey::Surveys;
 use workers::{Purpose, Workers};
 
-/// All that can be done with files.
+/// File operations.
 #[derive(Clone)]
 pub struct Files {
     shared: Arc<Shared>,
-    /// Where the caller stands, if paths begin there.
+    /// The caller's working directory, if relative paths start there.
     here: Option<Arc<Path>>,
     /// The roots of the caller's conversation; `None`: those of the configuration.
     conversation: Option<Arc<Roots>>,
@@ -75,30 +75,30 @@ impl Files {
         Files { shared: Arc::new(shared), here: None, conversation: None }
     }
 
-    /// The same for somebody who stands in this folder, and writes paths as seen from there.
+    /// A copy for a caller in this folder, whose relative paths start there.
     pub fn seen_from(&self, folder: Option<&Path>) -> Files {
         Files { here: folder.map(Arc::from), ..self.clone() }
     }
 
-    /// The same for a conversation of the owner's: its folders are roots beside the declared ones, and a path that begins
-    /// outside of all of them is refused.
+    /// A copy for a conversation of the owner: its folders are roots in addition to the declared ones. A path
+    /// that starts outside all of them is rejected.
     pub async fn in_conversation(&self, folders: Vec<PathBuf>) -> Result<Files, EngineError> {
         let (shared, declared) = (Arc::clone(&self.shared), self.shared.registry.roots());
         let roots = crate::blocking(move || shared.conversations.with(declared, &folders)).await?;
         Ok(Files { conversation: Some(roots), ..self.clone() })
     }
 
-    /// The folders that are declared, and those of the conversation.
+    /// The declared folders, and those of the conversation.
     pub fn roots(&self) -> Arc<Roots> {
         self.conversation.clone().unwrap_or_else(|| self.shared.registry.roots())
     }
 
-    /// Whether paths have to begin where the caller stands, which is a conversation's rule.
+    /// Returns true if relative paths must start at the caller's folder, as in a conversation.
     fn is_strict(&self) -> bool {
         self.conversation.is_some()
     }
 
-    /// Read files, each for itself.
+    /// Reads files; each has its own result.
     pub async fn read(
         &self,
         paths: Vec<String>,
@@ -119,7 +119,7 @@ impl Files {
         .await
     }
 
-    /// What is in these folders, or in those around.
+    /// Lists these folders, or those around the caller.
     pub async fn list(&self, paths: Vec<String>, query: ListQuery) -> Result<Listing, EngineError> {
         let listed = self.look(move |files, stop| {
             let (spots, guarded) = (files.spots(&paths)?, files.guarded());
@@ -133,7 +133,7 @@ impl Files {
         Ok(listed.await??)
     }
 
-    /// Search contents, in these folders and files, or in the folders around.
+    /// Searches contents, in these folders and files, or in the folders around the caller.
     pub async fn search(
         &self,
         paths: Vec<String>,
@@ -151,7 +151,7 @@ impl Files {
         Ok(searched.await??)
     }
 
-    /// Where somebody stands.
+    /// The position of the caller relative to the roots.
     pub async fn standing(&self) -> Result<Standing, EngineError> {
         let Some(here) = self.here.clone() else { return Ok(Standing::Elsewhere) };
         self.look(move |files, _| files.roots().standing(&here)).await
@@ -162,7 +162,7 @@ impl Files {
         self.roots().find_from(path, self.here.as_deref())
     }
 
-    /// Refuse a relative path in a conversation that stands in no root: it would be a file of another project.
+    /// Rejects a relative path in a conversation outside all roots: it would name a file of another project.
     fn check_begin(&self, path: &str) -> Result<(), FileError> {
         let roots = self.roots();
         let Some(here) = self.here.as_deref().filter(|_| self.is_strict()) else { return Ok(()) };
@@ -177,7 +177,7 @@ impl Files {
         self.roots().top_from(self.here.as_deref())
     }
 
-    /// Each once.
+    /// The spots of these paths, without duplicates.
     fn spots(&self, paths: &[String]) -> Result<Vec<Spot>, FileError> {
         if paths.iter().all(String::is_empty) {
             self.check_begin("")?;
@@ -198,7 +198,7 @@ impl Files {
         spot.folder(&self.guarded())
     }
 
-    /// Where Proctor's own files are, without links.
+    /// The folders of Proctor's own files, without links.
     pub(crate) fn own(&self) -> Vec<PathBuf> {
         let Home { state, runtime, .. } = &self.shared.home;
         [state, runtime].into_iter().filter_map(|path| path.canonicalize().ok()).collect()
@@ -208,14 +208,14 @@ impl Files {
         Guarded::of(&self.shared.home).with(&self.roots())
     }
 
-    /// Roots that are read only, without links.
+    /// Read-only roots, without links.
     pub(crate) fn read_only(&self) -> Vec<PathBuf> {
         let roots = self.roots();
         let closed = roots.all().iter().filter(|root| !root.write);
         closed.map(|root| roots::far_as_it_goes(&root.path)).collect()
     }
 
-    /// Work that changes nothing.
+    /// Runs work that changes nothing.
     async fn look<R: Send + 'static>(
         &self,
         work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
@@ -223,7 +223,7 @@ impl Files {
         self.work_for(self.roots(), Purpose::Look, work).await
     }
 
-    /// Work that may change something.
+    /// Runs work that may change something.
     async fn work<R: Send + 'static>(
         &self,
         work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
@@ -231,7 +231,7 @@ impl Files {
         self.work_in(self.roots(), work).await
     }
 
-    /// Work that may change something below these roots.
+    /// Runs work that may change something below these roots.
     async fn work_in<R: Send + 'static>(
         &self,
         roots: Arc<Roots>,
@@ -240,7 +240,7 @@ impl Files {
         self.work_for(roots, Purpose::Change, work).await
     }
 
-    /// Dropped early, the work hears of it.
+    /// Runs work. If the future is dropped early, the work is told to stop.
     async fn work_for<R: Send + 'static>(
         &self,
         roots: Arc<Roots>,
@@ -256,7 +256,7 @@ impl Files {
     }
 }
 
-/// Somebody waits for an answer, until this is dropped.
+/// Marks that a caller waits for a response, until this is dropped.
 struct Waiting(Arc<AtomicBool>);
 
 impl Drop for Waiting {

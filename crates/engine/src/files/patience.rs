@@ -1,28 +1,29 @@
-//! How long a pattern may work on one content.
+//! The time limit of a pattern on one content.
 //!
-//! The time for one match grows with what is read, whatever the pattern. But a pattern may read on to the end of a content before it knows that a match
-//! is a short one, and do so at each of them: then it takes minutes for kilobytes. So it is asked between matches whether to go on.
+//! One match takes time proportional to the bytes read, whatever the pattern. But a pattern may read to the end
+//! of the content before it knows that a match is short, and do so at each match: then kilobytes take minutes.
+//! So the clock is checked between matches.
 
 use super::fault::FileError;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Far longer than patterns take that people write, on the largest files that are taken.
+/// Time limit: far longer than patterns that people write take on the largest accepted files.
 pub(super) const SLOWEST: Duration = Duration::from_secs(10);
 
-/// Between looks at the clock, which costs as much as a quick match.
+/// Matches between two readings of the clock, which costs as much as a quick match.
 const MATCHES: u32 = 16;
 
 pub(super) struct Patience<'a> {
     stop: &'a dyn Fn() -> bool,
-    /// From the first matches on, if there is a limit.
+    /// The time limit, counted from the first matches.
     most: Option<Duration>,
     asked: Cell<u32>,
     until: Cell<Option<Instant>>,
     over: Cell<Option<Over>>,
 }
 
-/// Why it does not go on.
+/// Why the search stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Over {
     Stopped,
@@ -41,7 +42,7 @@ impl Over {
 impl std::fmt::Display for Over {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {
-            Over::Stopped => "nobody waits for it",
+            Over::Stopped => "the caller stopped waiting",
             Over::TooSlow => "it takes too long",
         })
     }
@@ -53,7 +54,7 @@ impl<'a> Patience<'a> {
         Patience { stop, most, asked, until, over }
     }
 
-    /// Before each match: may it be looked for? Once it may not, none may.
+    /// Called before each match. Fails if the search must stop, and from then on always.
     pub(super) fn ask(&self) -> Result<(), Over> {
         if self.over.get().is_none() {
             if self.is_stopped() {
@@ -69,7 +70,7 @@ impl<'a> Patience<'a> {
         self.over.get()
     }
 
-    /// Does nobody wait any more?
+    /// Returns true if no caller waits any more.
     pub(super) fn is_stopped(&self) -> bool {
         (self.stop)()
     }

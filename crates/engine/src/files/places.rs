@@ -1,4 +1,4 @@
-//! One page from several places, one after the other. A cursor says in which of them to go on, and where in it.
+//! One page from several places, one after the other. The cursor names the place and the position in it.
 
 use super::fault::FileError;
 use super::list::Listing;
@@ -6,10 +6,10 @@ use super::roots::Spot;
 use super::search::SearchPage;
 use super::survey::{hex, unhex};
 
-/// What a page has room for.
+/// The limits of a page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// Names, matches or files.
+    /// Maximum number of names, matches or files.
     pub(super) most: usize,
     pub(super) bytes: usize,
 }
@@ -32,16 +32,17 @@ impl Room {
     }
 }
 
-/// A page that can be put together from several.
+/// A page that can be combined with others.
 pub(super) trait Part: Default {
     fn taken(&self) -> Room;
     fn cursor(&mut self) -> &mut Option<String>;
     fn append(&mut self, next: Self);
-    /// What could not be looked into.
+    /// Counts an entry that could not be read.
     fn add_unreadable(&mut self);
 }
 
-/// A page of one place is as `one` makes it. A root that is gone does not keep the others from being looked at.
+/// Builds a page; `one` produces the page of one place. A missing root does not stop the others from being
+/// read.
 pub(super) fn page<P: Part>(
     spots: &[Spot],
     cursor: Option<&str>,
@@ -82,7 +83,7 @@ fn cursor_of(spot: &Spot, more: &str) -> String {
     format!("{}:{more}", hex(spot.shown.as_bytes()))
 }
 
-/// Which of the places, and where in it if not from its beginning.
+/// The index of the place, and the position in it unless it is the beginning.
 fn parse(spots: &[Spot], text: &str) -> Result<(usize, Option<String>), FileError> {
     let bad = || FileError::BadCursor(text.to_owned());
     let (place, more) = text.split_once(':').ok_or_else(bad)?;

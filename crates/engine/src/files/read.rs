@@ -1,4 +1,4 @@
-//! Reading a file: a range of its lines or its bytes, as much as fits, and a cursor for the rest.
+//! Reads a range of lines or bytes of a file, as much as fits, with a cursor for the rest.
 
 use super::fault::FileError;
 use super::roots::{Guarded, Spot};
@@ -8,25 +8,26 @@ use proctor_core::time::Wall;
 use proctor_sys::beneath::Look;
 use std::fs::File;
 
-/// A text of two bytes a unit is turned into another as a whole; a larger one is taken for bytes.
+/// Maximum size of a UTF-16 file that is decoded, since it is decoded as a whole; a larger one is treated as
+/// bytes.
 const LARGEST_UTF16: u64 = 8 << 20;
 
-/// What is wanted of a file.
+/// A request to read a file.
 #[derive(Debug, Clone, Default)]
 pub struct ReadQuery {
     /// First line, from 1.
     pub from: Option<u64>,
-    /// How many lines.
+    /// Number of lines.
     pub lines: Option<u64>,
-    /// The last so many lines, instead.
+    /// Number of lines from the end, instead of a range.
     pub tail: Option<u64>,
-    /// The bytes as they are, instead of text.
+    /// Return the raw bytes instead of text.
     pub bytes: bool,
-    /// Go on from where an earlier answer ended.
+    /// Continue where an earlier response ended.
     pub cursor: Option<String>,
-    /// As much as this at once.
+    /// Maximum size of the response in bytes.
     pub max_bytes: usize,
-    /// A picture of up to so many bytes comes as a whole.
+    /// Maximum size of a picture that is returned as a whole.
     pub largest_picture: u64,
 }
 
@@ -38,15 +39,15 @@ pub struct Content {
     pub modified: Wall,
     /// Permissions.
     pub mode: u32,
-    /// Of the whole file; `None` where that is too large.
+    /// Hash of the whole file; `None` if the file is too large.
     pub sha256: Option<String>,
     pub nature: Nature,
-    /// Is `nature` told of all of it, or of its beginning?
+    /// True if `nature` describes the whole file, false if only its beginning.
     pub whole: bool,
-    /// What kind of picture it is.
+    /// The type of picture.
     pub picture: Option<&'static str>,
     pub part: Part,
-    /// Where the rest begins, if there is more of what was asked for.
+    /// Position of the rest, if more was requested.
     pub cursor: Option<String>,
 }
 
@@ -63,11 +64,11 @@ pub enum Part {
         bytes: Vec<u8>,
         offset: u64,
     },
-    /// All of it.
+    /// The whole picture.
     Picture {
         bytes: Vec<u8>,
     },
-    /// It is no text, and bytes were not asked for.
+    /// The file is not text, and bytes were not requested.
     Unreadable,
 }
 
@@ -100,13 +101,13 @@ pub(crate) fn read(
     })
 }
 
-/// Where to go on.
+/// The position to continue at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cursor {
     offset: u64,
-    /// The line that this offset is in, from 1; 0 where that is not known, and for bytes.
+    /// The line of this offset, from 1; 0 if it is not known, and for bytes.
     line: u64,
-    /// The last line that is wanted.
+    /// The last requested line.
     last: u64,
 }
 
@@ -133,7 +134,7 @@ impl Cursor {
     }
 }
 
-/// Where bytes come from.
+/// The source of the bytes.
 enum Source<'a> {
     File(&'a File, &'a Survey),
     Memory(&'a [u8]),
@@ -160,7 +161,7 @@ impl Source<'_> {
         }
     }
 
-    /// Where this line begins, or the end if there are fewer.
+    /// The offset and number of this line, or of the end if there are fewer lines.
     fn line(&self, wanted: u64, stop: &dyn Fn() -> bool) -> Result<(u64, u64), FileError> {
         let (mut offset, mut line) = self.before_line(wanted);
         let mut piece = vec![0; survey::PIECE];
@@ -216,7 +217,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Of a file that is known not to be large.
+    /// Reads a whole file that is known not to be large.
     fn all(&self, source: &Source<'_>) -> Result<Vec<u8>, FileError> {
         let mut bytes = vec![0; usize::try_from(self.look.size).unwrap_or(0)];
         let length = source.read_at(&mut bytes, 0)?;
@@ -227,9 +228,7 @@ impl Reader<'_> {
     fn bytes(&self, source: &Source<'_>) -> Result<(Part, Option<Cursor>), FileError> {
         let ReadQuery { from, lines, tail, .. } = self.query;
         if from.or(*lines).or(*tail).is_some() {
-            return Err(FileError::BadInput(
-                "lines are of texts: leave them out with bytes".into(),
-            ));
+            return Err(FileError::BadInput("lines cannot be combined with bytes".into()));
         }
         let offset = self.cursor()?.map_or(0, |cursor| cursor.offset);
         let mut bytes = vec![0; self.query.max_bytes];
@@ -246,7 +245,7 @@ impl Reader<'_> {
         text.map(|text| Cursor::parse(text, &self.look, &self.spot.shown)).transpose()
     }
 
-    /// Where to begin, and the last line that is wanted.
+    /// The start position, and the last requested line.
     fn begin(&self, source: &Source<'_>) -> Result<Cursor, FileError> {
         if let Some(cursor) = self.cursor()? {
             return Ok(cursor);
@@ -269,7 +268,7 @@ impl Reader<'_> {
         Ok(Cursor { offset, line, last })
     }
 
-    /// Of a file whose lines are not counted: as many of its last ones as fit.
+    /// The start of the last lines that fit, in a file whose lines are not counted.
     fn last_lines(&self, source: &Source<'_>, count: u64) -> Result<Cursor, FileError> {
         if count == 0 {
             return Ok(Cursor { offset: self.look.size, line: 0, last: u64::MAX });
@@ -293,7 +292,7 @@ impl Reader<'_> {
             let (from, to) = (known(begin.line), known(begin.line - 1));
             return Ok((Part::Text { text: String::new(), from, to, lossy: false }, None));
         }
-        // A little more than fits, to see whether a letter or a line goes on.
+        // Reads a little more than fits, to see whether a character or a line continues.
         let mut bytes = vec![0; self.query.max_bytes + 4];
         let length = source.read_at(&mut bytes, begin.offset)?;
         bytes.truncate(length);
@@ -319,7 +318,7 @@ impl Reader<'_> {
         Ok((Part::Text { text, from: known(begin.line), to: known(to), lossy }, more))
     }
 
-    /// How much of these bytes is the part, and whether that is all that was wanted.
+    /// The length of the part in these bytes, and whether the request is complete.
     fn cut(&self, bytes: &[u8], begin: Cursor) -> (usize, bool) {
         let left = begin.last.saturating_sub(begin.line);
         let last = usize::try_from(left).ok();
@@ -336,7 +335,7 @@ impl Reader<'_> {
     }
 }
 
-/// The last place up to `most` at which no letter is cut.
+/// The last position up to `most` that does not cut a character.
 fn letter_end(bytes: &[u8], most: usize) -> usize {
     let begins = |byte: u8| byte & 0xc0 != 0x80;
     let back = (0..4).find(|back| bytes.get(most - back).is_none_or(|byte| begins(*byte)));

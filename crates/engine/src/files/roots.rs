@@ -1,4 +1,5 @@
-//! The folders that file operations may look into, held open, and the way from a path in a request to a place in one of them.
+//! The folders that file operations may access, held open, and the resolution of a request's path to a place in
+//! one of them.
 
 use super::fault::FileError;
 use proctor_core::config::roots::RootDef;
@@ -10,32 +11,32 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Where somebody stands.
+/// The position of a caller relative to the roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// In no root.
+    /// Outside all roots.
     Elsewhere,
-    /// At the top of this one.
+    /// At the top of this root.
     Top(String),
-    /// In a folder of one.
+    /// In a folder below a root.
     Below,
 }
 
-/// All of them, as one configuration declares them.
+/// All roots of one configuration.
 #[derive(Debug, Default)]
 pub struct Roots(Vec<Arc<Declared>>);
 
-/// A folder that was declared.
+/// A declared root.
 #[derive(Debug)]
 pub struct Declared {
     pub name: String,
-    /// As it was declared.
+    /// The path as declared.
     pub path: PathBuf,
     pub write: bool,
-    /// Without links, as it was when it was opened.
+    /// The path without links, when it was opened.
     real: RwLock<PathBuf>,
     held: RwLock<Option<Arc<Root>>>,
-    /// Does this folder lie in what Proctor keeps? Looked up once for each folder that it was.
+    /// Whether this folder lies in Proctor's own folders. Cached by the id of the folder.
     own: RwLock<Option<(Id, bool)>>,
 }
 
@@ -51,12 +52,12 @@ impl Declared {
             own: RwLock::new(None),
         };
         if let Err(error) = declared.held() {
-            tracing::warn!(root = declared.name, %error, "a root cannot be opened");
+            tracing::warn!(root = declared.name, %error, "cannot open a root");
         }
         declared
     }
 
-    /// The folder, opened now if it was not there before, or if another is there since.
+    /// The folder; opened now if it did not exist before or was replaced since.
     pub(crate) fn held(&self) -> Result<Arc<Root>, FileError> {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(root) = held.filter(|root| root.folder().is_at(&self.path)) {
@@ -75,14 +76,14 @@ impl Declared {
         Ok(root)
     }
 
-    /// Its folder, if that is Proctor's own.
+    /// The id of its folder, if that belongs to Proctor.
     fn own(&self, guarded: &Guarded) -> Option<Id> {
         let root = self.held().ok()?;
         let id = root.folder().id();
         let known = *self.own.read().unwrap_or_else(PoisonError::into_inner);
         let own = match known.filter(|(folder, _)| *folder == id) {
             Some((_, own)) => own,
-            // Where it cannot be known, nobody looks into it.
+            // If it cannot be determined, access is denied.
             None => guarded.lies_in_own(root.folder()).map_or(true, |own| {
                 *self.own.write().unwrap_or_else(PoisonError::into_inner) = Some((id, own));
                 own
@@ -91,7 +92,7 @@ impl Declared {
         own.then_some(id)
     }
 
-    /// Where it really is now.
+    /// Its current path without links.
     fn real(&self) -> PathBuf {
         self.held().ok();
         self.real.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -103,9 +104,10 @@ impl Declared {
 pub struct Spot {
     pub(crate) root: Arc<Declared>,
     pub(crate) rel: Rel,
-    /// As answers call it.
+    /// The path as shown in responses.
     pub(crate) shown: String,
-    /// Answers call it by its root: without that, it would mean something else where the caller stands.
+    /// Responses prefix the path with its root: without it, the path would mean another file at the caller's
+    /// folder.
     pub(super) by_root: bool,
 }
 
@@ -120,14 +122,14 @@ impl Spot {
         Spot { shown: self.shown_at(&rel), root, rel, by_root }
     }
 
-    /// How answers call another path in the same root.
+    /// Another path in the same root, as shown in responses.
     pub(crate) fn shown_at(&self, rel: &Rel) -> String {
         let (path, name) = (rel.to_string(), &self.root.name);
         let taken_for_one = path.split_once(':').is_some_and(|(first, _)| first == name);
         if self.by_root || taken_for_one { format!("{name}:{path}") } else { path }
     }
 
-    /// Where it really is, if no link is on the way.
+    /// Its actual path, if there is no link on the way.
     pub(crate) fn real(&self) -> PathBuf {
         self.root.real().join(self.rel.as_path())
     }
@@ -140,7 +142,7 @@ impl Spot {
         Ok(place)
     }
 
-    /// The folder there, for listing.
+    /// Its folder, for listing.
     pub(crate) fn folder(&self, guarded: &Guarded) -> Result<Folder, FileError> {
         let place = self.place(guarded)?;
         place.folder().child(place.name()).map_err(|fault| {
@@ -157,7 +159,7 @@ impl Roots {
         Roots(defs.iter().map(|def| Arc::new(Declared::new(def))).collect())
     }
 
-    /// As the configuration declares them.
+    /// The definitions in the configuration.
     pub(crate) fn declared(&self) -> Vec<RootDef> {
         let def = |root: &Arc<Declared>| RootDef {
             name: root.name.clone(),
@@ -171,24 +173,25 @@ impl Roots {
         &self.0
     }
 
-    /// Does a path begin with the name of one of them?
+    /// Returns true if the path begins with the name of a root.
     pub fn names_one(&self, text: &str) -> bool {
         let name = text.split_once(':').map(|(name, _)| name);
         self.0.iter().any(|root| Some(&*root.name) == name)
     }
 
-    /// The first of them.
+    /// The first root.
     pub(crate) fn first(&self) -> Result<Spot, FileError> {
         self.0.first().ok_or(FileError::NoRoot)?;
         Ok(self.top(0, self.0.len() > 1))
     }
 
-    /// Where a path of a request is: `NAME:path`, `path` if there is one root, or an absolute path below one of them.
+    /// Resolves a path: `NAME:path`, `path` if there is one root, or an absolute path below a root.
     pub fn find(&self, text: &str) -> Result<Spot, FileError> {
         self.find_from(text, None)
     }
 
-    /// Where a path of somebody is who stands in a folder and writes paths as seen from there ([`rooted`] has the rule).
+    /// Resolves a path of a caller in folder `here`, whose relative paths start there ([`rooted`] has the
+    /// rule).
     pub(crate) fn find_from(&self, text: &str, here: Option<&Path>) -> Result<Spot, FileError> {
         let roots = self.placed(here.is_some() || text.starts_with('/'));
         let Located { root, path } = rooted::locate(text, here, &roots).map_err(|lost| {
@@ -204,12 +207,12 @@ impl Roots {
         Ok(self.top(root, by_root(here, root, &roots)).sibling(rel))
     }
 
-    /// Whether a folder lies in one of them, by its path.
+    /// Returns true if a folder lies in one of the roots, by its path.
     pub(super) fn holds(&self, folder: &Path) -> bool {
         rooted::innermost(folder, &self.placed(true)).is_some()
     }
 
-    /// The error about a path that is in none of them.
+    /// The error for a path outside all roots.
     pub(super) fn elsewhere(&self, path: &str) -> FileError {
         let shown = |root: &Arc<Declared>| format!("{} ({})", root.name, root.path.display());
         let names: Vec<String> = self.0.iter().map(shown).collect();
@@ -219,13 +222,13 @@ impl Roots {
         }
     }
 
-    /// These and more.
+    /// These roots and more.
     pub(super) fn and_folders(&self, more: &[RootDef]) -> Roots {
         let more = more.iter().map(|def| Arc::new(Declared::new(def)));
         Roots(self.0.iter().cloned().chain(more).collect())
     }
 
-    /// The top of the root that somebody stands in, or of the only one.
+    /// The top of the root that the caller is in, or of the only root.
     pub(crate) fn top_from(&self, here: Option<&Path>) -> Result<Spot, FileError> {
         let roots = self.placed(here.is_some());
         match here.and_then(|here| rooted::innermost(here, &roots)) {
@@ -234,7 +237,7 @@ impl Roots {
         }
     }
 
-    /// Where to look if nobody says: where somebody stands, if that is in a root, and otherwise everywhere.
+    /// The default places: the caller's folder if that is in a root, otherwise all roots.
     pub(crate) fn around(&self, here: Option<&Path>) -> Result<Vec<Spot>, FileError> {
         match self.find_from("", here) {
             Ok(spot) => Ok(vec![spot]),
@@ -261,14 +264,14 @@ impl Roots {
         Spot { shown: spot.shown_at(&spot.rel), ..spot }
     }
 
-    /// With where they really are, if that is of interest: to know it, each is looked at.
+    /// The roots, with their actual paths if `real` is set: that costs a look at each.
     fn placed(&self, real: bool) -> Vec<rooted::Root<'_>> {
         let placed = |root: &Declared| if real { root.real() } else { root.path.clone() };
         let each = self.0.iter().map(|root| (root, placed(root)));
         each.map(|(root, real)| rooted::Root { name: &root.name, path: &root.path, real }).collect()
     }
 
-    /// These, and the roots of what was found when others were declared.
+    /// These roots, and the roots of spots that were resolved with an earlier declaration.
     pub(crate) fn and_of<'s>(
         self: Arc<Roots>,
         spots: impl Iterator<Item = &'s Spot>,
@@ -287,7 +290,7 @@ impl Roots {
     }
 }
 
-/// Whether paths in a root have to be said with its name, so that they mean the same where somebody stands.
+/// Returns true if paths in a root need its name to be unambiguous at the caller's folder.
 fn by_root(here: Option<&Path>, root: usize, roots: &[rooted::Root<'_>]) -> bool {
     match here.and_then(|here| rooted::innermost(here, roots)) {
         Some(at) => at.root != root || !at.path.as_os_str().is_empty(),
@@ -295,23 +298,24 @@ fn by_root(here: Option<&Path>, root: usize, roots: &[rooted::Root<'_>]) -> bool
     }
 }
 
-/// What is nobody's business: Proctor's own files, which hold tokens, the audit and environments.
+/// Paths that file operations never touch: Proctor's own files, which contain tokens, the audit and
+/// environments.
 #[derive(Debug, Clone)]
 pub(crate) struct Guarded {
     state: Option<Id>,
     runtime: Option<Id>,
-    /// Roots that lie in what Proctor keeps.
+    /// Roots that lie in Proctor's own folders.
     own_roots: Vec<Id>,
-    /// Roots that are read only, which may lie in others.
+    /// Read-only roots, which may lie in others.
     read_only: Vec<Closed>,
 }
 
-/// A root that is read only.
+/// A read-only root.
 #[derive(Debug, Clone)]
 struct Closed {
     name: String,
     path: PathBuf,
-    /// `None`: it cannot be opened, and is known by its path.
+    /// `None`: it cannot be opened, and is identified by its path.
     id: Option<Id>,
 }
 
@@ -322,7 +326,7 @@ impl Guarded {
         Guarded { state: id(&home.state), runtime: id(&home.runtime), own_roots, read_only }
     }
 
-    /// With where these roots lie, and what they say about writing.
+    /// Adds the position of these roots, and whether they are read-only.
     pub(crate) fn with(self, roots: &Roots) -> Guarded {
         let own_roots = roots.all().iter().filter_map(|root| root.own(&self)).collect();
         let closed = roots.all().iter().filter(|root| !root.write);
@@ -334,7 +338,7 @@ impl Guarded {
         Guarded { read_only: closed.collect(), own_roots, ..self }
     }
 
-    /// Is this folder somewhere in what Proctor keeps?
+    /// Returns true if this folder lies in one of Proctor's own folders.
     fn lies_in_own(&self, folder: &Folder) -> Result<bool, Fault> {
         let mut here = folder.again()?;
         loop {
@@ -350,7 +354,7 @@ impl Guarded {
         }
     }
 
-    /// Refuse to write what is not to be looked at, and what is in a root that is read only, wherever that lies.
+    /// Rejects a write to Proctor's own files, and to a read-only root, wherever it lies.
     pub(crate) fn check_write(
         &self,
         root: &Root,
@@ -376,30 +380,30 @@ impl Guarded {
         }
     }
 
-    /// Is a root that is read only somewhere below this folder?
+    /// Returns true if a read-only root lies below this folder.
     pub(crate) fn holds_read_only(&self, folder: Id) -> bool {
         self.read_only.iter().any(|closed| is_above(folder, &closed.path))
     }
 
-    /// Is it Proctor's own, by its folder and its name? Where somebody works in the folder of the state itself, it is only
-    /// what Proctor keeps there.
+    /// Returns true if the entry belongs to Proctor, by its folder and its name. In the state folder itself,
+    /// only the names that Proctor uses belong to it.
     pub(crate) fn owns(&self, folder: Id, name: &OsStr) -> bool {
         self.state == Some(folder) && name.to_str().is_some_and(Home::keeps)
     }
 
-    /// Is all of this folder Proctor's own, below this root?
+    /// Returns true if all of this folder belongs to Proctor, below this root.
     pub(crate) fn owns_all(&self, root: Id, folder: Id) -> bool {
         self.runtime == Some(folder) || (self.state == Some(folder) && folder != root)
     }
 
-    /// Refuse what is Proctor's own, or not below its root any more.
+    /// Rejects a place that belongs to Proctor or has left its root.
     pub(crate) fn check(&self, root: &Root, place: &Place, shown: &str) -> Result<(), FileError> {
         let top = root.folder().id();
         let mut own = self.own_roots.contains(&top) || self.owns(place.folder().id(), place.name());
         let mut below: Option<Folder> = None;
         root.ascend(place.folder(), |folder| -> Result<(), Fault> {
             own |= self.owns_all(top, folder.id());
-            // Which of the names in the folder of the state leads here is known by what they are.
+            // The entry of the state folder that leads here is identified by its id.
             if self.state == Some(folder.id())
                 && let Some(below) = &below
             {
@@ -413,28 +417,31 @@ impl Guarded {
             own |= self.owns_all(top, folder.id());
         }
         if own {
-            return Err(FileError::Guarded { path: shown.to_owned(), whose: "Proctor's own" });
+            return Err(FileError::Guarded {
+                path: shown.to_owned(),
+                whose: "one of Proctor's own files",
+            });
         }
         Ok(())
     }
 
-    /// Is this one of the folders that Proctor keeps in the folder of its state?
+    /// Returns true if this is one of the folders that Proctor keeps in its state folder.
     fn kept(&self, state: &Folder, folder: Id) -> bool {
         let kept = ["audit", "logs", "backups", "changes", "run"];
         kept.iter().any(|name| state.child(OsStr::new(name)).is_ok_and(|own| own.id() == folder))
     }
 }
 
-/// Is this folder above what is at that path, by the names of the path or by where it really is?
+/// Returns true if this folder is above that path, by its names or by its actual location.
 pub(crate) fn is_above(folder: Id, path: &Path) -> bool {
     let is = |path: &Path| Folder::open(path).is_ok_and(|above| above.id() == folder);
     path.ancestors().any(is) || far_as_it_goes(path).ancestors().any(is)
 }
 
-/// A path without links as far as there is something at it.
+/// The path with links resolved in its existing part.
 pub(crate) fn far_as_it_goes(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|part| Some((part, part.canonicalize().ok()?)));
     let rest = there.and_then(|(part, real)| Some(real.join(path.strip_prefix(part).ok()?)));
-    // With an empty rest, a slash would be left behind.
+    // With an empty rest, a trailing slash would remain.
     rest.map_or_else(|| path.to_path_buf(), |path| path.components().collect())
 }

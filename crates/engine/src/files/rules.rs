@@ -1,7 +1,8 @@
-//! Which files are left out: hidden ones, and those that `.gitignore` and `.ignore` name. Rules above a root are not looked at.
+//! Decides which files are skipped: hidden ones, and those that `.gitignore` and `.ignore` name. Rules above a
+//! root are not read.
 //!
-//! As in ripgrep, what any `.ignore` says counts more than what any `.gitignore` says; of each, the innermost that says something counts. As in git,
-//! the rules of a repository do not hold in another one that lies in it.
+//! As in ripgrep, any `.ignore` takes precedence over any `.gitignore`; among each, the innermost matching one
+//! decides. As in git, the rules of a repository do not apply in another repository inside it.
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -13,34 +14,34 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A longer file with rules is read up to here: nobody writes so many.
+/// A file with rules is read up to this size: nobody writes more.
 const LONGEST: u64 = 1 << 20;
 
-/// What is left out, everywhere.
+/// The filters of a walk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeaveOut {
-    /// Also what the rules name.
+    /// Include files that the rules name.
     pub no_ignore: bool,
-    /// Also what begins with a dot.
+    /// Include hidden files.
     pub hidden: bool,
 }
 
 /// The rules of a folder and of those above it.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    /// Of `.ignore`.
+    /// From `.ignore`.
     own: Option<Gitignore>,
-    /// Of `.gitignore`, then of `.git/info/exclude`.
+    /// From `.gitignore`, then from `.git/info/exclude`.
     git: Vec<Gitignore>,
-    /// Git's rules of the folders above do not hold here.
+    /// Git's rules of the folders above do not apply here.
     repository: bool,
-    /// How long the path of this folder is, with the slash behind it.
+    /// Length of the path of this folder, with the slash after it.
     begin: usize,
     above: Option<Arc<Rules>>,
 }
 
 impl Rules {
-    /// The rules in a folder, whose entries are these, below those of `above`.
+    /// The rules of a folder with these entries, below those of `above`.
     pub(crate) fn of(
         folder: &Folder,
         entries: &[Entry],
@@ -68,7 +69,7 @@ impl Rules {
         }
     }
 
-    /// Is this path, below the root, to be left out?
+    /// Returns true if this path, below the root, is skipped.
     pub(crate) fn name(&self, path: &[u8], folder: bool) -> bool {
         self.said(path, folder).or_else(|| self.said_by_git(path, folder)).unwrap_or(false)
     }
@@ -101,7 +102,7 @@ fn parse(folder: &Folder, name: &OsStr) -> Option<Gitignore> {
     let bytes = bytes.strip_prefix(Encoding::Utf8Bom.mark()).unwrap_or(&bytes);
     let mut builder = GitignoreBuilder::new(".");
     for line in String::from_utf8_lossy(bytes).lines() {
-        // A line that is no pattern leaves nothing out.
+        // An invalid pattern matches nothing.
         let _ = builder.add_line(None, line);
     }
     builder.build().ok().filter(|rules| !rules.is_empty())

@@ -1,5 +1,5 @@
-//! One look at a whole file: its hash, what kind of content it has, and where its lines are. The last few looks are kept, so
-//! that paging through a large file does not read it again for every page.
+//! A survey of a whole file: its hash, the kind of its content, and the positions of its lines. The last few
+//! are cached, so that paging through a large file does not read it again for every page.
 
 use super::fault::FileError;
 use proctor_core::content::{Nature, Observer};
@@ -14,13 +14,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Larger files are not read as a whole: they have no hash and no number of lines.
 pub(crate) const LARGEST: u64 = 256 << 20;
 
-/// Read at once; and a line is at most this far from a place whose line is known.
+/// Bytes per read, and the maximum distance of a line from a position whose line number is known.
 pub(crate) const PIECE: usize = 64 << 10;
 
-/// Looks that are kept: the files of a day's work.
+/// Maximum number of cached surveys: the files of a day's work.
 const KEPT: usize = 64;
 
-/// What tells one state of a file from every other.
+/// Identifies one state of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     id: Id,
@@ -35,7 +35,7 @@ impl Stamp {
         Stamp { id, size, modified, changed }
     }
 
-    /// Short, for a cursor.
+    /// A short form, for a cursor.
     pub(crate) fn digest(&self) -> u32 {
         crc32fast::hash(format!("{self:?}").as_bytes())
     }
@@ -43,12 +43,12 @@ impl Stamp {
 
 #[derive(Debug)]
 pub(crate) struct Survey {
-    /// Of the whole content, in hexadecimal digits.
+    /// Hash of the whole content, in hexadecimal digits.
     pub(crate) sha256: Option<String>,
     pub(crate) nature: Nature,
-    /// Is all of it known, or only its beginning?
+    /// True if the whole file was read, false if only its beginning.
     pub(crate) whole: bool,
-    /// For each piece: how many lines ended before it.
+    /// For each piece, the number of lines that ended before it.
     marks: Vec<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Survey {
         Ok(Survey { sha256, nature: observer.finish(), whole, marks })
     }
 
-    /// A place before the line of this number (from 1), and the number of the line that this place is in.
+    /// A position before line `line` (from 1), and the number of the line at this position.
     pub(crate) fn before_line(&self, line: u64) -> (u64, u64) {
         let at = self.marks.partition_point(|ended| *ended + 1 < line).saturating_sub(1);
         let ended = self.marks.get(at).copied().unwrap_or(0);
@@ -87,7 +87,7 @@ impl Survey {
     }
 }
 
-/// As much as there is room for, unless the file ends before.
+/// Fills the buffer, unless the file ends before.
 pub(crate) fn read_at(file: &File, room: &mut [u8], offset: u64) -> Result<usize, FileError> {
     let mut filled = 0;
     while filled < room.len() {
@@ -95,7 +95,9 @@ pub(crate) fn read_at(file: &File, room: &mut [u8], offset: u64) -> Result<usize
             Ok(0) => break,
             Ok(more) => filled += more,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(FileError::BadInput(format!("it cannot be read: {error}"))),
+            Err(error) => {
+                return Err(FileError::BadInput(format!("cannot read the file: {error}")));
+            }
         }
     }
     Ok(filled)
@@ -109,7 +111,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Bytes from hexadecimal digits, if it is that.
+/// Decodes hexadecimal digits; `None` if they are invalid.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| (byte as char).to_digit(16);
     let byte = |pair: &[u8]| match pair {
@@ -123,7 +125,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The last looks, newest first.
+/// The cached surveys, newest first.
 #[derive(Debug, Default)]
 pub(crate) struct Surveys(Mutex<VecDeque<(Stamp, Arc<Survey>)>>);
 
@@ -142,7 +144,7 @@ impl Surveys {
             return Ok(survey);
         }
         let survey = Arc::new(Survey::of(file, look.size, stop)?);
-        // Changed meanwhile: true of what was read, and of nothing that comes after.
+        // The file changed meanwhile: the survey is true for the bytes read, and must not be cached.
         let after = proctor_sys::beneath::seen(file).map(|look| Stamp::of(&look));
         if after.is_ok_and(|after| after == stamp) && settled(look) {
             let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +155,7 @@ impl Surveys {
     }
 }
 
-/// Two changes within one tick of the clock of a file system look like one.
+/// Returns false shortly after a change: two changes within one clock tick of a file system look like one.
 pub(crate) fn settled(look: &Look) -> bool {
     const TICK_MICROS: i64 = 50_000;
     let changed = look.changed.0.saturating_mul(1_000_000).saturating_add(look.changed.1 / 1000);

@@ -1,4 +1,5 @@
-//! Everything below a folder, in the order of names, without following a link: each folder is opened from the one above it.
+//! Walks everything below a folder, in order of names, without following links: each folder is opened from the
+//! one above.
 
 use super::fault::FileError;
 use super::roots::{Guarded, Spot};
@@ -8,20 +9,20 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-/// What is to be walked through.
+/// The parameters of a walk.
 pub(crate) struct Walking<'a> {
     pub(crate) spot: &'a Spot,
     pub(crate) guarded: &'a Guarded,
     pub(crate) leave_out: LeaveOut,
-    /// Folders deeper than this are named and not looked into.
+    /// Folders deeper than this are listed but not entered.
     pub(crate) depth: usize,
-    /// Go on behind this path, with what is in it if it is a folder.
+    /// Continue after this path, including its content if it is a folder.
     pub(crate) after: Option<&'a Rel>,
-    /// Go on with that path itself.
+    /// Continue with that path itself.
     pub(crate) again: bool,
 }
 
-/// Something that was come by.
+/// A visited entry.
 #[derive(Debug, Clone)]
 pub(crate) struct Visit {
     pub(crate) folder: Arc<Folder>,
@@ -29,7 +30,7 @@ pub(crate) struct Visit {
     /// Below the root.
     pub(crate) path: Vec<u8>,
     pub(crate) kind: Kind,
-    /// 1 for what is in the folder that was asked for.
+    /// 1 for the entries of the requested folder.
     pub(crate) depth: usize,
 }
 
@@ -45,21 +46,21 @@ pub(crate) struct Walk {
     guarded: Guarded,
     root: Id,
     leave_out: LeaveOut,
-    /// As deep as was asked for.
+    /// Maximum requested depth.
     depth: usize,
-    /// As deep as a path may be.
+    /// Maximum depth of a path.
     deepest: usize,
-    /// Names on the way to where an earlier walk ended, the first one last.
+    /// Names on the way to the end of an earlier walk, in reverse order.
     ahead: Vec<OsString>,
-    /// Is the last of them said again?
+    /// Visit the last of them again.
     again: bool,
-    /// Folders that could not be looked into, and what no path could name.
+    /// Number of folders that could not be read, and of entries that no path can name.
     pub(crate) unreadable: usize,
 }
 
 struct Level {
     folder: Arc<Folder>,
-    /// With a slash behind it, unless it is the root.
+    /// With a slash after it, unless it is the root.
     path: Vec<u8>,
     entries: std::vec::IntoIter<Entry>,
     rules: Option<Arc<Rules>>,
@@ -103,14 +104,14 @@ impl Walk {
         if let Some(begin) = self.ahead.last() {
             entries.retain(|entry| entry.name >= *begin);
             if entries.first().is_none_or(|entry| entry.name != *begin) {
-                // It is gone; what came after it comes next.
+                // It is gone; continue with the entry that came after it.
                 self.ahead.clear();
             }
         }
         self.levels.push(Level { folder, path, entries: entries.into_iter(), rules });
     }
 
-    /// What comes next.
+    /// The next entry.
     pub(crate) fn next(&mut self) -> Option<Visit> {
         loop {
             let depth = self.levels.len();
@@ -124,7 +125,7 @@ impl Walk {
             let known = self.ahead.pop_if(|name| *name == entry.name).is_some();
             let inside = self.look(&folder, &entry, &path, depth, rules.as_deref());
             if known && !matches!(inside, Some(Some(_))) {
-                // The way led through it, and does so no more.
+                // The way led through this entry, which no longer exists.
                 self.ahead.clear();
             }
             let Some(inside) = inside else { continue };
@@ -140,7 +141,7 @@ impl Walk {
         }
     }
 
-    /// `None`: it is left out; otherwise what is in it, if it is to be looked into.
+    /// `None`: skipped; otherwise its content, if it is to be entered.
     fn look(
         &mut self,
         folder: &Folder,
@@ -164,7 +165,7 @@ impl Walk {
             return Some(None);
         }
         let Ok(inner) = folder.child(&entry.name) else {
-            // Gone, or another thing by now, or not for us.
+            // It is gone, was replaced, or may not be read.
             self.unreadable += 1;
             return Some(None);
         };
@@ -188,7 +189,7 @@ impl Walk {
     }
 }
 
-/// The names from a folder to a path below it, the first one last.
+/// The names from a folder to a path below it, in reverse order.
 fn ahead(from: &Rel, to: &Rel) -> Result<Vec<OsString>, FileError> {
     let mut names = to.names();
     if !from.names().all(|name| names.next() == Some(name)) {
@@ -199,13 +200,13 @@ fn ahead(from: &Rel, to: &Rel) -> Result<Vec<OsString>, FileError> {
     Ok(names)
 }
 
-/// The rules of the folders from the root down to the one before this.
+/// The rules of the folders from the root down to the parent of this one.
 fn rules_above(spot: &Spot) -> Result<Option<Arc<Rules>>, FileError> {
     let root = spot.root.held()?;
     let (mut rules, mut here) = (None, Rel::root());
     for name in spot.rel.names() {
         let folder = root.folder_at(&here, Links::Follow).map_err(spot.at())?;
-        // One that cannot be listed has no rules that could be read.
+        // If a folder cannot be listed, its rules cannot be read either.
         if let Ok(entries) = folder.entries() {
             let begin = if here.is_root() { 0 } else { here.as_bytes().len() + 1 };
             rules = Some(Rules::of(&folder, &entries, begin, rules));

@@ -1,8 +1,8 @@
-//! The threads that work on files, behind a second wall.
+//! The threads that work on files, restricted by Landlock.
 //!
-//! Where the kernel has Landlock, such a thread opens nothing outside of the folders that it was made for, whatever a path
-//! says. A wall cannot be moved, so a thread is of use for the same folders only. It ends when there was nothing to do for a
-//! while.
+//! Where the kernel has Landlock, such a thread cannot open anything outside the folders it was made for,
+//! whatever the path. The restriction cannot be changed, so a thread serves the same folders only. It ends
+//! after some idle time.
 
 use super::roots::Roots;
 use crate::error::EngineError;
@@ -18,24 +18,25 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A thread waits so long for more to do.
+/// Idle time after which a thread ends.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// What is to be done with files.
+/// The kind of access that a piece of work needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Look,
     Change,
 }
 
-/// Told whether the thread is of use for it. Gives what tells how it went: by then the thread is free for more.
+/// Gets whether the thread fits the work. Returns a closure that sends the result: by then the thread is free
+/// again.
 type Job = Box<dyn FnOnce(bool) -> Tell + Send>;
 type Tell = Box<dyn FnOnce()>;
 
-/// What became of a piece of work.
+/// The result of a piece of work.
 enum Told<W, R> {
     Done(R),
-    /// It was not begun: the roots are other folders by now.
+    /// It was not started: the roots are other folders by now.
     Unfit(W),
 }
 
@@ -44,7 +45,7 @@ pub(super) struct Workers(Arc<Shared>);
 
 struct Shared {
     home: Home,
-    /// The threads that have nothing to do.
+    /// The idle threads.
     idle: Mutex<Vec<Worker>>,
 }
 
@@ -61,7 +62,7 @@ impl Workers {
         Workers(Arc::new(Shared { home, idle: Mutex::default() }))
     }
 
-    /// Do this where waiting does no harm.
+    /// Runs work on a thread where waiting does no harm.
     pub(super) async fn work<W, R>(
         &self,
         roots: Arc<Roots>,
@@ -77,7 +78,7 @@ impl Workers {
             let (tell, told) = oneshot::channel();
             let job: Job = Box::new(move |fits| {
                 let told = if fits { Told::Done(work()) } else { Told::Unfit(work) };
-                // Nobody waits any more: then nobody is told.
+                // The caller may be gone.
                 Box::new(|| drop(tell.send(told)))
             });
             match idle.take() {
@@ -87,7 +88,11 @@ impl Workers {
             match told.await {
                 Ok(Told::Done(done)) => return Ok(done),
                 Ok(Told::Unfit(again)) => work = again,
-                Err(_) => return Err(EngineError::Failed("work on files ended early".into())),
+                Err(_) => {
+                    return Err(EngineError::Failed(
+                        "a file thread ended before its work was done".into(),
+                    ));
+                }
             }
         }
     }
@@ -103,7 +108,7 @@ impl Workers {
         let workers = self.clone();
         let run = move || {
             let ground = Ground::of(&roots, purpose, &workers.0.home);
-            // It reads a file that lies behind the wall, once.
+            // It reads a file outside the restriction, once.
             atomic::mark();
             ground.enter();
             let ids = ground.ids();
@@ -114,18 +119,18 @@ impl Workers {
             workers.serve(&Worker { roots, purpose, thread, jobs }, &ids, &given, tell);
         };
         let begun = thread::Builder::new().name("files".into()).spawn(run);
-        let failed = |error| EngineError::Failed(format!("no thread for work on files: {error}"));
+        let failed = |error| EngineError::Failed(format!("cannot start a file thread: {error}"));
         begun.map(drop).map_err(failed)
     }
 
-    /// Until nothing comes for a while.
+    /// Serves jobs until none arrives for a while.
     fn serve(&self, worker: &Worker, ids: &[(Id, bool)], given: &Receiver<Job>, mut tell: Tell) {
         loop {
             self.idle().push(worker.clone());
             tell();
             let job = match given.recv_timeout(IDLE) {
                 Err(_) if self.leave(worker.thread) => return,
-                // Somebody has just taken this thread, and is about to say what for.
+                // A caller has just taken this thread, and is about to send its job.
                 Err(_) => given.recv(),
                 Ok(job) => Ok(job),
             };
@@ -134,7 +139,7 @@ impl Workers {
         }
     }
 
-    /// Is this thread still one that has nothing to do? Then nobody finds it any more.
+    /// Removes this thread from the idle list; false if a caller has taken it.
     fn leave(&self, thread: ThreadId) -> bool {
         let mut idle = self.idle();
         let at = idle.iter().position(|worker| worker.thread == thread);
@@ -146,14 +151,14 @@ impl Workers {
     }
 }
 
-/// The folders that a piece of work is about, and whether it may write into them.
+/// The folders of a piece of work, and whether it may write into them.
 struct Ground {
     roots: Vec<(Arc<Root>, bool)>,
     own: Vec<Folder>,
 }
 
 impl Ground {
-    /// The roots that are there; for changes also where is noted what is changed, and how it was before.
+    /// The existing roots; for changes also the folders of records and backups.
     fn of(roots: &Roots, purpose: Purpose, home: &Home) -> Ground {
         let changing = purpose == Purpose::Change;
         let roots = roots.all().iter();
@@ -175,8 +180,8 @@ impl Ground {
         self.folders().map(|(folder, write)| (folder.id(), write)).collect()
     }
 
-    /// The thread that calls this is behind the wall from now on. Where the kernel has none, or will not have it, it works
-    /// without: every path is kept beneath its root all the same.
+    /// Restricts the calling thread from now on. If the kernel has no Landlock or denies it, the thread works
+    /// without: every path is still resolved beneath its root.
     fn enter(&self) {
         let of = |writable: bool| {
             let folders = self.folders().filter(|(_, write)| *write == writable);
@@ -185,7 +190,7 @@ impl Ground {
         let entered = Fence::of_folders(&of(false), &of(true))
             .and_then(|fence| fence.map_or(Ok(()), |fence| fence.enter()));
         if let Err(error) = entered {
-            tracing::debug!(%error, "there is no second wall");
+            tracing::debug!(%error, "working without Landlock");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who wrote which lines last, from `git blame --porcelain`.
+//! Authors of lines, from `git blame --porcelain`.
 
 use super::Repository;
 use super::call::Call;
@@ -8,31 +8,31 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// Lines of one answer have this many bytes at most, with who wrote them.
+/// Maximum size of a response, lines and authors together.
 const MOST: usize = 4 << 20;
 
 #[derive(Debug, Clone, Default)]
 pub struct BlameQuery {
     pub path: String,
-    /// As it was in this revision; else as it is in the work tree.
+    /// Revision to read; the work tree if not given.
     pub revision: Option<String>,
-    /// From 1.
+    /// First line, from 1.
     pub first: u64,
-    /// How many lines at most.
+    /// Maximum number of lines.
     pub count: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blame {
     pub runs: Vec<Blamed>,
-    /// There are more lines: the next one.
+    /// The next line, if there are more.
     pub next: Option<u64>,
 }
 
-/// Lines in a row that came with one commit.
+/// Consecutive lines of one commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blamed {
-    /// All zeros for what is not committed.
+    /// All zeros for uncommitted lines.
     pub hash: String,
     pub author: String,
     /// Seconds since 1970.
@@ -46,10 +46,11 @@ pub struct Blamed {
 impl Repository {
     pub async fn blame(&self, query: &BlameQuery) -> Result<Blame, GitError> {
         let path = self.path("path", &query.path)?;
-        // One more than is wanted tells whether there are more.
+        // One line more than requested shows whether there are more.
         let range = format!("{},+{}", query.first, query.count.saturating_add(1));
         let call = Call::reading(&["blame", "--porcelain", "--no-textconv", "--no-progress"]);
-        // A setting would have a file read and its lines told as errors. An empty one laid over it is sorted before it, and changes nothing.
+        // `blame.ignoreRevsFile` would make git read any file and quote its lines in errors. An empty setting
+        // from the environment does not help: git sorts it before the setting and ignores it.
         let call = call.args(["--no-ignore-revs-file", "-L"]).arg(range);
         let call = match &query.revision {
             Some(revision) => call.arg(self.commit_of(revision).await?),
@@ -64,7 +65,7 @@ impl Repository {
         let call = call.arg("--").arg(OsStr::from_bytes(&path.0)).most(MOST);
         let said = self.run(call).await?;
         match has_only(&said.err).filter(|_| said.code != 0) {
-            // Nothing is at its beginning.
+            // The file is empty.
             Some(_) if query.first == 1 => return Ok(Blame::default()),
             Some(lines) => {
                 let why = format!("'{}' has {lines}", path.text());
@@ -76,7 +77,7 @@ impl Repository {
         let mut blame = parse(&said.out, query.first, query.count, said.cut);
         let uncommitted = |run: &&mut Blamed| run.hash.bytes().all(|byte| byte == b'0');
         for run in blame.runs.iter_mut().filter(uncommitted) {
-            // Said of what is in the work tree; git speaks of its standard input.
+            // Git names its standard input here; say the work tree instead.
             run.author = "Not Committed Yet".into();
             run.summary = format!("Version of {0} from {0}", brief(&path.0));
         }
@@ -90,7 +91,7 @@ fn has_only(complaint: &str) -> Option<&str> {
     Some(lines.trim_end()).filter(|lines| lines.ends_with(" lines") || lines.ends_with(" line"))
 }
 
-/// Lines from `first` on, at most `count` of them. `cut`: the output itself goes on.
+/// Parses lines from `first` on, at most `count`. `cut`: the output was truncated.
 pub fn parse(bytes: &[u8], first: u64, count: u64, cut: bool) -> Blame {
     let mut known: HashMap<String, Blamed> = HashMap::new();
     let mut blame = Blame::default();

@@ -1,4 +1,4 @@
-//! Branches, and where they are checked out.
+//! Branches, and the work trees that have them checked out.
 
 use super::Repository;
 use super::call::{Call, Said};
@@ -7,11 +7,11 @@ use super::error::GitError;
 use super::fields::{self, brief, groups, number, records, some_text, text};
 use std::path::PathBuf;
 
-/// A name, what it is at, and what is known about that: seven fields.
+/// The name of a reference, its object and details: seven fields.
 const FORMAT: &str = "%(refname)%00%(objectname)%00%(upstream:short)%00%(upstream:track,nobracket)%00\
     %(committerdate:unix)%00%(worktreepath)%00%(HEAD)";
 
-/// Work trees can be listed with any name in them since then.
+/// The first version that lists work trees with any name (`-z`).
 const LISTS_ANY_NAME: (u32, u32) = (2, 36);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,11 +19,11 @@ pub struct Branch {
     pub name: String,
     pub hash: String,
     pub upstream: Option<String>,
-    /// Commits that only the branch has, and that only its upstream has; `None` without one, or if it is gone.
+    /// Commits only in the branch, and only in its upstream; `None` without an upstream, or if that is gone.
     pub ahead_behind: Option<(u64, u64)>,
     /// Seconds since 1970.
     pub committed: i64,
-    /// Where it is checked out.
+    /// The work tree that has it checked out.
     pub worktree: Option<String>,
     /// It is checked out here.
     pub current: bool,
@@ -43,14 +43,14 @@ pub struct Worktree {
 }
 
 impl Repository {
-    /// The branches, the one worked on last first, `most` of them; and whether there are more.
+    /// The branches, most recently used first, at most `most`; and whether there are more.
     pub async fn branches(&self, most: usize) -> Result<(Vec<Branch>, bool), GitError> {
         let said = self.references("refs/heads/", "committerdate", FORMAT, most).await?;
         Ok(first(branches(&said.out), most, said.cut))
     }
 
-    /// References below a folder with these fields of each and a first line, `most` of them and one if there are more. Where all the
-    /// first lines are too long, they are left out.
+    /// References below a folder, with these fields of each and a first line: at most `most`, and one more if
+    /// there are more. If the first lines are too long, they are left out.
     pub(super) async fn references(
         &self,
         folder: &str,
@@ -70,7 +70,7 @@ impl Repository {
         if said.cut { self.ask(call("")).await } else { Ok(said) }
     }
 
-    /// Make a branch at a revision; the commit it is at.
+    /// Creates a branch at a revision; returns its commit.
     pub async fn create_branch(&mut self, name: &str, from: &str) -> Result<String, GitError> {
         self.write().await?;
         let full = self.reference("refs/heads/", name).await?;
@@ -80,7 +80,7 @@ impl Repository {
         Ok(hash)
     }
 
-    /// A reference that is not there yet.
+    /// Creates a reference that must not exist yet.
     pub(super) async fn create_reference(
         &self,
         full: &str,
@@ -97,7 +97,7 @@ impl Repository {
         said.good().map(drop)
     }
 
-    /// Check a branch out; the commit it is at.
+    /// Checks out a branch; returns its commit.
     pub async fn switch(&mut self, name: &str) -> Result<String, GitError> {
         self.write_files().await?;
         let full = self.reference("refs/heads/", name).await?;
@@ -123,7 +123,8 @@ impl Repository {
         Ok(hash)
     }
 
-    /// Delete a branch; the commit it was at. One that has commits of its own only by force, and none that is checked out.
+    /// Deletes a branch; returns the commit it was at. An unmerged one needs `force`; one that is checked out
+    /// is rejected.
     pub async fn delete_branch(&mut self, name: &str, force: bool) -> Result<String, GitError> {
         self.write().await?;
         let full = self.reference("refs/heads/", name).await?;
@@ -133,7 +134,7 @@ impl Repository {
         let said = self.run(call.args(force.then_some("--force")).arg(name)).await?;
         if said.code != 0 && said.err.contains("not fully merged") {
             let why = format!(
-                "'{name}' has commits that are nowhere else; 'force' deletes it all the same"
+                "'{name}' has commits that are in no other branch; use 'force' to delete it anyway"
             );
             return Err(GitError::Conflict(why));
         }
@@ -159,7 +160,7 @@ impl Repository {
     }
 }
 
-/// As many of a list as are wanted, and whether there are more.
+/// The first `most` entries of a list, and whether there are more.
 pub(super) fn first<T>(mut all: Vec<T>, most: usize, cut: bool) -> (Vec<T>, bool) {
     let more = cut || all.len() > most;
     all.truncate(most);
@@ -168,7 +169,7 @@ pub(super) fn first<T>(mut all: Vec<T>, most: usize, cut: bool) -> (Vec<T>, bool
 
 pub fn branches(bytes: &[u8]) -> Vec<Branch> {
     let branch = |[name, hash, upstream, track, date, worktree, head, subject]: [&[u8]; 8]| {
-        // What ends a record stands before the next one.
+        // The separator of records precedes the next one.
         let name = name.strip_prefix(b"\n").unwrap_or(name);
         let upstream = some_text(upstream);
         Some(Branch {
@@ -185,7 +186,7 @@ pub fn branches(bytes: &[u8]) -> Vec<Branch> {
     groups::<8>(bytes).into_iter().filter_map(branch).collect()
 }
 
-/// `ahead 1, behind 2`, either of them, nothing, or `gone`.
+/// Parses `ahead 1, behind 2`, either of them, nothing, or `gone`.
 fn ahead_behind(track: &str) -> Option<(u64, u64)> {
     if track == "gone" {
         return None;

@@ -1,4 +1,4 @@
-//! One call of git, from its words to what it said.
+//! One call of git, from its arguments to its output.
 
 use super::configuration::{self, Base};
 use super::error::GitError;
@@ -14,24 +14,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Of an answer that is a list or a few fields.
+/// Maximum size of an output that is a list or a few fields.
 pub(super) const SOME: usize = 4 << 20;
 
-/// A configuration: many times what anybody has.
+/// Maximum size of a configuration: many times a real one.
 const CONFIGURATION: usize = 1 << 20;
 
-/// What git may have of its own for a repository that is not trusted, which may be made to want any amount. What it only
-/// maps, its packs, does not count.
+/// Memory limit of git in an untrusted repository, which may be made to need any amount. Mapped packs do not
+/// count.
 const MEMORY: u64 = 4 << 30;
 
-/// Of what git complains, this much is told.
+/// Maximum number of bytes quoted from git's error output.
 const COMPLAINT: usize = 1500;
 
-/// SIGPIPE: it, or what it had called, wrote on when nobody wanted more.
+/// SIGPIPE: git or its child kept writing after we had read enough.
 const UNREAD: i32 = 13;
 const CALLED_UNREAD: i32 = 128 + UNREAD;
 
-/// The words of one call and what it may do.
+/// The arguments of one call and its permissions.
 #[derive(Debug)]
 pub(super) struct Call {
     args: Vec<OsString>,
@@ -44,19 +44,19 @@ pub(super) struct Call {
     kept: Option<OwnedFd>,
 }
 
-/// What a call said, however it ended.
+/// The output of a call, with its exit code.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) code: i32,
     pub(super) out: Vec<u8>,
-    /// There was more.
+    /// The output was truncated.
     pub(super) cut: bool,
     pub(super) err: String,
     what: String,
 }
 
 impl Call {
-    /// One that changes nothing.
+    /// A call that changes nothing.
     pub(super) fn reading(words: &[&str]) -> Call {
         let args = words.iter().map(Into::into).collect();
         Call {
@@ -71,7 +71,7 @@ impl Call {
         }
     }
 
-    /// One that changes the repository or its work tree.
+    /// A call that changes the repository or its work tree.
     pub(super) fn writing(words: &[&str]) -> Call {
         Call { reads: false, ..Call::reading(words) }
     }
@@ -90,7 +90,7 @@ impl Call {
         Call { input, ..self }
     }
 
-    /// With what is in a file as its input, which is not held in memory for it.
+    /// Uses the content of a file as input, without holding it in memory.
     pub(super) fn input_of(self, file: File) -> Call {
         Call { file: Some(file), ..self }
     }
@@ -100,7 +100,7 @@ impl Call {
         self
     }
 
-    /// With another index than that of the repository.
+    /// Uses another index than that of the repository.
     pub(super) fn in_index(self, index: Option<&Path>) -> Call {
         match index {
             Some(index) => self.env("GIT_INDEX_FILE", index),
@@ -112,19 +112,19 @@ impl Call {
         Call { most, ..self }
     }
 
-    /// Ended as soon as the other end of this is dropped.
+    /// Kills the call when the other end of this channel is dropped.
     pub(super) fn wanted(self, wanted: oneshot::Receiver<()>) -> Call {
         Call { wanted: Some(wanted), ..self }
     }
 
-    /// With a descriptor that stays open as long as it runs, whatever becomes of us.
+    /// Passes a descriptor that stays open as long as git runs, even if this process dies.
     pub(super) fn keeping(self, kept: OwnedFd) -> Call {
         Call { kept: Some(kept), ..self }
     }
 }
 
 impl Said {
-    /// What it said, if it succeeded.
+    /// Returns the output if the call succeeded.
     pub(super) fn good(self) -> Result<Said, GitError> {
         match self.code {
             0 => Ok(self),
@@ -132,7 +132,7 @@ impl Said {
         }
     }
 
-    /// Why it did not do what it was to do.
+    /// The error of a failed call.
     pub(super) fn failed(self) -> GitError {
         let lock = self.err.split_once("Unable to create '").and_then(|(_, rest)| {
             rest.split_once("': File exists")
@@ -150,13 +150,13 @@ impl Said {
         if let Some(path) = unmatched(&self.err) {
             return GitError::Nothing(format!("'{path}' among the files that git knows"));
         }
-        // Some of its commands say on the wrong stream what they could not do.
+        // Some of git's commands print their error on stdout.
         let said = if self.err.trim().is_empty() {
             String::from_utf8_lossy(&self.out).into_owned()
         } else {
             self.err
         };
-        // How it is told that a path means nothing else.
+        // The prefix by which we mark a path as literal.
         let said = said.replace(":(literal)", "");
         let said = said.trim().trim_start_matches("fatal: ").trim_start_matches("error: ");
         let said = match said {
@@ -167,7 +167,7 @@ impl Said {
     }
 }
 
-/// The path that git has nothing for, without the word before it that says how it is to be read.
+/// The unmatched path in git's message, without its `:(literal)` prefix.
 fn unmatched(complaint: &str) -> Option<&str> {
     let (_, rest) = complaint.split_once("pathspec '")?;
     let (path, _) = rest.split_once("' did not match any file")?;
@@ -178,12 +178,12 @@ fn unmatched(complaint: &str) -> Option<&str> {
 }
 
 impl Repository {
-    /// Call git; what it said, if it succeeded.
+    /// Calls git; returns its output if it succeeded.
     pub(super) async fn ask(&self, call: Call) -> Result<Said, GitError> {
         self.run(call).await?.good()
     }
 
-    /// Call git; what it said, however it ended.
+    /// Calls git; returns its output and exit code.
     pub(super) async fn run(&self, call: Call) -> Result<Said, GitError> {
         debug_assert!(call.reads || self.writing.is_some(), "{:?} without the lock", call.args);
         let Git { room, .. } = &*self.git;
@@ -213,7 +213,7 @@ impl Repository {
             fence: self.fence(call.reads)?,
             memory: (!self.place.trusted).then_some(MEMORY),
             thorough: self.place.trusted,
-            // Its locks would stay, and be in the way of everything after it.
+            // A killed git would leave its locks, which block everything after it.
             gentle: !call.reads,
             wanted: None,
             started: None,
@@ -230,7 +230,7 @@ impl Repository {
         Ok(Said { code, out: stdout, cut, err: stderr, what })
     }
 
-    /// Read the names in the configuration, and close what could run something.
+    /// Reads the names in the configuration, and disables settings that could run something.
     pub(super) async fn close(&mut self) -> Result<(), GitError> {
         let files = self.configurations();
         let look = crate::blocking(move || Look::at(&files)).await.ok().flatten();
@@ -263,7 +263,7 @@ impl Repository {
         Ok(())
     }
 
-    /// What git makes of a setting of the owner's, or of the system's, that names a file.
+    /// The files that git finds for a path setting of the owner or the system.
     async fn owners_files(&self, name: &str) -> Result<Vec<PathBuf>, GitError> {
         let mut files = Vec::new();
         for whose in ["--system", "--global"] {
@@ -274,8 +274,8 @@ impl Repository {
         Ok(files)
     }
 
-    /// All of it, listed by the only call that reads whatever it includes. What git has to say of that is kept to itself:
-    /// it may be of any file.
+    /// The whole configuration, listed by the one call that reads all includes. Git's errors are not shown:
+    /// they may quote any file.
     async fn configured(&self) -> Result<Arc<[u8]>, GitError> {
         let list = Call::reading(&["config", "--list", "--show-scope", "--show-origin", "-z"]);
         match self.run(list.most(CONFIGURATION)).await? {
@@ -286,7 +286,7 @@ impl Repository {
         }
     }
 
-    /// The files that it is read from, those that are not there too.
+    /// The files of the configuration, including missing ones.
     fn configurations(&self) -> Vec<PathBuf> {
         let home = self.own_variable("HOME");
         let mut files =
@@ -299,7 +299,7 @@ impl Repository {
         files
     }
 
-    /// A folder that a variable of the owner's names.
+    /// A folder from a variable of the owner.
     fn own_variable(&self, name: &str) -> Option<&Path> {
         let found = self.env.iter().rev().find(|(key, _)| key == name);
         found.map(|(_, value)| Path::new(value)).filter(|path| path.is_absolute())

@@ -1,4 +1,4 @@
-//! Changes of the work tree put into the index.
+//! Adds changes of the work tree to the index.
 
 use super::Repository;
 use super::call::Call;
@@ -10,39 +10,39 @@ use super::status::{Change, StatusQuery, What};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Of the list of submodules: many times what anybody has.
+/// Maximum size of the list of submodules: many times a real one.
 const LARGEST_MODULES: u64 = 1 << 20;
 
-/// What is put into the index.
+/// A selection of changes to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Add {
-    /// What is different below these paths, new files too.
+    /// Changes below these paths, including new files.
     Paths(Vec<String>),
-    /// Everything that is different.
+    /// All changes, including new files.
     All,
-    /// Everything that is different and known to git.
+    /// All changes of tracked files.
     Known,
 }
 
-/// What was put there.
+/// The added changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Added {
     pub paths: Vec<Name>,
-    /// Repositories inside of this one that git does not know: they are left out.
+    /// Untracked repositories inside this one, which are skipped.
     pub nested: Vec<Name>,
 }
 
-/// What is to be put there.
+/// The changes to add.
 #[derive(Debug, Default)]
 pub(super) struct Planned {
     pub(super) added: Added,
-    /// Those of its paths at which no file is any more; what a link on the way leads to is another file.
+    /// Paths without a file in the work tree. A path through a link counts as gone: its target is another file.
     pub(super) gone: BTreeSet<Name>,
 }
 
 impl Repository {
-    /// Put changes into the index. The list is made first, by a look that enters no submodule; then exactly that list is
-    /// put there.
+    /// Adds changes to the index. First it lists the changes without entering submodules; then it adds exactly
+    /// that list.
     pub async fn add(&mut self, add: &Add) -> Result<Added, GitError> {
         self.write_files().await?;
         let planned = self.plan(add).await?;
@@ -53,7 +53,7 @@ impl Repository {
     pub(super) async fn plan(&self, add: &Add) -> Result<Planned, GitError> {
         let given = match add {
             Add::Paths(paths) if paths.is_empty() => {
-                return Err(GitError::bad("paths", "name what to add; or say 'all' or 'update'"));
+                return Err(GitError::bad("paths", "name paths to add, or set 'all' or 'update'"));
             }
             Add::Paths(paths) => paths.clone(),
             Add::All | Add::Known => Vec::new(),
@@ -65,7 +65,7 @@ impl Repository {
         };
         let status = self.status(&query).await?;
         if status.cut {
-            return Err(GitError::bad("paths", "there are too many changes; name some"));
+            return Err(GitError::bad("paths", "too many changes; name some paths"));
         }
         let mut planned = Planned::default();
         let Planned { added, gone } = &mut planned;
@@ -105,7 +105,7 @@ impl Repository {
         Ok(planned)
     }
 
-    /// Put it into the index, or into this one.
+    /// Adds the list to the index, or to the given index.
     pub(super) async fn stage(
         &self,
         planned: &Planned,
@@ -114,7 +114,7 @@ impl Repository {
         let Planned { added, gone } = planned;
         let (gone, there): (Vec<&Name>, Vec<&Name>) =
             added.paths.iter().partition(|path| gone.contains(*path));
-        // What was a file may be a folder by now.
+        // A former file may be a folder by now.
         let words: [(&[&str], _); 2] =
             [(&["--force-remove"], gone), (&["--add", "--remove", "--replace"], there)];
         for (words, paths) in words.into_iter().filter(|(_, paths)| !paths.is_empty()) {
@@ -124,7 +124,7 @@ impl Repository {
         Ok(())
     }
 
-    /// A path that stands for nothing is a mistake of who wrote it: nothing is there, or it is ignored.
+    /// Fails for a path that matches nothing, or only ignored files: it is a mistake of the caller.
     async fn refuse_unknown(&self, given: &[String], known: &[&Name]) -> Result<(), GitError> {
         for (path, shown) in self.paths(given)?.iter().zip(given) {
             let below = |name: &&Name| {
@@ -150,8 +150,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Names of submodules, wherever git would read them from. One that is not known would be looked into: where they
-    /// cannot all be named, nothing is done.
+    /// Names of submodules, from every place where git reads them. Git would enter a submodule that is missing
+    /// here, so it fails if they cannot all be listed.
     pub(super) async fn submodules(&self) -> Result<Vec<String>, GitError> {
         let call = Call::reading(&["config", "--no-includes", "--list", "--name-only", "-z"]);
         let file = self.place.top.join(".gitmodules");
@@ -167,7 +167,7 @@ impl Repository {
         let names = match said.code {
             0 if !said.cut => names(&said.out),
             0 => Err("it names too many submodules".into()),
-            _ => Err(format!("its .gitmodules cannot be read: {}", said.failed())),
+            _ => Err(format!("cannot read its .gitmodules: {}", said.failed())),
         };
         match names {
             Ok(names) => Ok(names),
@@ -176,7 +176,7 @@ impl Repository {
         }
     }
 
-    /// Git would read it whatever it is, and wherever a link leads.
+    /// Git would read any kind of file, and follow links.
     async fn check_modules(&self, file: PathBuf) -> Result<(), GitError> {
         if self.place.trusted {
             return Ok(());
@@ -186,7 +186,7 @@ impl Repository {
         read.map(drop).map_err(|why| self.unsafe_(&why))
     }
 
-    /// In the index, or in the last commit.
+    /// The object of `.gitmodules` in the index, or in the last commit.
     async fn stored_modules(&self) -> Result<Option<String>, GitError> {
         for place in [":.gitmodules", "HEAD:.gitmodules"] {
             match self.object(place, "").await {

@@ -1,5 +1,5 @@
-//! Files of a work tree that are read and removed here, and not by git: some of its commands follow a link on the way to a
-//! file, and would read, or remove, what lies elsewhere. Everything here blocks.
+//! Reads and removes files of a work tree without git: some of its commands follow a link on the way to a file,
+//! and would read or remove a file elsewhere. Everything here blocks.
 
 use super::error::GitError;
 use super::fields::Name;
@@ -12,19 +12,19 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Of a file that git reads as a whole: many times what anybody wrote by hand.
+/// Maximum size of a file that git reads as a whole: many times a handwritten one.
 const LARGEST: u64 = 64 << 20;
 
 /// A work tree. All paths are absolute and without links.
 #[derive(Debug, Clone)]
 pub(super) struct Checkout {
     pub(super) top: PathBuf,
-    /// Folders of Proctor's own, which are not looked into.
+    /// Proctor's own folders, which are never read.
     pub(super) own: Vec<PathBuf>,
 }
 
 impl Checkout {
-    /// A file, to be read.
+    /// Opens a file for reading.
     pub(super) fn open(&self, path: &Name) -> Result<File, GitError> {
         let open = || self.place(&self.root()?, &rel(path)?)?.read();
         let (file, look) = open().map_err(refused(path))?;
@@ -35,7 +35,7 @@ impl Checkout {
         Ok(file)
     }
 
-    /// What of the work tree is Proctor's own: folders, and where the top is one, names in it.
+    /// The paths in the work tree that belong to Proctor: folders, and names if the top itself is its folder.
     pub(super) fn own_paths(&self) -> Result<Vec<Name>, GitError> {
         let mut paths = Vec::new();
         for below in self.own.iter().filter_map(|own| own.strip_prefix(&self.top).ok()) {
@@ -47,7 +47,7 @@ impl Checkout {
         Ok(paths)
     }
 
-    /// What Proctor has in the top.
+    /// Proctor's names in the top folder.
     fn kept(&self) -> Result<Vec<Name>, GitError> {
         let failed = |error| GitError::Conflict(format!("{}: {error}", self.top.display()));
         let mut kept = Vec::new();
@@ -60,7 +60,8 @@ impl Checkout {
         Ok(kept)
     }
 
-    /// Those of these paths at which nothing is: what a link on the way leads to is another file.
+    /// Those of these paths that do not exist. A path through a link counts as missing: its target is another
+    /// file.
     pub(super) fn absent(&self, paths: Vec<Name>) -> Result<Vec<Name>, GitError> {
         let root = self.root().map_err(|fault| GitError::Conflict(fault.to_string()))?;
         let is_absent = |path: &Name| match self.place(&root, &rel(path)?) {
@@ -76,7 +77,7 @@ impl Checkout {
         Ok(absent)
     }
 
-    /// Remove a file, and the folders in which nothing is left then. Where a link is on the way, what was there is gone.
+    /// Removes a file, and folders that become empty. If there is a link on the way, the file is already gone.
     pub(super) fn remove(&self, path: &Name) -> Result<(), GitError> {
         let remove = || -> Result<(), Fault> {
             let (root, mut rel) = (self.root()?, rel(path)?);
@@ -118,7 +119,7 @@ impl Checkout {
             Ok(())
         })?;
         match guarded {
-            true => Err(Fault::Malformed("is Proctor's own, which is never looked at")),
+            true => Err(Fault::Malformed("is one of Proctor's own files, which are never read")),
             false => Ok(place),
         }
     }
@@ -154,7 +155,7 @@ mod tests {
         Ok(std::io::read_to_string(tree.open(&name(path))?).unwrap())
     }
 
-    /// A work tree, and something beside it.
+    /// A work tree, and a folder next to it.
     fn checkout() -> (tempfile::TempDir, Checkout) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap();
@@ -175,7 +176,7 @@ mod tests {
         for (path, why) in [
             ("link/b/f", "goes through one"),
             ("file", "is a link"),
-            ("own/f", "is Proctor's own"),
+            ("own/f", "is one of Proctor's own files"),
             ("../beside/b/f", "leads out"),
             ("a/b", "is a folder"),
             (".", "is a folder"),

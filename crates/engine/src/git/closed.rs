@@ -1,19 +1,19 @@
-//! What a repository's configuration could run, and how each of it is closed.
+//! Disables the settings of a repository's configuration that could run programs.
 //!
-//! Settings from the environment count more than those of any file, included ones too. Names that a repository makes up itself
-//! (`filter.NAME.clean`) are read from it first and closed one by one; an attribute that names a driver nobody configured does
-//! nothing.
+//! Settings from the environment take precedence over all files, including included ones. Names that a
+//! repository invents (`filter.NAME.clean`) are read from it first and disabled one by one. An attribute that
+//! names an unconfigured driver has no effect.
 
 use super::configuration::Setting;
 use std::ffi::OsString;
 
-/// More settings to close than any repository has: it is refused then.
+/// Maximum number of settings to disable: more than any real repository has.
 const MOST: usize = 2000;
 
-/// A program that does nothing and says that it failed.
+/// A program that does nothing and fails.
 const NOTHING: &str = "false";
 
-/// For every repository: answers are the same wherever they are asked for, and nothing goes on afterwards.
+/// For every repository: outputs are the same everywhere, and nothing keeps running afterwards.
 const ALWAYS: &[(&str, &str)] = &[
     ("color.ui", "false"),
     ("i18n.logOutputEncoding", "UTF-8"),
@@ -31,7 +31,7 @@ const ALWAYS: &[(&str, &str)] = &[
     ("diff.ignoreSubmodules", "dirty"),
 ];
 
-/// For those that are not trusted, whatever they say.
+/// For untrusted repositories, whatever they configure.
 const CLOSED: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -60,19 +60,19 @@ const CLOSED: &[(&str, &str)] = &[
     ("gpg.ssh.defaultKeyCommand", NOTHING),
 ];
 
-/// The settings that are laid over those of a repository.
+/// The settings that override those of a repository.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pairs: Vec<(String, String)>,
-    /// Filters that somebody configured.
+    /// The configured filters.
     pub(super) filters: Vec<String>,
     /// A name and an address for commits are configured.
     pub(super) has_identity: bool,
-    /// Somebody configured how commits are merged. The first value counts for git: nothing can be laid over it.
+    /// A merge strategy is configured. Git uses the first value, so it cannot be overridden.
     pub(super) has_strategy: bool,
-    /// It says where its work tree is, or may say so as long as its configuration is not known.
+    /// It configures its work tree, or may do so as long as its configuration is not known.
     pub(super) has_worktree: bool,
-    /// It says that it has none.
+    /// It is configured as bare.
     pub(super) is_bare: bool,
 }
 
@@ -90,12 +90,12 @@ impl Settings {
         Settings { pairs, filters, has_identity, has_strategy, has_worktree, is_bare }
     }
 
-    /// Close what a repository made up names for, among all that it and its owner configure.
+    /// Disables settings with invented names, from all that the repository and its owner configure.
     pub(super) fn close(&mut self, settings: &[Setting<'_>], trusted: bool) -> Result<(), String> {
         let mut identity = (false, false);
         for setting in settings {
             let Ok(name) = std::str::from_utf8(setting.name) else {
-                // It can be closed by its very name only.
+                // A setting can be disabled only by its exact name.
                 match closing(&String::from_utf8_lossy(setting.name)) {
                     Some(_) => return Err("a name in its configuration is not UTF-8".into()),
                     None => continue,
@@ -130,19 +130,19 @@ impl Settings {
         self.push(name.to_owned(), value);
     }
 
-    /// What is there already closes it, too. The names that repositories make up differ by upper and lower case.
+    /// Skips a setting that is already disabled. Invented names are case-sensitive.
     fn push(&mut self, key: String, value: &str) {
         if !self.pairs.iter().any(|(known, _)| *known == key) {
             self.pairs.push((key, value.to_owned()));
         }
     }
 
-    /// More that is known to be closed: submodules are not looked into.
+    /// Disables entering these submodules.
     pub(super) fn ignore_submodules(&mut self, names: impl Iterator<Item = String>) {
         self.pairs.extend(names.map(|name| (format!("submodule.{name}.ignore"), "dirty".into())));
     }
 
-    /// As git takes them: `=` and dots in a name are no riddle there.
+    /// In the form that git reads: `=` and dots in a name are safe there.
     pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
         let mut all = vec![("GIT_CONFIG_COUNT".into(), self.pairs.len().to_string().into())];
         for (at, (key, value)) in self.pairs.iter().enumerate() {
@@ -153,10 +153,10 @@ impl Settings {
     }
 }
 
-/// What closes a setting whose name a repository made up, if it needs closing.
+/// The value that disables a setting with an invented name, if it needs disabling.
 fn closing(name: &str) -> Option<&'static str> {
     let (section, rest) = name.split_once('.')?;
-    // The name of an alias may have any number of dots. There is no such command of git's.
+    // The name of an alias may contain any number of dots. Git has no such command of its own.
     if section == "alias" {
         return Some(NOTHING);
     }
@@ -165,7 +165,7 @@ fn closing(name: &str) -> Option<&'static str> {
         ("filter", "clean" | "smudge" | "process") | ("credential", "helper") => Some(""),
         ("submodule", "ignore") => Some("dirty"),
         ("submodule", "update") => Some("none"),
-        // Into any file.
+        // It writes to any file.
         ("http", "savecookies") => Some("false"),
         ("hook", "enabled") => Some("false"),
         ("remote", "uploadpack" | "receivepack" | "vcs") => Some(NOTHING),
@@ -179,7 +179,7 @@ mod tests {
     use super::super::configuration;
     use super::*;
 
-    /// All of one scope, without values.
+    /// Closes settings of one scope, without values.
     fn close(settings: &mut Settings, names: &[u8], trusted: bool) -> Result<(), String> {
         let mut listed = Vec::new();
         for name in names.split(|byte| *byte == b' ') {

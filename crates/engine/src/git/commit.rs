@@ -1,4 +1,4 @@
-//! A commit of what is in the index.
+//! Commits the index.
 
 use super::Repository;
 use super::call::{Call, Said};
@@ -17,13 +17,13 @@ use tokio::sync::oneshot;
 
 #[derive(Debug, Clone, Default)]
 pub struct CommitRequest {
-    /// Not needed with `amend`.
+    /// Optional with `amend`.
     pub message: Option<String>,
-    /// Only these, as they are in the work tree.
+    /// Only these paths, as they are in the work tree.
     pub paths: Vec<String>,
-    /// First everything that is different and known to git.
+    /// First add all changes of tracked files.
     pub all: bool,
-    /// In the place of the last commit.
+    /// Replace the last commit.
     pub amend: bool,
     /// `Name <address>`
     pub author: Option<String>,
@@ -33,31 +33,31 @@ pub struct CommitRequest {
 pub struct Committed {
     /// `None`: there was nothing to commit.
     pub made: Option<Made>,
-    /// Repositories inside of this one that git does not know: they are left out.
+    /// Untracked repositories inside this one, which are skipped.
     pub nested: Vec<Name>,
-    /// Where nothing was staged: how many files are different all the same.
+    /// Number of changed files if nothing was staged.
     pub unstaged: usize,
 }
 
-/// A commit that was just made.
+/// A new commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     pub commit: Commit,
     /// `None`: no branch is checked out.
     pub branch: Option<String>,
-    /// How many files it changed, and lines: added and deleted. `None` where that could not be counted.
+    /// Number of changed files, and of added and deleted lines. `None` if they could not be counted.
     pub changed: Option<(usize, (u64, u64))>,
 }
 
-/// What becomes the index when a commit is made.
+/// The index to install after a commit.
 pub(super) struct Prepared {
     pub(super) index: Arc<Index>,
-    /// What is committed, where that is done in an index of its own.
+    /// The committed tree, if the commit uses an index of its own.
     pub(super) tree: Option<String>,
 }
 
 impl Repository {
-    /// Would a commit of these files be taken? For whoever changes something for it first.
+    /// Checks that a commit of these files would be accepted, for a caller that changes something first.
     pub async fn check_commit(&mut self, message: &str, paths: &[String]) -> Result<(), GitError> {
         prose("message", message)?;
         let paths = self.paths(paths)?;
@@ -72,7 +72,7 @@ impl Repository {
         self.write_files().await
     }
 
-    /// What git does not know, and is told to leave alone, is not committed.
+    /// Fails for untracked files that are ignored.
     async fn refuse_ignored(&self, paths: &[Name]) -> Result<(), GitError> {
         if paths.is_empty() {
             return Ok(());
@@ -92,7 +92,7 @@ impl Repository {
         match &request.message {
             Some(message) => prose("message", message)?,
             None if request.amend => {}
-            None => return Err(GitError::bad("message", "a commit needs one")),
+            None => return Err(GitError::bad("message", "a commit needs a message")),
         }
         if !self.settings.has_identity && author.is_none() {
             return Err(GitError::Nobody);
@@ -100,7 +100,9 @@ impl Repository {
         self.write_files().await?;
         let under_way = self.state().await?;
         match (request.paths.is_empty(), request.all, &under_way) {
-            (false, true, _) => return Err(GitError::bad("paths", "give 'paths' or 'all'")),
+            (false, true, _) => {
+                return Err(GitError::bad("paths", "give 'paths' or 'all', not both"));
+            }
             (false, false, Some(_)) => return Err(in_the_middle()),
             (false, false, None) => return self.commit_only(request, author).await,
             (true, _, _) => {}
@@ -121,7 +123,7 @@ impl Repository {
         Ok(Committed { made, ..Committed::default() })
     }
 
-    /// How many files that git knows are different and not in the index.
+    /// Number of tracked files with unstaged changes.
     async fn unstaged(&self) -> Result<usize, GitError> {
         let query = StatusQuery { no_untracked: true, ..StatusQuery::default() };
         let entries = self.status(&query).await?.entries.into_iter();
@@ -130,7 +132,7 @@ impl Repository {
         Ok(entries.filter(unstaged).count())
     }
 
-    /// Commit what git knows, as it is in the work tree. Only when that is done, it is in the usual index, too.
+    /// Commits all tracked files as they are in the work tree. The usual index changes only after the commit.
     async fn commit_known(self, call: Call, may_be_empty: bool) -> Result<Option<Made>, GitError> {
         let planned = self.plan(&Add::Known).await?;
         let index = self.hold_index().await?;
@@ -138,7 +140,7 @@ impl Repository {
         self.commit_staged(call, may_be_empty, Some(index)).await
     }
 
-    /// Commit what is in the index, or is going to be there. `None`: there is nothing.
+    /// Commits the index, or the next one. `None`: there is nothing to commit.
     async fn commit_staged(
         self,
         call: Call,
@@ -146,7 +148,7 @@ impl Repository {
         index: Option<Arc<Index>>,
     ) -> Result<Option<Made>, GitError> {
         let next = index.as_ref().map(|index| index.next());
-        // Asked here, because git itself would look into submodules to say what else is different.
+        // Checked here, because git itself would enter submodules to list other changes.
         if !may_be_empty && !self.has_staged(next.as_deref()).await? {
             return Ok(None);
         }
@@ -155,8 +157,8 @@ impl Repository {
         self.make(call.in_index(next.as_deref()), before, prepared).await.map(Some)
     }
 
-    /// Make a commit, and what was prepared the index. Who stops waiting for it ends git, and not what belongs to a commit
-    /// that has been made by then.
+    /// Makes a commit, then installs the prepared index. A caller that stops waiting ends git; if the commit
+    /// exists by then, its index is still installed.
     pub(super) async fn make(
         mut self,
         call: Call,
@@ -175,8 +177,8 @@ impl Repository {
             if let Some(Prepared { index, .. }) = &prepared {
                 index.ended();
             }
-            // One that failed or was ended behind it, in a hook, has been made. Where somebody else may commit meanwhile, one
-            // that was refused was not: what is there by then is theirs.
+            // A commit exists even if git failed or was killed after it, in a hook. Without the lock of the
+            // index, others may commit meanwhile: then a failure means that the new commit is theirs.
             if let Err(error) = said {
                 let alone = prepared.is_some() || matches!(error, GitError::Late { .. });
                 if !alone || self.head().await? == before {
@@ -207,12 +209,12 @@ impl Repository {
         if let Some(tree) = tree
             && let Err(error) = self.take_over(&tree, &index).await
         {
-            tracing::warn!(%error, "what hooks of a commit staged is not in the index");
+            tracing::warn!(%error, "cannot add to the index what hooks of a commit staged");
         }
         self.install(index).await
     }
 
-    /// A commit of what is in the index.
+    /// The call that commits the index.
     pub(super) fn commit_call(
         &self,
         request: &CommitRequest,
@@ -239,7 +241,7 @@ impl Repository {
         call
     }
 
-    /// Is anything in the index that the last commit does not have?
+    /// Returns true if the index differs from the last commit.
     pub(super) async fn has_staged(&self, index: Option<&Path>) -> Result<bool, GitError> {
         let call = Call::reading(&["diff", "--cached", "--quiet", "--no-ext-diff"]).in_index(index);
         let said = self.run(call.args(["--no-textconv", "--ignore-submodules=dirty"])).await?;
@@ -250,20 +252,20 @@ impl Repository {
         }
     }
 
-    /// The commit that was just made.
+    /// The details of the new commit.
     pub(super) async fn made(&self) -> Result<Made, GitError> {
         let commit = self.commit("HEAD").await?;
         let hash = commit.hash.clone();
         let before = commit.parents.first().cloned().unwrap_or_else(|| empty_tree(&hash));
         let query = DiffQuery { stat: true, ..DiffQuery::default() };
-        // It is there, whatever comes of this.
+        // The commit exists, even if this fails.
         let diff = self.compare(&[before, hash], &query).await.ok();
         let changed = diff.map(|diff| (diff.files.len(), total(&diff.files)));
         let branch = self.branch().await?;
         Ok(Made { commit, branch, changed })
     }
 
-    /// The branch that is checked out.
+    /// The current branch.
     pub(super) async fn branch(&self) -> Result<Option<String>, GitError> {
         let said = self.run(Call::reading(&["symbolic-ref", "--quiet", "HEAD"])).await?;
         let name = said.out.trim_ascii_end().strip_prefix(b"refs/heads/").map(fields::text);
@@ -272,7 +274,7 @@ impl Repository {
 }
 
 impl Said {
-    /// What was said of a commit, if it was made.
+    /// The output of a commit, if it succeeded.
     pub(super) fn taken(self) -> Result<Said, GitError> {
         let silent = self.err.trim().is_empty() && self.out.trim_ascii().is_empty();
         match self.code {
@@ -282,7 +284,9 @@ impl Said {
                 Err(GitError::Conflict(message.into()))
             }
             code if silent => {
-                let said = format!("exit code {code} and no word why, as hooks end that refuse it");
+                let said = format!(
+                    "exit code {code} without a message; a hook may have rejected the commit"
+                );
                 Err(GitError::Failed { what: "commit".into(), said })
             }
             _ => Err(self.failed()),
@@ -290,7 +294,7 @@ impl Said {
     }
 }
 
-/// `Name <address>`; anything else git would take for a pattern.
+/// Parses `Name <address>`; git would read anything else as a pattern.
 fn author(text: &str) -> Result<(String, String), GitError> {
     prose("author", text)?;
     let bad = || GitError::bad("author", "write it as 'Name <address>'");
@@ -305,7 +309,9 @@ fn author(text: &str) -> Result<(String, String), GitError> {
 }
 
 fn in_the_middle() -> GitError {
-    GitError::Conflict("something is under way that is committed as a whole".into())
+    GitError::Conflict(
+        "a merge or the like is in progress, and can only be committed as a whole".into(),
+    )
 }
 
 #[cfg(test)]

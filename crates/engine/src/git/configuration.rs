@@ -1,12 +1,12 @@
-//! The configuration of a repository and of its owner, as `git config --list --show-scope --show-origin -z` lists it; and
-//! the files that it names.
+//! The configuration of a repository and of its owner, as `git config --list --show-scope --show-origin -z`
+//! lists it; and the files that it names.
 
 use super::fields::{self, text};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Sections of settings that the commands we call look at.
+/// Sections of settings that the commands we call read.
 const LOOKED_AT: [&[u8]; 18] = [
     b"am",
     b"apply",
@@ -28,11 +28,12 @@ const LOOKED_AT: [&[u8]; 18] = [
     b"tag",
 ];
 
-/// Sections that count as soon as git connects to others.
+/// Sections that matter when git connects to others.
 const FOR_CONNECTIONS: [&[u8]; 6] =
     [b"bundle", b"credential", b"fetch", b"http", b"remote", b"transfer"];
 
-/// Ends of names of settings that name a file or a folder. Git has no other mark for them, and a later git may have more.
+/// Suffixes of settings that name a file or a folder. Git marks them in no other way, and a later git may have
+/// more.
 const NAMES_A_FILE: [&[u8]; 13] = [
     b"file",
     b"path",
@@ -49,33 +50,33 @@ const NAMES_A_FILE: [&[u8]; 13] = [
     b"sslcrl",
 ];
 
-/// Settings that end so, and that are laid over or have an option of their own, whatever they say.
+/// Settings with such a suffix that are overridden or disabled by an option anyway.
 const CLOSED_OTHERWISE: [&[u8]; 4] =
     [b"blame.ignorerevsfile", b"commit.template", b"core.hookspath", b"diff.orderfile"];
 
-/// Programs at the other end of a connection. For git the first value counts: nothing can be laid over it.
+/// Programs at the other end of a connection. Git uses the first value, so they cannot be overridden.
 const OTHER_ENDS: [&[u8]; 2] = [b".uploadpack", b".receivepack"];
 
-/// Files that git reads to their end for whatever it does.
+/// Files that git reads to their end for any command.
 const READ: [&[u8]; 3] = [b"core.attributesfile", b"core.excludesfile", b"mailmap.file"];
 
-/// Of the owner's, without any setting that names them.
+/// Files of the owner that git reads without a setting.
 const USUAL: [&str; 3] = ["config", "ignore", "attributes"];
 
-/// One line of it.
+/// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Setting<'a> {
-    /// It is the owner's own, and not of the repository.
+    /// It belongs to the owner, not to the repository.
     pub(super) owners: bool,
-    /// Relative to the work tree; of what came with the call, none.
+    /// Relative to the work tree; `None` for a setting of the call.
     file: Option<&'a Path>,
-    /// In small letters, apart from what somebody made up.
+    /// In lower case, except for invented names.
     pub(super) name: &'a [u8],
-    /// `None`: it has none, which says yes.
+    /// `None`: a setting without a value, which means true.
     value: Option<&'a [u8]>,
 }
 
-/// Where a name of a path begins.
+/// The base of a relative path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Base<'a> {
     pub(super) top: &'a Path,
@@ -95,7 +96,7 @@ impl<'a> Setting<'a> {
         Setting { owners, file, name, value }
     }
 
-    /// What git takes for a yes.
+    /// Returns true if git reads the value as true.
     pub(super) fn is_true(&self) -> bool {
         let Some(value) = self.value else { return true };
         let words = [&b"true"[..], b"yes", b"on"];
@@ -104,13 +105,13 @@ impl<'a> Setting<'a> {
             || number.is_some_and(|it| it != 0)
     }
 
-    /// Does it name a file that git goes on to read as a configuration?
+    /// Returns true if it names a file that git reads as more configuration.
     pub(super) fn includes(&self) -> bool {
         let (first, last) = (b"includeif.", b".path");
         self.name == b"include.path" || (self.name.starts_with(first) && self.name.ends_with(last))
     }
 
-    /// The file that git reads for it, if there is one; an error where we do not know what git makes of it.
+    /// The file that git reads for it, if any; an error if git's interpretation is not known.
     pub(super) fn reads(&self, base: Base<'_>) -> Result<Option<PathBuf>, String> {
         match self.includes() || READ.contains(&self.name) {
             true => self.path(base),
@@ -118,8 +119,8 @@ impl<'a> Setting<'a> {
         }
     }
 
-    /// The file that it names, where one of the commands we call may read it: by what such settings are called, and not by a list of
-    /// those that are known today.
+    /// The file that it names, if a command we call may read it. It is recognised by the name of the setting,
+    /// not by a list of those known today.
     pub(super) fn may_read(
         &self,
         base: Base<'_>,
@@ -135,7 +136,7 @@ impl<'a> Setting<'a> {
         }
     }
 
-    /// Does it name a program that git runs for a connection?
+    /// Returns true if it names a program that git runs for a connection.
     pub(super) fn is_other_end(&self) -> bool {
         self.name.starts_with(b"remote.") && OTHER_ENDS.iter().any(|end| self.name.ends_with(end))
     }
@@ -157,7 +158,7 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// The files of the owner's that git reads, and the names of settings of which only git knows what they say.
+/// The files of the owner that git reads, and the names of settings that only git can interpret.
 pub(super) fn of_owner(
     listed: &[u8],
     base: Base<'_>,
@@ -228,7 +229,7 @@ mod tests {
             let found = settings(&listed)[0].may_read(base(), connects).unwrap();
             assert_eq!(found, expected.map(PathBuf::from), "{line}");
         };
-        // Known today, and not yet.
+        // Known today, and in the future.
         for name in ["core.attributesfile", "mailmap.file", "log.somefile", "core.newskiplist"] {
             check(&format!("{name}\n/etc/x"), false, Some("/etc/x"));
         }

@@ -1,4 +1,5 @@
-//! Files that two sides changed differently: what each has, and which of it counts; and the end of what caused it.
+//! Files with conflicts: the three sides of each, choosing one of them, and finishing or aborting the
+//! operation.
 
 use super::Repository;
 use super::call::Call;
@@ -16,17 +17,17 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Entries of the index that have conflicts: with the longest names there are, more files than one answer has.
+/// Maximum size of the list of conflicts: with the longest names, more files than one response has.
 const MOST: usize = 16 << 20;
 
-/// The first version whose `bisect` is a part of git itself. Before that it is a script around a helper, and a shell is not
-/// executed for a repository that is not trusted.
+/// The first version whose `bisect` is built in. Before that it is a shell script around a helper, and no shell
+/// runs for an untrusted repository.
 const HAS_BISECT: Version = (2, 40);
 
-/// The first version whose helper takes `reset` as a word, and no longer as an option.
+/// The first version whose helper takes `reset` as a word instead of an option.
 const HAS_BISECT_WORDS: Version = (2, 39);
 
-/// A file with conflicts, as the three sides have it.
+/// The three sides of a file with conflicts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sides {
     pub path: Name,
@@ -41,18 +42,18 @@ pub struct Side {
     pub blob: String,
 }
 
-/// What a file is to be.
+/// The side to choose for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Take {
     Ours,
     Theirs,
-    /// What is in the work tree now.
+    /// The content of the work tree.
     AsItIs,
     Content(Vec<u8>),
 }
 
 impl Repository {
-    /// Files with conflicts, `most` of them and one if there are more; and what is under way.
+    /// Files with conflicts, `most` of them and one more if there are more; and the operation in progress.
     pub async fn conflicts(&self) -> Result<(Option<State>, Vec<Sides>), GitError> {
         self.need_worktree().await?;
         let call = Call::reading(&["ls-files", "--unmerged", "-z"]).most(MOST);
@@ -60,7 +61,7 @@ impl Repository {
         Ok((self.state().await?, found))
     }
 
-    /// Settle one file.
+    /// Resolves one file.
     pub async fn resolve(&mut self, path: &Path, take: &Take) -> Result<(), GitError> {
         let path = self.path("path", path)?;
         self.write_files().await?;
@@ -78,7 +79,7 @@ impl Repository {
         }
     }
 
-    /// One that a side does not have is gone.
+    /// Uses one side; a missing side deletes the file.
     async fn take_side(&self, path: &Name, side: Option<Side>) -> Result<(), GitError> {
         if let Some(side) = side {
             return self.settle(path, &side).await;
@@ -109,7 +110,7 @@ impl Repository {
         let mode = mode.unwrap_or("100644");
         let mut word = OsString::from("--path=");
         word.push(OsStr::from_bytes(&path.0));
-        // Read from a pipe, also where it is empty.
+        // Read from a pipe, even if it is empty.
         let mut call = Call::writing(&["hash-object", "-w", "--stdin"]).arg(word);
         if !bytes.is_empty() {
             call = call.input(bytes);
@@ -117,13 +118,13 @@ impl Repository {
         let said = self.ask(call).await?;
         let blob = fields::hash(&said.out).ok_or_else(|| GitError::Failed {
             what: "hash-object".into(),
-            said: "it named no object".into(),
+            said: "it printed no object name".into(),
         })?;
         self.settle(path, &Side { mode: mode.to_owned(), blob }).await
     }
 
-    /// Into the index first, and from there into the work tree: git sees to it that no link leads elsewhere. The files of a
-    /// submodule are its own.
+    /// Writes the index first, and from there the work tree: git ensures that no link leads elsewhere. The
+    /// files of a submodule are its own.
     async fn settle(&self, path: &Name, Side { mode, blob }: &Side) -> Result<(), GitError> {
         let nothing = "0".repeat(blob.len());
         let mut entries = format!("0 {nothing}\t").into_bytes();
@@ -137,7 +138,7 @@ impl Repository {
         self.ask(call.args(["-z", "--stdin"]).input(listed([path]))).await.map(drop)
     }
 
-    /// Go on with what is under way; what is under way then.
+    /// Continues the operation in progress; returns the operation in progress after that.
     pub async fn go_on(&mut self) -> Result<Option<State>, GitError> {
         let step = self.under_way().await?;
         self.require_identity()?;
@@ -163,7 +164,7 @@ impl Repository {
         }
     }
 
-    /// In the message that git has prepared are lines for an editor.
+    /// Git's prepared message contains comment lines for an editor.
     fn finish_merge(&self) -> Call {
         let call = Call::writing(&["commit", "--quiet", "--no-edit", "--no-status"]);
         let call = call.arg("--cleanup=strip");
@@ -173,7 +174,7 @@ impl Repository {
         }
     }
 
-    /// Go back to before it.
+    /// Aborts the operation in progress.
     pub async fn abort(&mut self) -> Result<(), GitError> {
         let step = self.under_way().await?;
         self.check_beginning(step).await?;
@@ -196,7 +197,7 @@ impl Repository {
         let names = self.submodules().await?;
         self.settings.ignore_submodules(names.into_iter());
         let state = self.state().await?;
-        let none = || GitError::Nothing("merge or rebase under way".into());
+        let none = || GitError::Nothing("merge or rebase in progress".into());
         state.map(|state| state.step).ok_or_else(none)
     }
 
@@ -219,7 +220,7 @@ fn bisect_reset(version: Version) -> Call {
     }
 }
 
-/// The sides of each file, in the order of their names.
+/// The sides of each file, in order of names.
 pub fn sides(bytes: &[u8]) -> Vec<Sides> {
     let mut files: BTreeMap<Name, Sides> = BTreeMap::new();
     for (mode, blob, stage, path) in records(bytes).filter_map(staged) {

@@ -1,4 +1,4 @@
-//! Differences: which files, how many lines, and the text of them a page at a time.
+//! Differences: the files, their counts of lines, and their text in pages.
 
 use super::Repository;
 use super::call::Call;
@@ -10,35 +10,35 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::ffi::OsString;
 
-/// Further into one difference nobody goes by pages.
+/// Maximum offset of a page in one difference.
 const FARTHEST: usize = 64 << 20;
 
-/// Files and their counts before the text: some 50,000 files.
+/// Maximum size of the list of files before the text: some 50,000 files.
 const FILES: usize = 8 << 20;
 
-/// Lines around a change.
+/// Maximum number of context lines.
 const MOST_CONTEXT: u32 = 1000;
 
 #[derive(Debug, Clone, Default)]
 pub struct DiffQuery {
     pub compared: Compared,
     pub paths: Vec<String>,
-    /// Lines around each change; 3 if not given.
+    /// Context lines around each change; 3 if not given.
     pub context: Option<u32>,
-    /// The files and their counts only.
+    /// Only the files and their counts.
     pub stat: bool,
-    /// Of the text, this much at once.
+    /// Maximum number of text bytes in one response.
     pub max_bytes: usize,
     pub cursor: Option<String>,
 }
 
-/// What is compared with what.
+/// The two sides of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Compared {
     /// The index with the work tree.
     #[default]
     Unstaged,
-    /// The commit that is checked out with the index.
+    /// The last commit with the index.
     Staged,
     /// A revision with the work tree; or a range, as git writes it.
     Since(String),
@@ -48,11 +48,11 @@ pub enum Compared {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
     pub files: Vec<FileDiff>,
-    /// There are more files than are listed.
+    /// There are more files than listed.
     pub cut: bool,
-    /// From where the cursor said.
+    /// Text from the cursor on.
     pub text: Vec<u8>,
-    /// Where to go on, if there is more.
+    /// Position to continue at, if there is more.
     pub cursor: Option<String>,
 }
 
@@ -62,11 +62,11 @@ pub struct FileDiff {
     pub from: Option<Name>,
     pub change: Change,
     pub lines: Lines,
-    /// It was compared without its filter, which is not run: it may not be different at all.
+    /// Compared without its filter, which does not run: the file may be unchanged.
     pub filtered: bool,
 }
 
-/// Lines added and deleted; `None` of what is no text.
+/// Lines added and deleted; `None` for a binary file.
 type Lines = Option<(u64, u64)>;
 
 impl Repository {
@@ -88,7 +88,7 @@ impl Repository {
         }
     }
 
-    /// The commits that a range goes from and to.
+    /// The two commits of a range.
     async fn ends(&self, range: Range<'_>) -> Result<[String; 2], GitError> {
         let [from, to] = [self.commit_of(range.from).await?, self.commit_of(range.to).await?];
         if !range.parting {
@@ -100,7 +100,7 @@ impl Repository {
         Ok([fields::hash(&said.out).ok_or_else(none)?, to])
     }
 
-    /// Between what these words mean, which are ours.
+    /// Compares; the arguments are our own.
     pub(super) async fn compare(
         &self,
         compared: &[String],
@@ -110,7 +110,7 @@ impl Repository {
         self.compare_at(compared, paths, query).await
     }
 
-    /// The same with the work tree, where not everything is looked at, and not as its filters would have it.
+    /// Compares with the work tree, without Proctor's own files and without running filters.
     async fn compare_worktree(
         &self,
         compared: &[String],
@@ -150,11 +150,11 @@ impl Repository {
         let said = self.ask(call(&parts).most(FILES + most)).await?;
         let (files, text) = split(&said.out).ok_or_else(not_understood)?;
         if !query.stat && files.is_empty() && said.cut {
-            return Err(GitError::bad("paths", "there are too many files; name some"));
+            return Err(GitError::bad("paths", "too many files; name some paths"));
         }
         let cut = said.cut && query.stat;
         let (text, cursor) = match patch {
-            // Of what has conflicts git lists the sides or shows the lines, not both.
+            // With conflicts, git lists the sides or shows the lines, not both.
             Some(patch) if files.iter().any(|file| file.change == Change::Unmerged) => {
                 let said = self.ask(call(&[patch]).most(most + 1)).await?;
                 page.of(&said.out, said.cut)?
@@ -166,13 +166,13 @@ impl Repository {
 }
 
 fn not_understood() -> GitError {
-    GitError::Failed { what: "diff".into(), said: "its list of files is not understood".into() }
+    GitError::Failed { what: "diff".into(), said: "its list of files cannot be parsed".into() }
 }
 
-/// Which part of a text is wanted.
+/// The requested part of a text.
 pub(super) struct Page {
     pub(super) skip: usize,
-    /// Of what was skipped.
+    /// Hash of the skipped part.
     seal: String,
     pub(super) most: usize,
 }
@@ -186,10 +186,10 @@ impl Page {
             let skip = skip.parse().ok().filter(|skip| *skip <= FARTHEST)?;
             Some(Page { skip, seal: seal.to_owned(), most })
         });
-        parts.ok_or_else(|| GitError::bad("cursor", "it is not one of an earlier answer"))
+        parts.ok_or_else(|| GitError::bad("cursor", "it is not a cursor of an earlier response"))
     }
 
-    /// The page, and where the next one begins. `cut`: the text itself goes on.
+    /// The page, and the start of the next one. `cut`: the text was truncated.
     pub(super) fn of(&self, text: &[u8], cut: bool) -> Result<(Vec<u8>, Option<String>), GitError> {
         let (before, rest) = text.split_at_checked(self.skip).ok_or(GitError::Stale)?;
         if seal(before) != self.seal {
@@ -206,7 +206,7 @@ impl Page {
     }
 }
 
-/// Up to the end of a line; of a line that is longer than a page, up to that of a character.
+/// Length up to the last line end; for a line longer than a page, up to the last whole character.
 fn whole(page: &[u8]) -> usize {
     let lines = page.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
     lines.unwrap_or_else(|| match std::str::from_utf8(page) {
@@ -215,12 +215,13 @@ fn whole(page: &[u8]) -> usize {
     })
 }
 
-/// To know again whether what came before is still the same.
+/// Hash of the skipped part, to detect changes.
 fn seal(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The files with their counts, and the text behind them; `None` where a record is none that we know. What was cut off is left out.
+/// The files with their counts, and the text after them. `None` for an unknown record; a truncated one is left
+/// out.
 pub fn split(bytes: &[u8]) -> Option<(Vec<FileDiff>, &[u8])> {
     let mut files: Vec<FileDiff> = Vec::new();
     let mut places: HashMap<&[u8], Vec<usize>> = HashMap::new();
@@ -240,17 +241,17 @@ pub fn split(bytes: &[u8]) -> Option<(Vec<FileDiff>, &[u8])> {
                 else {
                     break;
                 };
-                // Of a file with conflicts there may be several; the last is what differs from ours.
+                // A file with conflicts may have several counts; the last is the difference from our side.
                 places.get(path).into_iter().flatten().for_each(|at| files[*at].lines = lines);
             }
-            // Between the counts and the text stands an empty one.
+            // An empty field separates the counts from the text.
             None => return Some((files, rest)),
         }
     }
     Some((files, &[]))
 }
 
-/// The next field; what has no end was cut off.
+/// The next field; a field without an end was truncated.
 fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = rest.iter().position(|byte| *byte == 0)?;
     let field = &rest[..end];
@@ -258,8 +259,8 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(field)
 }
 
-/// `:100644 100644 0123456 abcdef0 R100`: a mode and a hash of the side before and of the one after. Of a conflict there are several
-/// sides before, with a colon, a mode, a hash and a letter for each: `::100644 100644 100644 0123456 abcdef0 0000000 MM`.
+/// `:100644 100644 0123456 abcdef0 R100`: mode and hash of the old and the new side. A conflict has several old
+/// sides, each with a colon, a mode, a hash and a letter: `::100644 100644 100644 0123456 abcdef0 0000000 MM`.
 fn changed(record: &[u8]) -> Option<Change> {
     let before = record.iter().take_while(|byte| **byte == b':').count();
     let status = record.split(|byte| *byte == b' ').nth(2 * (before + 1))?;
@@ -267,7 +268,7 @@ fn changed(record: &[u8]) -> Option<Change> {
     Some(if before == 1 { change } else { Change::Unmerged })
 }
 
-/// The path, and what it was before if that is something else.
+/// The path, and its old path if that differs.
 fn names<'a>(change: Change, rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
     let first = next(rest)?;
     match change {
@@ -280,7 +281,7 @@ fn names<'a>(change: Change, rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'
     }
 }
 
-/// `3\t1\tpath`, or of a rename `3\t1\t` and both paths behind it; `-` for what is no text.
+/// `3\t1\tpath`, or for a rename `3\t1\t` followed by both paths; `-` for a binary file.
 fn counted(record: &[u8]) -> Option<(Lines, Option<&[u8]>)> {
     let mut parts = record.splitn(3, |byte| *byte == b'\t');
     let (added, deleted, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -294,7 +295,7 @@ pub(super) fn total(files: &[FileDiff]) -> (u64, u64) {
     lines.fold((0, 0), |sum, lines| (sum.0 + lines.0, sum.1 + lines.1))
 }
 
-/// The tree without anything in it, for the hash of a repository's kind.
+/// The hash of the empty tree, in the hash format of the repository.
 pub(super) fn empty_tree(hash: &str) -> String {
     match hash.len() {
         64 => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321".into(),
@@ -302,7 +303,7 @@ pub(super) fn empty_tree(hash: &str) -> String {
     }
 }
 
-/// What a list of objects says of one: mode, hash, stage, path.
+/// Parses an entry of `ls-files --stage`: mode, hash, stage, path.
 pub(super) fn staged(record: &[u8]) -> Option<(String, String, u8, Name)> {
     let tab = record.iter().position(|byte| *byte == b'\t')?;
     let (words, path) = (&record[..tab], &record[tab + 1..]);

@@ -1,16 +1,16 @@
-//! Pieces of what git prints: names as bytes, numbers, records that end with a zero byte.
+//! Parsers for git's output: names as bytes, numbers, records that end with a zero byte.
 
 use std::borrow::Cow;
 
-/// Of a name or a first line in a list: whoever wrote it may have written megabytes.
+/// Maximum length of a name or a first line in a list: it may have megabytes.
 const WORDS: usize = 200;
 
-/// A name that git has: bytes, mostly UTF-8.
+/// A name in git: bytes, mostly UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Name(pub Vec<u8>);
 
 impl Name {
-    /// What is no UTF-8 is replaced.
+    /// Invalid UTF-8 is replaced.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
@@ -26,19 +26,19 @@ impl From<&[u8]> for Name {
     }
 }
 
-/// Records of an output; what is behind the last zero byte was cut off and is none.
+/// Records of an output; a truncated last one is left out.
 pub(super) fn records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let end = bytes.iter().rposition(|byte| *byte == 0).map_or(0, |at| at + 1);
     bytes[..end].split_inclusive(|byte| *byte == 0).map(|record| &record[..record.len() - 1])
 }
 
-/// The same; where none is whole because the first is longer than all that was read, what is there of it.
+/// Like [`records`], but returns the truncated first record if there is no whole one.
 pub(super) fn records_or_half(bytes: &[u8]) -> Vec<&[u8]> {
     let whole: Vec<&[u8]> = records(bytes).collect();
     if whole.is_empty() && !bytes.is_empty() { vec![bytes] } else { whole }
 }
 
-/// Records in groups of so many fields; a group that is not whole is none.
+/// Records in groups of `FIELDS`; an incomplete group is left out.
 pub(super) fn groups<const FIELDS: usize>(bytes: &[u8]) -> Vec<[&[u8]; FIELDS]> {
     let fields: Vec<&[u8]> = records(bytes).collect();
     let (whole, _) = fields.as_chunks::<FIELDS>();
@@ -49,12 +49,12 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// As much of it as a list has.
+/// The text, shortened for a list.
 pub(super) fn brief(bytes: &[u8]) -> String {
     proctor_core::text::beginning(&text(bytes), WORDS).into_owned()
 }
 
-/// Empty is nothing.
+/// `None` if it is empty.
 pub(super) fn some_text(bytes: &[u8]) -> Option<String> {
     (!bytes.is_empty()).then(|| text(bytes))
 }
@@ -63,7 +63,7 @@ pub(super) fn number<N: std::str::FromStr>(bytes: &[u8]) -> Option<N> {
     std::str::from_utf8(bytes).ok()?.trim().parse().ok()
 }
 
-/// The name of an object, of either kind of repository.
+/// The name of an object, in either hash format.
 pub(super) fn hash(bytes: &[u8]) -> Option<String> {
     let bytes = bytes.trim_ascii_end();
     let plain = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);

@@ -1,5 +1,5 @@
-//! Filters that are not run, looked for before git goes on with what is under way, or back: it would bring out, or put into
-//! the repository, something else than with them.
+//! Looks for disabled filters before git continues or aborts an operation: without them it would write wrong
+//! contents to the work tree or the repository.
 
 use super::Repository;
 use super::call::Call;
@@ -9,14 +9,14 @@ use super::place::small;
 use super::state::{LINE, STEPS, Step, if_there};
 use std::path::Path;
 
-/// Commits whose own attributes are asked for; each is a call.
+/// Maximum number of commits whose attributes are read; each is a call.
 const MOST_ASKED: usize = 64;
 
-/// Changes that were put aside when it began, and come back at its end.
+/// Stashed changes that are restored at the end of the operation.
 const PUT_ASIDE: [&str; 3] =
     ["rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH"];
 
-/// Where it began.
+/// Files with the commit where the operation began.
 const BEGAN: [&str; 3] = ["rebase-merge/orig-head", "rebase-apply/orig-head", "sequencer/head"];
 
 const TODOS: [&str; 2] = ["rebase-merge/git-rebase-todo", "sequencer/todo"];
@@ -27,7 +27,7 @@ const WITH_COMMIT: [&str; 15] = [
     "m", "revert",
 ];
 
-/// Where it goes with what is under way.
+/// The direction of an operation in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     On,
@@ -35,14 +35,14 @@ pub(super) enum Way {
 }
 
 impl Repository {
-    /// No file that differs from now, anywhere on the way, is filtered.
+    /// Fails if a file that differs from now, in any commit on the way, has a disabled filter.
     pub(super) async fn check_way(&self, step: Step, way: Way) -> Result<(), GitError> {
         let head = if self.is_unfiltered() { None } else { self.head().await? };
         let Some(head) = head else { return Ok(()) };
         if way == Way::Back {
             self.check_filters_between(std::slice::from_ref(&head), &[]).await?;
         }
-        // What patches change is known when they are applied.
+        // The files that patches change are not known before they are applied, so all files are checked.
         if way == Way::On && self.applies_patches(step) {
             let all = Call::reading(&["ls-tree", "-r", "-z", "--name-only", "--full-tree"]);
             return self.check_filters_named(all.arg(&head), &[], &[head]).await;
@@ -61,7 +61,8 @@ impl Repository {
         let asked = files.iter().any(|name| name.0.ends_with(b".gitattributes"));
         let asked = if asked { commits } else { vec![head] };
         if asked.len() > MOST_ASKED {
-            let message = "'.gitattributes' differ in too many commits to look for filters in all";
+            let message =
+                "'.gitattributes' differs in too many commits to check them all for filters";
             return Err(GitError::Conflict(message.into()));
         }
         self.check_filters_in(&files, &asked).await
@@ -72,7 +73,7 @@ impl Repository {
         step == Step::Apply || (step == Step::Rebase && patches.symlink_metadata().is_ok())
     }
 
-    /// Commits that are gone to, and those before them.
+    /// The commits that the operation visits, and their parents.
     async fn commits_on_the_way(&self, step: Step, way: Way) -> Result<Vec<String>, GitError> {
         let git_dir = self.place.inside();
         let named = crate::blocking(move || named(&git_dir, way)).await;
@@ -87,7 +88,7 @@ impl Repository {
             Step::Apply if way == Way::Back => named.extend(self.commit_of("ORIG_HEAD").await),
             Step::Apply | Step::Merge | Step::Rebase | Step::CherryPick | Step::Revert => {}
         }
-        // What a rebase has given names to on its way.
+        // Commits that a rebase has labelled on its way.
         let format = "--format=%(objectname)";
         let labels = Call::reading(&["for-each-ref", format, "refs/rewritten/"]);
         let labels = self.ask(labels).await?.whole()?;
@@ -105,7 +106,7 @@ impl Repository {
     }
 }
 
-/// The commits that files of what is under way name. Blocks.
+/// The commits named in the files of the operation. Blocks.
 fn named(git_dir: &Path, way: Way) -> Result<Vec<String>, String> {
     let mut commits = Vec::new();
     let mut hashes = |names: &[&str]| -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! The folder of a request, where it really is: git is told paths, not descriptors.
+//! The folder of a request as a path without links: git takes paths, not descriptors.
 
 use crate::files::{Fault, FileError, Files};
 use proctor_sys::beneath::Root;
@@ -6,21 +6,21 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// A folder that somebody named, below a root.
+/// A folder of a request, below a root.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder {
     /// Without links.
     pub(crate) root: PathBuf,
-    /// The same, held open.
+    /// The root, held open.
     pub(crate) held: Arc<Root>,
     /// Without links; the root or below it.
     pub(crate) folder: PathBuf,
-    /// The root may be written to.
+    /// The root is writable.
     pub(crate) write: bool,
 }
 
 impl Folder {
-    /// The one that is meant, or the first root if none is named. Blocks.
+    /// The named folder, or the first root if none is named. Blocks.
     pub(crate) fn named(files: &Files, named: Option<&Path>) -> Result<Folder, FileError> {
         let roots = files.roots();
         let spot = match named {
@@ -38,12 +38,12 @@ impl Folder {
     }
 }
 
-/// What the kernel calls a folder that is held open.
+/// The path of an open folder, from the kernel.
 pub(super) fn real(folder: &impl AsFd) -> std::io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
 }
 
-/// Without `..`, by its names alone: whatever comes of it is resolved beneath a root.
+/// The path without `..`, by its names alone: the result is resolved beneath a root.
 fn without_detours(path: &Path) -> String {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -1,4 +1,5 @@
-//! What callers give, made harmless before git sees it: revisions become hashes, names full references, paths literal.
+//! Makes a caller's input safe for git: revisions become hashes, names become full references, paths become
+//! literal.
 
 use super::Repository;
 use super::call::Call;
@@ -8,20 +9,20 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-/// Far longer than a name that a person writes.
+/// Maximum length of a name: far longer than people write.
 const LONGEST_NAME: usize = 1000;
 
-/// A path has as many bytes at most.
+/// Maximum length of a path.
 const LONGEST_PATH: usize = 4096;
 
-/// A message, or a pattern: as long as one word of a command line may safely be.
+/// Maximum length of a message or a pattern: as long as one command line argument may safely be.
 const LONGEST_TEXT: usize = 64 << 10;
 
-/// Paths of one request.
+/// Maximum number of paths in one request.
 const MOST_PATHS: usize = 10_000;
 
 impl Repository {
-    /// The commit that a revision names. Only what this returns is ever a word for git.
+    /// The commit that a revision names. Only this result is ever passed to git.
     pub(super) async fn commit_of(&self, revision: &str) -> Result<String, GitError> {
         self.object(revision, "^{commit}").await
     }
@@ -35,7 +36,7 @@ impl Repository {
         hash.ok_or_else(|| GitError::NoRevision(revision.to_owned()))
     }
 
-    /// The commit that is checked out; there is none in a repository without commits.
+    /// The current commit; `None` before the first commit.
     pub(super) async fn head(&self) -> Result<Option<String>, GitError> {
         match self.commit_of("HEAD").await {
             Ok(hash) => Ok(Some(hash)),
@@ -44,11 +45,11 @@ impl Repository {
         }
     }
 
-    /// The full name of a branch or a tag: `refs/heads/` or `refs/tags/` before the name that somebody chose.
+    /// The full name of a branch or a tag: `refs/heads/` or `refs/tags/` before the given name.
     pub(super) async fn reference(&self, folder: &str, name: &str) -> Result<String, GitError> {
         short("name", name, LONGEST_NAME)?;
-        let bad = || GitError::bad("name", format!("'{name}' cannot be the name of one"));
-        // Git takes these in some places and not in others.
+        let bad = || GitError::bad("name", format!("'{name}' is not a valid name"));
+        // Git accepts these in some places and not in others.
         if name.starts_with('-') || name == "HEAD" || name.starts_with("refs/") {
             return Err(bad());
         }
@@ -57,15 +58,15 @@ impl Repository {
         if said.code == 0 { Ok(full) } else { Err(bad()) }
     }
 
-    /// Paths as somebody gave them: from the top of the work tree, or from where the request says.
+    /// Paths of a request, relative to the top of the work tree or to the folder of the request.
     pub(super) fn paths(&self, given: &[String]) -> Result<Vec<Name>, GitError> {
         if given.len() > MOST_PATHS {
-            return Err(GitError::bad("paths", format!("more than {MOST_PATHS}")));
+            return Err(GitError::bad("paths", format!("at most {MOST_PATHS} paths")));
         }
         given.iter().map(|path| self.path("paths", path)).collect()
     }
 
-    /// The same as words for a look at the work tree, which leaves out what is Proctor's own.
+    /// Arguments for a look at the work tree with these paths, without Proctor's own files.
     pub(super) async fn in_sight(&self, given: &[String]) -> Result<Vec<OsString>, GitError> {
         let mut words: Vec<OsString> = self.paths(given)?.iter().map(literal).collect();
         if self.own.iter().any(|own| own.starts_with(&self.place.top)) {
@@ -78,7 +79,7 @@ impl Repository {
         Ok(words)
     }
 
-    /// One of them, from the top; the top itself is `.`.
+    /// One path, relative to the top; the top itself is `.`.
     pub(super) fn path(
         &self,
         field: &'static str,
@@ -91,22 +92,22 @@ impl Repository {
             .or_else(|| inside(top, &without_links(&full)?))
             .map(|path| Name(path.into_os_string().into_vec()))
             .ok_or_else(|| {
-                GitError::bad(field, format!("'{shown}' is not below {}", self.place.top.display()))
+                GitError::bad(field, format!("'{shown}' is outside {}", self.place.top.display()))
             })
     }
 }
 
-/// From one revision to another, as git writes it.
+/// A range of two revisions, as git writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Range<'a> {
     pub(super) from: &'a str,
     pub(super) to: &'a str,
-    /// From where the two part: `A...B`.
+    /// From the merge base of the two: `A...B`.
     pub(super) parting: bool,
 }
 
 impl<'a> Range<'a> {
-    /// `A..B`; a side that is left out is what is checked out.
+    /// Parses `A..B`; a missing side means the current commit.
     pub(super) fn parse(text: &'a str) -> Option<Range<'a>> {
         let (from, to) = text.split_once("..")?;
         let (to, parting) = to.strip_prefix('.').map_or((to, false), |to| (to, true));
@@ -115,7 +116,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// A path without detours, relative to `top`; `None` if it leads out.
+/// A normalised path relative to `top`; `None` if it leads out.
 fn inside(top: &Path, given: &Path) -> Option<PathBuf> {
     let given = if given.is_absolute() { given.strip_prefix(top).ok()? } else { given };
     let mut path = PathBuf::new();
@@ -133,18 +134,18 @@ fn inside(top: &Path, given: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Where an absolute path really is: the root may be known by another name. It is only named, and not opened.
+/// An absolute path without links: the root may be known by another name. It is only resolved, not opened.
 fn without_links(path: &Path) -> Option<PathBuf> {
     let (above, name) = (path.parent()?, path.file_name()?);
     path.is_absolute().then(|| above.canonicalize().ok()).flatten().map(|above| above.join(name))
 }
 
-/// As a word that is a path and nothing else, whatever is in it.
+/// An argument that git reads as a literal path.
 pub(super) fn literal(path: &Name) -> OsString {
     magic(":(literal)", path)
 }
 
-/// As a word that leaves it out, also where it is known by other letters to a file system for which they are the same.
+/// An argument that excludes a path, also on a case-insensitive file system.
 fn left_out(path: &Name) -> OsString {
     magic(":(exclude,icase,literal)", path)
 }
@@ -155,7 +156,7 @@ fn magic(word: &str, path: &Name) -> OsString {
     word
 }
 
-/// The same for many, as the input of `--pathspec-from-file=- --pathspec-file-nul`.
+/// Literal paths as the input of `--pathspec-from-file=- --pathspec-file-nul`.
 pub(super) fn literals(paths: &[Name]) -> Vec<u8> {
     paths.iter().flat_map(|path| [b":(literal)", path.0.as_slice(), b"\0"].concat()).collect()
 }
@@ -165,17 +166,19 @@ pub(super) fn listed<'a>(paths: impl IntoIterator<Item = &'a Name>) -> Vec<u8> {
     paths.into_iter().flat_map(|path| [path.0.as_slice(), b"\0"].concat()).collect()
 }
 
-/// Not empty, not too long, and a C program can have it.
+/// Checks that a text is not empty, not too long, and has no zero byte.
 pub(super) fn short(field: &'static str, text: &str, most: usize) -> Result<(), GitError> {
     match text {
-        "" => Err(GitError::bad(field, "it is empty")),
-        text if text.contains('\0') => Err(GitError::bad(field, "a zero byte is in it")),
-        text if text.len() > most => Err(GitError::bad(field, format!("{most} bytes at most"))),
+        "" => Err(GitError::bad(field, "must not be empty")),
+        text if text.contains('\0') => Err(GitError::bad(field, "must not contain a zero byte")),
+        text if text.len() > most => {
+            Err(GitError::bad(field, format!("must have at most {most} bytes")))
+        }
         _ => Ok(()),
     }
 }
 
-/// A message, a pattern.
+/// Checks a message or a pattern.
 pub(super) fn prose(field: &'static str, text: &str) -> Result<(), GitError> {
     short(field, text, LONGEST_TEXT)
 }

@@ -1,4 +1,5 @@
-//! What is under way, looked at before git goes on with it: its files came with the repository, and name more than commits.
+//! Checks the state of an interrupted rebase or merge before git resumes it: its files came with the
+//! repository, and may name programs.
 
 use super::Repository;
 use super::call::Call;
@@ -8,10 +9,10 @@ use super::place::small;
 use super::state::{LINE, Step, if_there, runs_programs};
 use std::path::Path;
 
-/// Ways to merge that git has in itself. Any other is a command `git merge-NAME`.
+/// Built-in merge strategies. Any other is a command `git merge-NAME`.
 const STRATEGIES: [&str; 2] = ["ort", "recursive"];
 
-/// What patches may be applied with. Other options of `git apply` write elsewhere.
+/// Accepted options for patches. Other options of `git apply` write elsewhere.
 const PATCH_OPTIONS: [&str; 8] = [
     "--whitespace=",
     "--ignore-space-change",
@@ -24,7 +25,7 @@ const PATCH_OPTIONS: [&str; 8] = [
 ];
 
 impl Repository {
-    /// Nothing that is under way names a program, in a repository that may not run any.
+    /// Fails if the operation in progress names a program and the repository may not run any.
     pub(super) async fn check_steps(&self) -> Result<(), GitError> {
         if self.place.trusted {
             return Ok(());
@@ -44,7 +45,7 @@ impl Repository {
         match strategies.iter().find(|name| !STRATEGIES.contains(&name.as_str())) {
             Some(name) => {
                 let why = format!(
-                    "what is under way is to be merged by '{name}', which git would look for among commands"
+                    "the operation in progress uses the merge strategy '{name}', which git would run as a command"
                 );
                 Err(self.unsafe_(&why))
             }
@@ -52,7 +53,7 @@ impl Repository {
         }
     }
 
-    /// Where a bisect goes back to is the name of a branch or a commit. Git takes it as a word of a command line.
+    /// A bisect returns to a branch or a commit, whose name git passes as a command line argument.
     pub(super) async fn check_beginning(&self, step: Step) -> Result<(), GitError> {
         if step != Step::Bisect || self.place.trusted {
             return Ok(());
@@ -62,17 +63,21 @@ impl Repository {
         let began = began.map_err(|error| GitError::Conflict(error.to_string()))?;
         let began = began.map_err(|why| self.unsafe_(&why))?;
         match began.first() {
-            Some(b'-') => Err(self.unsafe_("the bisect goes back to what is no name of a branch")),
+            Some(b'-') => {
+                Err(self.unsafe_("the bisect goes back to something that is not a branch name"))
+            }
             Some(_) | None => Ok(()),
         }
     }
 
-    /// All values of a setting; none if it is not there.
+    /// All values of a setting; empty if it is missing.
     async fn values(&self, call: Call, name: &str) -> Result<Vec<String>, GitError> {
         const NOT_THERE: i32 = 1;
         let said = self.run(call.args(["--get-all", name])).await?;
         match said.code {
-            0 if said.cut => Err(self.unsafe_("the state of what is under way is too large")),
+            0 if said.cut => {
+                Err(self.unsafe_("the state of the operation in progress is too large"))
+            }
             0 => Ok(records(&said.out).map(text).collect()),
             NOT_THERE => Ok(Vec::new()),
             _ => Err(said.failed()),
@@ -80,7 +85,7 @@ impl Repository {
     }
 }
 
-/// The strategy that a rebase names; an error for whatever would run or write something else. Blocks.
+/// The merge strategy of a rebase. Fails for a step or option that would run or write something else. Blocks.
 fn look(git_dir: &Path) -> Result<Vec<String>, String> {
     if runs_programs(git_dir)? {
         return Err("the rebase has programs among its steps".into());
@@ -92,7 +97,7 @@ fn look(git_dir: &Path) -> Result<Vec<String>, String> {
     };
     let mut words = options.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     if let Some(odd) = words.find(|word| !known(word)) {
-        return Err(format!("patches are to be applied with {}", text(odd)));
+        return Err(format!("the patches use the option {}", text(odd)));
     }
     let strategy = if_there(git_dir, "rebase-merge/strategy", LINE)?;
     Ok(strategy.map(|name| text(name.trim_ascii_end())).into_iter().collect())
@@ -126,7 +131,7 @@ mod tests {
             check(options, good, Ok(&[]));
         }
         for bad in ["'--build-fake-ancestor=/x'", " '-p1' '--bu=/x'", "'-p1 '--unsafe", "x"] {
-            check(options, bad, Err("patches are to be applied with"));
+            check(options, bad, Err("the patches use the option"));
         }
         check("rebase-merge/strategy", &"x".repeat(5000), Err("it is too large"));
     }

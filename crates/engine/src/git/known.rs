@@ -1,6 +1,6 @@
-//! Paths that stand for nothing: whoever gives one is told so, and not that nothing is different there.
+//! Rejects paths that match nothing, instead of returning an empty response.
 //!
-//! Asked only where an answer is empty, and what costs least comes first.
+//! Called only if a response is empty; the cheapest checks come first.
 
 use super::Repository;
 use super::call::Call;
@@ -8,23 +8,23 @@ use super::error::GitError;
 use super::fields::Name;
 use super::given::{Range, literal};
 
-/// So many paths somebody may have mistyped; longer lists are made by programs.
+/// Maximum number of paths checked for typing errors; longer lists come from programs.
 const MOST: usize = 20;
 
-/// What an empty answer was about.
+/// The request behind an empty response.
 #[derive(Debug, Clone, Default)]
 pub struct Asked<'a> {
     pub paths: &'a [String],
-    /// Revisions that were looked at.
+    /// The revisions that were read.
     pub revisions: Vec<&'a str>,
-    /// And everything before them.
+    /// Their history was read, too.
     pub history: bool,
-    /// The field that takes revisions, if there is one.
+    /// The field for revisions, if there is one.
     pub takes_revisions: Option<&'static str>,
 }
 
 impl Repository {
-    /// Is each of these paths one that is, or was, something?
+    /// Fails for a path that does not exist now and did not exist in the revisions.
     pub async fn check_known(&self, asked: &Asked<'_>) -> Result<(), GitError> {
         if asked.paths.len() > MOST {
             return Ok(());
@@ -37,10 +37,10 @@ impl Repository {
             return Err(match (self.is_revision(shown).await?, asked.takes_revisions) {
                 (false, _) => GitError::Nothing(format!("'{shown}'")),
                 (true, None) => {
-                    GitError::bad("paths", format!("'{shown}' is a revision, and no path"))
+                    GitError::bad("paths", format!("'{shown}' is a revision, not a path"))
                 }
                 (true, Some(field)) => {
-                    let why = format!("'{shown}' is a revision, and no path: '{field}' takes it");
+                    let why = format!("'{shown}' is a revision, not a path: use '{field}' for it");
                     GitError::bad("paths", why)
                 }
             });
@@ -48,11 +48,11 @@ impl Repository {
         Ok(())
     }
 
-    /// In the work tree, or in the index.
+    /// Returns true if the path is in the work tree or in the index.
     async fn is_there(&self, path: &Name) -> Result<bool, GitError> {
         let looked = path.clone();
         let absent = self.in_worktree(move |tree| tree.absent(vec![looked])).await;
-        // What may not be looked at is there.
+        // A path that may not be read exists.
         if absent.map_or(true, |absent| absent.is_empty()) {
             return Ok(true);
         }
@@ -61,7 +61,7 @@ impl Repository {
         Ok(!known.out.is_empty())
     }
 
-    /// In what is checked out, or in what was looked at.
+    /// Returns true if the path is in the current commit or in the revisions of the request.
     async fn was_there<'a>(&self, path: &Name, asked: &Asked<'a>) -> Result<bool, GitError> {
         let ends = |revision: &&'a str| match Range::parse(revision) {
             Some(range) => [range.from, range.to],
@@ -87,7 +87,7 @@ impl Repository {
         Ok(false)
     }
 
-    /// One, or from one to another.
+    /// Returns true if the text is a revision or a range.
     async fn is_revision(&self, text: &str) -> Result<bool, GitError> {
         let ends = Range::parse(text).map_or([text; 2], |range| [range.from, range.to]);
         for revision in ends {
@@ -99,7 +99,7 @@ impl Repository {
     }
 }
 
-/// That there is none is an answer.
+/// A missing revision is not an error here.
 fn found(commit: Result<String, GitError>) -> Result<Option<String>, GitError> {
     match commit {
         Ok(hash) => Ok(Some(hash)),

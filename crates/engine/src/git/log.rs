@@ -6,40 +6,40 @@ use super::error::GitError;
 use super::fields::{self, brief, hash, number, records_or_half, some_text, text};
 use super::given::{Range, literal, prose};
 
-/// One field a line, and the message, which has lines of its own, at the end.
+/// One field per line, and the multi-line message at the end.
 const FORMAT: &str = "--format=tformat:%H%n%P%n%an%n%ae%n%at%n%ct%n%D%n%B";
 
-/// What names a commit, as git has it where nobody configured anything else.
+/// The references that name a commit, as in git's default configuration.
 const DECORATING: [&str; 5] = ["HEAD", "refs/heads/", "refs/remotes/", "refs/tags/", "refs/stash"];
 
-/// Of a message, this many bytes are told: several times what can be given to a commit here.
+/// Maximum number of bytes of a message: several times what a commit here accepts.
 const MESSAGE: usize = 256 << 10;
 
-/// From one page to the next nobody goes further than this.
+/// Maximum number of commits skipped by a cursor.
 const FARTHEST: usize = 10_000_000;
 
 #[derive(Debug, Clone, Default)]
 pub struct LogFilter {
-    /// Where to begin, or `A..B`; what is checked out if not given.
+    /// Start, or `A..B`; the current commit if not given.
     pub revision: Option<String>,
     pub paths: Vec<String>,
     /// Follow the one path through renames.
     pub follow: bool,
-    /// Extended regular expressions, upper and lower case alike.
+    /// Extended regular expressions that ignore case.
     pub author: Option<String>,
     pub grep: Option<String>,
     /// Seconds since 1970.
     pub since: Option<i64>,
     pub until: Option<i64>,
     pub limit: usize,
-    /// As an earlier answer gave it.
+    /// From an earlier response.
     pub cursor: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
     pub commits: Vec<Commit>,
-    /// Where to go on, if there is more.
+    /// Position to continue at, if there is more.
     pub cursor: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub struct Commit {
     pub subject: String,
     /// The message without its first line.
     pub body: Option<String>,
-    /// Only the beginning of the message is here.
+    /// The message was truncated.
     pub cut: bool,
 }
 
@@ -80,7 +80,7 @@ impl Repository {
         Ok(Log { commits: records.into_iter().filter_map(commit).collect(), cursor })
     }
 
-    /// Of a range, what its end has and its beginning has not.
+    /// The start of a log; for a range, commits of its end that its beginning lacks.
     async fn beginning(&self, revision: &str) -> Result<Place, GitError> {
         let (start, without) = match Range::parse(revision).filter(|range| !range.parting) {
             Some(Range { from, to, .. }) => (to, Some(self.commit_of(from).await?)),
@@ -131,7 +131,7 @@ fn plain_log() -> Call {
     call.args(DECORATING.map(|name| format!("--decorate-refs={name}"))).arg(FORMAT)
 }
 
-/// The commit that a page begins from, those that are left out with all before them, and how many were seen.
+/// The start of a page, the excluded commit, and the number of commits already seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     start: String,
@@ -152,22 +152,22 @@ impl Place {
             };
             Some(Place { start: whole(start)?, without, skip })
         });
-        parts.ok_or_else(|| GitError::bad("cursor", "it is not one of an earlier answer"))
+        parts.ok_or_else(|| GitError::bad("cursor", "it is not a cursor of an earlier response"))
     }
 
-    /// The cursor behind so many more.
+    /// The cursor after this many more commits.
     fn after(&self, more: usize) -> String {
         let without = self.without.iter().map(|hash| format!("-{hash}")).collect::<String>();
         format!("{}{without}.{}", self.start, self.skip + more)
     }
 }
 
-/// The commits of an output; half a commit is none, unless there is no other.
+/// The commits of an output; a truncated one is left out unless it is the only one.
 pub fn commits(bytes: &[u8]) -> Vec<Commit> {
     records_or_half(bytes).into_iter().filter_map(commit).collect()
 }
 
-/// Only the hash has to be there: the rest is what somebody wrote, dates that are none included.
+/// Only the hash is required: the other fields are free text, including invalid dates.
 fn commit(record: &[u8]) -> Option<Commit> {
     let mut lines = record.splitn(8, |byte| *byte == b'\n');
     let hash = fields::hash(lines.next()?)?;

@@ -1,32 +1,33 @@
-//! Commits that are being made when the daemon ends: what belongs to one that is there by then is done first.
+//! Commits in flight when the daemon ends: a commit that is made by then is finished first.
 
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, watch};
 use tokio::time::timeout;
 
-/// To be made: without hooks it takes milliseconds.
+/// Time to finish a commit: without hooks it takes milliseconds.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Then git is ended, and asked what it has done: a few calls. The keeper waits a bit longer than for both.
+/// Time after that, in which git is ended and its result examined: a few calls. The keeper waits a bit longer
+/// than both.
 const CONCLUDED: Duration = Duration::from_secs(4);
 
 #[derive(Default)]
 pub(super) struct Makings {
-    /// Read by each that is being made.
+    /// Each commit in flight holds a read lock.
     going: Arc<RwLock<()>>,
     ending: watch::Sender<bool>,
 }
 
 impl Makings {
-    /// One that is being made until this is dropped.
+    /// Registers a commit in flight, until the guard is dropped.
     pub(super) async fn begin(&self) -> OwnedRwLockReadGuard<()> {
         Arc::clone(&self.going).read_owned().await
     }
 
-    /// Until none may go on.
+    /// Waits until commits have to end.
     pub(super) async fn ending(&self) {
-        // The sender lives in here.
+        // The sender is a field of `self`.
         let _ = self.ending.subscribe().wait_for(|ending| *ending).await;
     }
 
@@ -34,7 +35,7 @@ impl Makings {
         let done = timeout(MOMENT, self.going.write()).await.is_ok();
         self.ending.send_replace(true);
         if !done && timeout(CONCLUDED, self.going.write()).await.is_err() {
-            tracing::warn!("a commit has not come to its end; the next daemon looks after it");
+            tracing::warn!("a commit did not finish in time; the next daemon finishes it");
         }
     }
 }

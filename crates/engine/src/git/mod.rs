@@ -1,10 +1,11 @@
-//! Git, as the one that is installed, called so that a repository has no say in what is run.
+//! Calls the installed git so that a repository cannot influence what is run.
 //!
 //! ```text
-//! folder ─► place (which repository, is it safe) ─► closed (what its configuration could run) ─► call ─► parsers
+//! folder ─► place (which repository, is it safe) ─► closed (disable programs) ─► call ─► parsers
 //! ```
-//! What a caller gives is never an option: revisions become hashes first (`given`), names become full references, paths
-//! are literal and come after everything else. A repository that the owner trusts in the configuration runs its hooks,
+//!
+//! A caller's input is never an option: revisions become hashes first (`given`), names become full references,
+//! paths are literal and come last. A repository that the owner trusts in the configuration runs its hooks,
 //! filters and signing as usual.
 
 mod blame;
@@ -56,7 +57,7 @@ pub use status::{Change, Clash, Entry, Status, StatusQuery, What};
 pub use tags::{Tag, TagRequest};
 pub use tree::{AtRevision, Restore};
 
-/// What is made of git's answers, for whoever tries other bytes on it.
+/// The parsers of git's output, for tests with arbitrary bytes.
 #[doc(hidden)]
 pub mod answers {
     pub use super::blame::parse as blame;
@@ -90,19 +91,19 @@ use std::time::Duration;
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tool::{Found, Tool};
 
-/// Calls at once: each is a process that may use a core.
+/// Maximum number of concurrent calls: each is a process that may use a core.
 const MOST: usize = 8;
 
-/// Of the work trees of a repository, so many are named to who has to choose one.
+/// Maximum number of work trees listed in an error.
 const MOST_NAMED: usize = 5;
 
-/// Variables of the owner's that git needs to find the owner's own settings, and the system's.
+/// The owner's variables that git needs to find the settings of the owner and of the system.
 const OWN: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", SYSTEM];
 
-/// The one that names another file for the settings of the system.
+/// Names another file for the settings of the system.
 const SYSTEM: &str = "GIT_CONFIG_SYSTEM";
 
-/// Calls git for everybody.
+/// Calls git for all requests.
 pub(crate) struct Git {
     commands: Arc<Commands>,
     found: Found,
@@ -113,35 +114,35 @@ pub(crate) struct Git {
     unfenced: AtomicBool,
 }
 
-/// What a repository is opened with.
+/// The parameters for opening a repository.
 pub(crate) struct Around {
     pub(crate) files: Files,
     pub(crate) terms: Terms,
-    /// The owner's.
+    /// The owner's environment.
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// A repository that was found and looked at. Good for one request: what it is may change.
+/// A repository that was found and checked. Valid for one request: it may change later.
 pub struct Repository {
     git: Arc<Git>,
     tool: Arc<Tool>,
     place: Place,
-    /// That it was found below of; without links.
+    /// The root that contains it; without links.
     root: PathBuf,
-    /// Folders of Proctor's own.
+    /// Proctor's own folders.
     own: Vec<PathBuf>,
-    /// Where paths of the request begin; from the top.
+    /// The base of the request's paths, relative to the top.
     below: PathBuf,
-    /// Files of the owner's that git reads; `None` until they are known.
+    /// Files of the owner that git reads; `None` until they are known.
     owners: Option<Vec<PathBuf>>,
     settings: Settings,
-    /// That are open for it.
+    /// Network protocols that it may use.
     protocols: Vec<String>,
     env: Vec<(String, String)>,
     limit: Duration,
-    /// Held by whoever changes something.
+    /// Held while something is changed.
     writing: Option<OwnedMutexGuard<()>>,
-    /// Who wants to know of a commit that is made, although nobody waits for its answer any more.
+    /// Callback for a new commit, called even if no caller waits for the response any more.
     told: Option<Told>,
 }
 
@@ -160,17 +161,17 @@ impl Git {
         }
     }
 
-    /// The daemon ends: commits that are being made come to their end first.
+    /// Finishes commits in flight before the daemon ends.
     pub(crate) async fn settle(&self) {
         self.makings.settle().await;
     }
 
-    /// For tests of the first wall: the second one is left out.
+    /// Disables the Landlock restriction, for tests of the other checks.
     pub(crate) fn without_fence(&self) {
         self.unfenced.store(true, Ordering::Relaxed);
     }
 
-    /// The repository that a folder is in.
+    /// The repository that contains a folder.
     pub(crate) async fn open(
         self: Arc<Git>,
         around: Around,
@@ -209,7 +210,7 @@ impl Git {
         Ok(repository)
     }
 
-    /// Only one of our own changes a repository at a time; git itself would refuse the second.
+    /// Serialises our own changes of a repository; git itself would reject the second.
     async fn write_in(&self, top: &Path) -> OwnedMutexGuard<()> {
         let lock = {
             let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -221,36 +222,36 @@ impl Git {
 }
 
 impl Repository {
-    /// Where its work tree begins.
+    /// The top of its work tree.
     pub fn top(&self) -> &Path {
         &self.place.top
     }
 
-    /// From now on paths begin in this folder, if it is in the repository.
+    /// Makes this folder the base of paths, if it is in the repository.
     pub fn stand_in(&mut self, folder: &Path) {
         if let Ok(below) = folder.strip_prefix(&self.place.top) {
             self.below = below.to_owned();
         }
     }
 
-    /// Tell of a commit when it is made. Dropped when it is known that none is.
+    /// Sets the callback for a new commit. It is dropped if there is none.
     pub fn tell(&mut self, told: impl FnOnce(&Made) + Send + Sync + 'static) {
         self.told = Some(Box::new(told));
     }
 
-    /// May it run programs of its own?
+    /// Returns true if it may run its own programs.
     pub fn is_trusted(&self) -> bool {
         self.place.trusted
     }
 
-    /// For whatever looks at files or changes them: git itself refuses that where there is no work tree, and told of one, it
-    /// would take every file for deleted.
+    /// Fails without a work tree. Git itself rejects file commands in a bare repository; but with a given work
+    /// tree it would treat every file as deleted.
     async fn need_worktree(&self) -> Result<(), GitError> {
         if !self.settings.is_bare || self.place.git_dir != self.place.common_dir {
             return Ok(());
         }
         let (trees, _) = self.worktrees().await?;
-        // What git is told to be its work tree here, it lists as one.
+        // Git lists the work tree that we set for it.
         let own = [&self.place.top, &self.place.git_dir];
         let trees = trees.iter().filter(|tree| !tree.prunable && !own.contains(&&tree.path));
         let named: Vec<String> =
@@ -262,13 +263,13 @@ impl Repository {
         Err(GitError::bad("repo", format!("{}: {why}", self.place.top.display())))
     }
 
-    /// From now on files are changed, or what of them is in the index.
+    /// Prepares for changes of files or of the index.
     async fn write_files(&mut self) -> Result<(), GitError> {
         self.need_worktree().await?;
         self.write().await
     }
 
-    /// From now on something is changed.
+    /// Prepares for changes.
     async fn write(&mut self) -> Result<(), GitError> {
         if self.writing.is_none() {
             self.writing = Some(self.git.write_in(&self.place.top).await);
@@ -283,7 +284,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Work on files of the work tree that is not left to git.
+    /// Runs work on files of the work tree without git.
     async fn in_worktree<R: Send + 'static>(
         &self,
         work: impl FnOnce(Checkout) -> Result<R, GitError> + Send + 'static,
@@ -293,7 +294,7 @@ impl Repository {
         done.map_err(|error| GitError::Conflict(error.to_string()))?
     }
 
-    /// The environment that every call has.
+    /// The environment of every call.
     fn environment(&self, reads: bool) -> Vec<(OsString, OsString)> {
         let owner = self.env.iter().filter(|(name, _)| match self.place.trusted {
             true => name == SYSTEM || !name.starts_with("GIT_"),
@@ -303,12 +304,12 @@ impl Repository {
             owner.map(|(name, value)| (name.into(), value.into())).collect();
         if !self.place.trusted {
             env.push(("PATH".into(), self.tool.search_path()));
-            // Looked at before the setting of the same meaning.
+            // It takes precedence over the setting of the same meaning.
             env.push(("GIT_SSH_COMMAND".into(), "ssh -o BatchMode=yes".into()));
             env.push(("GIT_PROXY_COMMAND".into(), "".into()));
         }
         match self.place.top.parent() {
-            // Where this is no repository after all, none around it is taken for it.
+            // If this is not a repository after all, git must not use one around it.
             Some(above) if self.place.found_by_git && !self.settings.has_worktree => {
                 env.push(("GIT_CEILING_DIRECTORIES".into(), above.into()));
             }
@@ -340,9 +341,9 @@ impl Repository {
         env
     }
 
-    /// Around one that is not trusted: it writes nothing elsewhere, reads nothing out of its root but what is the system's and
-    /// the owner's, executes nothing but git, connects to nobody. An open protocol may connect, reads and executes what it
-    /// needs for that.
+    /// The Landlock restriction for an untrusted repository. Git writes nothing elsewhere, reads only its root
+    /// and files of the system and the owner, executes only git, and does not connect. An allowed protocol may
+    /// connect, and read and execute what that needs.
     fn fence(&self, reads: bool) -> Result<Option<Fence>, GitError> {
         let Some(held) = &self.place.held else { return Ok(None) };
         if self.git.unfenced.load(Ordering::Relaxed) {
@@ -353,17 +354,17 @@ impl Repository {
         let programs: Option<Vec<&Path>> =
             programs.as_ref().map(|programs| programs.iter().map(PathBuf::as_path).collect());
         let own = held.own();
-        // What a partial clone lacks is written where it is read.
+        // A partial clone fetches missing objects while it is read.
         let writable = if reads && closed { &[][..] } else { &own[..] };
         let (named, folders) = (self.readable(), [held.root()]);
         let readable = named.as_ref().map(|named| Readable { folders: &folders, named });
         let gates = Gates { writable, readable, executable: programs.as_deref(), network: !closed };
         Fence::new(&gates)
-            .map_err(|error| self.unsafe_(&format!("it cannot be fenced in: {error}")))
+            .map_err(|error| self.unsafe_(&format!("cannot restrict git with Landlock: {error}")))
     }
 
-    /// Files beside those below the root that git reads; `None`: all, for whoever connects to others, and as long as it is not
-    /// known what the owner's are.
+    /// Files outside the root that git reads; `None`: all files, for a call that connects, and while the
+    /// owner's files are not known.
     fn readable(&self) -> Option<Vec<PathBuf>> {
         let (owners, system) = self.owners.as_ref().zip(self.tool.readable.as_ref())?;
         let closed = self.protocols.is_empty();
@@ -371,7 +372,7 @@ impl Repository {
     }
 }
 
-/// What a partial clone lacks is written where it is read: nothing is fetched where nothing is changed.
+/// A partial clone fetches missing objects while it is read: where nothing may be changed, nothing is fetched.
 fn open_for(place: &Place, protocols: Vec<String>) -> Vec<String> {
     if place.read_only.is_some() { Vec::new() } else { protocols }
 }

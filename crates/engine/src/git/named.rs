@@ -1,6 +1,6 @@
-//! Files that a repository's own configuration names, and that git may read: more of the configuration, attributes, patterns, names of
-//! people, whatever a later git adds. One without end would take all the memory there is, and what lies
-//! outside of the root is none of the repository's business.
+//! Files that a repository's configuration names and git may read: more configuration, attributes, patterns,
+//! names of people, and more in a later git. An endless file would exhaust memory, and files outside the root
+//! do not concern the repository.
 
 use super::Repository;
 use super::configuration::Setting;
@@ -11,11 +11,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Of such a file: many times what anybody writes.
+/// Maximum size of such a file: many times a real one.
 const LARGEST: u64 = 1 << 20;
 
 impl Repository {
-    /// A repository that is not trusted names small files below its root; what is not there is not read.
+    /// Fails if an untrusted repository names a file that is large or outside its root. Missing files are not
+    /// read.
     pub(super) async fn check_named_files(&self, settings: &[Setting<'_>]) -> Result<(), GitError> {
         let connects = !self.protocols.is_empty();
         for setting in settings.iter().filter(|setting| !setting.owners) {
@@ -30,7 +31,7 @@ impl Repository {
             let fits = crate::blocking(move || is_small_below(&path, &root, &own)).await;
             if !fits.unwrap_or(false) {
                 let (name, root) = (super::fields::text(setting.name), self.root.display());
-                let why = format!("its {name} is {shown}, which is no small file below {root}");
+                let why = format!("its {name} is {shown}, which is not a small file below {root}");
                 return Err(self.unsafe_(&why));
             }
         }
@@ -38,7 +39,7 @@ impl Repository {
     }
 }
 
-/// Wherever links lead to it, and nothing that Proctor keeps for itself.
+/// Returns true for a small file below the root, with links resolved, that does not belong to Proctor.
 fn is_small_below(path: &Path, root: &Path, own: &[PathBuf]) -> bool {
     let is_kept = |path: &Path| {
         let below = own.iter().filter_map(|own| path.strip_prefix(own).ok());

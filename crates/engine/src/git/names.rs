@@ -1,7 +1,7 @@
-//! A repository's configuration as git lists it, remembered as long as no file that they come from has changed.
+//! Cache of the listed configuration of a repository, valid while none of its files changes.
 //!
-//! It is needed before every call, and a process for it would double what a look at a repository costs. What includes
-//! other files is never remembered: those may come and go unseen.
+//! It is needed before every call, and a process for it would double the cost of reading a repository. A
+//! configuration with includes is never cached: included files may come and go unnoticed.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Repositories that are remembered: more than anybody works on.
+/// Maximum number of cached repositories: more than anybody works on.
 const MOST: usize = 64;
 
-/// A file that was changed so short a time ago may be changed again without looking different.
+/// A file that changed more recently than this may change again without looking different.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What would be different if one of the files were.
+/// The identity and times of the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Look(Vec<Option<[i64; 5]>>);
 
@@ -26,12 +26,12 @@ type Known = (Look, Arc<[u8]>);
 
 #[derive(Default)]
 pub(super) struct Names {
-    /// By the folder of git, and whether the owner trusts it: more files count then.
+    /// By git directory, and whether the owner trusts it: then more files count.
     known: Mutex<HashMap<Key, Known>>,
 }
 
 impl Look {
-    /// At these files, now; `None` if one was changed a moment ago. Blocks.
+    /// The state of these files now; `None` if one changed recently. Blocks.
     pub(super) fn at(files: &[PathBuf]) -> Option<Look> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
         let settled = i64::try_from(now.checked_sub(SETTLED.as_secs())?).ok()?;
@@ -55,14 +55,14 @@ impl Look {
 }
 
 impl Names {
-    /// What is remembered of this repository, if its files look as they did.
+    /// The cached configuration of this repository, if its files are unchanged.
     pub(super) fn get(&self, key: &Key, look: &Look) -> Option<Arc<[u8]>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, names) = known.get(key)?;
         (before == look).then(|| Arc::clone(names))
     }
 
-    /// Remember names that were read after the files had been looked at.
+    /// Caches a configuration that was read after the files were examined.
     pub(super) fn put(&self, key: Key, look: Look, names: &Arc<[u8]>) {
         if names.split(|byte| *byte == 0).any(includes) {
             return;

@@ -1,5 +1,16 @@
-//! A commit of some files only, made in an index of its own as git does it: where it fails, nothing is staged. What goes into
-//! it is read once. `git commit --only` would look at the work tree again, through whatever links are there.
+//! Commits some paths only, in an index of its own, as git does. A failed commit leaves nothing staged. The
+//! work tree is read once: `git commit --only` would read it again, following any links.
+//!
+//! ```text
+//! index ─── copy ──► proctor-next ─── read-tree HEAD ──► proctor-index ◄── changes below the paths
+//!   ▲                 │   ▲   ▲                             │     │
+//!   │                 │   │   └─ changes below the paths ── write-tree
+//!   │                 │   └───── changes made by hooks ──────── git commit ──► new commit
+//!   └──── rename ─────┘
+//! ```
+//!
+//! `proctor-index` is HEAD plus the changes of the commit. `proctor-next` is the current index plus the same
+//! changes, so it keeps what is staged elsewhere; it becomes the index after the commit.
 
 use super::Repository;
 use super::call::Call;
@@ -11,14 +22,14 @@ use super::given::{listed, literal};
 use super::index::Index;
 use std::path::Path;
 
-/// A list of what one commit changes.
+/// Maximum size of the list of changes of one commit.
 const MOST: usize = 16 << 20;
 
-/// Before the name of a file that git was told to take for unchanged.
+/// Prefix of a file marked as `assume-unchanged` in `ls-files -v`.
 const ASSUMED: &[u8] = b"h ";
 
 impl Repository {
-    /// Commit what is below the paths of a request, as it is in the work tree.
+    /// Commits the paths of a request as they are in the work tree.
     pub(super) async fn commit_only(
         self,
         request: &CommitRequest,
@@ -31,7 +42,7 @@ impl Repository {
         let (aside, next) = (index.aside(), index.next());
         let mut output = std::ffi::OsString::from("--index-output=");
         output.push(&aside);
-        // What is known of the times of files is kept.
+        // Uses the cached file times of the current index.
         let begin = Call::writing(&["read-tree"]).in_index(Some(&next)).arg(output);
         let head = self.head().await?;
         let begin = match &head {
@@ -41,7 +52,7 @@ impl Repository {
         self.ask(begin).await?;
         self.enter(self.staged_below(&[], &paths, None).await?, &aside).await?;
         if !unseen.is_empty() {
-            // Else git would take its word for it once more.
+            // Otherwise git would skip these files again.
             let call = Call::writing(&["update-index", "--no-assume-unchanged", "-z", "--stdin"]);
             self.ask(call.in_index(Some(&aside)).input(listed(&unseen))).await?;
         }
@@ -51,10 +62,10 @@ impl Repository {
             return Ok(Committed { nested, ..Committed::default() });
         }
         let tree = self.tree_in(&aside).await?;
-        // Other than in the commit may also be what is in it as it was before.
+        // A file may also differ because the commit reverts it to its state in HEAD.
         let changes = self.staged_below(&["-R", &tree], &paths, Some(&next)).await?;
         self.enter(changes, &next).await?;
-        // It fails where files differ, which is no matter here.
+        // It fails if files differ, which does not matter here.
         let refresh = ["update-index", "-q", "--unmerged", "--ignore-submodules", "--refresh"];
         self.run(Call::writing(&refresh).in_index(Some(&next))).await?;
         let call = self.commit_call(request, author).in_index(Some(&aside));
@@ -62,7 +73,7 @@ impl Repository {
         Ok(Committed { made: Some(made), nested, unstaged: 0 })
     }
 
-    /// Files that are named, and of which git was told not to look whether they are different: who names one means it.
+    /// Adds named files that are marked `assume-unchanged`: naming a file means to commit it.
     async fn plan_unseen(
         &self,
         paths: &[Name],
@@ -81,7 +92,8 @@ impl Repository {
         Ok(unseen)
     }
 
-    /// What an index has that a commit or tree does not, the last one if none is named; with `-R` the other way round.
+    /// Entries of an index that differ from a commit or tree, by default the last commit; with `-R` the
+    /// reverse.
     async fn staged_below(
         &self,
         from: &[&str],
@@ -94,7 +106,7 @@ impl Repository {
         self.entries(call.in_index(index).arg("--").args(paths.iter().map(literal))).await
     }
 
-    /// What hooks have put into the index of a commit belongs into the next one, too.
+    /// Adds to the next index the changes that hooks made in the index of the commit.
     pub(super) async fn take_over(&self, before: &str, index: &Index) -> Result<(), GitError> {
         if !self.place.trusted {
             return Ok(());
@@ -113,11 +125,11 @@ impl Repository {
         fields::hash(&said.out).ok_or_else(|| not_understood("write-tree"))
     }
 
-    /// Raw differences, as `update-index --index-info` reads them.
+    /// Raw differences in the input format of `update-index --index-info`.
     async fn entries(&self, call: Call) -> Result<Vec<u8>, GitError> {
         let said = self.ask(call.most(MOST)).await?;
         if said.cut {
-            return Err(GitError::bad("paths", "there are too many changes; name some"));
+            return Err(GitError::bad("paths", "too many changes; name some paths"));
         }
         let mut entries = Vec::new();
         for [about, path] in fields::groups::<2>(&said.out) {
@@ -136,10 +148,10 @@ impl Repository {
 }
 
 fn not_understood(what: &str) -> GitError {
-    GitError::Failed { what: what.into(), said: "its answer cannot be understood".into() }
+    GitError::Failed { what: what.into(), said: "its output cannot be parsed".into() }
 }
 
-/// `:mode mode hash hash letter`: what it has become, which for a deleted one is nothing but zeros.
+/// Parses `:mode mode hash hash letter` into the new entry, which is all zeros for a deleted file.
 fn entry(about: &[u8], path: &[u8]) -> Option<Result<Vec<u8>, GitError>> {
     let mut words = about.strip_prefix(b":")?.split(|byte| *byte == b' ');
     let (mode, hash) = (words.nth(1)?, words.nth(1)?);

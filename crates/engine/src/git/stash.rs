@@ -1,4 +1,4 @@
-//! Changes put aside, and brought back.
+//! Stashes changes and restores them.
 
 use super::Repository;
 use super::call::Call;
@@ -7,15 +7,15 @@ use super::fields::{self, Name, brief, number, records_or_half};
 use super::given::{literals, prose};
 use super::status::{StatusQuery, What};
 
-/// Where they are kept.
+/// The reference of the stash.
 const REFERENCE: &str = "refs/stash";
 
-/// A changed hash, when, and what it is called.
+/// Hash, time and description.
 const FORMAT: &str = "--format=%H%n%ct%n%gs";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stash {
-    /// 0 is the last one.
+    /// 0 is the newest.
     pub number: u32,
     pub hash: String,
     /// Seconds since 1970.
@@ -26,29 +26,29 @@ pub struct Stash {
 #[derive(Debug, Clone, Default)]
 pub struct StashRequest {
     pub message: Option<String>,
-    /// Only what is different below these.
+    /// Only changes below these paths.
     pub paths: Vec<String>,
-    /// New files, too.
+    /// Include new files.
     pub untracked: bool,
 }
 
-/// What became of changes that were to come back.
+/// The result of restoring stashed changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Popped {
     Done,
-    /// They are in the work tree with conflicts in these files, and kept aside, too.
+    /// They are in the work tree with conflicts in these files, and still stashed.
     Conflicts(Vec<Name>),
 }
 
 impl Repository {
-    /// What is put aside, and whether there is more.
+    /// The stashes, and whether there are more.
     pub async fn stashes(&self) -> Result<(Vec<Stash>, bool), GitError> {
         let call = Call::reading(&["stash", "list", "-z", "--no-show-signature", FORMAT]);
         let said = self.ask(call).await?;
         Ok((stashes(&said.out), said.cut))
     }
 
-    /// Put changes aside; `false` if there are none.
+    /// Stashes changes; `false` if there are none.
     pub async fn push_stash(&mut self, request: &StashRequest) -> Result<bool, GitError> {
         let paths = self.paths(&request.paths)?;
         if let Some(message) = &request.message {
@@ -59,9 +59,7 @@ impl Repository {
         let names = self.submodules().await?;
         self.settings.ignore_submodules(names.into_iter());
         let Some(head) = self.head().await? else {
-            return Err(GitError::Conflict(
-                "there is no commit yet to put changes aside from".into(),
-            ));
+            return Err(GitError::Conflict("cannot stash changes before the first commit".into()));
         };
         self.check_filters_between(&[head], &paths).await?;
         if request.untracked {
@@ -83,7 +81,7 @@ impl Repository {
         Ok(before != after)
     }
 
-    /// Bring changes back and forget them, unless they do not fit.
+    /// Restores changes and drops the stash, unless there are conflicts.
     pub async fn pop_stash(&mut self, number: u32) -> Result<Popped, GitError> {
         self.require_identity()?;
         let name = self.stash(number).await?;
@@ -110,7 +108,7 @@ impl Repository {
         }
     }
 
-    /// Forget one; what it was, unless there are too many to say.
+    /// Drops a stash; returns it, unless there are too many to list.
     pub async fn drop_stash(&mut self, number: u32) -> Result<Option<Stash>, GitError> {
         let name = self.stash(number).await?;
         let (all, _) = self.stashes().await?;
@@ -118,7 +116,7 @@ impl Repository {
         Ok(all.into_iter().find(|stash| stash.number == number))
     }
 
-    /// The name of one that is there.
+    /// The name of an existing stash.
     async fn stash(&mut self, number: u32) -> Result<String, GitError> {
         self.write_files().await?;
         let names = self.submodules().await?;
@@ -131,7 +129,7 @@ impl Repository {
         }
     }
 
-    /// Git makes commits of what is put aside.
+    /// Stashes are commits, which need a name and an address.
     pub(super) fn require_identity(&self) -> Result<(), GitError> {
         if self.settings.has_identity { Ok(()) } else { Err(GitError::Nobody) }
     }

@@ -1,4 +1,4 @@
-//! What is under way in a repository: git leaves files that say so.
+//! The operation in progress in a repository, recognised by files that git leaves.
 
 use super::Repository;
 use super::call::Call;
@@ -6,26 +6,26 @@ use super::error::GitError;
 use super::place::small;
 use std::path::Path;
 
-/// Of one line that git wrote, or a few options.
+/// Maximum size of a file with one line or a few options.
 pub(super) const LINE: u64 = 4096;
 
-/// Of a list of steps.
+/// Maximum size of a list of steps.
 pub(super) const STEPS: u64 = 4 << 20;
 
-/// Names of the commit that a step is about, by which git knows that it is under way.
+/// References that exist while an operation is in progress.
 const HEADS: [(&str, Step); 3] = [
     ("MERGE_HEAD", Step::Merge),
     ("CHERRY_PICK_HEAD", Step::CherryPick),
     ("REVERT_HEAD", Step::Revert),
 ];
 
-/// A merge, rebase or the like that somebody has to finish.
+/// A merge, rebase or the like that has to be finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     pub step: Step,
     /// The branch that is rebased.
     pub branch: Option<String>,
-    /// How many steps of how many are done.
+    /// Number of steps done, and of all steps.
     pub done: Option<(u64, u64)>,
 }
 
@@ -41,7 +41,7 @@ pub enum Step {
 }
 
 impl Repository {
-    /// What is under way, if anything is.
+    /// The operation in progress, if any.
     pub(super) async fn state(&self) -> Result<Option<State>, GitError> {
         let heads = self.stored_heads().await?;
         let folder = self.place.inside();
@@ -49,7 +49,7 @@ impl Repository {
         looked.map_err(|error| GitError::Conflict(error.to_string()))
     }
 
-    /// Those that are no files, because references are kept in tables.
+    /// References that are not files, because they are stored in tables.
     async fn stored_heads(&self) -> Result<String, GitError> {
         if !self.place.common_dir.join("reftable").is_dir() {
             return Ok(String::new());
@@ -60,7 +60,7 @@ impl Repository {
     }
 }
 
-/// Blocks.
+/// Reads the state from files. Blocks.
 fn look(folder: &Path, stored: &str) -> Option<State> {
     let there = |name: &str| folder.join(name).symlink_metadata().is_ok();
     let plain = |step| Some(State { step, branch: None, done: None });
@@ -78,7 +78,7 @@ fn look(folder: &Path, stored: &str) -> Option<State> {
     plain(step.or_else(|| there("BISECT_LOG").then_some(Step::Bisect))?)
 }
 
-/// Of several commits to pick, the one that did not fit may have been committed by hand: the rest is still to be done.
+/// The rest of several commits to pick: the one with conflicts may have been committed by hand.
 fn left_over(folder: &Path) -> Option<Step> {
     let steps = small(&folder.join("sequencer/todo"), STEPS).ok()?;
     match first_word(&steps) {
@@ -100,7 +100,7 @@ fn rebase(folder: &Path, [at, all]: [&str; 2]) -> State {
     State { step: Step::Rebase, branch, done }
 }
 
-/// A rebase may have programs among its steps. Blocks.
+/// Returns true if a rebase has programs among its steps. Blocks.
 pub(super) fn runs_programs(git_dir: &Path) -> Result<bool, String> {
     let steps = if_there(git_dir, "rebase-merge/git-rebase-todo", STEPS)?.unwrap_or_default();
     let mut steps = steps.split(|byte| *byte == b'\n');
@@ -113,7 +113,7 @@ fn first_word(line: &[u8]) -> &[u8] {
     &line[..line.iter().position(ends).unwrap_or(line.len())]
 }
 
-/// What is in a file of git's, if it is there. Blocks.
+/// The content of a file in the git directory, if it exists. Blocks.
 pub(super) fn if_there(git_dir: &Path, name: &str, most: u64) -> Result<Option<Vec<u8>>, String> {
     let path = git_dir.join(name);
     path.symlink_metadata().is_ok().then(|| small(&path, most)).transpose()

@@ -1,4 +1,4 @@
-//! What is different in a work tree, from `git status --porcelain=v2 -z`.
+//! Changes in a work tree, from `git status --porcelain=v2 -z`.
 
 use super::Repository;
 use super::call::Call;
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A work tree with more differences than fit here has other problems.
+/// Maximum size of the output: a work tree with more changes has other problems.
 const MOST: usize = 16 << 20;
 
 const KNOWN: &str = "--untracked-files=no";
@@ -20,27 +20,27 @@ const IGNORED: &str = "--ignored=traditional";
 
 #[derive(Debug, Clone, Default)]
 pub struct StatusQuery {
-    /// From the top of the work tree; none: all of it.
+    /// Relative to the top of the work tree; empty: all of it.
     pub paths: Vec<String>,
-    /// Leave out files that git does not know.
+    /// Leave out untracked files.
     pub no_untracked: bool,
     pub ignored: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The commit that is checked out; `None` before the first.
+    /// The current commit; `None` before the first.
     pub head: Option<String>,
     /// `None`: no branch is checked out.
     pub branch: Option<String>,
     pub upstream: Option<String>,
-    /// Commits that only this branch has, and that only its upstream has.
+    /// Commits only in this branch, and only in its upstream.
     pub ahead_behind: Option<(u64, u64)>,
     pub stashes: u64,
     pub entries: Vec<Entry>,
-    /// There was more.
+    /// The output was truncated.
     pub cut: bool,
-    /// A merge, rebase or the like that is under way.
+    /// A merge, rebase or the like in progress.
     pub state: Option<State>,
 }
 
@@ -49,7 +49,7 @@ pub struct Entry {
     pub path: Name,
     pub what: What,
     pub submodule: bool,
-    /// Modified, or not: it was compared without its filter, which is not run.
+    /// Possibly unmodified: compared without its filter, which does not run.
     pub filtered: bool,
 }
 
@@ -60,7 +60,7 @@ pub enum What {
         staged: Option<Change>,
         /// From the index to the work tree.
         unstaged: Option<Change>,
-        /// What it was renamed or copied from.
+        /// The source of a rename or copy.
         from: Option<Name>,
     },
     Conflict(Clash),
@@ -76,11 +76,11 @@ pub enum Change {
     Renamed,
     Copied,
     TypeChanged,
-    /// Of a diff: it has conflicts.
+    /// In a diff: it has conflicts.
     Unmerged,
 }
 
-/// How two sides do not fit together.
+/// The kind of a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clash {
     BothModified,
@@ -111,8 +111,8 @@ impl Repository {
         Ok(status)
     }
 
-    /// What git does not know it looks for after everything else, and alone: here it is looked for meanwhile. Both are about one
-    /// index, unless somebody writes another one in between.
+    /// Looks for untracked files in parallel; git would look for them last, in sequence. If the index changes
+    /// meanwhile, it starts again.
     async fn look_for_all(&self, paths: &[OsString]) -> Result<Status, GitError> {
         let before = self.index().await?;
         let others = Call::reading(&["ls-files", "--others", "--exclude-standard", "-z"]);
@@ -141,20 +141,20 @@ impl Repository {
         let said = self.ask(call.most(MOST)).await?;
         let status = parse(&said.out).ok_or_else(|| GitError::Failed {
             what: "status".into(),
-            said: "its answer cannot be understood".into(),
+            said: "its output cannot be parsed".into(),
         })?;
         Ok(Status { cut: said.cut, ..status })
     }
 }
 
-/// An index, held so that no later one can have its identity: git puts another in its place, and never writes into it.
+/// An index, held open so that no later one can have its identity: git replaces the file and never modifies it.
 struct Index {
     identity: Option<(u64, u64)>,
     _held: Option<File>,
 }
 
 impl Index {
-    /// Blocks, but for no kind of file.
+    /// Blocks, but does not wait for a FIFO.
     fn hold(path: &Path) -> Index {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = rustix::fs::open(path, flags, Mode::empty()).ok().map(File::from);
@@ -169,7 +169,7 @@ impl Entry {
     }
 }
 
-/// `None` where git said something that it does not say.
+/// `None` for an unknown output format.
 pub fn parse(bytes: &[u8]) -> Option<Status> {
     let mut status = Status::default();
     let mut records = records(bytes);
@@ -180,7 +180,7 @@ pub fn parse(bytes: &[u8]) -> Option<Status> {
             b"1 " => status.entries.push(changed(rest, 6, None)?),
             b"2 " => match records.next() {
                 Some(from) => status.entries.push(changed(rest, 7, Some(from))?),
-                // Cut off between its two names.
+                // Truncated between its two names.
                 None => break,
             },
             b"u " => status.entries.push(conflict(rest)?),
@@ -213,7 +213,7 @@ fn ahead_behind(value: &[u8]) -> Option<(u64, u64)> {
     Some((fields::number(ahead)?, fields::number(behind)?))
 }
 
-/// `XY sub …`, `skip` more words, and a path with whatever is in it.
+/// Parses `XY sub …`, `skip` more words, and a path that may contain anything.
 fn changed(text: &[u8], skip: usize, from: Option<&[u8]>) -> Option<Entry> {
     let (states, submodule, path) = parts(text, skip)?;
     let [x, y] = states;
@@ -245,7 +245,7 @@ fn parts(text: &[u8], skip: usize) -> Option<([u8; 2], bool, Name)> {
     (!path.is_empty()).then(|| (states, submodule, Name::from(path)))
 }
 
-/// `Some(None)` for nothing.
+/// `Some(None)` for no change.
 fn change(letter: u8) -> Option<Option<Change>> {
     match letter {
         b'.' => Some(None),

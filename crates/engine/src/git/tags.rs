@@ -7,15 +7,15 @@ use super::error::GitError;
 use super::fields::{self, brief, groups, number, text};
 use super::given::prose;
 
-/// The commit behind a tag with a message stands in a field of its own.
+/// The commit of an annotated tag has a field of its own.
 const FORMAT: &str = "%(refname)%00%(objectname)%00%(*objectname)%00%(creatordate:unix)";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     pub name: String,
-    /// What it names in the end.
+    /// The object that it names in the end.
     pub hash: String,
-    /// It has a message of its own.
+    /// It has a message.
     pub annotated: bool,
     /// Seconds since 1970.
     pub created: i64,
@@ -25,20 +25,20 @@ pub struct Tag {
 #[derive(Debug, Clone, Default)]
 pub struct TagRequest {
     pub name: String,
-    /// What is checked out if not given.
+    /// The current commit if not given.
     pub revision: Option<String>,
-    /// With one, the tag is an object of its own.
+    /// With a message, the tag is an object of its own.
     pub message: Option<String>,
 }
 
 impl Repository {
-    /// The tags, newest first, `most` of them; and whether there are more.
+    /// The tags, newest first, at most `most`; and whether there are more.
     pub async fn tags(&self, most: usize) -> Result<(Vec<Tag>, bool), GitError> {
         let said = self.references("refs/tags/", "creatordate", FORMAT, most).await?;
         Ok(first(tags(&said.out), most, said.cut))
     }
 
-    /// Make a tag; the commit it names.
+    /// Creates a tag; returns the commit it names.
     pub async fn create_tag(&mut self, request: &TagRequest) -> Result<String, GitError> {
         self.write().await?;
         let name = &request.name;
@@ -61,7 +61,7 @@ impl Repository {
         Ok(hash)
     }
 
-    /// Delete a tag; what it was.
+    /// Deletes a tag; returns the object it named.
     pub async fn delete_tag(&mut self, name: &str) -> Result<String, GitError> {
         self.write().await?;
         let full = self.reference("refs/tags/", name).await?;

@@ -1,4 +1,4 @@
-//! The installed git: found once, and asked what it is.
+//! The installed git: found once, and tested.
 
 use super::error::GitError;
 use crate::command::{Commands, End, Program};
@@ -14,15 +14,15 @@ use tokio::sync::Mutex;
 /// The first version that takes settings, and the name of the system's file, from the environment.
 pub(super) const OLDEST: Version = (2, 32);
 
-/// To say its version.
+/// Timeout for printing its version.
 const SOON: Duration = Duration::from_secs(10);
 
-/// What is searched beside the folder of git itself, by git and by nothing else.
+/// `PATH` for git, in addition to its own folder.
 const USUAL_FOLDERS: &str = "/usr/bin:/bin";
 
 const SHELL: &str = "/bin/sh";
 
-/// What programs of the system read: themselves, and what everybody may know.
+/// Files that programs of the system read: the programs themselves, and public data.
 const SYSTEM: [&str; 13] = [
     "/usr",
     "/bin",
@@ -41,20 +41,21 @@ const SYSTEM: [&str; 13] = [
 
 pub(super) type Version = (u32, u32);
 
-/// A git that can be used.
+/// A usable git.
 #[derive(Debug)]
 pub(super) struct Tool {
     pub(super) file: PathBuf,
     pub(super) version: Version,
-    /// All that it needs to execute, if that is known; nothing else is then executed for a repository that is not trusted.
+    /// All programs that it needs to execute, if known; then nothing else is executed for an untrusted
+    /// repository.
     pub(super) programs: Option<Vec<PathBuf>>,
-    /// What it needs to read beside repositories and the owner's files, if that is known.
+    /// Files that it needs to read besides repositories and the owner's files, if known.
     pub(super) readable: Option<Vec<PathBuf>>,
-    /// Where it looks for the settings of the system, and for its attributes.
+    /// The paths of the system's settings and attributes.
     pub(super) of_system: Vec<PathBuf>,
 }
 
-/// Where it is kept. What was not found, or is gone, is looked for again: somebody may have installed it, or another one.
+/// The cached git. A missing one is searched again: it may have been installed or replaced.
 #[derive(Default)]
 pub(super) struct Found(Mutex<Option<Arc<Tool>>>);
 
@@ -75,7 +76,8 @@ impl Found {
 }
 
 impl Tool {
-    /// What may be executed where these protocols are open, if it is known. Those of the web are in git's own folder.
+    /// The programs that may be executed with these protocols, if known. Those for HTTP are in git's own
+    /// folder.
     pub(super) fn executable(&self, protocols: &[String]) -> Option<Vec<PathBuf>> {
         let mut programs = self.programs.clone()?;
         let open = |name: &str| protocols.iter().any(|protocol| protocol == name);
@@ -84,7 +86,7 @@ impl Tool {
             let path = self.search_path().into_string().ok();
             more.extend(program::resolve("ssh", Path::new("/"), path.as_deref()));
         }
-        // Git has the other end called by a shell.
+        // Git starts the other end with a shell.
         if open("ssh") || open("file") {
             more.push(PathBuf::from(SHELL));
         }
@@ -104,7 +106,7 @@ impl Tool {
 }
 
 async fn find(commands: &Commands, path: Option<&str>) -> Result<Arc<Tool>, GitError> {
-    // Where a folder of that list is depends on nothing that anybody may have chosen.
+    // Only absolute folders: a relative one would depend on the working directory.
     let absolute = path.map(|path| {
         let folders = path.split(':').filter(|folder| folder.starts_with('/'));
         folders.collect::<Vec<_>>().join(":")
@@ -116,7 +118,7 @@ async fn find(commands: &Commands, path: Option<&str>) -> Result<Arc<Tool>, GitE
     let text = String::from_utf8_lossy(&said).trim().to_owned();
     let version = version(&text).ok_or_else(|| GitError::Failed {
         what: "version".into(),
-        said: format!("it says '{text}' of itself"),
+        said: format!("it printed '{text}' as its version"),
     })?;
     if version < OLDEST {
         let found = text.trim_start_matches("git version ").to_owned();
@@ -134,13 +136,14 @@ async fn find(commands: &Commands, path: Option<&str>) -> Result<Arc<Tool>, GitE
     let reads = does_with(commands, &file, None, Some(&readable)).await;
     let executes = does_with(commands, &file, Some(&programs), None).await;
     if !(reads && executes) {
-        tracing::info!(git = %file.display(), reads, executes, "git is not fenced in");
+        tracing::info!(git = %file.display(), reads, executes, "git runs without a full Landlock restriction");
     }
     let (programs, readable) = (executes.then_some(programs), reads.then_some(readable));
     Ok(Arc::new(Tool { file, version, programs, readable, of_system }))
 }
 
-/// Where it looks for what is the system's. Older ones do not tell; most are below `/etc`, or beside where they are.
+/// The paths of the system's files. Older versions do not report them; most are below `/etc`, or next to git's
+/// folder.
 async fn of_system(commands: &Commands, file: &Path) -> Vec<PathBuf> {
     let beside = file.parent().and_then(Path::parent).map(|prefix| prefix.join("etc"));
     let mut files = Vec::new();
@@ -159,7 +162,7 @@ async fn of_system(commands: &Commands, file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Can it do with that?
+/// Tests whether git works with this restriction.
 async fn does_with(
     commands: &Commands,
     file: &Path,
@@ -245,7 +248,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let prefix = folder.path().canonicalize().unwrap();
             let git = prefix.join("bin/git");
-            // By another process: nobody executes what we still have open.
+            // Written by another process: a file that is open for writing here cannot be executed.
             let script = format!(
                 "mkdir '{0}/bin'; echo '#!/bin/sh\ncase $1 in version) echo git version 2.47.0;; \
                  --exec-path) echo {0};; {tells} *) exit 129;; esac' > '{1}'; chmod 755 '{1}'",

@@ -1,4 +1,4 @@
-//! What revisions hold, looked at and brought back.
+//! Shows and restores the contents of revisions.
 
 use super::Repository;
 use super::call::{Call, Said};
@@ -10,30 +10,30 @@ use super::index::AttributesIndex;
 use super::log::Commit;
 use std::collections::BTreeSet;
 
-/// Attributes can be read from a commit since then.
+/// The first version that reads attributes from a commit.
 const TELLS_OTHER_ATTRIBUTES: (u32, u32) = (2, 40);
 
-/// Bytes of paths that can be words of one call; of more, filters are looked for in all files.
+/// Maximum size of paths passed as arguments; for more, all files are checked for filters.
 const MOST_IN_WORDS: usize = 256 << 10;
 
-/// Of the index, and not of the work tree.
+/// The index instead of the work tree.
 const CACHED: &str = "--cached";
 
-/// What a revision is, or what it has at a path.
+/// A revision, or its content at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AtRevision {
-    /// A commit, and how it differs from its first parent.
+    /// A commit, and its difference from its first parent.
     Commit(Box<Commit>, Diff),
-    /// A file as it was.
+    /// A file of a revision.
     File {
         commit: String,
         path: Name,
         blob: String,
         size: u64,
-        /// Where the part that was asked for begins.
+        /// Offset of the requested part.
         offset: u64,
         bytes: Vec<u8>,
-        /// Where to go on, if there is more.
+        /// Position to continue at, if there is more.
         cursor: Option<String>,
     },
 }
@@ -41,16 +41,16 @@ pub enum AtRevision {
 #[derive(Debug, Clone, Default)]
 pub struct Restore {
     pub paths: Vec<String>,
-    /// The index, from the commit that is checked out.
+    /// Restore the index, from the last commit.
     pub staged: bool,
-    /// The work tree, from the index.
+    /// Restore the work tree, from the index.
     pub worktree: bool,
-    /// From this revision instead.
+    /// Restore from this revision instead.
     pub from: Option<String>,
 }
 
 impl Repository {
-    /// A commit with its changes; `query` says which part of them.
+    /// A commit with its changes; `query` selects a part of them.
     pub async fn show(&self, revision: &str, query: &DiffQuery) -> Result<AtRevision, GitError> {
         let hash = self.commit_of(revision).await?;
         let commit = self.commit(&hash).await?;
@@ -59,7 +59,7 @@ impl Repository {
         Ok(AtRevision::Commit(Box::new(commit), diff))
     }
 
-    /// A file as it was in a revision; `query` says which part of it.
+    /// A file of a revision; `query` selects a part of it.
     pub async fn show_file(
         &self,
         revision: &str,
@@ -69,7 +69,7 @@ impl Repository {
         let page = Page::new(query.max_bytes, query.cursor.as_deref())?;
         let path = self.path("path", path)?;
         let Some(name) = path.is_text().then(|| path.text().into_owned()) else {
-            return Err(GitError::bad("path", "it is not UTF-8"));
+            return Err(GitError::bad("path", "must be UTF-8"));
         };
         let commit = self.commit_of(revision).await?;
         let none = || GitError::Nothing(format!("'{name}' in {revision}"));
@@ -89,11 +89,11 @@ impl Repository {
         }
     }
 
-    /// Bring files back; which ones were different.
+    /// Restores files; returns those that were different.
     pub async fn restore(&mut self, restore: &Restore) -> Result<Vec<Name>, GitError> {
         let paths = self.paths(&restore.paths)?;
         if paths.is_empty() {
-            return Err(GitError::bad("paths", "name what to restore; '.' is everything"));
+            return Err(GitError::bad("paths", "name paths to restore; '.' restores everything"));
         }
         self.write_files().await?;
         let from = match &restore.from {
@@ -120,7 +120,7 @@ impl Repository {
         Ok(before)
     }
 
-    /// Where a restore comes from, and what it changes, as words for a difference.
+    /// The source and the target of a restore, as arguments for a difference.
     async fn compared(
         &self,
         restore: &Restore,
@@ -139,7 +139,7 @@ impl Repository {
         })
     }
 
-    /// What a restore is about to change: what differs now from where it comes from.
+    /// The files that a restore changes: those that differ from its source.
     async fn differing(
         &self,
         restore: &Restore,
@@ -148,7 +148,7 @@ impl Repository {
         let query = DiffQuery { paths: restore.paths.clone(), stat: true, ..DiffQuery::default() };
         let diff = self.compare(compared, &query).await?;
         if diff.cut {
-            return Err(GitError::bad("paths", "there are too many changes; name some"));
+            return Err(GitError::bad("paths", "too many changes; name some paths"));
         }
         let mut paths: Vec<Name> = diff
             .files
@@ -161,13 +161,14 @@ impl Repository {
         Ok(paths)
     }
 
-    /// A filter that is not run would put something else into the repository, or bring something else out of it: then
-    /// nothing is done.
+    /// Fails if a file has a disabled filter: without it, wrong contents would be written to the repository or
+    /// the work tree.
     pub(super) async fn check_filters(&self, files: &[Name]) -> Result<(), GitError> {
         self.check_filters_of(files, None).await
     }
 
-    /// The same for all files below these paths that differ between two commits, or between one and the work tree.
+    /// Checks the filters of all files below these paths that differ between two commits, or between one and
+    /// the work tree.
     pub(super) async fn check_filters_between(
         &self,
         sides: &[String],
@@ -184,8 +185,8 @@ impl Repository {
         self.named(call.args(sides), paths).await
     }
 
-    /// By the attributes of the work tree, of the index, and of these commits: which filters there are may be one of the
-    /// things that differ.
+    /// Checks by the attributes of the work tree, of the index, and of these commits: the filters may
+    /// themselves be one of the differences.
     pub(super) async fn check_filters_in(
         &self,
         files: &[Name],
@@ -202,7 +203,8 @@ impl Repository {
         Ok(())
     }
 
-    /// The attributes of a commit for a git that tells those of an index only: the commit is read into one of its own.
+    /// Checks by the attributes of a commit with an older git, which reads attributes of an index only: the
+    /// commit is read into a temporary index.
     async fn check_filters_by_index(&self, files: &[Name], commit: &str) -> Result<(), GitError> {
         if self.is_unfiltered() || files.is_empty() {
             return Ok(());
@@ -215,7 +217,7 @@ impl Repository {
         self.refuse_unrun(&said)
     }
 
-    /// The same for files that git names, if any could be filtered.
+    /// Checks the files that a call of git lists, if any could be filtered.
     pub(super) async fn check_filters_named(
         &self,
         call: Call,
@@ -241,7 +243,7 @@ impl Repository {
         self.place.trusted || self.settings.filters.is_empty()
     }
 
-    /// By the attributes of the work tree, or of where this word says.
+    /// Checks by the attributes of the work tree, or of the source in this argument.
     async fn check_filters_of(&self, files: &[Name], place: Option<&str>) -> Result<(), GitError> {
         if self.is_unfiltered() || files.is_empty() {
             return Ok(());
@@ -257,7 +259,7 @@ impl Repository {
         }
     }
 
-    /// Those of these files that have a filter which is not run; of very many, only of the first ones.
+    /// Those of these files that have a disabled filter; of very many, only the first ones are checked.
     pub(super) async fn filtered<'a>(
         &self,
         files: impl Iterator<Item = &'a Name>,
@@ -270,7 +272,7 @@ impl Repository {
         Ok(self.unrun(&said).map(|(path, _)| path.into()).collect())
     }
 
-    /// Files, and the filter of each, which is not run.
+    /// Files with a disabled filter, and its name.
     fn unrun<'a>(&self, said: &'a Said) -> impl Iterator<Item = (&'a [u8], String)> {
         let groups = fields::groups::<3>(&said.out).into_iter();
         let named = groups.map(|[path, _, driver]| (path, fields::text(driver)));
@@ -278,24 +280,24 @@ impl Repository {
     }
 }
 
-/// The call that tells the filter of each file.
+/// The call that lists the filter of each file.
 fn attributes_call(files: Vec<u8>, place: Option<&str>) -> Call {
     let call = Call::reading(&["check-attr", "-z", "--stdin"]).args(place);
     call.arg("filter").input(files)
 }
 
 impl Said {
-    /// All of it, and not the beginning of more.
+    /// Fails if the output was truncated.
     pub(super) fn whole(self) -> Result<Said, GitError> {
-        let message = "too many files differ to look for filters in all of them";
+        let message = "too many files differ to check them all for filters";
         if self.cut { Err(GitError::Conflict(message.into())) } else { Ok(self) }
     }
 }
 
-/// `hash kind size` and a line end before the content.
+/// Maximum size of `hash kind size` and a line end, before the content.
 const HEADER: usize = 256;
 
-/// The kind of an object, its size, and what is there of its content.
+/// The kind of an object, its size, and the part of its content that was read.
 pub fn object(bytes: &[u8]) -> Option<(String, u64, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let mut words = bytes[..end].split(|byte| *byte == b' ');

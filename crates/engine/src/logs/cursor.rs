@@ -1,10 +1,9 @@
-//! The cursor: how far each stream of each service was delivered, as short text that callers keep and do not
-//! understand.
+//! The cursor: the position in each stream of each service, as a short opaque text that callers keep.
 //!
-//! Its bytes are a version, the positions and a checksum, in base64 that may stand in a URL. A position
-//! names a segment by number, so rotation, restarts and new segments do not change what it means. Callers keep
-//! many of them and some pay for each byte, so a stream without output takes one byte; the first version, which
-//! took eight, is still understood.
+//! Its bytes are a version, the positions and a checksum, in URL-safe base64. A position names a segment by
+//! number, so rotation, restarts and new segments do not change its meaning. Callers keep many cursors and some
+//! pay for each byte, so a stream without output takes one byte. The first version, which took eight, is still
+//! accepted.
 
 use super::folder::Seen;
 use crate::error::EngineError;
@@ -18,20 +17,20 @@ use serde::{Deserialize, Serialize};
 /// First byte of every cursor; a change of the layout changes it.
 const VERSION: u8 = 2;
 
-/// Bytes of the checksum that are sent: one in sixteen million wrong copies is taken for a right one.
+/// Bytes of the checksum that are sent: one in sixteen million corrupt copies is accepted.
 const SUM: usize = 3;
 
 /// The first version, with all bytes of its checksum.
 const FIRST_VERSION: u8 = 1;
 const FIRST_SUM: usize = 4;
 
-/// Longest text that is looked at: the positions of ten thousand services with long names.
+/// Maximum length of a cursor: the positions of ten thousand services with long names.
 const MAX_TEXT: usize = 2 * 1024 * 1024;
 
-/// Longest part of a refused cursor that is repeated to the caller.
+/// Maximum length of the part of an invalid cursor that is quoted.
 const SHOWN: usize = 40;
 
-/// Between two items of one stream.
+/// A position between two items of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Place {
     pub(super) segment: u64,
@@ -41,17 +40,17 @@ pub(super) struct Place {
     pub(super) line: Line,
 }
 
-/// What became of the line in which a place lies.
+/// The state of the line that contains a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) enum Line {
-    /// The place is at the beginning of a line.
+    /// The position is at the beginning of a line.
     #[default]
     Start,
     /// Pieces of it were shown; the rest will be.
     Shown,
-    /// No piece of it matched the search so far.
+    /// No piece of it has matched the search yet.
     Searched,
-    /// It is left out as a whole.
+    /// It is skipped as a whole.
     Skipped,
 }
 
@@ -60,7 +59,7 @@ impl Place {
         Place { segment, ..Place::default() }
     }
 
-    /// Orders the places of one stream.
+    /// Sort key for positions of one stream.
     pub(super) fn order(&self) -> (u64, u64, u64) {
         (self.segment, self.offset, self.entry)
     }
@@ -73,7 +72,7 @@ impl Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Position {
     pub(super) place: Place,
-    /// How far the stream was written at that time; `None`: exactly to the place.
+    /// The end of the stream at that time; `None`: equal to the position.
     seen: Option<Seen>,
 }
 
@@ -86,7 +85,7 @@ impl Position {
         self.seen.unwrap_or(self.place.as_seen())
     }
 
-    /// Nothing is left to say about a stream that is still written to just here.
+    /// Returns true if the stream still ends here and nothing is left to deliver.
     pub(super) fn is_all_of(&self, seen: Seen) -> bool {
         self.place.line == Line::Start && self.place.as_seen() == seen
     }
@@ -95,7 +94,7 @@ impl Position {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Cursor {
     pub(super) services: Vec<(ServiceName, [Position; 2])>,
-    /// So many lines are still to be shown, because of one that matched.
+    /// Number of context lines still to be shown after a match.
     pub(super) context: u32,
 }
 
@@ -168,7 +167,7 @@ fn parse(text: &str) -> Option<Cursor> {
     }
 }
 
-/// What stands between the version and a checksum of so many bytes.
+/// The content between the version and a checksum of `sum` bytes.
 fn checked<T: DeserializeOwned>(bytes: &[u8], sum: usize) -> Option<T> {
     let (bytes, found) = bytes.split_at_checked(bytes.len().checked_sub(sum)?)?;
     if crc32fast::hash(bytes).to_le_bytes().get(..sum) != Some(found) {

@@ -1,4 +1,4 @@
-//! Which lines and marks a query lets through.
+//! Selects the lines and marks of a query.
 
 use super::MAX_LINE;
 use super::cursor::Line;
@@ -8,10 +8,10 @@ use proctor_core::logindex::Stream;
 use proctor_core::time::Wall;
 use regex::bytes::{Regex, RegexBuilder};
 
-/// Longest pattern: far more than a person writes, little enough to compile at once.
+/// Maximum length of a pattern: far more than a person writes, little enough to compile at once.
 const MAX_PATTERN: usize = 16 * 1024;
 
-/// Size of a compiled pattern, and of what it remembers while it searches.
+/// Maximum size of a compiled pattern, and of its cache while it searches.
 const PATTERN_MEMORY: usize = 4 * 1024 * 1024;
 
 #[derive(Clone)]
@@ -20,21 +20,21 @@ pub(super) struct Filter {
     pub(super) until: Option<Wall>,
     pub(super) grep: Option<Regex>,
     invert: bool,
-    /// Lines that do not match come, too, as what may be near one that does.
+    /// Lines that do not match are kept as possible context.
     pub(super) context: bool,
     /// Show the marks of runs and of dropped bytes.
     pub(super) marks: bool,
-    /// Hold unfinished lines back, because the query goes on from a cursor.
+    /// Hold unfinished lines back, because the query continues from a cursor.
     pub(super) following: bool,
-    /// No line is shown in pieces: this much of it, and the rest is passed over.
+    /// Maximum length of a line; the rest is skipped, and no line is shown in pieces.
     pub(super) clip: Option<usize>,
 }
 
-/// What is shown of a piece of a line.
+/// Whether a piece of a line is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     Yes,
-    /// If it is near one that matches.
+    /// If it is near a match.
     Perhaps,
     No,
 }
@@ -56,12 +56,12 @@ impl Filter {
         })
     }
 
-    /// The same, and what does not match is passed over.
+    /// This filter without context: lines that do not match are skipped.
     pub(super) fn without_context(&self) -> Filter {
         Filter { context: false, ..self.clone() }
     }
 
-    /// The same, and everything matches.
+    /// This filter without a search: every line matches.
     pub(super) fn without_search(&self) -> Filter {
         Filter { grep: None, invert: false, context: false, ..self.clone() }
     }
@@ -70,7 +70,7 @@ impl Filter {
         self.since.is_none_or(|since| wall >= since) && self.until.is_none_or(|until| wall <= until)
     }
 
-    /// Given what became of the line so far: is this piece of it shown, and what becomes of its rest?
+    /// Decides whether this piece is shown, and the new state of its line.
     pub(super) fn judge(&self, line: Line, wall: Wall, piece: &[u8]) -> (Line, Shown) {
         match line {
             Line::Start if self.in_time(wall) => self.begin(piece),
@@ -85,7 +85,7 @@ impl Filter {
         if self.matches(piece) {
             return (Line::Shown, Shown::Yes);
         }
-        // A line that must not match cannot any more; one that must, still can.
+        // With `invert` the rest cannot be shown any more; otherwise it may still match.
         let rest = if self.invert { Line::Skipped } else { Line::Searched };
         (rest, if self.context { Shown::Perhaps } else { Shown::No })
     }
@@ -95,7 +95,7 @@ impl Filter {
     }
 }
 
-/// Is it one that can be looked for?
+/// Checks that a pattern is valid.
 pub(crate) fn check_pattern(pattern: &str) -> Result<(), EngineError> {
     compile(pattern).map(drop)
 }

@@ -1,14 +1,14 @@
-//! Lines in a row that say the same become one.
+//! Folds consecutive equal lines into one.
 //!
-//! The same is: byte for byte, or byte for byte after a time at the beginning of both. Anything looser would hide what
-//! differs.
+//! Equal means byte for byte, or byte for byte after a time at the beginning of both. Anything looser would
+//! hide differences.
 
 use crate::api::{LogLine, Repeats};
 use proctor_core::time::Wall;
 use regex::bytes::Regex;
 use std::sync::LazyLock;
 
-/// `2026-03-01T14:05:03.25Z`, `[2026/03/01 14:05:03,250]`, `14:05:03` and what is between.
+/// `2026-03-01T14:05:03.25Z`, `[2026/03/01 14:05:03,250]`, `14:05:03` and forms in between.
 static TIME: LazyLock<Regex> = LazyLock::new(|| {
     let (date, time) = ("[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ]", "[0-9]{2}:[0-9]{2}:[0-9]{2}");
     let (fraction, zone) = ("[.,][0-9]{1,9}", "Z|[+-][0-9]{2}:?[0-9]{2}");
@@ -16,10 +16,10 @@ static TIME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("a fixed pattern is right or never was")
 });
 
-/// No time at the beginning of a line is longer: `[2026/03/01 14:05:03,123456789+01:00]`.
+/// Maximum length of a time at the beginning of a line: `[2026/03/01 14:05:03,123456789+01:00]`.
 const LONGEST_TIME: usize = 37;
 
-/// Is the next line the last one again?
+/// Returns true if both lines are equal.
 pub(super) fn is_same(last: &LogLine, next: &LogLine) -> bool {
     let whole = !last.cut && !next.cut && last.context == next.context;
     whole
@@ -27,14 +27,14 @@ pub(super) fn is_same(last: &LogLine, next: &LogLine) -> bool {
         && (last.bytes == next.bytes || is_same_later(&last.bytes, &next.bytes))
 }
 
-/// One more of the same.
+/// Counts one more repeat.
 pub(super) fn add(line: &mut LogLine, wall: Wall) {
     let count = line.repeats.map_or(0, |repeats| repeats.count).saturating_add(1);
     line.repeats = Some(Repeats { count, wall });
 }
 
 fn is_same_later(last: &[u8], next: &[u8]) -> bool {
-    // Most lines that differ do so where no time is: that is seen faster than a time is found.
+    // Most lines that differ do so after the time: comparing from the end is faster than finding a time.
     let same = last.iter().rev().zip(next.iter().rev()).take_while(|(one, other)| one == other);
     if last.len().max(next.len()) > LONGEST_TIME + same.count() {
         return false;
@@ -45,7 +45,7 @@ fn is_same_later(last: &[u8], next: &[u8]) -> bool {
     }
 }
 
-/// What follows the time at the beginning of a line, if there is one and something follows.
+/// The rest of a line after the time at its beginning; `None` without a time or a rest.
 fn without_time(line: &[u8]) -> Option<&[u8]> {
     line.first().filter(|first| first.is_ascii_digit() || **first == b'[')?;
     let time = TIME.find(line)?;

@@ -1,7 +1,7 @@
-//! The log folder of one service: which segments there are, how long the newest is, opening them.
+//! The log folder of one service: its segments, the length of the newest, and opening them.
 //!
-//! The writer deletes and creates files at any moment, and a person may put anything there. Whatever
-//! is not (or no longer) a regular file is left out and never an error.
+//! The writer deletes and creates files at any moment, and a person may put anything there. An entry that is
+//! not (or no longer) a regular file is skipped and never an error.
 
 use super::Scan;
 use super::index::Index;
@@ -16,8 +16,8 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Records at the end of an index among which the end of a run is looked for: behind an exit there are a few
-/// stray writes of grandchildren at most.
+/// Number of records at the end of an index that are searched for the end of a run: after an exit there are at
+/// most a few stray writes of grandchildren.
 const LAST_RECORDS: u64 = 128;
 
 pub(super) struct Folder {
@@ -25,7 +25,7 @@ pub(super) struct Folder {
     segments: [Vec<u64>; 2],
 }
 
-/// How far a stream had been written when somebody looked. All zero: it had no segment.
+/// The end of a stream when it was last examined. All zero: it had no segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Seen {
     pub(super) segment: u64,
@@ -58,8 +58,8 @@ impl Folder {
         &self.segments[stream as usize]
     }
 
-    /// How far the stream is written. The log is measured before the index: a record is older than
-    /// its bytes, so the index then explains all of them.
+    /// The current end of the stream. The log is measured before the index: a record is written before its
+    /// bytes, so the index then describes all of them.
     pub(super) fn seen(&self, stream: Stream) -> Seen {
         let size = |name: String| {
             let found = std::fs::symlink_metadata(self.path.join(name));
@@ -70,7 +70,7 @@ impl Folder {
         Seen { segment, len, records: size(index_file(stream, segment)) / RECORD as u64 }
     }
 
-    /// Open a segment as far as it is written now, or as `seen` knows it. `None`: it is gone.
+    /// Opens a segment up to its current end, or up to `seen`. `None`: it is gone.
     pub(super) fn open(
         &self,
         stream: Stream,
@@ -86,12 +86,12 @@ impl Folder {
         Ok(Some(Segment::new(path, number, log, &found, seen.len, index)))
     }
 
-    /// Does the segment after `number` exist by now?
+    /// Returns true if the segment after `number` exists by now.
     pub(super) fn has_next(&self, stream: Stream, number: u64) -> bool {
         self.path.join(log_file(stream, number + 1)).exists()
     }
 
-    /// Is it on record, in whichever stream, that `run` has ended or that a later one began?
+    /// Returns true if either stream records that `run` has ended or that a later one began.
     pub(super) fn is_over(&self, run: RunId, scan: &mut Scan) -> Result<bool, EngineError> {
         for stream in Stream::BOTH {
             for &number in self.segments(stream).iter().rev() {
@@ -113,7 +113,8 @@ impl Folder {
         Ok(false)
     }
 
-    /// Does the index of `stream` hold a mark of the same kind for `run`? Runs grow, so it is bisected.
+    /// Returns true if the index of `stream` has a mark of the same kind for `run`. Runs increase, so it is
+    /// bisected.
     pub(super) fn has_mark(
         &self,
         stream: Stream,
@@ -147,7 +148,7 @@ fn ends(mark: Mark) -> bool {
     }
 }
 
-/// Stream and number, if this is a regular file with exactly the name the writer would give it.
+/// Stream and number, if this is a regular file with exactly the name that the writer would use.
 fn segment_of(entry: &std::fs::DirEntry) -> Option<(Stream, u64)> {
     let name = entry.file_name();
     let name = name.to_str()?;
@@ -160,7 +161,7 @@ fn is_absence(kind: ErrorKind) -> bool {
     kind == ErrorKind::NotFound || kind == ErrorKind::NotADirectory
 }
 
-/// Open without following a link or waiting for a FIFO's writer.
+/// Opens without following a link or waiting for a FIFO's writer.
 fn open_regular(path: &Path) -> Result<Option<(File, std::fs::Metadata)>, EngineError> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {

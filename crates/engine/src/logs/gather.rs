@@ -1,5 +1,5 @@
-//! The items of a page as they come in their order: which are left out, which are shown because they are near one that
-//! matches, which become one, and when the page is full.
+//! Collects the items of a page in order: skips, adds context lines around matches, folds repeats, and stops
+//! when the page is full.
 
 use super::PAGE_ITEMS;
 use super::cursor::Place;
@@ -15,18 +15,18 @@ pub(super) struct Gather<'q> {
     query: &'q LogQuery,
     services: &'q [&'q ServiceName],
     items: VecDeque<LogItem>,
-    /// What they cost.
+    /// Total cost of the items.
     bytes: usize,
     truncated: bool,
-    /// So many lines before and after a match are shown.
+    /// Number of context lines before and after a match.
     pub(super) context: usize,
-    /// What is left out at the beginning: of all services together, or of each.
+    /// Items to skip at the beginning: one entry for all services together, or one for each.
     leads: Vec<Lead>,
-    /// Of each lane: what is before this is shown only near a match, even if it is one.
+    /// Per lane: items before this position are shown only as context, even if they match.
     starts: Vec<Place>,
-    /// Read and not delivered: shown if a match follows.
+    /// Items read but not delivered: shown if a match follows.
     near: VecDeque<(usize, Head)>,
-    /// So many lines are shown though they do not match.
+    /// Number of lines still to be shown as context after a match.
     owed: usize,
 }
 
@@ -46,34 +46,34 @@ impl<'q> Gather<'q> {
         }
     }
 
-    /// Go on behind a page that owed this many lines.
+    /// Continues after a page that still owed this many context lines.
     pub(super) fn go_on(&mut self, owed: u32) {
         self.owed = (owed as usize).min(self.context);
     }
 
-    /// Leave this out at the beginning: of all services if it is called once, else of the next one.
+    /// Sets the items to skip at the beginning: for all services if it is called once, else for the next one.
     pub(super) fn leave_out(&mut self, lead: Lead, starts: Vec<Place>) {
         self.leads.push(lead);
         self.starts.extend(starts);
     }
 
-    /// Is this item of a service still before the first that is wanted?
+    /// Returns true if this item precedes the first wanted one of its service.
     fn drops(&mut self, service: usize, is_line: bool) -> bool {
         let at = if self.leads.len() == 1 { 0 } else { service };
         self.leads.get_mut(at).is_some_and(|lead| lead.drops(is_line))
     }
 
-    /// Lines that the next page has to show because of a match in this one.
+    /// Number of context lines that the next page owes after a match in this one.
     pub(super) fn owed(&self) -> u32 {
         u32::try_from(self.owed).unwrap_or(u32::MAX)
     }
 
-    /// The items, and whether older ones were left out.
+    /// The items, and whether older ones were dropped.
     pub(super) fn into_items(self) -> (Vec<LogItem>, bool) {
         (self.items.into(), self.truncated)
     }
 
-    /// Is there no room for this one?
+    /// Returns true if this item does not fit.
     pub(super) fn is_full(&self, lanes: &[Lane], (at, head): (usize, &Head)) -> bool {
         if self.items.is_empty() || self.query.newest || self.folds(lanes, at, head) {
             return false;
@@ -88,7 +88,7 @@ impl<'q> Gather<'q> {
             || self.bytes + size + self.cost(&head.what) > self.query.max_bytes
     }
 
-    /// The next item of a lane is here.
+    /// Takes the next item of a lane.
     pub(super) fn take(&mut self, lanes: &mut [Lane], at: usize, mut head: Head) {
         let service = lanes[at].service;
         let wanted = match &mut head.what {
@@ -151,7 +151,7 @@ impl<'q> Gather<'q> {
         self.bytes > self.query.max_bytes || self.items.len() > PAGE_ITEMS
     }
 
-    /// Is it the same as the last one, of the same run and stream?
+    /// Returns true if it equals the last item, of the same run and stream.
     fn folds(&self, lanes: &[Lane], at: usize, head: &Head) -> bool {
         let Some(last) = self.items.back().filter(|_| self.query.fold && self.near.is_empty())
         else {

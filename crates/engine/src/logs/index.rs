@@ -1,8 +1,8 @@
-//! A window on the index of one segment: records by number, a block at a time.
+//! A window on the index of one segment: records by number, one block at a time.
 //!
-//! Offsets handed out are *effective*: no record lies behind the ones that follow it. After a power failure
-//! the index may know bytes that the log lost; the writer then goes on at a smaller offset,
-//! and everything promised beyond it belongs there.
+//! Returned offsets are *effective*: no record has a larger offset than the records after it. After a power
+//! failure the index may describe bytes that the log has lost. The writer then continues at a smaller offset,
+//! and all larger offsets before it are reduced to that one.
 
 use super::Scan;
 use super::text::read_at;
@@ -11,20 +11,20 @@ use proctor_core::name::RunId;
 use std::fs::File;
 use std::io;
 
-/// Records served by one read; as many again are read to see promises that were taken back. A block of the
-/// file system each.
+/// Records served by one read; as many again are read to detect reduced offsets. Each part is one block of the
+/// file system.
 const BATCH: u64 = 128;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record {
-    /// Effective position in the segment.
+    /// Effective offset in the segment.
     pub(super) offset: u64,
-    /// `None`: of a kind this version does not know.
+    /// `None`: of a kind that this version does not know.
     pub(super) entry: Option<Entry>,
 }
 
 impl Record {
-    /// Does a line of `run` end here?
+    /// Returns true if a line of `run` ends here.
     pub(super) fn ends_line_of(&self, run: RunId) -> bool {
         self.entry.is_some_and(|entry| match entry.mark {
             Mark::Bytes => run != RunId::NONE && entry.run != RunId::NONE && entry.run != run,
@@ -32,7 +32,7 @@ impl Record {
         })
     }
 
-    /// The entry, if it says when and by which run the following bytes were written.
+    /// The entry, if it gives the time and run of the following bytes.
     pub(super) fn stamp(&self) -> Option<Entry> {
         self.entry.filter(|entry| match entry.mark {
             Mark::Bytes | Mark::RunStarted => true,
@@ -48,7 +48,7 @@ pub(super) struct Index {
     /// Number of the first cached record.
     first: u64,
     cached: Vec<Record>,
-    /// How many of the cached ones may be handed out; the others were read to look ahead.
+    /// Number of cached records that may be returned; the others were read to look ahead.
     served: u64,
 }
 
@@ -95,7 +95,7 @@ impl Index {
         Ok(())
     }
 
-    /// The first record from `number` on that is of a known kind.
+    /// The first record of a known kind from `number` on.
     fn known(&mut self, number: u64, scan: &mut Scan) -> io::Result<Option<(u64, Entry)>> {
         for at in number..self.records {
             let Some(record) = self.get(at, scan)? else { break };
@@ -110,7 +110,7 @@ impl Index {
         Ok(self.known(0, scan)?.map(|(_, entry)| entry))
     }
 
-    /// How many leading records satisfy `before`, if those that do come first.
+    /// Number of leading records that satisfy `before`, which must come first.
     pub(super) fn partition_point(
         &mut self,
         before: impl Fn(&Entry) -> bool,
@@ -127,7 +127,7 @@ impl Index {
         Ok(low)
     }
 
-    /// The entry that tells time and run of what follows record `number - 1`.
+    /// The entry with the time and run of the bytes after record `number - 1`.
     pub(super) fn stamp_before(
         &mut self,
         number: u64,

@@ -1,7 +1,7 @@
-//! One stream of one service, read forward: lines and marks in the order of the file.
+//! A lane reads one stream of one service forward: lines and marks in the order of the file.
 //!
-//! Lines are looked at where they lie in the buffer; only what is shown is copied. A lane works on
-//! the length its stream had when it was made and leaves what comes later to a later page.
+//! Lines are examined in the buffer; only shown lines are copied. A lane uses the length of its stream at its
+//! creation; later bytes belong to a later page.
 
 use super::cursor::{Line, Place, Position};
 use super::filter::Filter;
@@ -22,33 +22,33 @@ pub(super) struct Lane {
     pub(super) stream: Stream,
     pub(super) folder: Rc<Folder>,
     pub(super) seen: Seen,
-    /// Nothing is read from here on (`until`).
+    /// Reading stops here (`until`).
     pub(super) end: Option<Place>,
-    /// Everything before this was delivered or passed over.
+    /// Everything before this was delivered or skipped.
     place: Place,
-    /// Everything before this was read: behind `place` by the item that waits for its turn.
+    /// Everything before this was read. It is ahead of `place` by the pending item.
     at: Place,
     open: Option<Segment>,
-    /// What the records before `at` say, within its segment.
+    /// The stamp of the records before `at`, within its segment.
     stamp: Option<Stamp>,
-    /// The run of the line at `at`, where its segment has no record of it yet.
+    /// The run of the line at `at`, if its segment has no record of it yet.
     carried: RunId,
-    /// The line at `at` lost its continuation with a segment; only while a step is made.
+    /// The continuation of the line at `at` was lost with a segment; set only during a step.
     torn: bool,
     /// Bytes of lines that were not shown.
     pub(super) passed: u64,
-    /// Items that were taken and not delivered; the place stays before them.
+    /// Items taken but not delivered; `place` stays before them.
     held: usize,
 }
 
-/// The next item of a lane, and where the lane is once it is delivered.
+/// The next item of a lane, and the position after it is delivered.
 pub(super) struct Head {
     pub(super) stamp: Stamp,
     pub(super) what: LogWhat,
     pub(super) after: Place,
 }
 
-/// The order of the merged log: time, run, stream, and the order in which services were asked for.
+/// Sort key of the merged log: time, run, stream, and the position of the service in the request.
 pub(super) type Key = (Wall, RunId, Stream, usize);
 
 impl Head {
@@ -59,27 +59,27 @@ impl Head {
 
 pub(super) enum Step {
     Item(Head),
-    /// Nothing (more) is there to be delivered now.
+    /// Nothing (more) to deliver now.
     End,
-    /// The page has read all it may.
+    /// The page has reached its read limit.
     Spent,
 }
 
 pub(super) enum Found {
     Item(Head),
-    /// Went on by something that is not shown.
+    /// Advanced over something that is not shown.
     Passed,
     End,
 }
 
-/// How the part of a line that lies in one segment ends.
+/// The end of the part of a line in one segment.
 enum Reach {
     Newline,
     /// At the record of another run, or of dropped bytes.
     Mark,
     /// The line is longer than a piece.
     Full,
-    /// With the segment.
+    /// At the end of the segment.
     Bottom,
 }
 
@@ -87,7 +87,7 @@ enum Reach {
 enum Crossing {
     /// This was the last segment.
     Last,
-    /// A line goes on in the next segment.
+    /// A line continues in the next segment.
     Joined,
     /// The next segment begins with something else.
     Broken,
@@ -122,7 +122,7 @@ impl Lane {
         self.at
     }
 
-    /// The order of an item of this lane among all lanes.
+    /// The sort key of an item of this lane.
     pub(super) fn key(&self, head: &Head) -> Key {
         (head.stamp.wall, head.stamp.run, self.stream, self.service)
     }
@@ -131,23 +131,23 @@ impl Lane {
         Position::new(self.place, self.seen)
     }
 
-    /// Go on from `place`.
+    /// Continues from `place`.
     pub(super) fn jump(&mut self, place: Place) {
         (self.place, self.at, self.torn) = (place, place, false);
         self.open = None;
     }
 
-    /// The item that [`Lane::next`] returned was delivered.
+    /// Marks the item of [`Lane::next`] as delivered.
     pub(super) fn delivered(&mut self, head: &Head) {
         self.place = head.after;
     }
 
-    /// The item that [`Lane::next`] returned is delivered later, or read again.
+    /// Holds the item of [`Lane::next`]: it is delivered later, or read again.
     pub(super) fn hold(&mut self) {
         self.held += 1;
     }
 
-    /// The oldest item that is held was delivered.
+    /// Marks the oldest held item as delivered.
     pub(super) fn release(&mut self, head: &Head) {
         self.held -= 1;
         self.delivered(head);
@@ -167,7 +167,7 @@ impl Lane {
         }
     }
 
-    /// One step: a record, a line, or into the next segment.
+    /// Makes one step: a record, a line, or into the next segment.
     pub(super) fn advance(
         &mut self,
         filter: &Filter,
@@ -192,7 +192,7 @@ impl Lane {
         self.open.as_mut().expect("a segment is entered before it is read")
     }
 
-    /// Open the segment of `at`, or the next that exists. False: there is none.
+    /// Opens the segment of `at`, or the next that exists. Returns false if there is none.
     fn enter(&mut self, scan: &mut Scan) -> Result<bool, EngineError> {
         if self.open.as_ref().is_some_and(|open| open.number == self.at.segment) {
             return Ok(true);
@@ -212,8 +212,8 @@ impl Lane {
         Ok(false)
     }
 
-    /// Where to go on when segment `wanted` cannot be read: the later ones. If it is unknown and there are only
-    /// smaller numbers, the log was begun anew, and that is read from its beginning.
+    /// The segments to continue with if segment `wanted` cannot be read: the later ones. If there are only
+    /// smaller numbers, the log was started again, and is read from its beginning.
     fn instead_of(&self, wanted: u64) -> Vec<u64> {
         let numbers = self.folder.segments(self.stream);
         let later: Vec<u64> = numbers.iter().copied().filter(|number| *number > wanted).collect();
@@ -222,7 +222,7 @@ impl Lane {
 
     fn take_up(&mut self, mut segment: Segment, scan: &mut Scan) -> Result<(), EngineError> {
         if self.at.offset > segment.len() && self.at.entry > segment.records() {
-            // Shorter than what was read of it, and so is its index: another log with the same number.
+            // It is shorter than the part already read, and so is its index: another log with the same number.
             self.torn = self.at.line != Line::Start;
             self.at = Place { line: self.at.line, ..Place::start_of(segment.number) };
         }
@@ -242,7 +242,7 @@ impl Lane {
         Ok(())
     }
 
-    /// A segment as far as this lane may read it.
+    /// Opens a segment, limited to the range of this lane.
     pub(super) fn open_segment(&self, number: u64) -> Result<Option<Segment>, EngineError> {
         if !self.folder.segments(self.stream).contains(&number) {
             return Ok(None);
@@ -250,7 +250,7 @@ impl Lane {
         self.folder.open(self.stream, number, (number == self.seen.segment).then_some(self.seen))
     }
 
-    /// The line at `at` has no more bytes: let go of it.
+    /// Closes the line at `at`, which has no more bytes.
     fn close(&mut self, scan: &mut Scan) -> Result<Found, EngineError> {
         let after = Place { line: Line::Start, ..self.at };
         let shown = self.at.line == Line::Shown;
@@ -288,7 +288,7 @@ impl Lane {
         Ok(Found::Item(Head { stamp: entry.into(), what, after: self.at }))
     }
 
-    /// At the end of the segment's bytes.
+    /// Handles the end of the segment's bytes.
     fn leave(&mut self, scan: &mut Scan) -> Result<Found, EngineError> {
         let run = self.run();
         match self.cross(scan)? {
@@ -303,7 +303,7 @@ impl Lane {
         }
     }
 
-    /// Open the next segment in place of the open one.
+    /// Replaces the open segment by the next one.
     fn cross(&mut self, scan: &mut Scan) -> Result<Crossing, EngineError> {
         let (from, run) = (self.segment().number, self.run());
         let numbers = self.folder.segments(self.stream);
@@ -360,7 +360,7 @@ impl Lane {
         }
     }
 
-    /// Text at the very end without a newline, up to `after`.
+    /// Handles text at the very end without a newline, up to `after`.
     fn unfinished(
         &mut self,
         filter: &Filter,
@@ -389,7 +389,7 @@ impl Lane {
         }
     }
 
-    /// How many of the bytes from `from` on belong to its line, at most `room`, and what ends them.
+    /// Number of bytes from `from` on that belong to its line, at most `room`, and how they end.
     fn reach(
         &mut self,
         from: Place,
@@ -430,7 +430,7 @@ impl Lane {
         })
     }
 
-    /// `place`, with the records before its offset behind it.
+    /// Moves `place` past the records before its offset.
     fn walk(&mut self, mut place: Place, scan: &mut Scan) -> Result<Place, EngineError> {
         while let Some(record) = self.segment().record(place.entry, scan)? {
             if record.offset >= place.offset {
@@ -453,8 +453,8 @@ impl Lane {
         }
     }
 
-    /// Will nothing follow the unfinished text at the end? Its run must be over, and then, looking
-    /// again, nothing may have been added: all of a run is stored before its end is.
+    /// Returns true if nothing can follow the unfinished text at the end. Its run must have ended, and a second
+    /// look must find nothing new: all bytes of a run are stored before its end.
     fn is_finished(&mut self, run: RunId, scan: &mut Scan) -> Result<bool, EngineError> {
         let over = run != RunId::NONE && self.folder.is_over(run, scan)?;
         let number = self.segment().number;

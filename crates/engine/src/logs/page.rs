@@ -1,4 +1,4 @@
-//! One page: the lanes of all services, merged by time until the page is full.
+//! Builds one page: merges the lanes of all services by time until the page is full.
 
 use super::Scan;
 use super::cursor::{Cursor, Place};
@@ -59,8 +59,8 @@ pub(super) fn read(logs: &Path, query: &LogQuery, scan: &mut Scan) -> Result<Log
     Ok(LogPage { items, cursor: cursor.encode(), more, truncated })
 }
 
-/// Put the lanes at the last `wanted` lines, and `context` lines before those where what is near them is wanted, too. Returns what
-/// to leave out, and with `context` where the wanted lines of each lane begin.
+/// Moves the lanes to the last `wanted` lines, plus `context` lines before those. Returns the items to skip,
+/// and with `context` the start of the wanted lines of each lane.
 fn last(
     lanes: &mut [Lane],
     floors: &[Option<Place>],
@@ -87,8 +87,8 @@ fn last(
     Ok((lead, starts))
 }
 
-/// Put a lane where the query begins. `None`: there is nothing to read in it.
-/// `position` is the cursor's, `Some(None)` if a cursor does not know this lane.
+/// Moves a lane to the start of the query. `None`: there is nothing to read in it. `position` is the cursor's,
+/// `Some(None)` if a cursor does not know this lane.
 fn begin(
     lane: &mut Lane,
     (query, name): (&LogQuery, &ServiceName),
@@ -138,7 +138,7 @@ struct Merge {
 }
 
 impl Merge {
-    /// Find the earliest item and its lane. False: reading was stopped before all lanes were known.
+    /// Finds the earliest item and its lane. False: the read limit was reached before all lanes were known.
     fn refill(
         &mut self,
         lanes: &mut [Lane],
@@ -171,7 +171,7 @@ impl Merge {
     }
 }
 
-/// Fill the page; true if there is more.
+/// Fills the page; true if there is more.
 fn fill(
     merge: &mut Merge,
     lanes: &mut [Lane],

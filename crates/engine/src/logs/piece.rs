@@ -1,4 +1,4 @@
-//! A piece of a line: whether it is shown, how much of it, and what an answer in JSON pays for it.
+//! A piece of a line: whether it is shown, how much of it, and its cost in JSON.
 
 use super::Scan;
 use super::cursor::Line;
@@ -8,18 +8,18 @@ use super::segment::Stamp;
 use crate::api::{LogLine, LogWhat};
 use crate::error::EngineError;
 
-/// How a piece ends.
+/// The end of a piece.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// With its line.
     Here,
-    /// It is as long as a piece can be, and the line goes on.
+    /// At the maximum length of a piece; the line continues.
     Full,
-    /// With what is written so far.
+    /// At the current end of the log.
     Open,
 }
 
-/// What to show of a piece, and what becomes of the rest of its line.
+/// Decides how much of a piece is shown, and the new state of its line.
 pub(super) fn judge(
     filter: &Filter,
     line: Line,
@@ -42,18 +42,18 @@ pub(super) fn judge(
     }
     let left_out = (piece.len() - fits) as u64;
     let line = LogLine { bytes: piece[..fits].to_vec(), left_out, context, ..LogLine::default() };
-    // What matched was shown; what did not may do so later.
+    // A match was shown; otherwise the rest may still match.
     let rest = if rest == Line::Shown { Line::Skipped } else { rest };
     (rest, Some(LogWhat::Line(line)))
 }
 
-/// How a byte that is no text is shown: `U+FFFD`.
+/// Cost of an invalid byte, shown as `U+FFFD`.
 const REPLACEMENT: usize = 3;
 
-/// No byte costs more: `\u001b`.
+/// Maximum cost of a byte: `\u001b`.
 const DEAREST: usize = 6;
 
-/// Bytes of this text in JSON.
+/// Size of this text in JSON.
 pub(super) fn cost(text: &[u8]) -> usize {
     if text.is_ascii() {
         return plain(text);
@@ -62,7 +62,7 @@ pub(super) fn cost(text: &[u8]) -> usize {
     chunks.map(|chunk| plain(chunk.valid().as_bytes()) + replaced(chunk.invalid())).sum()
 }
 
-/// How many bytes at the beginning of this text cost no more than `most`; whole characters of them.
+/// Length of the longest prefix of whole characters that costs at most `most`.
 pub(super) fn fitting(text: &[u8], most: usize) -> usize {
     if text.len() <= most / DEAREST {
         return text.len();
@@ -100,7 +100,7 @@ fn replaced(invalid: &[u8]) -> usize {
 }
 
 impl Lane {
-    /// Of a line that is shown only in part: with its rest behind it.
+    /// Handles a line that is shown only in part, and skips its rest.
     pub(super) fn without_rest(
         &mut self,
         found: Found,
@@ -118,7 +118,7 @@ impl Lane {
         })
     }
 
-    /// Pass over the rest of a line that was shown as far as it is to be, as much of it as is there: how many bytes.
+    /// Skips the available rest of a shortened line; returns the number of bytes.
     fn pass_rest(&mut self, filter: &Filter, scan: &mut Scan) -> Result<u64, EngineError> {
         let before = self.passed;
         while self.at().line == Line::Skipped && !scan.spent() {

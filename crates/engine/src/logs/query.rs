@@ -1,4 +1,4 @@
-//! What may be asked of logs, and what comes back.
+//! Queries of logs, and their results.
 
 use proctor_core::logindex::{ExitMark, Stream};
 use proctor_core::name::{RunId, ServiceName};
@@ -8,15 +8,15 @@ use std::ops::RangeInclusive;
 
 #[derive(Debug, Clone, Default)]
 pub struct LogQuery {
-    /// Folders below `logs/`; a removed service's logs may still be read.
+    /// Folders below `logs/`; the logs of a removed service may still be read.
     pub services: Vec<ServiceName>,
-    /// Where an earlier page ended; everything else below narrows what comes after it.
+    /// The end of an earlier page; all other fields filter the items after it.
     pub cursor: Option<String>,
-    /// Without a cursor: begin this many matching lines before the end. `None`: from the oldest line.
+    /// Without a cursor: begin this many matching lines before the end. `None`: at the oldest line.
     pub tail: Option<usize>,
     /// Count `tail` for each service, not for all together.
     pub tail_each: bool,
-    /// Of these services, only what these runs wrote.
+    /// For these services, only output of these runs.
     pub runs: BTreeMap<ServiceName, RangeInclusive<RunId>>,
     pub since: Option<Wall>,
     pub until: Option<Wall>,
@@ -24,30 +24,30 @@ pub struct LogQuery {
     pub grep: Option<String>,
     /// With `grep`: the lines that do not match.
     pub invert: bool,
-    /// With `grep`: also this many lines before and after each that matches.
+    /// With `grep`: also this many lines before and after each match.
     pub context: usize,
     /// Stop after about this many bytes of line content.
     pub max_bytes: usize,
-    /// Count against `max_bytes` what an answer in JSON costs: this much for each item, and lines with their escapes.
+    /// Count the size in JSON against `max_bytes`: this much for each item, and lines with their escapes.
     pub item_cost: Option<usize>,
-    /// Where `max_bytes` is not enough, leave out the oldest lines and not the newest.
+    /// If `max_bytes` is not enough, drop the oldest lines instead of the newest.
     pub newest: bool,
-    /// Show no more than this of a line, and pass over its rest.
+    /// Maximum length of a line; the rest is skipped.
     pub max_line: Option<usize>,
-    /// Lines in a row that are the same, but for a time at their beginning, become one.
+    /// Fold consecutive lines that are equal except for a time at their beginning.
     pub fold: bool,
-    /// Do not hold text back that has no line end yet, if it matches.
+    /// Deliver matching text that has no line end yet.
     pub eager: bool,
 }
 
 #[derive(Debug, Clone)]
 pub struct LogPage {
     pub items: Vec<LogItem>,
-    /// Pass it back to go on from here.
+    /// Pass it back to continue from here.
     pub cursor: String,
-    /// More is there already.
+    /// More items are available already.
     pub more: bool,
-    /// With `newest`: older items were left out.
+    /// With `newest`: older items were dropped.
     pub truncated: bool,
 }
 
@@ -74,17 +74,17 @@ pub struct LogLine {
     pub bytes: Vec<u8>,
     /// A piece of a line longer than a page; the rest follows.
     pub cut: bool,
-    /// Bytes behind these that are not shown, at least.
+    /// Minimum number of bytes after these that are not shown.
     pub left_out: u64,
-    /// It does not match: it is near one that does.
+    /// A context line: it does not match.
     pub context: bool,
-    /// The lines after it that are the same.
+    /// The equal lines after it.
     pub repeats: Option<Repeats>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeats {
     pub count: u32,
-    /// Of the last of them.
+    /// The time of the last of them.
     pub wall: Wall,
 }

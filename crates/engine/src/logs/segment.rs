@@ -17,11 +17,11 @@ pub(super) struct Segment {
     pub(super) text: Text,
     path: PathBuf,
     index: Index,
-    /// Stands in for the time of bytes that the index does not explain.
+    /// The time of bytes that the index does not describe.
     modified: Wall,
 }
 
-/// When, and by which run, something was written.
+/// The time and the run of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) wall: Wall,
@@ -57,7 +57,7 @@ impl Segment {
         self.index.len()
     }
 
-    /// Has nothing been written behind what this reader knows?
+    /// Returns true if nothing was written after the part that this reader knows.
     pub(super) fn is_unchanged(&self) -> Result<bool, EngineError> {
         let now = self.text.current_len().map_err(|error| unreadable(&self.path, &error))?;
         Ok(now == self.text.len())
@@ -91,7 +91,7 @@ impl Segment {
         self.index.partition_point(before, scan).map_err(|error| unreadable(&self.path, &error))
     }
 
-    /// What the records before number `at` say about the bytes that follow them.
+    /// The stamp of the bytes that follow the records before number `at`.
     pub(super) fn stamp_before(
         &mut self,
         at: u64,
@@ -102,13 +102,13 @@ impl Segment {
         Ok(entry.map(Stamp::from))
     }
 
-    /// The time of the first bytes, and of all that no record explains.
+    /// The time of the first bytes, and of all bytes without a record.
     pub(super) fn earliest(&mut self, scan: &mut Scan) -> Result<Wall, EngineError> {
         let first = self.index.first_known(scan).map_err(|error| unreadable(&self.path, &error))?;
         Ok(first.map_or(self.modified, |entry| entry.wall.min(self.modified)))
     }
 
-    /// Do the records at the very beginning end a line of `run` from the segment before?
+    /// Returns true if the first records end a line of `run` from the previous segment.
     pub(super) fn begins_anew(&mut self, run: RunId, scan: &mut Scan) -> Result<bool, EngineError> {
         for at in 0..self.records() {
             match self.record(at, scan)? {

@@ -1,4 +1,4 @@
-//! Where a lane begins: at a moment, at its end, or a distance before it.
+//! The start of a lane: at a time, at its end, or a distance before it.
 
 use super::Scan;
 use super::cursor::{Line, Place};
@@ -9,13 +9,13 @@ use proctor_core::name::RunId;
 use proctor_core::time::Wall;
 
 impl Lane {
-    /// Behind everything that is written.
+    /// The position after everything that is written.
     pub(super) fn end_place(&self, scan: &mut Scan) -> Result<Place, EngineError> {
         let Some(mut segment) = self.open_segment(self.seen.segment)? else {
             return Ok(Place::start_of(self.seen.segment));
         };
         let (mut entry, len) = (segment.records(), segment.len());
-        // A record beyond the end is a promise that is still to be kept.
+        // A record beyond the end announces bytes that are not written yet.
         while entry > 0
             && segment.record(entry - 1, scan)?.is_some_and(|record| record.offset > len)
         {
@@ -24,7 +24,7 @@ impl Lane {
         Ok(Place { segment: segment.number, offset: len, entry, line: Line::Start })
     }
 
-    /// The place of the first record whose time is not `before`.
+    /// The position of the first record for which `before` is false.
     pub(super) fn find(
         &self,
         before: impl Fn(Wall) -> bool,
@@ -48,7 +48,7 @@ impl Lane {
         Ok(found)
     }
 
-    /// The place of the first record of `run` or a later one.
+    /// The position of the first record of `run` or a later one.
     pub(super) fn find_run(&self, run: RunId, scan: &mut Scan) -> Result<Place, EngineError> {
         let mut found = self.end_place(scan)?;
         for &number in self.folder.segments(self.stream).iter().rev() {
@@ -66,7 +66,8 @@ impl Lane {
         Ok(found)
     }
 
-    /// The place about `bytes` or `records` before `from`, whichever is nearer; true if that is the oldest there is.
+    /// The position about `bytes` or `records` before `from`, whichever is nearer; true if that is the oldest
+    /// one.
     pub(super) fn before(
         &self,
         from: Place,
@@ -91,7 +92,7 @@ impl Lane {
         Ok((oldest, true))
     }
 
-    /// Is this the beginning of a line, or the middle of one that is then left out?
+    /// The line state of a position: the beginning of a line, or the middle of one that is then skipped.
     fn line_at(&self, place: Place, scan: &mut Scan) -> Result<Line, EngineError> {
         let Some(mut segment) = self.open_segment(place.segment)? else { return Ok(Line::Start) };
         if begins_line(&mut segment, place, scan)? {
@@ -105,7 +106,7 @@ impl Lane {
         Ok(if last_byte.is_none_or(|byte| byte == b'\n') { Line::Start } else { Line::Skipped })
     }
 
-    /// The last byte before `segment`, if that goes on from it.
+    /// The last byte before `segment`, if the segment continues its line.
     fn last_byte_before(
         &self,
         segment: Segment,
@@ -141,7 +142,7 @@ impl Lane {
     }
 }
 
-/// Does a record at this offset that is already behind the place end the line before?
+/// Returns true if a record at this offset, before the position, ends the previous line.
 fn begins_line(segment: &mut Segment, place: Place, scan: &mut Scan) -> Result<bool, EngineError> {
     for at in (0..place.entry).rev() {
         let Some(record) = segment.record(at, scan)?.filter(|record| record.offset >= place.offset)
@@ -156,7 +157,7 @@ fn begins_line(segment: &mut Segment, place: Place, scan: &mut Scan) -> Result<b
     Ok(false)
 }
 
-/// The place `bytes` or `records` before `(end, last)`; `None` if that is before the segment.
+/// The position `bytes` or `records` before `(end, last)`; `None` if that is before the segment.
 fn step_back(
     segment: &mut Segment,
     (end, last): (u64, u64),

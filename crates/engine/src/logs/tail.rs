@@ -1,7 +1,7 @@
-//! Where each lane begins so that the last lines of all of them together are read.
+//! Chooses the start of each lane so that the last lines of all lanes together are read.
 //!
-//! From its end backwards, each lane is searched in growing windows until the lines found reach far enough back in
-//! time, so the cost depends on how many lines are wanted, not on how long the log is.
+//! Each lane is searched backwards from its end in growing windows, until the lines found reach back far enough
+//! in time. So the cost depends on the number of wanted lines, not on the length of the log.
 
 use super::cursor::{Line, Place};
 use super::filter::Filter;
@@ -11,30 +11,30 @@ use crate::error::EngineError;
 use proctor_core::logindex::RECORD;
 use std::collections::VecDeque;
 
-/// More than anybody reads; bounds what is remembered while looking for the first line.
+/// Maximum tail: more than anybody reads. Limits the memory of the search.
 const MAX_TAIL: usize = 1_000_000;
 
-/// First window for each wanted line: a usual line, so that one window is mostly enough.
+/// Size of the first window per wanted line: a usual line, so that one window is mostly enough.
 const BYTES_PER_LINE: u64 = 128;
 
-/// The smallest window worth a read, and by how much the next one is larger.
+/// The smallest window worth a read, and the growth factor of the next one.
 const FIRST_WINDOW: u64 = 8 * 1024;
 const GROWTH: u64 = 4;
 
-/// What to leave out at the beginning of the merged lanes.
+/// Items to skip at the beginning of the merged lanes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lead {
     pub(super) lines: usize,
-    /// Also the marks before the first line.
+    /// Also skip the marks before the first line.
     pub(super) marks: bool,
-    /// The order of the first line that was found.
+    /// The sort key of the first line found.
     pub(super) first: Option<Key>,
     /// The lanes in which lines were found.
     pub(super) lanes: Vec<usize>,
 }
 
 impl Lead {
-    /// Is this item still before the first that is wanted?
+    /// Returns true if this item precedes the first wanted one.
     pub(super) fn drops(&mut self, is_line: bool) -> bool {
         if !is_line {
             return self.marks;
@@ -46,27 +46,27 @@ impl Lead {
     }
 }
 
-/// What was found of one lane so far.
+/// The search state of one lane.
 struct Window {
     lane: usize,
-    /// The oldest place looked at, and the newest.
+    /// The oldest and the newest searched position.
     start: Place,
     ceiling: Option<Place>,
-    /// Nothing older is to be read.
+    /// Nothing older may be read.
     floor: Place,
     complete: bool,
-    /// Order of the oldest item, line or mark.
+    /// Sort key of the oldest item, line or mark.
     first: Option<Key>,
-    /// The last lines, each with the place behind it.
+    /// The last lines, each with the position after it.
     lines: VecDeque<(Key, Place)>,
     marks: usize,
-    /// Of the next window.
+    /// Size of the next window.
     size: u64,
-    /// Nothing was looked at yet.
+    /// Nothing was searched yet.
     untouched: bool,
 }
 
-/// Place the active lanes at the last `wanted` lines. `floors`: where each lane may begin at the earliest.
+/// Moves the active lanes to the last `wanted` lines. `floors` are their earliest positions.
 pub(super) fn place(
     lanes: &mut [Lane],
     floors: &[Option<Place>],
@@ -116,7 +116,7 @@ pub(super) fn place(
     })
 }
 
-/// The order of the `wanted`-th line from the end; `None`: fewer were found.
+/// The sort key of the `wanted`-th line from the end; `None`: fewer were found.
 fn threshold(windows: &[Window], wanted: usize) -> Option<Key> {
     let mut keys: Vec<Key> =
         windows.iter().flat_map(|window| window.lines.iter().map(|line| line.0)).collect();
@@ -151,14 +151,14 @@ impl Window {
         })
     }
 
-    /// Could there be older lines or marks that belong to the last `wanted` of all lanes?
+    /// Returns true if older lines or marks may belong to the last `wanted` of all lanes.
     fn is_short(&self, wanted: usize, threshold: Option<Key>) -> bool {
         let reaches =
             threshold.is_some_and(|threshold| self.first.is_some_and(|first| first <= threshold));
         !self.complete && self.lines.len() < wanted && self.marks < PAGE_ITEMS && !reaches
     }
 
-    /// Look at the next, larger window before the ones looked at.
+    /// Searches the next, larger window before those already searched.
     fn extend(
         &mut self,
         lane: &mut Lane,
@@ -192,7 +192,7 @@ impl Window {
         Ok(())
     }
 
-    /// Remember the last lines that the lane finds from `start` to its end.
+    /// Keeps the last lines that the lane finds from `start` to its end.
     fn collect(
         &mut self,
         lane: &mut Lane,
@@ -226,7 +226,7 @@ impl Window {
         Ok(())
     }
 
-    /// Leave out the lines that come before the first that is wanted.
+    /// Drops the lines before the first wanted one.
     fn drop_before(&mut self, threshold: Option<Key>) {
         let is_early =
             |line: &mut (Key, Place)| threshold.is_some_and(|threshold| line.0 < threshold);
@@ -236,7 +236,7 @@ impl Window {
     }
 }
 
-/// Go to the end of a line that is left out; `None` if it has none yet.
+/// Moves to the end of a skipped line; `None` if it has none yet.
 fn skip_rest(
     lane: &mut Lane,
     filter: &Filter,

@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 
 pub(super) struct Text {
     file: File,
-    /// The length that this reader believes in: bytes that came later are for a later page.
+    /// The length when the reader was made: later bytes belong to a later page.
     len: u64,
-    /// Position of the first buffered byte.
+    /// Offset of the first buffered byte.
     start: u64,
     buffer: Vec<u8>,
 }
@@ -23,19 +23,19 @@ impl Text {
         self.len
     }
 
-    /// The length of the file now.
+    /// The current length of the file.
     pub(super) fn current_len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
 
-    /// What is in memory from `offset` on, without reading.
+    /// The buffered bytes from `offset` on, without reading.
     pub(super) fn buffered(&self, offset: u64) -> &[u8] {
         let skip = offset.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
         skip.and_then(|skip| self.buffer.get(skip..)).unwrap_or_default()
     }
 
-    /// Read one block more behind what is buffered from `offset` on, and forget what is before `offset`.
-    /// False at the end of the text.
+    /// Reads one more block after the buffered bytes from `offset` on, and drops those before `offset`. False
+    /// at the end of the text.
     pub(super) fn grow(&mut self, offset: u64, scan: &mut Scan) -> io::Result<bool> {
         let keep = self.buffered(offset).len();
         self.buffer.drain(..self.buffer.len() - keep);
@@ -59,7 +59,7 @@ impl Text {
     }
 }
 
-/// Read until `buffer` is full or the file ends; counts what was read.
+/// Reads until `buffer` is full or the file ends; counts the bytes.
 pub(super) fn read_at(
     file: &File,
     buffer: &mut [u8],

@@ -1,8 +1,7 @@
-//! Waiting until logs have grown, for as long as somebody follows them.
+//! Waits until logs have grown, as long as somebody follows them.
 //!
-//! The kernel tells (inotify); the files decide. A wake-up that changed nothing a reader could see is swallowed,
-//! and because some growth is never told, the files are also looked at in long intervals. With no
-//! [`Watch`] alive nothing of this runs.
+//! inotify wakes it up; the files decide. A wake-up without a visible change is ignored. Some growth is never
+//! reported, so the files are also polled at long intervals. Without a [`Watch`] nothing of this runs.
 
 use super::cursor::Cursor;
 use super::folder::{Folder, Seen};
@@ -20,68 +19,69 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A record comes before its bytes, and a burst of lines begins with one: what follows a wake-up within this time
+/// Delay after a wake-up. A record comes before its bytes and starts a burst of lines: growth within this time
 /// is read with it. Too short to be noticed, long enough for the writer's next system call.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// How often to look without being told: kernels before 6.4 do not tell of splice(2), network file systems tell of
-/// nothing, and there may be no inotify instance left. Short enough for somebody who watches.
+/// Polling interval: kernels before 6.4 do not report splice(2), network file systems report nothing, and there
+/// may be no inotify instance left. Short enough for somebody who watches.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Added for each service, so that looking at a thousand of them stays below a hundredth of a core.
+/// Added to the interval for each service, so that polling a thousand takes less than a hundredth of a core.
 const LOOK_LESS: Duration = Duration::from_millis(2);
 
-/// Room for the events of one read: some dozens, each at most as long as a file name allows.
+/// Buffer for the events of one read: some dozens, each at most as long as a file name allows.
 const EVENTS: usize = 8 * 1024;
 
-/// Events taken before the files are looked at: a busy writer must not keep us busy with its news.
+/// Maximum number of events read before the files are examined: a busy writer must not keep us busy with
+/// events.
 const MAX_EVENTS: usize = 4096;
 
-/// Tells when the logs of some services may have grown.
+/// Reports when the logs of some services may have grown.
 pub(crate) struct Watch {
     logs: Arc<Path>,
     services: Arc<[ServiceName]>,
-    /// What the one who waits has seen: stdout and stderr of each service.
+    /// The ends that the waiting reader has seen: stdout and stderr of each service.
     seen: Arc<Vec<[Seen; 2]>>,
     told: Option<Told>,
 }
 
-/// The kernel's side. Without it there is only [`LOOK_AGAIN`].
+/// The inotify side. Without it there is only [`LOOK_AGAIN`].
 struct Told {
     inotify: OwnedFd,
     root: Option<i32>,
-    /// Which service a watched folder belongs to.
+    /// The service of each watched folder.
     folders: HashMap<i32, usize>,
 }
 
-/// What looking at the files showed.
+/// The result of examining the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Look {
     Same,
-    /// There are new records; perhaps their bytes are just being written.
+    /// There are new records; their bytes may just be written.
     Announced,
     Grown,
 }
 
 struct News {
     look: Look,
-    /// Those that changed.
+    /// The changed services.
     now: BTreeMap<usize, [Seen; 2]>,
 }
 
-/// Stands for a folder that cannot be read; no real one looks like it.
+/// Stands for an unreadable folder; no real one has these values.
 const UNREADABLE: [Seen; 2] = [Seen { segment: u64::MAX, len: u64::MAX, records: u64::MAX }; 2];
 
 impl Watch {
-    /// From where the page ended that `cursor` came with, growth since then is noticed at once; from now on for a
-    /// service that it does not know. Looks at the folders, so it may wait for a disk.
+    /// Watches from the end of the page of `cursor`: growth since then is reported at once. A service that the
+    /// cursor does not know is watched from now on. Reads the folders, so it may wait for a disk.
     pub(crate) fn after(
         logs: &Path,
         services: &[ServiceName],
         cursor: &str,
     ) -> Result<Watch, EngineError> {
         let cursor = Cursor::decode(cursor)?;
-        // The watch comes before the look, so that nothing falls between them.
+        // The watch is set before the files are examined, so that no change is missed.
         let told = Told::new(logs, services);
         let mut seen = Vec::with_capacity(services.len());
         for service in services {
@@ -92,8 +92,8 @@ impl Watch {
         Ok(Watch { logs: logs.into(), services: services.into(), seen: Arc::new(seen), told })
     }
 
-    /// Wait until a log may have more than was seen; then all that is there now counts as seen.
-    /// Nothing is lost if the future is dropped.
+    /// Waits until a log may have more than was seen; then its current end counts as seen. Cancel safe: nothing
+    /// is lost if the future is dropped.
     pub(crate) async fn changed(&mut self) {
         let all: BTreeSet<usize> = (0..self.services.len()).collect();
         let patience = LOOK_AGAIN
@@ -124,14 +124,14 @@ impl Watch {
         news.now.into_iter().for_each(|(at, now)| seen[at] = now);
     }
 
-    /// Compare these services with what was seen of them.
+    /// Compares these services with their seen ends.
     async fn look(&self, which: BTreeSet<usize>) -> News {
         let (logs, services) = (Arc::clone(&self.logs), Arc::clone(&self.services));
         let seen = Arc::clone(&self.seen);
         let look = tokio::task::spawn_blocking(move || {
             let mut news = News { look: Look::Same, now: BTreeMap::new() };
             for at in which {
-                // What cannot be read counts as news: the reader will say what is wrong.
+                // An unreadable folder counts as a change: the reader will report the error.
                 let now = look_at(&logs, &services[at]).unwrap_or(UNREADABLE);
                 let look = compare(&seen[at], &now);
                 news.look = news.look.max(look);
@@ -144,12 +144,12 @@ impl Watch {
         look.await.unwrap_or(News { look: Look::Grown, now: BTreeMap::new() })
     }
 
-    /// Wait for the kernel to tell of some services.
+    /// Waits for inotify events and returns their services.
     async fn told(&mut self) -> BTreeSet<usize> {
         let Some(told) = &mut self.told else { return std::future::pending().await };
         loop {
             if !told.readable().await {
-                // Cannot be waited for: leave it to looking again.
+                // It cannot be waited for: rely on polling.
                 return std::future::pending().await;
             }
             let found = told.take(&self.logs, &self.services);
@@ -159,7 +159,7 @@ impl Watch {
         }
     }
 
-    /// Watch the folders again: one that was removed and made anew is another folder.
+    /// Watches the folders again: one that was removed and created again is another folder.
     fn rewatch(&mut self) {
         match &mut self.told {
             Some(told) => told.watch_all(&self.logs, &self.services),
@@ -205,7 +205,7 @@ impl Told {
         }
     }
 
-    /// Which services the waiting events are about.
+    /// Reads the pending events and returns their services.
     fn take(&mut self, logs: &Path, services: &[ServiceName]) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         let mut appeared = Vec::new();

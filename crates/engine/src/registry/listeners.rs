@@ -1,4 +1,5 @@
-//! Where the fronts listen: set by a configuration, held back until the first one is applied.
+//! The addresses that the fronts listen on: set by a configuration, and held back until the first one is
+//! applied.
 
 use super::Registry;
 use proctor_core::config::listen::Listeners;
@@ -8,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 impl Registry {
-    /// Where to listen from now on.
+    /// Sets the addresses to listen on.
     pub(crate) fn set_listeners(&self, listeners: Listeners) {
         self.hold(None);
         if **self.listeners.borrow() == listeners {
@@ -18,12 +19,12 @@ impl Registry {
         self.listeners.send_replace(Arc::new(listeners));
     }
 
-    /// Where to listen unless a configuration is applied before [`Registry::release_listeners`].
+    /// Sets the addresses to use if no configuration is applied before [`Registry::release_listeners`].
     pub(crate) fn hold_listeners(&self, listeners: Listeners) {
         self.hold(Some(listeners));
     }
 
-    /// Listen where [`Registry::hold_listeners`] said, if that is still to be done.
+    /// Uses the addresses of [`Registry::hold_listeners`], unless a configuration has replaced them.
     pub(crate) fn release_listeners(&self) {
         if let Some(listeners) = self.hold(None) {
             self.set_listeners(listeners);
@@ -35,7 +36,7 @@ impl Registry {
         std::mem::replace(&mut held, listeners)
     }
 
-    /// Wait until every front has bound its listener or reported why it cannot, at most `limit`.
+    /// Waits until every front has bound its listener or reported why it cannot, at most `limit`.
     pub(crate) async fn listeners_settled(&self, limit: Duration) {
         let settled = async {
             loop {

@@ -1,4 +1,4 @@
-//! Stored shapes, damage, and what is written where nothing can be written.
+//! Stored formats, damaged files, and the fallback when the file cannot be written.
 
 use super::*;
 use proctor_core::record::BootId;
@@ -9,7 +9,7 @@ fn open(path: PathBuf) -> (Store, Found) {
     Store::open(path, fallback)
 }
 
-/// The shape that version 1 promises; written by hand, never regenerated.
+/// The format that version 1 promises; written by hand, never regenerated.
 const RELEASED: &str = r#"{
     "version": 1, "config": "/srv/proctor.yaml", "example": false, "environment": {"A": "1"},
     "wishes": {"web": "up", "db@2": "down"}, "args": {"web": ["--port", "80"]},
@@ -29,7 +29,7 @@ fn a_file_of_version_one_is_understood() {
     assert_eq!(again, stored);
 }
 
-/// … with owners and leases.
+/// The format with owners and leases.
 const OWNED: &str = r#"{
     "version": 1,
     "added": {"job": {"definition": {"command": "true"}, "base_dir": "/srv", "environment": null, "owner": "claude-code",
@@ -137,7 +137,7 @@ fn a_folder_in_place_of_the_file_is_set_aside() {
     std::fs::create_dir(&path).unwrap();
     let (_, found) = open(path.clone());
     let Found::Damaged { problem } = found else { panic!("{found:?}") };
-    assert!(problem.contains("is not a file of ours; it was moved to"), "{problem}");
+    assert!(problem.contains("is not a file written by Proctor; it was moved to"), "{problem}");
     assert!(!path.exists());
 }
 
@@ -186,7 +186,7 @@ async fn a_changed_bit_is_noticed_and_the_file_set_aside() {
     let (_, found) = open(path.clone());
     let Found::Damaged { problem } = found else { panic!("{found:?}") };
     assert!(problem.contains("checksum") && problem.contains("moved to"), "{problem}");
-    // Somebody who edits it by hand removes both lines.
+    // To edit the file by hand, remove both lines.
     let edited: Vec<&str> = text
         .lines()
         .filter(|line| !line.contains("sealed") && !line.contains("checksum"))

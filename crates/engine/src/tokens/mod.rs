@@ -1,7 +1,7 @@
-//! Tokens: by which a client of a network front says who it is.
+//! Tokens, by which a client of a network front is authenticated.
 //!
-//! Only hashes are kept, in `tokens.json` and here in memory, so that authentication touches no disk. A file that cannot
-//! be read lets nobody in and is never written over: what it said may matter to who repairs it.
+//! Only hashes are kept, in `tokens.json` and in memory, so that authentication touches no disk. A file that
+//! cannot be read admits nobody and is never overwritten: its content may help to repair it.
 
 pub(crate) mod secret;
 mod store;
@@ -22,16 +22,16 @@ use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The token of the first start.
+/// The name of the token created at the first start.
 const FIRST: &str = "admin";
 
-/// Revoked tokens that are remembered: more than anybody revokes while a request lasts.
+/// Maximum number of revoked tokens remembered: more than anybody revokes while a request lasts.
 const MAX_REVOKED: usize = 4096;
 
-/// What the token of the configuration is called.
+/// The name of the configured token.
 pub const CONFIGURED: &str = "configuration";
 
-/// One token as it may be shown.
+/// A token without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenView {
     pub id: TokenId,
@@ -39,7 +39,7 @@ pub struct TokenView {
     pub role: Role,
     pub created: Wall,
     pub expires: Option<Wall>,
-    /// As far as it is remembered: the file is not written for every use.
+    /// Approximate: the file is not written for every use.
     pub last_used: Option<Wall>,
 }
 
@@ -47,11 +47,11 @@ pub struct TokenView {
 pub enum TokenError {
     #[error("{0}")]
     BadName(String),
-    #[error("there is a token '{0}' already")]
+    #[error("token '{0}' already exists")]
     Taken(String),
-    #[error("there is no token '{0}'")]
+    #[error("token '{0}' does not exist")]
     Unknown(String),
-    #[error("there are {MOST_TOKENS} tokens already")]
+    #[error("the limit of {MOST_TOKENS} tokens is reached; revoke one first")]
     TooMany,
     #[error("{0}")]
     Unreadable(String),
@@ -63,15 +63,15 @@ pub struct Tokens {
     path: PathBuf,
     first: PathBuf,
     known: RwLock<Known>,
-    /// Held by who writes the file; readers never wait for that.
+    /// Held while the file is written; readers never wait for it.
     writing: Mutex<()>,
-    /// Tokens that were revoked while this daemon lives, for requests that began before.
+    /// Tokens revoked since this daemon started, for requests that began before.
     revoked: watch::Sender<BTreeSet<TokenId>>,
 }
 
 struct Known {
     tokens: Vec<Token>,
-    /// Why the file lets nobody in.
+    /// Why the file admits nobody.
     unreadable: Option<String>,
     /// The first token is not in the file yet.
     unsaved: bool,
@@ -84,7 +84,7 @@ struct Token {
 }
 
 impl Tokens {
-    /// Read what there is; at the first start, make a token. Blocks.
+    /// Reads the file; creates a token at the first start. Blocks.
     pub(crate) fn open(home: &Home) -> Tokens {
         let (path, first) = (home.tokens_json(), home.first_token());
         let mut known = Known { tokens: Vec::new(), unreadable: None, unsaved: false };
@@ -102,7 +102,7 @@ impl Tokens {
             },
             Err(why) => {
                 known.unreadable = Some(format!(
-                    "{} {why}; nobody gets in by a token until it is repaired, or removed, and Proctor's daemon is restarted",
+                    "{} {why}; no token is accepted until the file is repaired or removed and Proctor's daemon is restarted",
                     path.display()
                 ));
             }
@@ -119,18 +119,19 @@ impl Tokens {
         }
     }
 
-    /// Write the file if the first token is not in it yet. Blocks; apart from `open`, because it waits for the disk.
+    /// Writes the file if the first token is not in it yet. Blocks; separate from `open`, because it waits for
+    /// the disk.
     pub(crate) fn save_first(&self) {
         let _turn = self.turn();
         if !std::mem::take(&mut self.change().unsaved) {
             return;
         }
         if let Err(error) = self.write(&self.records()) {
-            tracing::error!(%error, "the first token is valid until the daemon ends");
+            tracing::error!(%error, "cannot store the first token; it is valid until the daemon ends");
         }
     }
 
-    /// Whose secret this is. Every token is compared, and each comparison takes as long as any other.
+    /// Returns the owner of this secret. Every token is compared, in constant time.
     pub(crate) fn authenticate(
         &self,
         presented: &str,
@@ -159,7 +160,7 @@ impl Tokens {
         }
     }
 
-    /// Make a token; its secret is returned here and never again. Blocks.
+    /// Creates a token; its secret is returned here and never again. Blocks.
     pub fn create(
         &self,
         name: &str,
@@ -184,7 +185,7 @@ impl Tokens {
         Ok((view, secret))
     }
 
-    /// Take a token back, by its name or id: who presents it from now on is nobody. Blocks.
+    /// Revokes a token, by its name or id. Blocks.
     pub fn revoke(&self, which: &str) -> Result<TokenView, TokenError> {
         let _turn = self.turn();
         let mut records = self.readable()?;
@@ -200,13 +201,13 @@ impl Tokens {
             all.insert(token.record.id.clone());
         });
         if token.record.name == FIRST {
-            // It opens nothing any more; one that cannot be removed does no harm.
+            // The secret is invalid now; failing to remove its file does no harm.
             file::remove(&self.first).ok();
         }
         Ok(token.view())
     }
 
-    /// Returns true if the token was revoked while this daemon lives.
+    /// Returns true if the token was revoked since this daemon started.
     pub fn is_revoked(&self, id: &TokenId) -> bool {
         self.revoked.borrow().contains(id)
     }
@@ -227,7 +228,7 @@ impl Tokens {
         };
         tokio::select! {
             biased;
-            // An error would mean that the sender is gone, which is ours.
+            // An error would mean that the sender is gone, but `self` owns it.
             _ = revoked.wait_for(|all| all.contains(id)) => {}
             () = expired => {}
         }
@@ -237,7 +238,7 @@ impl Tokens {
         self.look().tokens.iter().map(Token::view).collect()
     }
 
-    /// Where the secret of the first token is.
+    /// The path of the first token's secret.
     pub fn first_path(&self) -> &Path {
         &self.first
     }
@@ -288,7 +289,7 @@ impl Token {
         Some(self.last_used.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
-    /// The record with what is remembered.
+    /// The record with its last use.
     fn now(&self) -> Record {
         Record { last_used: self.used(), ..self.record.clone() }
     }
@@ -311,11 +312,11 @@ impl Token {
     }
 }
 
-/// The token of the first start, its secret in a file for the owner alone.
+/// Creates the token of the first start, with its secret in a file that only the owner can read.
 fn make_first(path: &Path) -> io::Result<Record> {
     let secret = Secret::random();
     file::replace(path, format!("{}\n", secret.reveal()).as_bytes())?;
-    tracing::info!(path = %path.display(), "made the first token");
+    tracing::info!(path = %path.display(), "created the first token");
     Ok(record(FIRST, Role::Admin, None, &secret))
 }
 
@@ -339,7 +340,7 @@ fn wall(seconds: i64) -> Wall {
     Wall(seconds.saturating_mul(1_000_000))
 }
 
-/// `tokens.json`, understood and written anew: for the checks in `decoders`.
+/// Decodes `tokens.json` and encodes it again, for the checks in `decoders`.
 pub(crate) fn again(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(store::encode(&store::parse(bytes)?))
 }

@@ -1,4 +1,4 @@
-//! A token's secret, and the digest by which it is known afterwards.
+//! A token's secret, and the digest that is stored of it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,15 +7,15 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// So that a secret that got somewhere is recognised by people and by scanners.
+/// Prefix by which people and scanners recognise a leaked secret.
 const PREFIX: &str = "proctor_";
 
-/// What a client presents. Shown once, kept nowhere.
+/// The secret that a client presents. Shown once, stored nowhere.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// 256 random bits: nobody guesses them, so a plain hash is enough to keep.
+    /// 256 random bits cannot be guessed, so a plain hash is enough to store.
     pub(crate) fn random() -> Secret {
         let secret =
             format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(proctor_sys::random::bytes::<32>()));
@@ -44,7 +44,7 @@ impl Digest {
         Digest(Sha256::digest(secret.as_bytes()).into())
     }
 
-    /// Takes as long whatever the answer is.
+    /// Compares in constant time.
     pub(crate) fn is(&self, other: &Digest) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -64,11 +64,11 @@ impl TryFrom<String> for Digest {
         let legal =
             text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         if !legal {
-            return Err("a digest is 64 digits and small letters up to f");
+            return Err("a digest has 64 lower-case hexadecimal digits");
         }
         for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
             let pair = std::str::from_utf8(pair).map_err(|_| "not text")?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| "not a number")?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| "not a hexadecimal number")?;
         }
         Ok(Digest(bytes))
     }

@@ -1,4 +1,5 @@
-//! `tokens.json`: what is known of each token, without its secret. Written whole; what cannot be read is left as it is.
+//! `tokens.json`: the records of all tokens, without their secrets. Written as a whole; an unreadable file is
+//! left as it is.
 
 use super::secret::Digest;
 use crate::sealed_json;
@@ -12,10 +13,10 @@ use std::path::Path;
 
 const VERSION: u32 = 1;
 
-/// Each is compared with what a client presents, so there are not too many.
+/// Maximum number of tokens. Each is compared with a presented secret, so the number is limited.
 pub(super) const MOST_TOKENS: usize = 256;
 
-/// All of them with the longest names stay far below.
+/// Maximum size. The maximum number of tokens with the longest names stays far below.
 const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -25,11 +26,11 @@ pub(super) struct Record {
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) sha256: Digest,
-    /// Seconds since the Unix epoch, as are the others.
+    /// Seconds since the Unix epoch, like the other times.
     pub(super) created: i64,
     #[serde(default)]
     pub(super) expires: Option<i64>,
-    /// When the file was written for another reason.
+    /// Updated when the file is written for another reason.
     #[serde(default)]
     pub(super) last_used: Option<i64>,
 }
@@ -49,7 +50,7 @@ struct Version {
     sealed: bool,
 }
 
-/// `None`: there is no such file. `Err` says what is wrong with it, as the rest of a sentence.
+/// Reads the file; `None` if it does not exist. `Err` is the rest of a sentence about the file.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<Record>>, String> {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     let opened = match own_file::read(path) {
@@ -60,7 +61,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Record>>, String> {
     parse(&file::read_opened(opened, MAX_BYTES).map_err(unreadable)?).map(Some)
 }
 
-/// The version first: of another one nothing else is known.
+/// Parses the version first: the fields of another version are not known.
 pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
     let damaged = |error: serde_json::Error| format!("is damaged: {error}");
     let Version { version, sealed } = serde_json::from_slice(bytes).map_err(damaged)?;
@@ -87,15 +88,15 @@ pub(super) fn encode(tokens: &[Record]) -> Vec<u8> {
     sealed_json::seal(&serde_json::to_vec_pretty(&file).expect("plain data has a JSON text"))
 }
 
-/// What a token may be called: it stands in lists, in the audit and on command lines.
+/// Validates the name of a token, which appears in lists, in the audit and on command lines.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     const LONGEST: usize = 64;
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     if !begins || name.len() > LONGEST || !name.chars().all(legal) {
         return Err(format!(
-            "the name of a token has letters, digits, '.', '_' and '-', begins with a letter or digit, and is at most \
-             {LONGEST} characters long"
+            "the name of a token consists of letters, digits, '.', '_' and '-', begins with a letter or digit, and has at most \
+             {LONGEST} characters"
         ));
     }
     Ok(())
@@ -105,7 +106,7 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// The shape that version 1 promises; written by hand, never regenerated.
+    /// The format that version 1 promises; written by hand, never regenerated.
     const RELEASED: &str = r#"{"version": 1, "tokens": [{
         "id": "t1", "name": "ci", "role": "operator",
         "sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",

@@ -1,5 +1,4 @@
-//! A keeper that is played: it speaks the wire protocol, does what it is asked without any process, and remembers
-//! every word it heard.
+//! A fake keeper: it speaks the wire protocol, obeys without any process, and records every message.
 
 use proctor_core::home::Home;
 use proctor_core::lifecycle::{FailReason, Wish};
@@ -21,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 
-/// Nothing here takes long; after this the thing waited for does not come.
+/// Nothing here takes long; only a failing test waits for it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) fn name(text: &str) -> ServiceName {
@@ -48,27 +47,27 @@ pub(crate) fn state(service: &str, wish: Wish, phase: PhaseView) -> ServiceState
     ServiceState { name: name(service), wish, phase, since: Wall(0), restarts: 0, last_exit: None }
 }
 
-/// A message the fake heard, and what `services.json` held at that moment.
+/// A received message, and the content of `services.json` at that moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard {
     pub(crate) message: ToKeeper,
     pub(crate) disk: Option<String>,
 }
 
-/// How the fake behaves where it should not behave well.
+/// The behaviour of the fake, including faults.
 #[derive(Default, Clone)]
 pub(crate) struct Manners {
-    /// What it has when the daemon comes.
+    /// Its services when the daemon connects.
     pub(crate) services: Vec<ServiceState>,
-    /// Definitions of these are refused.
+    /// It rejects definitions of these.
     pub(crate) refuses: Vec<ServiceName>,
-    /// Requests are heard and not answered.
+    /// It receives requests and does not respond.
     pub(crate) mute: bool,
-    /// Greets with this version instead of ours.
+    /// It sends this protocol version instead of ours.
     pub(crate) protocol: Option<u32>,
-    /// Read this file at every message.
+    /// Reads this file at every message.
     pub(crate) disk: Option<PathBuf>,
-    /// Sends a state after the answer, in another write.
+    /// Sends a state after the response, in another write.
     pub(crate) answers_first: bool,
     /// Sends no state after a wish.
     pub(crate) silent_states: bool,
@@ -117,22 +116,22 @@ impl Fake {
         self.say.send(Some(message)).unwrap();
     }
 
-    /// Close the socket, as a killed keeper does.
+    /// Closes the socket, as a killed keeper does.
     pub(crate) fn die(&self) {
         self.say.send(None).unwrap();
     }
 
-    /// Everything heard so far.
+    /// All received messages.
     pub(crate) fn heard(&self) -> Vec<Heard> {
         self.heard.lock().unwrap().clone()
     }
 
-    /// What was asked for, without greeting and environments.
+    /// The requests, without greeting and environments.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.heard().iter().filter_map(|heard| asked(&heard.message)).collect()
     }
 
-    /// Wait until what was heard satisfies `enough`.
+    /// Waits until the requests satisfy `enough`.
     pub(crate) async fn until(&mut self, what: &str, enough: impl Fn(&[String]) -> bool) {
         let (heard, count) = (Arc::clone(&self.heard), &mut self.count);
         let reached = count.wait_for(|_| {
@@ -146,7 +145,7 @@ impl Fake {
     }
 }
 
-/// A message as the tables of the tests write it; `None` for what is not a request about a service.
+/// A message as the test tables write it; `None` if it is not a request about a service.
 fn asked(message: &ToKeeper) -> Option<String> {
     match message {
         ToKeeper::Hello { .. } | ToKeeper::Environment { .. } => None,
@@ -295,7 +294,7 @@ impl Place {
         Place { folder, home }
     }
 
-    /// Put a `services.json` there.
+    /// Writes a `services.json` there.
     pub(crate) fn stored(self, text: &str) -> Place {
         std::fs::write(self.home.services_json(), text).unwrap();
         self
@@ -305,7 +304,7 @@ impl Place {
         serde_json::from_slice(&std::fs::read(self.home.services_json()).unwrap()).unwrap()
     }
 
-    /// Be a daemon here, with a fake keeper, for the length of `body`; then the keeper ends in order.
+    /// Runs a daemon with a fake keeper while `body` runs; then the keeper shuts down.
     pub(crate) async fn daemon(&self, manners: Manners, body: impl AsyncFnOnce(Engine, Fake)) {
         let (fake, socket) = Fake::start(manners);
         let serve = async |engine: Engine| {
@@ -317,7 +316,7 @@ impl Place {
         assert_eq!(ending, Ending::ForGood);
     }
 
-    /// Be a daemon here whose end is up to the fake and `body`.
+    /// Runs a daemon whose end is up to the fake and `body`.
     pub(crate) async fn ending(
         &self,
         manners: Manners,
@@ -333,7 +332,7 @@ impl Place {
     }
 }
 
-/// Wait until the view satisfies `enough`.
+/// Waits until the view satisfies `enough`.
 pub(crate) async fn until(engine: &Engine, what: &str, enough: impl Fn(&View) -> bool) {
     let waiting = async {
         loop {

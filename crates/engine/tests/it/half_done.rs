@@ -1,5 +1,5 @@
-//! Nothing half-done: a change is refused before it begins, or the next daemon carries it to its end; and a daemon that
-//! comes back changes nothing that nobody asked for.
+//! Nothing is left half done: a change is rejected before it begins, or the next daemon finishes it; and a new
+//! daemon makes no unrequested changes.
 
 use crate::fake::{Fake, Manners, Place, name, state, up};
 use crate::with_config::{new_service, request, settle, spec_argv, write, yaml};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 const TWO: &str = "    db:\n      command: sleep 8\n    web:\n      command: sleep 9\n";
 
-/// Apply a file and start what it has.
+/// Applies a file and starts its services.
 fn starting(path: PathBuf, words: &[&str]) -> ConfigRequest {
     let start = Some(words.iter().map(|word| (*word).to_owned()).collect());
     ConfigRequest { start, ..request(path) }
@@ -53,7 +53,7 @@ async fn a_file_that_is_being_edited_is_nothing_to_a_daemon_that_comes_back() {
             .await;
     }
 
-    // Nothing is at work: this is a new beginning, and the file is what counts.
+    // Nothing is at work: Proctor starts afresh and reads the file.
     write(&place, "proctor.yaml", &yaml("    web:\n      command: sleep 7\n"));
     let at_rest = |service| state(service, Wish::Down, PhaseView::Down);
     let services: Vec<ServiceState> = ["db", "web"].map(at_rest).into();
@@ -66,7 +66,7 @@ async fn a_file_that_is_being_edited_is_nothing_to_a_daemon_that_comes_back() {
         .await;
 }
 
-/// All that could change.
+/// Everything that could change.
 fn everything(place: &Place, engine: &Engine, fake: &Fake) -> (String, Vec<String>, u64) {
     let stored = std::fs::read_to_string(place.home.services_json()).unwrap();
     (stored, fake.asked(), engine.read(|view| view.generation))
@@ -82,18 +82,18 @@ async fn what_has_no_chance_is_refused_before_anything_changes() {
         .daemon(Manners::default(), async |engine, fake| {
             let applied = engine.apply(starting(path.clone(), &[])).await.unwrap();
             assert_eq!(applied.starting, [name("db"), name("web")]);
-            // Each begins as soon as it is known.
+            // Each starts as soon as it is defined.
             assert_eq!(fake.asked(), ["define db", "up db", "define web", "up web"]);
             assert_eq!(applied.begun, [name("db"), name("web")].into());
             engine.add(new_service("job", r#"{"command":"true"}"#)).await.unwrap();
             let before = everything(&place, &engine, &fake);
             let bad_files: [(&str, &[&str], &str); 6] = [
                 (&TWO.replace("sleep 8", "nosuch"), &[], "db: program 'nosuch'"),
-                // It runs and would be made anew.
+                // It runs and would get a new process.
                 (&TWO.replace("sleep 9", "nosuch"), &["web"], "web: program 'nosuch'"),
                 (&TWO.replace("sleep 8\n", &format!("sleep 8\n{port}")), &[], "is in use"),
                 (&TWO.replace("sleep 9\n", &format!("sleep 9\n{port}")), &[], "is in use"),
-                (&TWO.replace("sleep 8", "true\n      working_dir: gone"), &[], "not a folder"),
+                (&TWO.replace("sleep 8", "true\n      working_dir: gone"), &[], "must be a folder"),
                 (&TWO.replace("db:", "database:"), &["db"], "no service or group 'db'"),
             ];
             for (text, words, expected) in bad_files {
@@ -111,7 +111,7 @@ async fn what_has_no_chance_is_refused_before_anything_changes() {
                 assert!(error.to_string().contains("program 'nosuch'"), "{error}");
             }
             assert_eq!(everything(&place, &engine, &fake), before);
-            // What is not to be started is not looked at.
+            // Services that are not started are not checked.
             write(&place, "proctor.yaml", &yaml(&TWO.replace("sleep 8", "nosuch")));
             let applied = engine.apply(starting(path, &["web"])).await.unwrap();
             assert_eq!((applied.starting, applied.changed), (vec![name("web")], vec![name("db")]));

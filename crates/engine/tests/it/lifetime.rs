@@ -1,4 +1,4 @@
-//! Beginning and end of a daemon.
+//! Start and end of a daemon.
 
 use crate::fake::{Manners, Place, name, names, state, until, up};
 use proctor_core::lifecycle::Wish;
@@ -41,7 +41,7 @@ async fn a_keeper_of_another_version_is_left_to_start_its_own_daemon() {
     assert_eq!(Place::new().ending(manners, body).await, Ending::Replaced);
 }
 
-/// What a daemon does when the first that it hears from its keeper are these bytes, and then nothing.
+/// Returns the ending of a daemon whose keeper sends only these bytes.
 async fn ending_after(bytes: &[u8]) -> Ending {
     let (mut keeper, ours) = UnixStream::pair().unwrap();
     keeper.write_all(bytes).unwrap();
@@ -79,7 +79,7 @@ async fn a_keeper_that_does_not_answer_fails_the_request_and_not_the_daemon() {
         .daemon(manners, async |engine, fake| {
             let error = engine.signal(&name("web"), 1, Whom::Main).await.unwrap_err();
             assert!(matches!(error, EngineError::KeeperGone), "{error:?}");
-            // Many questions to a silent keeper take as long as one.
+            // Many requests to a silent keeper take as long as one.
             let before = tokio::time::Instant::now();
             let many: Vec<_> = (0..50).map(|_| name("web")).collect();
             let error = engine.set_wish(&many, Wish::Down).await.unwrap_err();

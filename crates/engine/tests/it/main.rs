@@ -1,4 +1,4 @@
-//! The daemon's side against a keeper that is played: real socket, real messages, real files.
+//! The daemon's side against a fake keeper: real socket, real messages, real files.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 

@@ -1,4 +1,5 @@
-//! A `services.json` that is damaged, gone, or names what nobody can read: nothing that runs is forgotten.
+//! A damaged or missing `services.json`, or one with an unreadable configuration: no running service is
+//! forgotten.
 
 use crate::fake::{Manners, Place, failed, name, names, state, until, up};
 use proctor_core::lifecycle::Wish;
@@ -46,7 +47,8 @@ async fn a_damaged_or_missing_state_keeps_every_service_now_and_at_the_next_star
             .collect();
         let aside = files.iter().filter(|file| file.starts_with("services.json.damaged-")).count();
         assert_eq!(aside, usize::from(text.is_some()), "{files:?}");
-        // The second daemon finds what the first has written: the definitions and the configuration are still lost, and said to be.
+        // The second daemon reads the file of the first: definitions and configuration are still lost, and
+        // reported as lost.
         check_kept(&place, 5).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Wishes: written before the keeper hears of them, written together when they come together.
+//! Wishes: stored before the keeper is told, and stored together when they arrive together.
 
 use crate::fake::{Manners, Place, failed, names, state, up};
 use proctor_core::lifecycle::Wish;
@@ -6,7 +6,7 @@ use proctor_core::wire::{PhaseView, ToKeeper};
 use proctor_engine::api::RestartWith;
 use proctor_engine::error::EngineError;
 
-/// Services that a daemon without a configuration can work with: their definitions are lost.
+/// Services that a daemon can handle without a configuration: their definitions are lost.
 fn manners(place: &Place, services: &[&str]) -> Manners {
     let services = services.iter().map(|name| state(name, Wish::Down, PhaseView::Down)).collect();
     Manners { services, disk: Some(place.home.services_json()), ..Manners::default() }
@@ -85,7 +85,7 @@ async fn a_wish_that_cannot_be_written_is_not_told_unless_it_is_to_stop() {
     let manners = Manners { disk: None, ..manners(&place, &services) };
     place
         .daemon(manners, async |engine, fake| {
-            // A file in the place of its folder, in one step: even root cannot write there.
+            // Replaces the folder by a file, in one step: even root cannot write there.
             let aside = place.home.state.with_extension("aside");
             std::fs::write(&aside, "").unwrap();
             let (cwd, exchange) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
@@ -93,7 +93,7 @@ async fn a_wish_that_cannot_be_written_is_not_told_unless_it_is_to_stop() {
             let error = engine.set_wish(&names(&["a"]), Wish::Up).await.unwrap_err();
             assert!(matches!(error, EngineError::Unwritable { .. }), "{error:?}");
             assert_eq!(fake.asked(), [""; 0]);
-            // What is to stop is stopped, and it is said that this is not written.
+            // The service is stopped, and the response says that this is not stored.
             let unrecorded = engine.set_wish(&names(&["a"]), Wish::Down).await.unwrap();
             assert!(unrecorded.unwrap().contains("cannot write"));
             assert_eq!(fake.asked().len(), 1);
@@ -139,7 +139,7 @@ async fn a_wish_that_is_fulfilled_already_is_not_waited_for() {
             engine.set_wish(&names(&["a"]), Wish::Up).await.unwrap();
             engine.set_wish(&names(&["b"]), Wish::Down).await.unwrap();
             assert_eq!(before.elapsed().as_millis(), 0);
-            // A keeper that shows no effect is not waited for either, beyond a moment.
+            // A keeper that shows no effect is waited for only briefly.
             engine.set_wish(&names(&["a"]), Wish::Down).await.unwrap();
             assert_eq!(before.elapsed().as_secs(), 1);
         })

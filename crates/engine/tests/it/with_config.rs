@@ -1,4 +1,4 @@
-//! Configurations: applied all or nothing, taken up again by the next daemon, changed while services run.
+//! Configurations: applied all or nothing, restored by the next daemon, changed while services run.
 
 use crate::fake::{Fake, Manners, Place, failed, name, names, state, until, up};
 use proctor_core::lifecycle::Wish;
@@ -32,7 +32,7 @@ pub(crate) fn request(path: PathBuf) -> ConfigRequest {
     }
 }
 
-/// Commands wait until what came before is done.
+/// Waits until earlier commands are done.
 pub(crate) async fn settle(engine: &Engine) {
     engine.set_wish(&[], Wish::Up).await.unwrap();
 }
@@ -144,7 +144,7 @@ async fn applying_again_names_what_is_new_different_gone_and_stale() {
             let asked = fake.asked();
             assert_eq!(asked[8..], ["define b", "define c", "define e", "remove d"]);
 
-            // Back to the settings it runs with: not stale any more.
+            // Back to the settings it runs with: no longer stale.
             write(&place, "proctor.yaml", &yaml("    b:\n      command: run 1\n"));
             engine.apply(ConfigRequest::default()).await.unwrap();
             assert_eq!(stale(&engine), []);
@@ -154,7 +154,7 @@ async fn applying_again_names_what_is_new_different_gone_and_stale() {
             fake.until("defined", |asked| asked.last().unwrap() == "define b").await;
         })
         .await;
-    // The next daemon knows it too, for the run that lives on and not for a newer one.
+    // The next daemon knows it too, for the current run and not for a newer one.
     for (run, expected) in [(1002, names(&["b"])), (2000, vec![])] {
         let services = vec![state("b", Wish::Up, up(run))];
         place
@@ -216,14 +216,14 @@ async fn a_thousand_services_cost_one_message_each() {
             assert_eq!(count(|m| matches!(m, ToKeeper::Define { .. })), 1000);
             assert_eq!(count(|m| matches!(m, ToKeeper::SetWish { .. })), 1000);
             assert_eq!(fake.heard().len(), 2002);
-            // States that come together are one change.
+            // States that arrive together are one change.
             let generation = engine.read(|view| view.generation);
             assert!(generation < 2000, "{generation} changes");
         })
         .await;
 }
 
-/// A server whose every answer has this status.
+/// A server that always responds with this status.
 async fn server(status: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -132,7 +132,11 @@ fn an_assistant_is_told_what_is_nearest_and_what_does_not_fit() {
     let edit =
         |old: &str, new: &str| json!({ "path": "a.rs", "edits": [{ "old": old, "new": new }] });
     let wrong = assistant.call("edit_file", edit("let  x = 1;", "let x = 2;"));
-    assert!(wrong.is_error && wrong.text.contains("line 2, with other blanks"), "{}", wrong.text);
+    assert!(
+        wrong.is_error && wrong.text.contains("line 2, with different whitespace"),
+        "{}",
+        wrong.text
+    );
     let twice = assistant.call("edit_file", edit("= 1;", "= 2;"));
     assert!(twice.is_error && twice.text.contains("2 times, on line 2, 3"), "{}", twice.text);
     let told = assistant.ok("edit_file", edit("let x = 1;", "let x = 2;"));

@@ -214,7 +214,7 @@ fn a_list_of_trusted_folders_that_others_can_change_trusts_nothing() {
         chown(&list, Some(owner), None).unwrap();
         mode(&list, bits);
         refused(&up_in(&home, &public, &[]), &["proctor.yaml belongs to user 54321"]);
-        assert!(home.own_log().contains("the list of trusted folders is not used"));
+        assert!(home.own_log().contains("ignoring the list of trusted folders"));
         // Nor is it made ours by a change.
         for words in [vec!["trust"], vec!["trust", "/"]] {
             refused(&home.run(words), &["trusted", "remove the file, and trust each folder again"]);

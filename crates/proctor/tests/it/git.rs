@@ -84,7 +84,7 @@ fn a_person_sees_a_change_commits_it_and_takes_another_back() {
     let (code, said) = home.fail(["git", "show", "no-such"]);
     assert_eq!((code, said.contains("no revision 'no-such'")), (3, true), "{said}");
     let (code, said) = home.fail(["git", "status", "--repo", "/"]);
-    assert_eq!((code, said.contains("below none of the roots")), (1, true), "{said}");
+    assert_eq!((code, said.contains("is outside the roots")), (1, true), "{said}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn an_assistant_settles_a_conflict_file_by_file() {
     assistant.ok("git_tag", json!({ "action": "create", "name": "v1", "message": "One" }));
     assert_eq!(git(&home, &["cat-file", "-t", "v1"]), "tag");
     let wrong = assistant.call("git_add", json!({ "paths": ["../token"] }));
-    assert!(wrong.is_error && wrong.text.contains("is not below"), "{}", wrong.text);
+    assert!(wrong.is_error && wrong.text.contains("is outside"), "{}", wrong.text);
 }
 
 #[test]

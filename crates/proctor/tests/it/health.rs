@@ -52,7 +52,7 @@ fn a_service_that_hangs_is_restarted_within_the_budget() {
     let home = checked("200", &["--stop-self"], keys);
     wait_until("it is seen to fail", LIMIT, || status(&home, "web")["health"]["failures"] == 1);
     let why = status(&home, "web")["health"]["why"].as_str().unwrap_or_default().to_owned();
-    assert!(why.contains("no answer") || why.is_empty(), "{why}");
+    assert!(why.contains("no response") || why.is_empty(), "{why}");
     let failed = wait_state(&home, "web", "failed");
     assert_eq!(failed["restarts"], 1, "{failed:#}");
     assert_eq!(failed["processes"], serde_json::Value::Null, "nothing is left of it: {failed:#}");

@@ -45,7 +45,7 @@ fn check_ended(home: &Home, name: &str, process: u32) {
     let why = events["events"].as_array().unwrap().iter().find(|it| it["kind"] == "lease_over");
     assert!(why.is_some(), "{events:#}");
     let told = home.own_log();
-    let told = told.lines().find(|line| line.contains("its lease is over")).unwrap();
+    let told = told.lines().find(|line| line.contains("its lease expired")).unwrap();
     assert!(told.contains(name) && told.contains("assistant-a"), "{told}");
     let stored = std::fs::read_to_string(home.path().join("services.json")).unwrap();
     assert!(!stored.contains(&format!("\"{name}\"")), "{stored}");

@@ -22,7 +22,7 @@ fn what_somebody_else_changed_meanwhile_is_left_alone_and_all_else_is_taken_back
     let (code, said) = home.fail(["change", "web", "--diff", diff]);
     assert_eq!(code, 4, "{said}");
     assert!(said.contains("not all could be restored"), "{said}");
-    assert!(said.contains("'b.txt' has changed meanwhile, and was left as it is"), "{said}");
+    assert!(said.contains("'b.txt' changed meanwhile and was not modified"), "{said}");
     assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
     assert_eq!(content(&home, "b.txt"), b"two\ntheirs\n");
     let status = crate::support::status(&home, "web");
@@ -104,7 +104,7 @@ fn a_file_that_somebody_changed_is_told_to_who_cancels() {
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     assert!(said.contains("not all of it could be taken back"), "{said}");
-    assert!(said.contains("'web.sh' has changed meanwhile"), "{said}");
+    assert!(said.contains("'web.sh' changed meanwhile"), "{said}");
 }
 
 #[test]

@@ -55,7 +55,10 @@ fn a_store_that_cannot_be_read_is_told_and_left_as_it_is() {
     home.write("tokens.json", "{\"version\":1");
     home.ok(["up", "-d"]);
     let problems = home.json(["daemon", "status"])["problems"].to_string();
-    assert!(problems.contains("tokens.json") && problems.contains("nobody gets in"), "{problems}");
+    assert!(
+        problems.contains("tokens.json") && problems.contains("no token is accepted"),
+        "{problems}"
+    );
     let (_, said) = home.fail(["token", "create", "x"]);
     assert!(said.contains("tokens.json"), "{said}");
     let left = std::fs::read_to_string(home.path().join("tokens.json")).unwrap();

@@ -119,7 +119,7 @@ fn without_a_name_it_must_be_clear_which_service_is_meant() {
     let home = up(&services(&two));
     let (code, said) = home.fail(["custom-restart"]);
     assert_eq!(code, 2);
-    assert!(said.contains("which service? there are api, web"), "{said}");
+    assert!(said.contains("which service? name one of api, web"), "{said}");
     let primary = [two[0].clone(), shell("web", "sleep 1000", "primary: true")];
     home.write("proctor.yaml", &services(&primary));
     home.ok(["up", "-d"]);

@@ -1,4 +1,4 @@
-//! What files held before they were changed: a few generations of each, within bounds.
+//! Earlier generations of changed files: a few for each file, within limits.
 
 use super::super::fault::FileError;
 use super::super::roots::Spot;
@@ -21,27 +21,27 @@ use std::sync::{Mutex, PoisonError};
 
 const VERSION: u32 = 1;
 
-/// A description is one line, and short; what is longer is damaged.
+/// Maximum size of a description, which is one short line; a longer one is damaged.
 const LONGEST_DESCRIPTION: u64 = 64 << 10;
 
-/// Of it, names and values of extended attributes; they are written with twice as many letters.
+/// Maximum size of extended attributes in it, names and values; hexadecimal digits double it.
 const MOST_OF_ATTRIBUTES: usize = 16 << 10;
 
-/// A file as it was once.
+/// A former state of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Generation {
     /// Larger is newer.
     pub number: u64,
-    /// When the change came that ended it.
+    /// Time of the change that ended it.
     pub at: Wall,
-    /// The operation that did.
+    /// The operation that made the change.
     pub by: String,
     /// `None`: there was no file.
     pub file: Option<WasFile>,
     pub moved: Option<Moved>,
 }
 
-/// What a generation ended with: the file got another name, or another file got its name. Absolute paths.
+/// The move that ended a generation: the file got another name, or another file got its name. Absolute paths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moved {
@@ -54,7 +54,7 @@ pub struct WasFile {
     pub sha256: String,
     pub size: u64,
     pub mode: u32,
-    /// Earlier versions did not keep it.
+    /// Earlier versions did not store it.
     pub(crate) owner: Option<(u32, u32)>,
     pub(crate) attributes: Vec<(CString, Vec<u8>)>,
 }
@@ -65,20 +65,20 @@ impl WasFile {
     }
 }
 
-/// The first line of a generation's file; the content is behind it.
+/// The first line of a generation's file; the content follows.
 #[derive(Debug, Serialize, Deserialize)]
 struct Description {
     version: u32,
     at: i64,
     by: String,
-    /// For people who look here.
+    /// For people who read the file.
     path: String,
     sha256: Option<String>,
     size: u64,
     mode: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<(u32, u32)>,
-    /// Extended attributes, name and value in hexadecimal digits: they may be any bytes.
+    /// Extended attributes, name and value in hexadecimal digits: they may contain any bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     attributes: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ struct Description {
 }
 
 impl Description {
-    /// All but when and how it came about.
+    /// Compares everything except time and operation.
     fn is_like(&self, other: &Description) -> bool {
         let said = |it: &Description| {
             (it.sha256.clone(), it.mode, it.owner, it.attributes.clone(), it.moved.clone())
@@ -95,35 +95,36 @@ impl Description {
     }
 }
 
-/// What one change has kept so far.
+/// The generations that one change has kept.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
     kept: HashSet<PathBuf>,
-    /// Those of them that were not there before.
+    /// Those of them that are new.
     made: Vec<PathBuf>,
-    /// The generations of all files when there were too many for the first time, the newest first: they are looked through once in a change.
+    /// The generations of all files at the first time there were too many, newest first: they are listed once
+    /// per change.
     others: Option<Vec<Known>>,
-    /// Of contents.
+    /// Size of the contents.
     bytes: u64,
-    /// Not on the disk yet.
+    /// Files that are not synced yet.
     pub(super) unsynced: Vec<fs::File>,
 }
 
 impl Running {
-    /// What is kept is on the disk.
+    /// Syncs the kept generations to disk.
     pub(super) fn settle(&mut self) -> Result<(), FileError> {
         file::sync_together(&mut self.unsynced).map_err(unkept)
     }
 }
 
-/// A generation: its file, bytes, and when it was made.
+/// A generation: its file, its size, and the time it was made.
 type Known = (PathBuf, u64, std::time::SystemTime);
 
-/// All of them, in the folder of the state.
+/// All generations, in the state folder.
 #[derive(Debug)]
 pub(crate) struct Backups {
     folder: PathBuf,
-    /// Bytes that all of them take, once they were counted.
+    /// Size of all generations, after the first count.
     total: Mutex<Option<u64>>,
 }
 
@@ -132,14 +133,15 @@ impl Backups {
         Backups { folder: home.backups(), total: Mutex::new(None) }
     }
 
-    /// One folder for each file, by where it really is: whichever of its roots was named.
+    /// One folder for each file, by its actual path, whichever root was named.
     fn of_file(&self, path: &Path) -> PathBuf {
         let digest = survey::sha256(path.as_os_str().as_bytes());
         self.folder.join(&digest[..32])
     }
 
-    /// Keep what is there now; the number of it. It has to be settled before what is there changes. `None` if it, with what else the change keeps, is larger than all of them may
-    /// be. What moves away is not lost: of it there is only a description.
+    /// Keeps the current state and returns its number. Call `settle` before the file changes. Returns `None` if
+    /// the state and the other generations of the change exceed the limit. For a moved file only a description
+    /// is kept: its content still exists.
     pub(crate) fn keep(
         &self,
         spot: &Spot,
@@ -191,7 +193,7 @@ impl Backups {
         Ok(Some(number))
     }
 
-    /// The change did not come about.
+    /// Removes the generations of a failed change.
     pub(super) fn forget(&self, running: &Running) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
         for path in &running.made {
@@ -203,7 +205,8 @@ impl Backups {
         }
     }
 
-    /// Within the bounds: the oldest of this file go, then the oldest of all. Never those of the change that is made just now.
+    /// Enforces the limits: the oldest of this file go first, then the oldest of all. Those of the current
+    /// change stay.
     fn bound(
         &self,
         folder: &Path,
@@ -229,14 +232,14 @@ impl Backups {
                 all.sort_by_key(|(_, _, modified)| Reverse(*modified));
                 all
             });
-            // More than has to be, so that the next changes have room.
+            // Removes more than necessary, so that the next changes have room.
             let enough = bounds.bytes - bounds.bytes / 10;
             while left > enough
                 && let Some((path, size, _)) = others.pop()
             {
                 if !running.kept.contains(&path) && fs::remove_file(&path).is_ok() {
                     left = left.saturating_sub(size);
-                    // A folder that is empty now goes, too; others stay.
+                    // Removes the folder if it is empty now.
                     path.parent().and_then(|folder| fs::remove_dir(folder).ok());
                 }
             }
@@ -244,12 +247,12 @@ impl Backups {
         *total = Some(left);
     }
 
-    /// Every generation of every file.
+    /// All generations of all files.
     pub(super) fn all(&self) -> Vec<Known> {
         let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
         let files = entries(&self.folder).flat_map(|folder| entries(&folder.path()));
         let known = files.filter_map(|file| {
-            // What is being written has another name.
+            // A file that is still being written has another name.
             file.file_name().to_str()?.parse::<u64>().ok()?;
             let about = file.metadata().ok()?;
             Some((file.path(), about.len(), about.modified().ok()?))
@@ -257,7 +260,7 @@ impl Backups {
         known.collect()
     }
 
-    /// Of the file that is really there, the newest first. What cannot be read is left out.
+    /// The generations of the file at this actual path, newest first. Unreadable ones are left out.
     pub(crate) fn history(&self, path: &Path) -> Vec<Generation> {
         let folder = self.of_file(path);
         let known = |number: &u64| {
@@ -273,7 +276,7 @@ impl Backups {
         numbers(&folder).iter().rev().filter_map(known).collect()
     }
 
-    /// What a generation held.
+    /// The content of a generation.
     pub(crate) fn content(
         &self,
         path: &Path,
@@ -293,7 +296,7 @@ impl Backups {
         }
     }
 
-    /// What processes that are gone were writing.
+    /// Removes unfinished files of processes that are gone.
     pub(crate) fn sweep(&self) {
         let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         for folder in folders {
@@ -304,7 +307,7 @@ impl Backups {
     }
 }
 
-/// As many of them as a description has room for; the list of access is short.
+/// As many attributes as fit into a description; the access control list is short.
 fn attributes(found: &Found) -> Result<Vec<(String, String)>, FileError> {
     let like = found.likeness().map_err(|fault| FileError::Unkept(fault.to_string()))?;
     let mut room = MOST_OF_ATTRIBUTES;
@@ -317,18 +320,18 @@ fn attributes(found: &Found) -> Result<Vec<(String, String)>, FileError> {
     let text =
         |(name, value): &(CString, Vec<u8>)| (survey::hex(name.as_bytes()), survey::hex(value));
     let mut kept: Vec<_> = like.attributes.iter().filter(fits).map(text).collect();
-    // Each file has them in an order of its own.
+    // The order differs from file to file.
     kept.sort();
     Ok(kept)
 }
 
-/// Written into its folder, which another change may remove while it is empty.
+/// Writes a generation into its folder, which another change may remove while it is empty.
 fn noted(folder: &Path, number: u64, bytes: &[u8]) -> io::Result<fs::File> {
     let write = || {
         file::private_dir(folder)?;
         atomic::note(&folder.join(name(number)), bytes)
     };
-    // It was there when it was to be made, and was not when that was looked at; or it is not there any more.
+    // The folder existed at its creation and was missing at the check, or it is missing now.
     let gone = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound)
     };
@@ -339,7 +342,7 @@ fn name(number: u64) -> String {
     format!("{number:08}")
 }
 
-/// The generations in a folder with their sizes.
+/// The numbers of the generations in a folder.
 fn numbers(folder: &Path) -> BTreeSet<u64> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -351,7 +354,7 @@ fn describe(folder: &Path, number: u64) -> io::Result<(Description, impl io::Rea
     io::BufRead::read_until(&mut (&mut file).take(LONGEST_DESCRIPTION), b'\n', &mut line)?;
     let description: Description = serde_json::from_slice(&line)?;
     if description.version != VERSION {
-        return Err(io::Error::other(format!("version {} is not known", description.version)));
+        return Err(io::Error::other(format!("unknown version {}", description.version)));
     }
     Ok((description, file))
 }

@@ -1,4 +1,4 @@
-//! Who changes which names just now. Two changes that have a name in common come one after the other.
+//! Locks on names. Two changes that share a name run one after the other.
 
 use super::super::fault::FileError;
 use proctor_sys::beneath::Id;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A folder and a name in it.
 pub(crate) type Key = (Id, OsString);
 
-/// While one waits, how often it is looked whether anybody still wants the answer.
+/// Interval at which a waiting change checks that its caller still waits.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Locks {
     freed: Condvar,
 }
 
-/// Names that are held, until this is dropped.
+/// Locked names, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     locks: &'a Locks,
@@ -27,7 +27,7 @@ pub(crate) struct Held<'a> {
 }
 
 impl Locks {
-    /// All of them at once, so that nobody waits for somebody who waits.
+    /// Locks all names at once, so that there is no deadlock.
     pub(crate) fn hold(
         &self,
         keys: impl IntoIterator<Item = Key>,

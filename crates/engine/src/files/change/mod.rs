@@ -1,7 +1,7 @@
-//! Changing files: what a change is, and how it comes about.
+//! Changes of files.
 //!
-//! Under the lock of its names, a change is made of what is there: the files are read, the new contents made, the old ones kept as
-//! generations, and all of it carried out or nothing (`record`). Which contents those are is each operation's own.
+//! A change runs under the lock of its names: it reads the files, makes the new contents, keeps the old ones as
+//! generations, and carries out everything or nothing (`record`). Each operation decides on its new contents.
 
 mod backup;
 mod locks;
@@ -38,64 +38,64 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use target::{Found, Target};
 
-/// Files in one change: more than a person reads, and few enough to hold all of them.
+/// Maximum number of files in one change: more than a person reads, and few enough to hold in memory.
 const MOST_FILES: usize = 1000;
 
-/// Lines around each change in the diffs of answers.
+/// Context lines around each change in the diffs of responses.
 const AROUND: usize = 3;
 
-/// Of contents with more lines than this it is not said which of them differ.
+/// Contents with more lines than this are not compared line by line.
 const MOST_COMPARED: usize = 2_000_000;
 
-/// What is held in memory of the files of one change that has to be taken back if it is not well.
+/// Maximum number of bytes held in memory for a change that may have to be reverted.
 const MOST_HELD: usize = 64 << 20;
 
-/// What is read of all files of one change.
+/// Maximum number of bytes read for one change.
 const MOST_READ: u64 = survey::LARGEST;
 
-/// What all changes have in common.
+/// Options common to all changes.
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
-    /// Only if the file still has this hash.
+    /// Change the file only if it still has this hash.
     pub if_hash: Option<String>,
-    /// Say what would be changed, and change nothing.
+    /// Report the changes without making them.
     pub dry_run: bool,
     /// The operation, for the history.
     pub by: &'static str,
-    /// Hold what was there, so that it can be taken back whatever becomes of the generations.
+    /// Hold the old content in memory, so that the change can be reverted even if its generations are deleted.
     pub hold: bool,
 }
 
-/// What became of one file.
+/// The result for one file.
 #[derive(Debug, Clone, Default)]
 pub struct Changed {
     pub path: String,
-    /// Where it is, whatever its path means by now. Of what only got another name or was deleted, it is not noted.
+    /// Its place, whatever its path means by now. `None` for a rename and a deletion.
     pub(crate) spot: Option<Spot>,
     /// Hashes; `None`: there is no file.
     pub before: Option<String>,
     pub after: Option<String>,
-    /// Bytes after.
+    /// Size after the change.
     pub size: u64,
-    /// What was there before has this number.
+    /// The generation number of the old state.
     pub generation: Option<u64>,
-    /// Lines.
+    /// Number of lines.
     pub added: usize,
     pub removed: usize,
-    /// What would differ, as a unified diff, in a dry run.
+    /// The unified diff, in a dry run.
     pub diff: Vec<u8>,
-    /// Where hunks of a diff fit, or an edit was made: first lines.
+    /// First lines where hunks of a diff were applied or edits were made.
     pub hunks: Vec<Fitted>,
-    /// Places that were replaced.
+    /// Number of replacements.
     pub places: Option<usize>,
-    /// What was there and what it was like, if that was to be held.
+    /// The old content and attributes, if they were to be held.
     pub(crate) held: Option<Arc<(Vec<u8>, Likeness)>>,
-    /// Folders that were made for it, the deepest last.
+    /// Folders created for it, the deepest last.
     pub(crate) folders: Vec<Rel>,
 }
 
 impl Changed {
-    /// Is there something else than before?
+    /// Returns true if the content changed.
     pub fn differs(&self) -> bool {
         self.before != self.after
     }
@@ -105,9 +105,9 @@ impl Changed {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct New {
     pub(crate) content: Vec<u8>,
-    /// Permissions, if not those of before.
+    /// Permissions, if they change.
     pub(crate) mode: Option<u32>,
-    /// What it is to be like, if not like the file that is there.
+    /// Attributes of the new file, if they are not those of the existing file.
     pub(crate) like: Option<Likeness>,
 }
 
@@ -129,10 +129,10 @@ pub(crate) struct Step {
     after: Option<New>,
 }
 
-/// What becomes of a file.
+/// The state of a file after the change.
 #[derive(Debug, Default)]
 enum After {
-    /// It is what it was, also if it was nothing.
+    /// Unchanged, even if it does not exist.
     #[default]
     Stays,
     Gone,
@@ -145,13 +145,13 @@ impl From<Option<New>> for After {
     }
 }
 
-/// What a file will be, and what else there is to say of it.
+/// The new state of a file, and details for the response.
 #[derive(Debug, Default)]
 struct Made {
     after: After,
     hunks: Vec<Fitted>,
     places: Option<usize>,
-    /// It is part of a move.
+    /// Set if it is part of a move.
     moved: Option<Moved>,
 }
 
@@ -160,7 +160,7 @@ impl Made {
         Made { after: After::Is(New::of(content)), ..Made::default() }
     }
 
-    /// What will be there, as bytes.
+    /// The new content as bytes.
     fn bytes<'a>(&'a self, before: Before<'a>) -> Option<&'a [u8]> {
         match &self.after {
             After::Stays => before.map(|found| found.content.as_slice()),
@@ -170,11 +170,11 @@ impl Made {
     }
 }
 
-/// What was there, for whoever makes new contents of it.
+/// The old state, from which a new content is made.
 type Before<'a> = Option<&'a Found>;
 
 impl Files {
-    /// Change these files as `make` says, which gets what is there, in the order of `spots`.
+    /// Changes these files. `make` gets the old states in the order of `spots` and returns the new ones.
     fn change(
         &self,
         spots: &[Spot],
@@ -193,7 +193,7 @@ impl Files {
                     each.map(|((spot, before), made)| described(spot, before.as_ref(), made, true));
                 return Ok(shown.collect());
             }
-            // Only for what will be there.
+            // Only for files that exist after the change.
             for (number, (spot, made)) in spots.iter().zip(&planned).enumerate() {
                 if let (After::Is(_), Some((folder, _))) = (&made.after, spot.rel.split()) {
                     needed.push((number, spot, folder));
@@ -210,7 +210,8 @@ impl Files {
         Ok(changes)
     }
 
-    /// Do something in folders, which are made if they are not there, and go again if it fails; which were made, and for which of them.
+    /// Runs `act` in folders, which are created if missing and removed again if it fails. Returns the created
+    /// ones, with the spot they were created for.
     fn in_folders<T>(
         &self,
         needed: &[(&Spot, &Rel)],
@@ -229,7 +230,7 @@ impl Files {
                 Ok((done, folders.into_iter().map(|(which, _, rel)| (which, rel)).collect()))
             }
             Err(error) => {
-                // Those that somebody else put something into stay.
+                // Folders that contain something by now stay.
                 folders.iter().rev().for_each(|(_, place, _)| drop(place.remove_folder()));
                 Err(error)
             }
@@ -281,13 +282,13 @@ impl Files {
     }
 }
 
-/// What a daemon that was killed left half done.
+/// Reverts or completes changes that a killed daemon left unfinished.
 pub(crate) fn recover(home: &Home) {
     record::recover(home);
     Backups::of(home).sweep();
 }
 
-/// Where each is, and each is another file. One in a folder that is not there may only have been thought of.
+/// The targets of these spots, which must be distinct files. A target in a missing folder may only be a guess.
 fn targets(spots: &[Spot], guarded: &Guarded) -> Result<Vec<Option<Target>>, FileError> {
     let target = |spot: &Spot| match Target::of(spot, guarded) {
         Err(FileError::Missing { .. }) => Ok(None),
@@ -308,7 +309,7 @@ fn targets(spots: &[Spot], guarded: &Guarded) -> Result<Vec<Option<Target>>, Fil
     Ok(targets)
 }
 
-/// What is there; in a folder that is not there, nothing is.
+/// The current files; a missing folder contains none.
 fn found(
     targets: &[Option<Target>],
     stop: &dyn Fn() -> bool,
@@ -355,10 +356,10 @@ fn differs(before: Option<&Found>, after: &After) -> bool {
     }
 }
 
-/// What there is to say of a change, and the diff if somebody wants to see it.
+/// The result of a change, with its diff on request.
 fn described(spot: &Spot, before: Option<&Found>, made: &Made, with_diff: bool) -> Changed {
     let (old, new) = (before.map(|found| found.content.as_slice()), made.bytes(before));
-    // As a diff that is applied at the top of the root has them.
+    // Paths in a diff start at the top of the root.
     let path = spot.rel.to_string();
     let names = match (old, new) {
         (None, _) => Names::Made(&path),
@@ -386,7 +387,7 @@ fn described(spot: &Spot, before: Option<&Found>, made: &Made, with_diff: bool) 
     }
 }
 
-/// All but what differs.
+/// The result without the differences.
 fn plain(spot: &Spot, before: Option<&Found>, made: &Made) -> Changed {
     let old = || before.map(|found| found.sha256.clone());
     Changed {

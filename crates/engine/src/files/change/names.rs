@@ -1,6 +1,8 @@
-//! Names of files and folders: moved, deleted, made. Each is one call of the kernel's, so nothing needs to be recorded.
+//! Moves, deletes and creates names of files and folders. Each is one system call, so nothing needs to be
+//! recorded.
 //!
-//! Of a file that is moved a generation is kept under both names: what was there, and where the file went to or came from (`undo`).
+//! A moved file gets a generation under both names: the old state, and where the file went or came from
+//! (`undo`).
 
 use super::backup::{Moved, Running};
 use super::target::{self, Found, Target};
@@ -11,14 +13,14 @@ use crate::files::{Files, Spot};
 use proctor_sys::beneath::{Fault, Kind, Look, Onto};
 use std::io;
 
-/// The same name in a folder.
+/// The path of `from`'s name inside `folder`.
 fn inside(folder: &Spot, from: &Spot) -> Result<Spot, FileError> {
     let name = from.rel.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
     Ok(folder.sibling(folder.rel.join(&name).map_err(folder.at())?))
 }
 
 impl Files {
-    /// Give a file or a folder another path. What is there is replaced only if it is a file and that was asked for.
+    /// Moves a file or a folder. An existing target is replaced only if it is a file and the request says so.
     pub async fn rename(
         &self,
         path: String,
@@ -44,7 +46,7 @@ impl Files {
         })
     }
 
-    /// The folders above its new name are made.
+    /// Moves now; creates missing folders above the new name.
     pub(super) fn rename_now(
         &self,
         from: &Spot,
@@ -112,7 +114,7 @@ impl Files {
         Ok(Renamed { path: to.spot.shown, found, there, generations })
     }
 
-    /// What was at both names, of which each says where the file is or was. Of a folder, and of a link, nothing is kept.
+    /// Keeps the old state of both names, each with the other path of the move. Folders and links are not kept.
     fn keep_moved(
         &self,
         (from, found): (&Target, &Option<Found>),
@@ -136,7 +138,7 @@ impl Files {
         Ok(kept)
     }
 
-    /// Remove a file, a link itself, or a folder that is empty.
+    /// Deletes a file, a link itself, or an empty folder.
     pub async fn delete(&self, path: String, wish: Wish) -> Result<Changed, EngineError> {
         let gone = self.work(move |files, stop| files.delete_now(&path, &wish, stop));
         Ok(gone.await??)
@@ -183,7 +185,7 @@ impl Files {
         Ok(changed)
     }
 
-    /// Make a folder and those above it; true if it was not there.
+    /// Creates a folder and those above it; true if it did not exist.
     pub async fn make_folder(&self, path: String) -> Result<(String, bool), EngineError> {
         let made = self.work(move |files, _| {
             let spot = files.find(&path)?;
@@ -194,7 +196,7 @@ impl Files {
         Ok(made.await??)
     }
 
-    /// Would making it make one? It is refused where making it would be.
+    /// Returns true if [`Files::make_folder`] would create a folder; fails where that would fail.
     pub async fn look_for_folder(&self, path: String) -> Result<(String, bool), EngineError> {
         let looked = self.work(move |files, _| {
             let spot = files.find(&path)?;
@@ -203,7 +205,7 @@ impl Files {
             if spot.rel.is_root() {
                 return Ok((spot.shown, false));
             }
-            // Above the first that is not there, everything is; below it, nothing.
+            // Everything above the first missing folder exists; nothing below it does.
             let rel = missing.first().unwrap_or(&spot.rel).clone();
             let first = Target::of(&Spot { rel, ..spot.clone() }, &files.guarded())?;
             match first.place.look().map_err(spot.at())?.map(|look| look.kind) {
@@ -215,16 +217,16 @@ impl Files {
         Ok(looked.await??)
     }
 
-    /// What is there: anything but folders that hold Proctor's own, or a root that is read only.
+    /// The existing entry. Fails for folders that contain Proctor's own files or a read-only root.
     fn there(&self, target: &Target) -> Result<Look, FileError> {
         let missing = || FileError::Missing { path: target.spot.shown.clone() };
         let look = target.place.look().map_err(target.spot.at())?.ok_or_else(missing)?;
         let whose = match look.kind {
             Kind::Folder if target::holds_proctor(&self.shared.home, look.id) => {
-                "around Proctor's own"
+                "a folder around Proctor's own files"
             }
             Kind::Folder if self.guarded().holds_read_only(look.id) => {
-                "around a root that is read only"
+                "a folder around a read-only root"
             }
             Kind::File
             | Kind::Folder
@@ -237,7 +239,7 @@ impl Files {
         Err(FileError::Guarded { path: target.spot.shown.clone(), whose })
     }
 
-    /// The file that is there, if it is a file, and the one that was seen.
+    /// The existing file, if it is a regular file with the expected hash.
     fn wanted(&self, target: &Target, wish: &Wish) -> Result<Option<Found>, FileError> {
         let look = self.there(target)?;
         let found = if look.kind == Kind::File { target.find()? } else { None };
@@ -250,7 +252,7 @@ impl Files {
         }
     }
 
-    /// Keep what is there as part of a change.
+    /// Keeps the current state as part of a change.
     pub(super) fn keep_for(
         &self,
         target: &Target,
@@ -271,32 +273,32 @@ impl Files {
     }
 }
 
-/// What came of a move.
+/// The result of a move.
 #[derive(Debug)]
 pub(super) struct Renamed {
-    /// As answers call it now.
+    /// The new path, as shown in responses.
     path: String,
-    /// The file, if it is one.
+    /// The moved file, if it is a regular file.
     pub(super) found: Option<Found>,
     /// The file that it replaced.
     pub(super) there: Option<Found>,
-    /// What was at the old name, and at the new one.
+    /// The generations of the old name and of the new name.
     pub(super) generations: (Option<u64>, Option<u64>),
 }
 
-/// A folder is not moved to somewhere below it.
+/// Rejects moving a folder below itself.
 fn refuse_inside(from: &Spot, file: Option<&Found>, to: &Spot) -> Result<(), FileError> {
     let inside = file.is_none() && from.real() != to.real() && to.real().starts_with(from.real());
     match inside {
         true => Err(FileError::BadInput(format!(
-            "'{}' cannot be moved into itself, to '{}'",
+            "cannot move '{}' into itself, to '{}'",
             from.shown, to.shown
         ))),
         false => Ok(()),
     }
 }
 
-/// The one gets the name of the other, if both are still what was found.
+/// Renames one to the other, if both are still as they were found.
 pub(super) fn give_name(
     (from, before): (&Target, Option<&Found>),
     (to, there): (&Target, Option<&Found>),
@@ -309,7 +311,7 @@ pub(super) fn give_name(
     }
     let same = matches!((before, there), (Some(one), Some(other)) if one.look.id == other.look.id);
     if same && from.key() != to.key() {
-        // Two names of one file: to the kernel there is nothing to be done.
+        // Two names of one file: rename(2) would do nothing.
         return from.place.remove().map_err(from.spot.at());
     }
     from.place.rename(&to.place, onto).map_err(|fault| {

@@ -1,4 +1,4 @@
-//! Applying a unified diff to several files, all or none.
+//! Applies a unified diff to several files, all or none.
 
 use super::patched::Work;
 use super::{Changed, MOST_FILES, Wish};
@@ -12,15 +12,15 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-/// A diff, and how exact it has to fit.
+/// A diff, and how exactly it has to match.
 #[derive(Debug, Clone, Default)]
 pub struct DiffQuery {
     pub text: Vec<u8>,
-    /// The folder that its names are below of; the root if not given.
+    /// The folder that its names start from; the root if not given.
     pub folder: Option<String>,
-    /// As `git apply` takes it: as many lines as it says, and all of them as in the file.
+    /// As strict as `git apply`: all context lines must be present and match.
     pub strict: bool,
-    /// So many lines around a change may be others.
+    /// Maximum number of context lines that may differ.
     pub fuzz: usize,
 }
 
@@ -30,14 +30,14 @@ impl Files {
         query: DiffQuery,
         mut wish: Wish,
     ) -> Result<Vec<Changed>, EngineError> {
-        // Which file it is of is known when the others are.
+        // The file that it belongs to is known after all names are resolved.
         let if_hash = wish.if_hash.take();
         let applied = self.work(move |files, stop| {
             let reading = if query.strict { Reading::Strict } else { Reading::Lenient };
             let patches = diff::parse(&query.text, reading)?;
             if patches.is_empty() {
                 return Err(FileError::BadInput(
-                    "there is no file in the diff, which names each in lines with --- and +++"
+                    "the diff names no file; each file needs lines that start with --- and +++"
                         .into(),
                 ));
             }
@@ -50,7 +50,7 @@ impl Files {
                     format!("'if_hash' is for a diff of one file, and this has {}", patches.len());
                 return Err(FileError::BadInput(why));
             }
-            // Git writes names from the top, wherever one stands.
+            // Git writes names from the top of the repository, whatever the current folder.
             let base = match &query.folder {
                 Some(folder) => files.find(folder)?,
                 None => files.top()?,
@@ -78,12 +78,12 @@ impl Files {
     }
 }
 
-/// A patch with the files that it may be about.
+/// A patch with the files that it may refer to.
 pub(super) struct Named {
     pub(super) patch: Patch,
     pub(super) old: Option<Spot>,
     pub(super) new: Option<Spot>,
-    /// Both names without their first folder, where that is all they differ in: `diff -r one other`.
+    /// Both names without their first folder, if they differ in nothing else: `diff -r one other`.
     pub(super) tail: Option<Spot>,
 }
 
@@ -92,7 +92,7 @@ impl Named {
         let spot = |name: &[u8]| -> Result<Spot, FileError> {
             let path = [base.rel.as_bytes(), b"/", name].concat();
             let path = path.strip_prefix(b"/").unwrap_or(&path);
-            // A name that begins with a slash stays one.
+            // A name that begins with a slash stays absolute.
             let path = if base.rel.is_root() { name } else { path };
             let shown = String::from_utf8_lossy(name).into_owned();
             let rel = Rel::parse(OsStr::from_bytes(path)).map_err(FileError::at(&shown))?;
@@ -114,7 +114,7 @@ fn tail(name: &[u8]) -> Option<&[u8]> {
     name.iter().position(|byte| *byte == b'/').map(|at| &name[at + 1..])
 }
 
-/// A name that is a file's and a folder's by turns is more than one change.
+/// The error for a name that is a file and a folder in turn: that takes more than one change.
 fn in_words(spots: &[Spot], error: FileError) -> FileError {
     let FileError::Refused { path, fault } = &error else { return error };
     let other = if error.is_folder() {
@@ -129,13 +129,13 @@ fn in_words(spots: &[Spot], error: FileError) -> FileError {
     };
     match spots.iter().any(|one| spots.iter().any(|other| below(one, other))) {
         true => FileError::BadInput(format!(
-            "a diff in which {other} is not applied: '{path}'; apply what it takes away first, and then the rest"
+            "cannot apply a diff in which {other}: '{path}'; apply its deletions first, and then the rest"
         )),
         false => error,
     }
 }
 
-/// Every file that may be meant, each once.
+/// Every file that may be meant, without duplicates.
 fn spots(named: &[Named]) -> Vec<Spot> {
     let mut known = HashSet::new();
     let all = named.iter().flat_map(|named| [&named.old, &named.new, &named.tail]).flatten();

@@ -1,8 +1,8 @@
-//! What files become while one part of a diff after the other is applied to them.
+//! The state of files while the parts of a diff are applied one after the other.
 //!
-//! Parts of one diff say all at once what becomes of the files before it, as with `git apply`: what is moved or copied is what
-//! was there then, also where another part changes it or something else takes its name. What a second diff in the same text
-//! says is about what the first one leaves.
+//! All parts of one diff refer to the files before it, as with `git apply`: a move or copy takes the original
+//! content, even if another part changes that file or reuses its name. A second diff in the same text refers to
+//! the result of the first.
 
 use super::patch::Named;
 use super::{After, Before, Found, Made, New};
@@ -15,15 +15,15 @@ use std::ffi::OsStr;
 use std::rc::Rc;
 
 pub(super) struct Work<'a> {
-    /// Where each is in what follows.
+    /// The index of each file in the following lists.
     numbers: HashMap<&'a Rel, usize>,
     before: &'a [Before<'a>],
-    /// How they were when this diff began, and how they are.
+    /// Their states at the start of this diff, and now.
     was: Vec<State>,
     now: Vec<State>,
-    /// Names that this diff gave to something new or to something else.
+    /// Names to which this diff gave a new or another file.
     given: HashSet<usize>,
-    /// Names that it takes away somewhere.
+    /// Names that this diff removes.
     taken: HashSet<usize>,
     hunks: Vec<Vec<Fitted>>,
     how: How,
@@ -31,7 +31,7 @@ pub(super) struct Work<'a> {
 
 #[derive(Clone)]
 enum State {
-    /// As it was found.
+    /// As found on disk.
     Found,
     Gone,
     Is(Rc<New>),
@@ -47,12 +47,12 @@ impl From<State> for After {
     }
 }
 
-/// What a part of the diff is applied to.
+/// The content that a part of the diff is applied to.
 struct Source<'w> {
     content: &'w [u8],
-    /// Permissions that an earlier part gave to it.
+    /// Permissions set by an earlier part.
     mode: Option<u32>,
-    /// What it was like where it came from.
+    /// Attributes of the file it came from.
     like: Option<&'w Likeness>,
     found: Before<'w>,
 }
@@ -103,7 +103,7 @@ impl<'a> Work<'a> {
         self.taken = taken.map(|spot| self.at(spot)).collect();
     }
 
-    /// Does the file that each is about have this hash?
+    /// Verifies that each patched file has this hash.
     pub(super) fn check_hash(&self, named: &[Named], hash: &str) -> Result<(), FileError> {
         for (from, to) in named.iter().map(|named| self.meant(named)) {
             let Some(spot) = from.or(to) else { continue };
@@ -116,7 +116,7 @@ impl<'a> Work<'a> {
     }
 
     fn at(&self, spot: &Spot) -> usize {
-        // Every spot of every patch is one of these.
+        // Every spot of every patch is in the map.
         self.numbers.get(&spot.rel).copied().unwrap_or(0)
     }
 
@@ -141,7 +141,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What a file was when the diff began, if that is what is meant and it was there; otherwise what it is.
+    /// The state of a file at the start of the diff, if that is meant and it existed; otherwise its state now.
     fn source(&self, named: &Named, from: &Spot) -> Option<Source<'_>> {
         let copied = named.patch.relation == Relation::Copied;
         let was = copied || (takes_away(named) && self.given.contains(&self.at(from)));
@@ -168,7 +168,7 @@ impl<'a> Work<'a> {
         let applied = diff::apply_with(content, &named.patch.hunks, self.how, effort)
             .map_err(|outcomes| conflict(spot, Unfit::Hunks(outcomes)))?;
         let Some(to) = to else {
-            // Without hunks, people mean whatever is in it, and git an empty one.
+            // Without hunks, people mean any content, and git an empty file.
             let whatever = named.patch.hunks.is_empty() && self.how != How::AsGit;
             if !whatever && !applied.content.is_empty() {
                 return Err(conflict(spot, Unfit::Remains));
@@ -191,7 +191,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// What is moved stays what it is, and what an earlier part of the diff said of permissions holds.
+    /// A moved file keeps its attributes, and permissions set by an earlier part of the diff apply.
     fn made(
         &self,
         named: &Named,
@@ -212,7 +212,7 @@ impl<'a> Work<'a> {
         Ok(New { content, mode: said.or(earlier), like })
     }
 
-    /// Nothing has this name any more, unless something else got it.
+    /// Removes the name, unless another file has got it.
     fn take_away(&mut self, spot: &Spot) {
         let at = self.at(spot);
         if !self.given.contains(&at) {
@@ -220,8 +220,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The file before and after. Two names that differ mean a move only where the diff says so; otherwise the one that is there is
-    /// meant, and of two that are, the one that `patch` would take.
+    /// The file before and after. Two different names mean a move only if the diff says so; otherwise the
+    /// existing one is meant, and of two existing ones the one that `patch` would choose.
     fn meant<'n>(&self, named: &'n Named) -> (Option<&'n Spot>, Option<&'n Spot>) {
         let (Some(old), Some(new)) = (&named.old, &named.new) else {
             return (named.old.as_ref(), named.new.as_ref());
@@ -243,7 +243,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Is nothing called by the first name afterwards?
+/// Returns true if the first name does not exist afterwards.
 fn takes_away(named: &Named) -> bool {
     named.new.is_none() || named.patch.relation == Relation::Moved
 }
@@ -252,13 +252,12 @@ fn is_same(one: &Spot, other: &Spot) -> bool {
     one.rel == other.rel
 }
 
-/// The fewest folders, then the shortest name.
+/// Sort key: the fewest folders, then the shortest name.
 fn plainness(spot: &Spot) -> (usize, usize) {
     (spot.rel.names().count(), spot.rel.names().last().map_or(0, OsStr::len))
 }
 
-/// What a diff says of permissions is whether a file can be executed; who may read it is not the diff's business. A new one
-/// gets what the umask leaves.
+/// A diff only says whether a file is executable, not who may read it. A new file gets its mode from the umask.
 fn executable(mode: Option<u32>, said: u32) -> u32 {
     match (mode, said & 0o100 != 0) {
         (Some(mode), true) => mode | (mode & 0o444) >> 2,

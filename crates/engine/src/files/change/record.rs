@@ -1,10 +1,11 @@
-//! Carrying out a change of one or several files so that, whenever this process ends, all of it or nothing is there after the
-//! next start, and nothing lies beside the files.
+//! Carries out a change of one or several files atomically: whenever this process ends, the next start leaves
+//! all of the change or nothing, and no temporary files.
 //!
-//! A record in `changes/` says what will lie beside which file before it does. New contents are written beside their files
-//! and synced together with what is kept of the old ones; of several files the old ones are kept by a second name; then each takes its place by one rename. Until the
-//! record says that all have, a start takes back those that had. With one file the rename itself decides: the record only
-//! says what would lie beside it, and is not synced.
+//! First, a record in `changes/` names the temporary files. New contents are written next to their files and
+//! synced together with the kept generations. If there are several files, each old one gets a second name. Then
+//! each new file replaces the old one by a rename. Until the record says that all renames are done, a start
+//! reverts those that were. With one file the rename itself decides: the record only names the temporary file,
+//! and is not synced.
 
 use super::super::fault::FileError;
 use super::super::list::{cursor, parse_cursor};
@@ -24,25 +25,25 @@ use std::time::{Duration, Instant};
 
 const VERSION: u32 = 1;
 
-/// How a record of folders is called, behind its mark.
+/// The suffix of a record of folders, after its mark.
 const OF_FOLDERS: &str = ".folders.json";
 
-/// A killed process is gone by then, unless a disk that does not answer keeps it.
+/// A killed process is gone by then, unless a hanging disk keeps it.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
 const WRITER_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     version: u32,
-    /// All files are as they are to be, or there is only one: what is left to do is to tidy up.
+    /// All files have their new state, or there is only one: only temporary files are left to remove.
     settled: bool,
     files: Vec<Noted>,
-    /// Folders that are made for files, in a record of their own.
+    /// Folders created for files, in a record of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     folders: Vec<NotedFolder>,
 }
 
-/// A folder that was not there before a change, the deepest last.
+/// A folder that did not exist before a change; the deepest is last.
 #[derive(Debug, Serialize, Deserialize)]
 struct NotedFolder {
     root: PathBuf,
@@ -51,7 +52,7 @@ struct NotedFolder {
 }
 
 impl NotedFolder {
-    /// It goes if nothing is in it.
+    /// Removes the folder if it is empty.
     fn finish(&self) -> Result<(), FileError> {
         match place(&self.root, Some(self.root_folder), &self.path) {
             Ok(place) => drop(place.remove_folder()),
@@ -69,11 +70,11 @@ struct Noted {
     /// Device and inode of the root; the first records did not have it.
     #[serde(default)]
     root_folder: Option<(u64, u64)>,
-    /// Below the root, in hexadecimal digits: it may be any bytes.
+    /// Below the root, in hexadecimal digits: it may contain any bytes.
     path: String,
     /// Device and inode of its folder.
     folder: (u64, u64),
-    /// Names beside it: of the new content, and of the file as it was.
+    /// Names of the temporary files next to it: the new content, and the old file.
     new: String,
     old: String,
     /// Hashes before and after; `None`: there is no file.
@@ -95,7 +96,7 @@ impl Noted {
         }
     }
 
-    /// Where it is, if its folder is still the same.
+    /// Its place, if its folder is still the same.
     fn place(&self) -> Result<Place, FileError> {
         let place = place(&self.root, self.root_folder, &self.path)?;
         if pair(place.folder().id()) != self.folder {
@@ -104,17 +105,17 @@ impl Noted {
         Ok(place)
     }
 
-    /// What was cut off is taken back if it was not settled, and nothing lies beside it.
+    /// Reverts an interrupted change unless it was settled, and removes the temporary files.
     fn finish(&self, settled: bool) -> Result<(), FileError> {
         let place = match self.place() {
-            // The folder is gone, and what lay in it.
+            // The folder is gone, and its content with it.
             Err(FileError::Missing { .. }) => return Ok(()),
             place => place?,
         };
         let put_right = || -> Result<(), Fault> {
             if !settled && self.may_have_turned(&place)? {
                 self.take_back(&place)?;
-                // The record forgets it.
+                // Synced before the record is removed.
                 place.folder().sync()?;
             }
             self.tidy(&place)
@@ -122,14 +123,15 @@ impl Noted {
         put_right().map_err(FileError::at(&shown(&self.root, &self.path)))
     }
 
-    /// Not as long as the new content lies beside it, unless that is the same file, where a rename takes two steps.
+    /// Returns false while the new content still has its temporary name, unless both names are one file: then a
+    /// two-step rename was interrupted.
     fn may_have_turned(&self, place: &Place) -> Result<bool, Fault> {
         let beside = place.folder().place(OsStr::new(&self.new))?.look()?;
         let Some(beside) = beside else { return Ok(true) };
         Ok(place.look()?.is_some_and(|there| there.id == beside.id))
     }
 
-    /// Have what was there before again, if what is there now is what the change made.
+    /// Restores the old state, if the current state is the one that the change made.
     fn take_back(&self, place: &Place) -> Result<(), Fault> {
         let now = hash(place)?;
         let old = place.folder().place(OsStr::new(&self.old))?;
@@ -144,7 +146,7 @@ impl Noted {
         }
     }
 
-    /// Nothing lies beside it any more.
+    /// Removes the temporary files.
     fn tidy(&self, place: &Place) -> Result<(), Fault> {
         let mut removed = false;
         for name in [&self.new, &self.old] {
@@ -160,26 +162,26 @@ impl Noted {
     }
 }
 
-/// Where something is that was noted.
+/// The place of a recorded path.
 fn place(path: &Path, known: Option<(u64, u64)>, rel: &str) -> Result<Place, FileError> {
-    // A root that is not there now may be there later, as a disk that is not mounted: it is not a folder that is gone.
+    // A missing root may return later, like a disk that is not mounted: it does not count as deleted.
     let absent =
         |why: &dyn std::fmt::Display| FileError::Unrecorded(format!("{}: {why}", path.display()));
     let root = Root::open(path).map_err(|error| absent(&error))?;
     if known.is_some_and(|known| known != pair(root.folder().id())) {
-        return Err(absent(&"it is another folder now"));
+        return Err(absent(&"another folder has its path now"));
     }
     let there = root.place(&parse_cursor(rel)?, Links::Refuse);
     there.map_err(FileError::at(&shown(path, rel)))
 }
 
-/// How a person knows something that was noted.
+/// A recorded path as a person knows it.
 fn shown(root: &Path, rel: &str) -> String {
     let below = |rel: Rel| root.join(rel.as_path()).display().to_string();
     parse_cursor(rel).map_or_else(|_| rel.to_owned(), below)
 }
 
-/// Folders that will be made, noted until this is dropped: by then there is something in them, or they are gone.
+/// A record of folders to be created, until this is dropped: by then they are in use or removed.
 #[derive(Debug)]
 pub(crate) struct Announced(Option<PathBuf>);
 
@@ -191,7 +193,7 @@ impl Drop for Announced {
     }
 }
 
-/// Note which of these folders are not there.
+/// Records which of these folders are missing.
 pub(crate) fn announce<'a>(
     home: &Home,
     needed: impl Iterator<Item = (&'a Spot, &'a Rel)>,
@@ -231,7 +233,7 @@ fn hash(place: &Place) -> Result<Option<String>, Fault> {
     Ok(Some(survey::sha256(&content)))
 }
 
-/// All steps, or none of them.
+/// Carries out all steps, or none of them.
 pub(crate) fn carry_out(
     home: &Home,
     steps: &[Step],
@@ -256,22 +258,23 @@ pub(crate) fn carry_out(
     let (back, mut tidy) = (done.is_err() && steps.len() > 1, true);
     for (number, (step, noted)) in steps.iter().zip(&record.files).enumerate() {
         let place = &step.target.place;
-        // What looks like ours where it was not our turn is somebody else's.
+        // Files whose turn had not come are left alone, even if they look like ours.
         let back = if back && number < turned { noted.take_back(place) } else { Ok(()) };
         if let Err(error) = back.and_then(|()| noted.tidy(place)) {
             tidy = false;
-            tracing::warn!(path = step.target.spot.shown, %error, "a change left something behind");
+            tracing::warn!(path = step.target.spot.shown, %error, "cannot clean up after a change; the next start retries");
         }
     }
     failpoint::moment(Point::FileTidied);
-    // What is left is the next start's to put right.
+    // The next start cleans up the rest.
     if tidy {
         fs::remove_file(&path).ok();
     }
     done
 }
 
-/// `unsynced` is what was kept of the files as they are; `turned` becomes how many steps were made, also if one cannot be.
+/// Runs the steps. `unsynced` are the kept generations; `turned` becomes the number of steps done, even if one
+/// fails.
 fn turn(
     steps: &[Step],
     noted: &[Noted],
@@ -297,23 +300,23 @@ fn turn(
         *turned += 1;
         failpoint::moment(Point::FileTurned);
     }
-    // Of one file, after a power cut, there is the old content or the new one; of several, those that the record says.
+    // After a power cut, one file has its old or its new content; several have those that the record says.
     for step in steps.iter().filter(|_| steps.len() > 1) {
         step.target.place.folder().sync().map_err(failed(step))?;
     }
     Ok(())
 }
 
-/// Which of the contents it was is not known: they are saved together.
+/// The file that failed is not known: they are synced together.
 fn unsaved(error: io::Error) -> FileError {
-    FileError::Unrecorded(format!("the new contents cannot be saved: {error}"))
+    FileError::Unrecorded(format!("cannot sync the new contents: {error}"))
 }
 
 fn failed(step: &Step) -> impl Fn(io::Error) -> FileError {
     move |error| step.target.spot.at()(error.into())
 }
 
-/// The file as it is gets a second name; where that cannot be, a copy does.
+/// Gives the old file a second name, or copies it if that is not possible.
 fn keep(step: &Step, name: &str) -> Result<Option<fs::File>, FileError> {
     let (Some(found), old) = (&step.before, step.target.beside(name)?) else { return Ok(None) };
     if step.target.place.link(&old).is_ok() {
@@ -334,7 +337,7 @@ fn turn_one(step: &Step, noted: &Noted) -> Result<(), FileError> {
     match after {
         None => target.place.remove().map_err(at),
         Some(_) => match target.beside(&noted.new)?.rename(&target.place, onto) {
-            // Where nothing was, something is.
+            // A file has appeared where there was none.
             Err(fault) if fault.is(io::ErrorKind::AlreadyExists) => Err(stale()),
             renamed => renamed.map_err(at),
         },
@@ -353,13 +356,13 @@ fn unrecorded(error: io::Error) -> FileError {
     FileError::Unrecorded(error.to_string())
 }
 
-/// What processes that are gone left half done is taken back or tidied up. Before anybody changes files.
+/// Reverts or cleans up unfinished changes of processes that are gone. Call it before any file is changed.
 pub(crate) fn recover(home: &Home) {
     for folder in [home.changes(), home.backups()] {
         if let Err(error) = file::make_private(&folder)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(folder = %folder.display(), %error, "others can look into it");
+            tracing::warn!(folder = %folder.display(), %error, "cannot restrict the permissions of a folder");
         }
     }
     wait_for_writers(home);
@@ -370,22 +373,22 @@ pub(crate) fn recover(home: &Home) {
     let of_folders = |path: &PathBuf| path.to_string_lossy().ends_with(OF_FOLDERS);
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
         entries.filter_map(|entry| Some(entry.ok()?.path())).partition(of_folders);
-    // Folders last: what lay in them is gone by then.
+    // Folders last: their content is gone by then.
     for path in files.into_iter().chain(folders) {
         if mark_of(&path).is_some_and(atomic::is_abandoned) {
             match finish(&path) {
                 Ok(()) => {
-                    tracing::info!(record = %path.display(), "a change of files was cut off and is put right")
+                    tracing::info!(record = %path.display(), "recovered an interrupted change of files")
                 }
                 Err(error) => {
-                    tracing::error!(record = %path.display(), %error, "a change of files was cut off and stays so")
+                    tracing::error!(record = %path.display(), %error, "cannot recover an interrupted change of files")
                 }
             }
         }
     }
 }
 
-/// A daemon that was killed a moment ago may still be ending. One that does not end keeps its records.
+/// A daemon that was just killed may still be ending. If it does not end, its records stay.
 fn wait_for_writers(home: &Home) {
     let give_up = Instant::now() + WRITER_TIMEOUT;
     let lives = |entry: fs::DirEntry| {
@@ -412,7 +415,7 @@ pub(super) fn finish(path: &Path) -> Result<(), FileError> {
     let mut record: Record =
         serde_json::from_slice(&text).map_err(|error| FileError::Unrecorded(error.to_string()))?;
     if record.version != VERSION {
-        return Err(FileError::Unrecorded(format!("version {} is not known", record.version)));
+        return Err(FileError::Unrecorded(format!("unknown version {}", record.version)));
     }
     let (settled, mut first) = (record.settled, None);
     let mut stays = |done: Result<(), FileError>| match done {
@@ -428,7 +431,7 @@ pub(super) fn finish(path: &Path) -> Result<(), FileError> {
     record.folders.retain(|noted| stays(noted.finish()));
     record.folders.reverse();
     let Some(error) = first else { return fs::remove_file(path).map_err(unrecorded) };
-    // Only what is not put right: of the others, somebody may make by then what the change had made.
+    // Keeps only the entries that failed: for the others, somebody may create the same names again.
     let text = serde_json::to_vec(&record).map_err(|error| unrecorded(error.into()))?;
     atomic::replace(path, &text, 0o600).map_err(unrecorded)?;
     Err(error)

@@ -1,4 +1,4 @@
-//! Find and replace in a content: a text as it is or a regular expression, everywhere or in one place.
+//! Finds and replaces in a content: a literal text or a regular expression, everywhere or at one match.
 
 use super::super::fault::{FileError, Pattern};
 use super::super::patience::Patience;
@@ -6,27 +6,27 @@ use proctor_core::content::{Endings, Observer};
 use proctor_core::edit::{Candidate, Edit, LARGEST, Misfit, edit, with_crlf};
 use regex::bytes::{Regex, RegexBuilder};
 
-/// A program of an expression beyond this is an attack, not a search.
+/// Maximum size of a compiled expression; a larger one is an attack, not a search.
 const LARGEST_PROGRAM: usize = 1 << 20;
 
-/// Lines that are told of places that were not what was expected.
+/// Maximum number of lines listed in an error about unexpected matches.
 const MOST_TOLD: usize = 20;
 
-/// What to find and what to put there.
+/// The pattern and its replacement.
 #[derive(Debug, Clone, Default)]
 pub struct Replacement {
     pub find: String,
-    /// With an expression, `$1` or `${name}` is what a group found, and `$$` a dollar sign.
+    /// With an expression, `$1` or `${name}` is the text of a group, and `$$` a dollar sign.
     pub put: String,
     pub regex: bool,
     pub any_case: bool,
-    /// Only the place of this number, from 1.
+    /// Only the match of this number, from 1.
     pub nth: Option<usize>,
-    /// So many places there have to be.
+    /// The expected number of matches.
     pub expect: Option<usize>,
 }
 
-/// The content after it, and how many places were changed.
+/// Returns the new content, and the number of replacements.
 pub(crate) fn replace(
     content: &[u8],
     wanted: &Replacement,
@@ -41,7 +41,7 @@ pub(crate) fn replace(
     let put = if crlf { with_crlf(wanted.put.as_bytes()) } else { wanted.put.clone().into_bytes() };
     check(content, wanted, &pattern, path, patience)?;
     let (mut edited, mut at, mut count) = (Vec::with_capacity(content.len()), 0, 0);
-    // One after the other: there may be as many as there are bytes.
+    // One after the other: there may be as many matches as bytes.
     for (number, captures) in pattern.captures_iter(content).enumerate() {
         patience.ask().map_err(|over| over.at(path))?;
         let Some(place) = captures.get(0) else { continue };
@@ -67,7 +67,7 @@ fn pattern(wanted: &Replacement) -> Result<Regex, FileError> {
     if wanted.find.is_empty() {
         return Err(FileError::BadInput("'find' is empty".into()));
     }
-    // The ends of lines are the file's, whichever they are.
+    // Line ends in the text match those of the file, whichever they are.
     let literal = || {
         let lines: Vec<String> =
             wanted.find.replace("\r\n", "\n").split('\n').map(regex::escape).collect();
@@ -83,7 +83,7 @@ fn pattern(wanted: &Replacement) -> Result<Regex, FileError> {
         .map_err(|error| Pattern::Find.bad(error))
 }
 
-/// A group that a replacement names and the expression does not have: nothing would stand there.
+/// A group that the replacement names and the expression lacks: it would be replaced by nothing.
 fn unknown_group<'p>(put: &'p str, pattern: &Regex) -> Option<&'p str> {
     let known = |name: &str| match name.parse::<usize>() {
         Ok(number) => number < pattern.captures_len(),
@@ -100,7 +100,7 @@ fn unknown_group<'p>(put: &'p str, pattern: &Regex) -> Option<&'p str> {
     None
 }
 
-/// The group that is named behind a dollar sign, as the library for expressions reads it, and what follows.
+/// The group named after a dollar sign, as the regex crate reads it, and the rest.
 fn group(text: &str) -> (Option<&str>, &str) {
     if let Some(after) = text.strip_prefix('$') {
         return (None, after);
@@ -139,7 +139,7 @@ fn check(
     Err(FileError::Counted { path: path.to_owned(), count: found, lines })
 }
 
-/// Where a text that is not there comes nearest.
+/// The places most similar to a text that was not found.
 fn near(content: &[u8], wanted: &Replacement) -> Vec<Candidate> {
     let looked_for = Edit { old: wanted.find.clone().into_bytes(), new: Vec::new(), all: true };
     match edit(content, &[looked_for]) {
@@ -186,9 +186,9 @@ mod tests {
     fn a_text_that_is_not_there_is_said_not_to_be_with_what_comes_nearest() {
         let wanted = Replacement { find: "let  price = 1;".into(), ..Replacement::default() };
         let said = replaced(b"a\nlet price = 1;\n", &wanted).unwrap_err().to_string();
-        assert_eq!(said, "'f': the text is not there\nline 2, with other blanks:\nlet price = 1;");
+        assert_eq!(said, "'f': text not found\nline 2, with different whitespace:\nlet price = 1;");
         let wanted = Replacement { find: "zzz".into(), expect: Some(2), ..Replacement::default() };
         let said = replaced(b"a\n", &wanted).unwrap_err().to_string();
-        assert_eq!(said, "'f': the text is not there");
+        assert_eq!(said, "'f': text not found");
     }
 }

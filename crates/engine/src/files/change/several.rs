@@ -1,4 +1,4 @@
-//! Edits of several files, all or none; and taking a change back as a whole.
+//! Edits several files, all or none; and reverts a change as a whole.
 
 use super::write::as_text;
 use super::{Changed, MOST_FILES, Made, New, Target, Wish};
@@ -7,11 +7,11 @@ use crate::files::fault::FileError;
 use crate::files::{Files, Spot};
 use proctor_core::edit::{self, Edit};
 
-/// The operation that histories name for a change that was taken back. What it removed was never wanted: an undo passes it over.
+/// The operation named in the history for a reverted change. Undo skips the state that it removed.
 pub(super) const TAKEN_BACK: &str = "change.check taken back";
 
 impl Files {
-    /// Exact-text edits of several files. A file that is to be made has one edit whose old text is empty.
+    /// Exact-text edits of several files. A file to be created has one edit whose old text is empty.
     pub async fn edit_several(
         &self,
         edits: Vec<(String, Vec<Edit>)>,
@@ -48,8 +48,8 @@ impl Files {
         Ok(changed.await??)
     }
 
-    /// Have all as it was before a change that was made with `hold`. A file that somebody has changed since stays as it is, and the
-    /// others come back without it; why, for each that did not.
+    /// Reverts a change that was made with `hold`. A file that was changed since stays as it is, and the others
+    /// are reverted without it. Returns the reason for each file that was not reverted.
     pub async fn take_back(
         &self,
         changes: Vec<Changed>,
@@ -61,7 +61,7 @@ impl Files {
         };
         let changes: Vec<(Spot, Changed)> = changes.into_iter().filter_map(of).collect();
         let wish = Wish { by: TAKEN_BACK, ..wish };
-        // Where it was changed it is taken back, whatever is declared by now.
+        // A file is reverted where it was changed, even if its root is no longer declared.
         let roots = self.roots().and_of(changes.iter().map(|(spot, _)| spot));
         self.work_in(roots, move |files, stop| {
             let left = match files.take_back_now(&changes, &wish, stop) {
@@ -78,7 +78,7 @@ impl Files {
         .await
     }
 
-    /// The folders that were made for a file; those with something in them stay.
+    /// Removes the folders that were created for a file, if they are empty.
     fn remove_made(&self, spot: &Spot, changed: &Changed) {
         let guarded = self.guarded();
         for rel in changed.folders.iter().rev().cloned() {
@@ -88,7 +88,7 @@ impl Files {
         }
     }
 
-    /// All of them, or none.
+    /// Reverts all of them, or none.
     fn take_back_now(
         &self,
         changes: &[(Spot, Changed)],

@@ -1,4 +1,4 @@
-//! Where something may be written: no link is followed, the root allows it, and it is neither Proctor's nor git's own.
+//! Places that may be written: reached without links, in a writable root, and not a file of Proctor or git.
 
 use super::super::fault::FileError;
 use super::super::roots::{Guarded, Spot, is_above};
@@ -10,14 +10,14 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::sync::Arc;
 
-/// Larger files are not changed here: old and new content are both held in memory.
+/// Maximum size of a file that is changed: old and new content are both held in memory.
 const LARGEST: u64 = survey::LARGEST;
 
-/// A name below a root that may be written.
+/// A writable name below a root.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) spot: Spot,
-    /// The folder that the root was when this was found.
+    /// The id of the root folder when this was resolved.
     pub(crate) root: Id,
     pub(crate) place: Place,
 }
@@ -49,22 +49,22 @@ impl Target {
         Ok(Target { spot: spot.clone(), root: root.folder().id(), place })
     }
 
-    /// What tells this name from every other.
+    /// Identifies this name.
     pub(crate) fn key(&self) -> (Id, OsString) {
         (self.place.folder().id(), self.place.name().to_owned())
     }
 
-    /// Something else beside it.
+    /// Another name in the same folder.
     pub(crate) fn beside(&self, name: &str) -> Result<Place, FileError> {
         self.place.folder().place(OsStr::new(name)).map_err(self.spot.at())
     }
 
-    /// The file that is there, if anything is; what is no regular file is refused.
+    /// The existing file, if any. Fails if it is not a regular file.
     pub(crate) fn find(&self) -> Result<Option<Found>, FileError> {
         self.find_within(&mut { LARGEST })
     }
 
-    /// The same, if it has no more bytes than there is room for.
+    /// Like [`Target::find`], but fails if the file is larger than the remaining budget.
     pub(crate) fn find_within(&self, room: &mut u64) -> Result<Option<Found>, FileError> {
         let (file, look) = match self.place.read() {
             Ok(opened) => opened,
@@ -79,7 +79,7 @@ impl Target {
         Ok(Some(Found { file, look, content, sha256 }))
     }
 
-    /// Is there so much room?
+    /// Takes `size` bytes from the budget.
     fn weigh(&self, size: u64, room: &mut u64) -> Result<(), FileError> {
         if size > LARGEST {
             return Err(FileError::TooLarge { path: self.spot.shown.clone(), most: LARGEST });
@@ -88,7 +88,7 @@ impl Target {
         Ok(())
     }
 
-    /// Is there so much room for the file that is there? It is not read for that.
+    /// Takes the size of the existing file from the budget, without reading it.
     pub(crate) fn check_room(&self, room: &mut u64) -> Result<(), FileError> {
         match self.place.look() {
             Ok(Some(look)) if look.kind == Kind::File => self.weigh(look.size, room),
@@ -96,7 +96,7 @@ impl Target {
         }
     }
 
-    /// Is there still what was found, or nothing?
+    /// Returns true if the file, or its absence, is unchanged.
     pub(crate) fn is_still(&self, found: Option<&Found>) -> Result<bool, FileError> {
         let now = self.place.look().map_err(self.spot.at())?;
         match (found, now) {
@@ -113,7 +113,8 @@ impl Target {
         Ok(self.find()?.is_some_and(|now| now.sha256 == found.sha256))
     }
 
-    /// A new file beside it, with this content, as it is said to be like or as the one that is there. Not on the disk yet.
+    /// Writes a new file next to it, with this content and the given attributes or those of the existing file.
+    /// Not synced.
     pub(crate) fn write_beside(
         &self,
         name: &str,
@@ -128,7 +129,7 @@ impl Target {
             (None, Some(found)) => Some(found.likeness().map_err(unlike)?),
             (None, None) => None,
         };
-        // A new one gets what the umask leaves; one that is like another is nobody's business until it is.
+        // A new file gets its mode from the umask; one with copied attributes stays private until it has them.
         let mode = if like.is_some() { 0o600 } else { new.mode.unwrap_or(0o666) };
         let mut file = self.beside(name)?.create(mode).map_err(self.spot.at())?;
         file.write_all(&new.content).map_err(fault)?;
@@ -140,7 +141,7 @@ impl Target {
     }
 }
 
-/// The root, if it may be written.
+/// The root, if it is writable.
 pub(crate) fn writable(spot: &Spot) -> Result<Arc<Root>, FileError> {
     if !spot.root.write {
         return Err(FileError::ReadOnly { path: spot.shown.clone(), root: spot.root.name.clone() });
@@ -148,7 +149,7 @@ pub(crate) fn writable(spot: &Spot) -> Result<Arc<Root>, FileError> {
     spot.root.held()
 }
 
-/// Those of these folders that are not there, the deepest last.
+/// Those of these folders that are missing, the deepest last.
 pub(crate) fn missing_folders(root: &Root, folder: &Rel) -> Result<Vec<Rel>, Fault> {
     let (mut path, mut missing) = (Rel::root(), Vec::new());
     for name in folder.names() {
@@ -161,7 +162,7 @@ pub(crate) fn missing_folders(root: &Root, folder: &Rel) -> Result<Vec<Rel>, Fau
     Ok(missing)
 }
 
-/// Make the folders above it that are missing, and note those that were made, the deepest last.
+/// Creates the missing folders above it and collects those it created, the deepest last.
 pub(crate) fn make_folders(
     spot: &Spot,
     folder: &Rel,
@@ -186,7 +187,7 @@ pub(crate) fn make_folders(
                 place.folder().sync().map_err(|error| spot.at()(error.into()))?;
                 made.push((place, path.clone()));
             }
-            // Somebody else was quicker.
+            // Another process was quicker.
             Err(fault) if fault.is(std::io::ErrorKind::AlreadyExists) => {}
             Err(fault) => return Err(spot.at()(fault)),
         }
@@ -194,7 +195,8 @@ pub(crate) fn make_folders(
     Ok(())
 }
 
-/// What git keeps of a repository is changed by git alone: in a folder called so, or in one that is one by what is in it.
+/// Rejects git's own files, which only git changes: in a folder named `.git`, or in one with the content of a
+/// repository.
 fn refuse_gits(spot: &Spot, root: &Root, place: &Place) -> Result<(), FileError> {
     let named = |name: &OsStr| name.eq_ignore_ascii_case(".git");
     let above = spot.root.path.components().any(|part| named(part.as_os_str()));
@@ -206,12 +208,14 @@ fn refuse_gits(spot: &Spot, root: &Root, place: &Place) -> Result<(), FileError>
     .map_err(spot.at())?;
     own |= place.folder().child(place.name()).is_ok_and(|folder| is_gits(&folder));
     match own {
-        true => Err(FileError::Guarded { path: spot.shown.clone(), whose: "git's own" }),
+        true => {
+            Err(FileError::Guarded { path: spot.shown.clone(), whose: "one of git's own files" })
+        }
         false => Ok(()),
     }
 }
 
-/// As git itself knows a folder for one of its own.
+/// Recognises a git directory as git itself does.
 fn is_gits(folder: &Folder) -> bool {
     let has = |name: &str, kind: Kind| {
         folder.look(OsStr::new(name)).ok().flatten().is_some_and(|look| look.kind == kind)
@@ -219,7 +223,7 @@ fn is_gits(folder: &Folder) -> bool {
     has("objects", Kind::Folder) && has("refs", Kind::Folder) && has("HEAD", Kind::File)
 }
 
-/// Is one of Proctor's own folders somewhere below this one?
+/// Returns true if one of Proctor's own folders lies below this one.
 pub(crate) fn holds_proctor(home: &Home, folder: Id) -> bool {
     is_above(folder, &home.state) || is_above(folder, &home.runtime)
 }

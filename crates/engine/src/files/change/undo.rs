@@ -1,8 +1,9 @@
-//! Having an earlier generation back, and with it the name that a file had.
+//! Restores an earlier generation, and with it the name that a file had.
 //!
-//! A generation that ended with a move is a change of two names. It is taken back by the same call of the kernel's, the other way round, so that a
-//! second undo moves the file again; where something was replaced, by a change of both files. Where one of the names cannot be had any more, the
-//! other one gets back what was there all the same. Of what was moved away no content is kept: it is looked for where the file went to.
+//! A generation that ended with a move is a change of two names. It is undone by the reverse rename, so that a
+//! second undo moves the file again; if a file was replaced, by a change of both files. If one of the names is
+//! not available any more, the other one is still restored. No content is kept for a moved file: it is read
+//! from its new path.
 
 use super::backup::{Generation, Moved};
 use super::names::Renamed;
@@ -13,25 +14,25 @@ use crate::files::fault::FileError;
 use crate::files::{Files, Spot};
 use std::path::Path;
 
-/// Moves after a move that a content is followed through: as many as there are generations by default.
+/// Maximum number of moves that a content is followed through: the default number of generations.
 const MOST_MOVES: usize = 20;
 
-/// A move to be taken back.
+/// A move to be undone.
 struct Back {
-    /// Where the file is.
+    /// The current path of the file.
     from: Spot,
-    /// Where it was.
+    /// Its old path.
     to: Spot,
-    /// What was there that it is now.
+    /// The file that the move replaced.
     replaced: Option<Generation>,
-    /// What is where it was came back when the move was undone before, and goes again.
+    /// The file at the old path was restored by an earlier undo of this move, and is replaced again.
     onto: bool,
-    /// What the file has to be.
+    /// The expected hash of the file.
     if_hash: Option<String>,
 }
 
 impl Files {
-    /// Have a generation back: this one, or the newest.
+    /// Restores a generation: this one, or the newest.
     pub async fn undo(
         &self,
         path: String,
@@ -53,7 +54,7 @@ impl Files {
         Ok(undone.await??)
     }
 
-    /// What a file was before, the newest first.
+    /// The earlier states of a file, newest first.
     pub async fn history(&self, path: String) -> Result<Vec<Generation>, EngineError> {
         let known = self.work(move |files, _| {
             let spot = files.find(&path)?;
@@ -70,7 +71,8 @@ impl Files {
     ) -> Result<Generation, FileError> {
         let history = self.shared.backups.history(&spot.real());
         let again = history.first().filter(|_| is_brought_back(&history, before)).cloned();
-        // What is there is no earlier one, although a change that failed may have kept it; but it may have had another name.
+        // A generation equal to the current state is skipped: a failed change may have kept it. But it may have
+        // had another name.
         let other = |it: &Generation| {
             let renamed = match &it.moved {
                 Some(Moved::From(path)) => before.is_some() && self.is_nothing_at(path),
@@ -100,14 +102,14 @@ impl Files {
         let content = match (content, &generation.file, &generation.moved) {
             (Err(_), Some(was), Some(Moved::To(path))) => {
                 let lost = || {
-                    let why = format!("it was moved to '{path}', and nothing of it is there now");
+                    let why = format!("it was moved to '{path}', and is no longer there");
                     FileError::Lost(why)
                 };
                 self.followed(path, &was.sha256).ok_or_else(lost)?
             }
             (content, ..) => content?,
         };
-        // What is there keeps its owner; what is not gets the one that it had.
+        // An existing file keeps its owner; a missing one gets its old owner.
         let new = generation.file.as_ref().map(|was| New {
             content,
             mode: Some(was.mode),
@@ -116,7 +118,8 @@ impl Files {
         Ok(Made { after: new.into(), ..Made::default() })
     }
 
-    /// The content of a file that was moved there: it is there, or is kept there, or went on from there.
+    /// The content of a file that was moved to `path`: the file there, a generation there, or where it moved on
+    /// to.
     fn followed(&self, path: &str, sha256: &str) -> Option<Vec<u8>> {
         let mut path = path.to_owned();
         for _ in 0..MOST_MOVES {
@@ -138,7 +141,7 @@ impl Files {
         None
     }
 
-    /// The file that is there; in a folder that is not there, none is.
+    /// The current file; a missing folder contains none.
     fn file_at(&self, spot: &Spot) -> Result<Option<Found>, FileError> {
         match Target::of(spot, &self.guarded()) {
             Err(FileError::Missing { .. }) => Ok(None),
@@ -151,7 +154,7 @@ impl Files {
         spot.is_ok_and(|spot| matches!(self.file_at(&spot), Ok(None)))
     }
 
-    /// The move that the wanted generation ended with, if it can be taken back.
+    /// The move that ended the wanted generation, if it can be undone.
     fn moved(
         &self,
         spot: &Spot,
@@ -177,7 +180,8 @@ impl Files {
         }
     }
 
-    /// The file came here: it goes back, if it is still that one. Where its old name cannot be had, what was here may come back all the same.
+    /// The file was moved here: it is moved back, if it is unchanged. If its old name is not available, the
+    /// replaced file is restored alone.
     fn back_to_old_name(
         &self,
         spot: &Spot,
@@ -187,13 +191,13 @@ impl Files {
         wish: &Wish,
     ) -> Result<Option<Back>, FileError> {
         let history = self.shared.backups.history(&spot.real());
-        // When this name last got another file; a move from here that failed is none.
+        // The last time this name got another file; failed moves from here do not count.
         let got = history.iter().find(|it| match &it.moved {
             Some(Moved::To(_)) => !is_as_then(it, Some(now)),
             Some(Moved::From(_)) => true,
             None => it.file.is_none(),
         });
-        // What came is what the next one was; it may have gone on and come back.
+        // The moved file is the state of the next generation; it may have moved on and come back.
         let came = history.iter().take_while(|it| it.number > generation.number).last();
         let is_still = got.is_none_or(|got| got.moved == generation.moved)
             || came.is_some_and(|came| is_as_then(came, Some(now)));
@@ -215,7 +219,7 @@ impl Files {
         }
     }
 
-    /// Is something there that came back when this move was undone before? What else is there stays.
+    /// Returns true if the file at `to` was restored by an earlier undo of this move. Any other file stays.
     fn is_taken(&self, to: &Spot, from: &Spot) -> Result<bool, FileError> {
         let target = match Target::of(to, &self.guarded()) {
             Err(FileError::Missing { .. }) => return Ok(false),
@@ -234,7 +238,8 @@ impl Files {
         }
     }
 
-    /// The file went there: it comes back, if it is there as it was. If somebody has changed it since, it stays, and what was here comes back without it.
+    /// The file was moved away: it is moved back, if it is unchanged. A changed file stays, and the old content
+    /// is restored without it.
     fn back_from_new_name(
         &self,
         spot: &Spot,
@@ -290,7 +295,7 @@ impl Files {
         })
     }
 
-    /// Nothing has to come back where the file is.
+    /// Renames back; nothing is restored at the current path of the file.
     fn rename_back(
         &self,
         from: &Spot,
@@ -312,13 +317,13 @@ impl Files {
     }
 }
 
-/// Is a file what it was then?
+/// Returns true if the file equals its state in this generation.
 fn is_as_then(generation: &Generation, now: Before<'_>) -> bool {
     let then = generation.file.as_ref().map(|was| (was.sha256.as_str(), was.mode));
     then == now.map(|found| (found.sha256.as_str(), found.look.mode))
 }
 
-/// Is this what a file had replaced, until that was moved back to where it had come from?
+/// Returns true if this file was replaced by a move, and restored when that move was undone.
 fn is_brought_back(history: &[Generation], now: Before<'_>) -> bool {
     let [left, came, ..] = history else { return false };
     matches!((&left.moved, &came.moved), (Some(Moved::To(one)), Some(Moved::From(other))) if one == other)

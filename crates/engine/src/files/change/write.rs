@@ -1,4 +1,4 @@
-//! Writing, editing and replacing in one file.
+//! Writes, edits and replaces in one file.
 
 use super::replace::{self, Replacement};
 use super::{Before, Changed, Made, Wish};
@@ -10,18 +10,18 @@ use proctor_core::content::{Encoding, Endings, Nature, Observer, decode_utf16, e
 use proctor_core::diff::Fitted;
 use proctor_core::edit::{self, Edit};
 
-/// A content for a file.
+/// A new content for a file.
 #[derive(Debug, Clone, Default)]
 pub struct Written {
     pub content: Vec<u8>,
-    /// Take it as it is; otherwise it gets the encoding and the ends of lines that the file has.
+    /// Write it unchanged; otherwise it gets the encoding and the line ends of the file.
     pub exact: bool,
-    /// There must be no such file.
+    /// Fail if the file exists.
     pub only_new: bool,
 }
 
 impl Files {
-    /// Give a file this content, whether it is there or not.
+    /// Writes this content to a file, which may be missing.
     pub async fn write(
         &self,
         path: String,
@@ -38,7 +38,7 @@ impl Files {
         .await
     }
 
-    /// Exact-text edits, all of them or none.
+    /// Makes exact-text edits, all or none.
     pub async fn edit(
         &self,
         path: String,
@@ -60,7 +60,7 @@ impl Files {
         .await
     }
 
-    /// Find and replace.
+    /// Finds and replaces.
     pub async fn replace(
         &self,
         path: String,
@@ -79,7 +79,7 @@ impl Files {
         .await
     }
 
-    /// Change one file.
+    /// Changes one file.
     async fn one(
         &self,
         path: String,
@@ -97,7 +97,7 @@ impl Files {
     }
 }
 
-/// Change a text, however it is written in the file; it is written so again, to the byte.
+/// Changes a text in its encoding; all other bytes stay the same.
 pub(super) fn as_text<T>(
     content: &[u8],
     path: &str,
@@ -121,7 +121,7 @@ pub(super) fn as_text<T>(
     }
 }
 
-/// A text that somebody wrote, written as the file is: with its mark and its encoding, and with its ends of lines.
+/// Converts a text to the form of the file: its byte order mark, its encoding and its line ends.
 fn fitted(written: &Written, old: &[u8]) -> Vec<u8> {
     let content = written.content.as_slice();
     if written.exact || old.is_empty() || content.is_empty() {
@@ -129,7 +129,7 @@ fn fitted(written: &Written, old: &[u8]) -> Vec<u8> {
     }
     let nature = Observer::look(old);
     let mark = Encoding::Utf8Bom.mark();
-    // They have no mark of their own in what is read of them, and may have one in what is written.
+    // Reading such a file removes its byte order mark; the written text may have one.
     let text = || content.strip_prefix(mark).unwrap_or(content);
     match nature.encoding {
         Some(encoding @ (Encoding::Utf16Le | Encoding::Utf16Be)) => {
@@ -141,8 +141,8 @@ fn fitted(written: &Written, old: &[u8]) -> Vec<u8> {
     }
 }
 
-/// With the ends of lines that the file has, if they are all the same. Its last line ends if the file's does; an end that
-/// somebody wrote is not taken away.
+/// Converts line ends to those of the file, if they are all the same. Adds a final line end if the file has
+/// one; never removes one.
 fn ended(content: &[u8], nature: &Nature) -> Vec<u8> {
     let (mut ended, end) = match nature.endings {
         Endings::CrLf => (edit::with_crlf(content), &b"\r\n"[..]),

@@ -1,4 +1,4 @@
-//! The lines of one file that match, with those around them.
+//! The matching lines of one file, with their context lines.
 
 use super::super::patience::Patience;
 use super::watched::Watched;
@@ -9,48 +9,49 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// Lines and bytes of one match that are told: enough to see what it is. A pattern that goes over lines may match a whole file.
+/// Maximum number of lines of one match in a response. A multi-line pattern may match a whole file.
 const LONGEST_MATCH: usize = 200;
 const LARGEST_MATCH: usize = 256 << 10;
 
-/// What a line takes in an answer beside its text.
+/// Bytes that a line adds to a response in addition to its text.
 const AROUND_A_LINE: usize = 64;
 
-/// Behind the lines of a match, what decides whether it is one: the letter after it.
+/// Bytes after the lines of a match that decide whether it is one: the next character.
 const LETTER: usize = 4;
 
-/// A line that matches, or one near it.
+/// A matching line, or a context line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundLine {
     /// From 1.
     pub number: u64,
-    /// Where the match begins in it, in bytes from 1; `None`: it is only near one.
+    /// Column of the match, in bytes from 1; `None` for a context line.
     pub column: Option<u64>,
-    /// Without its end; what is not UTF-8 is replaced.
+    /// Without its end; invalid UTF-8 is replaced.
     pub text: String,
-    /// It is longer than this.
+    /// The line is longer than `text`.
     pub cut: bool,
-    /// Is a match told from here on? The further lines of one that goes over several do not count.
+    /// True if a match starts here. The other lines of a multi-line match do not count.
     pub begins: bool,
-    /// The match goes on for so many lines that are not told.
+    /// Number of further lines of the match that are left out.
     pub further: u64,
 }
 
 impl FoundLine {
-    /// Of an answer, that it takes.
+    /// Bytes this line adds to the response.
     fn room(&self) -> usize {
         self.text.len() + AROUND_A_LINE
     }
 }
 
-/// How many matches are kept, even if they do not fit: the first of an answer, so that it goes on.
+/// Number of matches that are kept even if they do not fit: the first of a response, so that paging makes
+/// progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Least {
     Nothing = 0,
     One = 1,
 }
 
-/// How many of the matches of a file were kept.
+/// Number of matches of a file that were kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     All,
@@ -62,9 +63,9 @@ pub(super) enum Kept {
 pub(super) struct Gathered {
     pub(super) matches: u64,
     pub(super) lines: Vec<FoundLine>,
-    /// Of an answer, that all lines take.
+    /// Bytes that all lines add to the response.
     pub(super) bytes: usize,
-    /// There is more in this file than one answer has room for.
+    /// The file has more matches than fit in one response.
     pub(super) full: bool,
 }
 
@@ -74,15 +75,15 @@ impl Gathered {
         self.lines.push(line);
     }
 
-    /// Only the lines from this one on.
+    /// Drops the lines before this one.
     fn begin_at(&mut self, number: u64) {
         self.lines.retain(|line| line.number >= number);
         self.bytes = self.lines.iter().map(FoundLine::room).sum();
     }
 
-    /// Only the first so many matches, as far as they fit, with up to `after` lines after the last.
+    /// Keeps only the first `most` matches, as far as they fit, with up to `after` lines after the last.
     pub(super) fn keep(&mut self, most: u64, room: usize, after: usize, least: Least) -> Kept {
-        // Where each begins, and what all before it takes.
+        // The start of each match, and the size of everything before it.
         let (mut begins, mut bytes) = (Vec::new(), 0);
         for (at, line) in self.lines.iter().enumerate() {
             if line.begins {
@@ -102,7 +103,7 @@ impl Gathered {
         if kept == 0 { Kept::Nothing } else { Kept::Some }
     }
 
-    /// The last line of the last match, told or not.
+    /// The last line of the last match, whether included or not.
     pub(super) fn last_match(&self) -> u64 {
         self.lines
             .iter()
@@ -112,7 +113,7 @@ impl Gathered {
     }
 }
 
-/// A file whose reading can be ended.
+/// A reader that can be stopped.
 pub(super) struct Stoppable<'a> {
     pub(super) file: File,
     pub(super) patience: &'a Patience<'a>,
@@ -130,17 +131,17 @@ impl Read for Stoppable<'_> {
 pub(super) struct Gather<'a> {
     query: &'a SearchQuery,
     matcher: &'a Watched<'a>,
-    /// Matches up to this line were told before.
+    /// Matches up to this line were in an earlier response.
     skip: u64,
     gathered: Gathered,
-    /// Of the match that is told just now.
+    /// Progress of the current match.
     told: Told,
 }
 
-/// How much of a match was told.
+/// Progress of a match.
 #[derive(Default)]
 struct Told {
-    /// It is one that was not told before.
+    /// The match was not in an earlier response.
     new: bool,
     lines: usize,
     bytes: usize,
@@ -166,17 +167,17 @@ impl<'a> Gather<'a> {
         FoundLine { number, column, text, cut, begins, further: 0 }
     }
 
-    /// A line of a match. Is there room for more?
+    /// Adds a line of a match. Returns true if there is room for more.
     fn tell(&mut self, number: u64, line: &[u8], column: usize, begins: bool) -> bool {
         if begins {
             let lines = self.query.want == Want::Lines;
             self.told = Told { new: !lines || number > self.skip, ..Told::default() };
             if self.told.new && self.gathered.matches == 0 {
-                // Lines near a match that was told before were told with it.
+                // Context lines of an earlier match were in its response.
                 self.gathered.begin_at(number.saturating_sub(self.query.before as u64));
             }
             self.gathered.matches += u64::from(self.told.new);
-            // This one shows that there is more. The first is told, whatever is near it.
+            // This match shows that there is more. The first one is included, whatever its context.
             self.gathered.full =
                 self.gathered.matches > 1 && self.gathered.bytes > self.query.max_bytes;
         }
@@ -201,25 +202,25 @@ impl<'a> Gather<'a> {
 struct Matches<'a> {
     matcher: &'a Watched<'a>,
     text: &'a [u8],
-    /// Where the last one ends.
+    /// End of the last match.
     end: usize,
 }
 
 impl Matches<'_> {
-    /// The first one that begins in a line, behind those that were found.
+    /// The first match that starts in a line, after those already found.
     fn next_in(&mut self, line: &Range<usize>) -> Option<usize> {
         let at = self.end.max(line.start);
         let found = self.matcher.find_at(self.text, at).ok().flatten()?;
         let inside = found.start() < line.end;
         if inside {
-            // One of nothing at all does not hold up the next.
+            // An empty match must not block the next one.
             self.end = found.end().max(found.start() + 1);
         }
         inside.then_some(found.start())
     }
 }
 
-/// Of a long line, the part with the match; no letter is cut.
+/// The part of a long line around the match; no character is cut.
 fn window(bytes: &[u8], column: usize, most: usize) -> &[u8] {
     let goes_on = |at: usize| bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let mut begin = column.saturating_sub(most / 4).min(bytes.len() - most);
@@ -236,8 +237,9 @@ fn window(bytes: &[u8], column: usize, most: usize) -> &[u8] {
 impl Sink for Gather<'_> {
     type Error = io::Error;
 
-    /// Lines that follow each other, where matches may go over several: each match in them is one of its own. The further ones in a line that has one
-    /// count if they go on, and are told from the next line on.
+    /// Handles consecutive lines that contain matches. A multi-line pattern may have several matches in them,
+    /// each its own. Further matches in a line that already has one count only if they continue on the next
+    /// line.
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let (range, first) = (found.bytes_range_in_buffer(), found.line_number().unwrap_or(0));
         match self.query.want {
@@ -259,7 +261,7 @@ impl Sink for Gather<'_> {
             if !self.tell(number, line, column, !goes_on || further) {
                 return Ok(false);
             }
-            // The last that begins here may go on.
+            // The last match that starts here may continue.
             further = false;
             while self.query.multiline
                 && matches.end < range.end

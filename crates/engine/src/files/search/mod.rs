@@ -1,5 +1,5 @@
-//! Searching the contents of files, with the crates that ripgrep is made of: several files at once, in the order of names,
-//! until there is enough. The engine for patterns takes time in proportion to what it reads for each match, whatever the pattern.
+//! Searches the contents of files, with the crates of ripgrep: several files at once, in order of names, until
+//! the page is full. One match takes time proportional to the bytes read for it, whatever the pattern.
 
 mod lines;
 mod order;
@@ -28,45 +28,46 @@ use std::time::Duration;
 use supply::{Files, Filter};
 use watched::Watched;
 
-/// A pattern that needs more than this when it is made ready is no pattern but an attack.
+/// Maximum size of a compiled pattern; a larger one is an attack.
 const LARGEST_PATTERN: usize = 10 << 20;
 
-/// Of one file: a longer line, or with patterns over several lines a longer file, is not searched.
+/// Memory limit per file: a longer line, or a longer file with multi-line patterns, is not searched.
 const LARGEST_HEAP: usize = 128 << 20;
 
-/// Of an answer: what lines take in it, with what stands around them. A few times what somebody reads, and all that a pattern can make of a file.
+/// Maximum size of a response in bytes. A few times what a person reads, and a limit on what a pattern can
+/// produce.
 pub const LARGEST_PAGE: usize = 4 << 20;
 
-/// More threads than this wait for the same disk.
+/// Maximum number of threads; more would wait for the same disk.
 const MOST_THREADS: usize = 8;
 
-/// Files up to this size are read at once: as much as the searcher looks through for a zero byte.
+/// Files up to this size are read at once: as much as the searcher checks for a zero byte.
 const SMALL: usize = 64 << 10;
 
-/// What is looked for, and where.
+/// A search request.
 #[derive(Debug, Clone)]
 pub struct SearchQuery {
     pub pattern: String,
-    /// The pattern is a text, and not a regular expression.
+    /// The pattern is literal text, not a regular expression.
     pub literal: bool,
     pub case: Case,
-    /// Only whole words.
+    /// Match whole words only.
     pub word: bool,
-    /// Lines that do not match.
+    /// Return lines that do not match.
     pub invert: bool,
-    /// A match may go over several lines.
+    /// A match may span several lines.
     pub multiline: bool,
     pub before: usize,
     pub after: usize,
-    /// Only files that fit one of these; those after a `!` are left out.
+    /// Only files that match one of these; those after a `!` are excluded.
     pub globs: Vec<String>,
-    /// Only files of these kinds, by the names that ripgrep has for them; those after a `!` are left out.
+    /// Only files of these types, by ripgrep's names; those after a `!` are excluded.
     pub types: Vec<String>,
     pub leave_out: LeaveOut,
     pub want: Want,
-    /// Matches, or with other wants files, in one answer.
+    /// Maximum number of matches, or of files for the other wants, in one response.
     pub most: usize,
-    /// What all of them take in an answer, with what stands around them; [`LARGEST_PAGE`] at most.
+    /// Maximum size of the response in bytes; [`LARGEST_PAGE`] at most.
     pub max_bytes: usize,
     /// Longer lines are cut.
     pub max_line: usize,
@@ -77,11 +78,11 @@ pub struct SearchQuery {
 pub enum Case {
     Sensitive,
     Insensitive,
-    /// Insensitive, unless the pattern has a capital letter in it.
+    /// Insensitive, unless the pattern contains an upper-case letter.
     Smart,
 }
 
-/// What is told of a file that has a match.
+/// The details returned for a file with a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
     Lines,
@@ -89,11 +90,11 @@ pub enum Want {
     Files,
 }
 
-/// A file that has a match.
+/// A file with a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundFile {
     pub path: String,
-    /// Lines that match, of those told here.
+    /// Number of matching lines returned here.
     pub matches: u64,
     pub lines: Vec<FoundLine>,
 }
@@ -101,18 +102,18 @@ pub struct FoundFile {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchPage {
     pub files: Vec<FoundFile>,
-    /// Files that were looked into.
+    /// Number of files searched.
     pub searched: u64,
-    /// Where to go on, if there is more.
+    /// Position to continue at, if there is more.
     pub cursor: Option<String>,
-    /// Files and folders that could not be read.
+    /// Number of files and folders that could not be read.
     pub unreadable: u64,
-    /// Of what one answer has room for: matches or files, and bytes.
+    /// Used part of the page limits: matches or files, and bytes.
     pub(super) taken: usize,
     pub(super) bytes: usize,
 }
 
-/// Where an earlier answer ended: in this file, after this line.
+/// The end of an earlier response: in this file, after this line.
 struct Begin {
     path: Rel,
     line: u64,
@@ -139,7 +140,7 @@ pub(crate) fn search(
     search_within(spot, query, guarded, stop, SLOWEST)
 }
 
-/// The same, if no file takes longer than this.
+/// Like [`search`], with a time limit per file.
 pub(crate) fn search_within(
     spot: &Spot,
     query: &SearchQuery,
@@ -156,7 +157,7 @@ pub(crate) fn search_within(
     let unreadable = if look.kind == Kind::Folder {
         work.in_folder(spot, guarded, &order)?
     } else {
-        // Refused here, if it is nothing that can be read.
+        // Fails here if the file cannot be read.
         place.read().map_err(spot.at())?;
         let folder = Arc::new(place.folder().again().map_err(spot.at())?);
         let path = spot.rel.as_bytes().to_vec();
@@ -176,9 +177,9 @@ pub(crate) fn search_within(
     Ok(page)
 }
 
-/// A file to look into.
+/// A file to search.
 struct Job {
-    /// In the order of names.
+    /// Position in the order of names.
     number: u64,
     /// Below the root.
     path: Vec<u8>,
@@ -195,7 +196,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Every file below a folder; how many folders could not be looked into.
+    /// Searches every file below a folder; returns the number of folders that could not be read.
     fn in_folder(
         &self,
         spot: &Spot,
@@ -271,10 +272,10 @@ impl Work<'_> {
     }
 }
 
-/// What a thread searches with.
+/// The tools of one search thread.
 struct Tools {
     searcher: Searcher,
-    /// Its own: what it keeps while it matches is not shared.
+    /// Not shared: it has caches that change while it matches.
     matcher: RegexMatcher,
     room: Vec<u8>,
 }
@@ -302,7 +303,7 @@ fn look_through(
     if length < SMALL {
         return searcher.search_slice(watched, &room[..length], gather);
     }
-    // It has grown meanwhile.
+    // The file has grown meanwhile.
     file.rewind()?;
     searcher.search_reader(watched, Stoppable { file, patience }, gather)
 }

@@ -1,5 +1,5 @@
-//! Files are searched by several threads and end in any order; what is told of them is in the order of names, and there is
-//! enough of it when everything before some file is known.
+//! Puts results in order. Several threads search files and finish in any order; the results are in order of
+//! names. The search is done when everything before some file is known and fills the page.
 
 use super::lines::{Gathered, Kept, Least};
 use super::{Begin, FoundFile, Job, SearchPage, SearchQuery, Want};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a file takes in an answer beside its path and lines: its root, how many matches.
+/// Bytes that a file adds to a response in addition to its path and lines: its root, its number of matches.
 const AROUND_A_FILE: usize = 40;
 
 pub(super) struct Order<'a> {
@@ -19,13 +19,13 @@ pub(super) struct Order<'a> {
 
 #[derive(Default)]
 struct State {
-    /// Being searched just now.
+    /// Files being searched.
     open: BTreeSet<u64>,
-    /// Those with a match.
+    /// Files with a match.
     found: BTreeMap<u64, (Vec<u8>, Gathered)>,
     searched: u64,
     unreadable: u64,
-    /// One that the pattern takes too long for.
+    /// A file on which the pattern exceeded its time limit.
     slow: Option<Vec<u8>>,
 }
 
@@ -42,11 +42,11 @@ impl<'a> Order<'a> {
         self.state().open.extend(jobs.iter().map(|job| job.number));
     }
 
-    /// `None`: it could not be read.
+    /// Records the result of a file; `None`: it could not be read.
     pub(super) fn end(&self, job: &Job, gathered: Option<Gathered>) {
         let mut state = self.state();
         state.open.remove(&job.number);
-        // One that was left because there is enough is not one that cannot be read.
+        // A file that was abandoned because the page is full does not count as unreadable.
         let Some(gathered) = gathered else {
             state.unreadable += u64::from(!self.is_enough());
             return;
@@ -56,7 +56,7 @@ impl<'a> Order<'a> {
             state.found.insert(job.number, (job.path.clone(), gathered));
         }
         if let Some(last) = self.fills(&state.found) {
-            // Nobody hears of what is behind it.
+            // Results after it are not needed.
             state.found.split_off(&(last + 1));
             if state.open.first().is_none_or(|open| *open > last) {
                 self.enough.store(true, Ordering::Relaxed);
@@ -64,7 +64,8 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The pattern takes too long for it: then that is the answer, unless there is enough before it.
+    /// Records that the pattern is too slow for a file. That fails the search, unless the page is full before
+    /// that file.
     pub(super) fn end_slow(&self, job: &Job) {
         let mut state = self.state();
         state.open.remove(&job.number);
@@ -74,7 +75,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The first file that shows that there is more than an answer has room for.
+    /// The first file that exceeds the page.
     fn fills(&self, found: &BTreeMap<u64, (Vec<u8>, Gathered)>) -> Option<u64> {
         let (mut matches, mut bytes) = (0, 0);
         let fills = |(_, (path, gathered)): &(&u64, &(Vec<u8>, Gathered))| {
@@ -93,7 +94,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// As much as was asked for.
+    /// Builds the page.
     pub(super) fn page(
         self,
         shown: impl Fn(&[u8]) -> Result<String, FileError>,
@@ -145,7 +146,7 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Of an answer, that a file with its lines takes.
+/// Bytes that a file with its lines adds to the response.
 fn takes(path: &[u8], gathered: &Gathered) -> usize {
     path.len() + AROUND_A_FILE + gathered.bytes
 }

@@ -1,4 +1,4 @@
-//! Which files are searched, and who gets the next ones.
+//! The queue of files to search.
 
 use super::order::Order;
 use super::{Job, SearchQuery};
@@ -14,14 +14,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Files that are come by before anybody takes them.
+/// Maximum number of files that are found before a thread takes them.
 const AHEAD: usize = 128;
 
-/// Files that one thread takes at once: few enough to end together, enough not to meet all the time.
+/// Files that a thread takes at once: few enough to finish together, enough to avoid contention.
 const BATCH: usize = 8;
 
-/// The files that nobody has taken yet: those that were come by, and the walk that finds more. Who walks does so ahead, while
-/// the others take what is ready.
+/// The files that no thread has taken yet: those already found, and the walk that finds more. One thread walks
+/// ahead, while the others take the files that are ready.
 pub(super) struct Files {
     walk: Mutex<Walked>,
     ready: Mutex<VecDeque<Job>>,
@@ -38,13 +38,13 @@ impl Files {
         Files { walk: Mutex::new(Walked { walk, filter, next: 0 }), ready: Mutex::default() }
     }
 
-    /// Folders that could not be looked into.
+    /// Number of folders that could not be read.
     pub(super) fn unreadable(self) -> u64 {
         let walked = self.walk.into_inner().unwrap_or_else(PoisonError::into_inner);
         walked.walk.unreadable as u64
     }
 
-    /// None, when there are no more.
+    /// The next files; empty if there are no more.
     pub(super) fn take(&self, order: &Order<'_>, stop: &dyn Fn() -> bool) -> Vec<Job> {
         if self.ready().len() < AHEAD / 2
             && let Ok(mut walked) = self.walk.try_lock()
@@ -55,7 +55,7 @@ impl Files {
         if !jobs.is_empty() {
             return jobs;
         }
-        // Somebody else walks, and nothing is ready: what comes next is waited for.
+        // Another thread walks and nothing is ready: wait for it.
         let mut walked = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
         if self.ready().is_empty() {
             self.go_on(&mut walked, order, stop);
@@ -65,7 +65,7 @@ impl Files {
 
     fn go_on(&self, walked: &mut Walked, order: &Order<'_>, stop: &dyn Fn() -> bool) {
         let jobs = walked.some(AHEAD, stop);
-        // In order, and known to be under way before anybody can end one of them.
+        // In order, and registered before any thread can finish one of them.
         order.begin(&jobs);
         self.ready().extend(jobs);
     }
@@ -95,11 +95,11 @@ impl Walked {
     }
 }
 
-/// Which files are of interest, by name.
+/// Filters files by name.
 pub(super) struct Filter {
     globs: Override,
     types: Types,
-    /// How long the path is of the folder that was asked for.
+    /// Length of the path of the requested folder.
     begin: usize,
 }
 

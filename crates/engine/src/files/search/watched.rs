@@ -1,5 +1,5 @@
-//! A matcher that asks before each match whether to look for it. The searcher itself tells of matches only when it knows all
-//! that are in the same lines.
+//! A matcher that checks the time limit before each match. The searcher itself reports matches only after it
+//! has found all in the same lines.
 
 use super::super::patience::{Over, Patience};
 use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
@@ -10,7 +10,7 @@ pub(super) struct Watched<'a> {
     pub(super) patience: &'a Patience<'a>,
 }
 
-/// Nobody asks what is in groups.
+/// Captures are not used.
 impl Matcher for Watched<'_> {
     type Captures = NoCaptures;
     type Error = Over;
@@ -24,7 +24,8 @@ impl Matcher for Watched<'_> {
         Ok(NoCaptures::new())
     }
 
-    /// What searches line by line calls this and the last one: each line is read once, and whether to go on is asked where more is read.
+    /// Line-by-line searches call this method and `find_candidate_line`. They read each line once, and the
+    /// reader checks the limit.
     fn shortest_match_at(&self, text: &[u8], at: usize) -> Result<Option<usize>, Over> {
         Ok(known(self.matcher.shortest_match_at(text, at)))
     }

@@ -1,4 +1,4 @@
-//! What is listed, and that pages of it make the whole.
+//! Listing, and that pages together are the whole.
 
 use super::super::list::{ListQuery, Listing, list};
 use super::super::rules::LeaveOut;
@@ -86,7 +86,7 @@ fn rules_and_dots_can_be_overlooked_and_proctors_own_cannot() {
     assert!(!all.iter().any(|path| path.starts_with(".state")), "{all:?}");
 }
 
-/// The files that git knows or would take, with those in repositories that lie in this one.
+/// The files that git tracks or would add, including those in repositories inside this one.
 fn known_to_git(folder: &std::path::Path) -> BTreeSet<String> {
     let git = std::process::Command::new("git")
         .args(["ls-files", "-coz", "--exclude-standard"])
@@ -143,7 +143,7 @@ fn what_is_left_out_is_what_git_leaves_out() {
     assert_eq!(ours, gits);
 }
 
-/// In ripgrep, too.
+/// ripgrep behaves the same.
 #[test]
 fn every_ignore_file_counts_more_than_every_file_of_gits() {
     let place = Place::new();
@@ -216,7 +216,7 @@ fn names_are_found_by_patterns() {
     assert_eq!(find(&["**/deep/**"], false).unwrap(), "src/deep/lib.rs");
     assert_eq!(find(&["readme*"], false).unwrap(), "");
     assert_eq!(find(&["readme*", "*.{log,txt}"], true).unwrap(), "README.md keep.log src.txt");
-    assert!(find(&["[a"], false).unwrap_err().contains("bad glob"));
+    assert!(find(&["[a"], false).unwrap_err().contains("invalid glob"));
     let query = ListQuery { kind: Some(Kind::Folder), ..ListQuery::default() };
     assert_eq!(names(&look(&place, "", query).unwrap()), ["src", "src/deep"]);
 }
@@ -267,7 +267,7 @@ fn a_file_is_no_folder_and_nothing_is_nothing() {
     assert!(matches!(cancelled, Err(FileError::Cancelled)));
 }
 
-/// Folders in each other with a file in each, made from the top without a path that is too long for it.
+/// Nested folders with a file in each, created from the top, because the whole path is too long.
 fn deep(place: &Place, name: &str, count: usize) {
     let mut folders = vec![proctor_sys::beneath::Folder::open(&place.path("app")).unwrap()];
     for _ in 0..count {
@@ -301,6 +301,6 @@ fn what_has_a_longer_path_than_there_can_be_is_counted_and_the_rest_is_there() {
     let place = Place::new();
     deep(&place, &"d".repeat(250), 20);
     let all = look(&place, "", ListQuery::default()).unwrap();
-    // 16 names of 250 letters, and a file in each folder above and in the last.
+    // 16 names of 250 characters, and a file in each folder above and in the last.
     assert_eq!((all.entries.len(), all.unreadable), (33, 1));
 }

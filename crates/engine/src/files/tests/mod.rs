@@ -11,7 +11,7 @@ use proctor_core::home::Home;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A root with a home beside it.
+/// A root with a home next to it.
 pub(crate) struct Place {
     folder: TempDir,
     pub(crate) roots: Roots,
@@ -125,7 +125,7 @@ fn a_root_that_comes_later_is_found_then() {
     let place = Place::new();
     let roots = Roots::open(&[RootDef::of(place.path("later").to_str().unwrap())]);
     let spot = roots.find("x").unwrap();
-    assert!(spot.folder(&place.guarded).unwrap_err().to_string().contains("cannot be opened"));
+    assert!(spot.folder(&place.guarded).unwrap_err().to_string().contains("cannot open the root"));
     std::fs::create_dir_all(place.path("later/x")).unwrap();
     spot.folder(&place.guarded).unwrap();
     std::fs::remove_dir_all(place.path("later")).unwrap();

@@ -1,4 +1,4 @@
-//! Parts of files, and that the parts make the whole.
+//! Reading parts of files, and that the parts together are the whole.
 
 use super::super::read::{Content, Part, ReadQuery, read};
 use super::super::survey::{PIECE, Surveys, sha256};
@@ -113,7 +113,7 @@ fn a_cursor_that_somebody_made_up_does_no_harm() {
     }
 }
 
-/// One that is too large to be looked at as a whole; between its two ends it takes no room.
+/// A sparse file that is too large to be read as a whole.
 fn huge(place: &Place, name: &str) {
     use std::io::{Seek, Write};
     let size = super::super::survey::LARGEST + 2 * PIECE as u64;
@@ -183,7 +183,7 @@ fn lines_far_down_a_large_file_are_found() {
     assert_eq!(text(&content), ((line(9_999) + &line(10_000)).as_str(), 9_999, 10_000));
 }
 
-/// Page by page until there is no more.
+/// Reads page by page to the end.
 fn pages(place: &Place, path: &str, query: &ReadQuery) -> Vec<Content> {
     let mut query = query.clone();
     let mut pages = Vec::new();

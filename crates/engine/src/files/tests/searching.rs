@@ -1,4 +1,4 @@
-//! What is found, in which order, and where it goes on.
+//! Search results, their order, and their cursors.
 
 use super::super::rules::LeaveOut;
 use super::super::search::{
@@ -36,7 +36,7 @@ fn run(place: &Place, path: &str, query: &SearchQuery) -> Result<SearchPage, Fil
     search(&place.spot(path), query, &place.guarded, &|| false)
 }
 
-/// Page by page until there is no more.
+/// Searches page by page to the end.
 fn pages(place: &Place, query: &SearchQuery) -> Vec<SearchPage> {
     let mut query = query.clone();
     let mut pages = Vec::new();
@@ -51,7 +51,7 @@ fn pages(place: &Place, query: &SearchQuery) -> Vec<SearchPage> {
     }
 }
 
-/// As `path:line` for matches and `path-line` for what is near.
+/// `path:line` for matches and `path-line` for context lines.
 fn places(page: &SearchPage) -> Vec<String> {
     let lines = page.files.iter().flat_map(|file| file.lines.iter().map(move |line| (file, line)));
     lines
@@ -172,7 +172,7 @@ fn a_match_of_very_many_lines_is_cut_and_what_comes_after_it_is_found() {
     assert_eq!(rest.cursor, None);
 }
 
-/// The searcher gives them as one piece.
+/// The searcher reports them as one piece.
 #[test]
 fn matches_in_lines_that_follow_each_other_are_matches_of_their_own() {
     let place = Place::new();
@@ -263,7 +263,7 @@ fn whole_matches_fit_into_a_small_page_and_each_comes_once() {
 #[test]
 fn a_page_that_is_full_of_lines_near_one_match_goes_on_with_the_next() {
     let place = Place::new();
-    // What is not UTF-8 is told as three times as much.
+    // Invalid UTF-8 takes three times as many bytes in the response.
     let near = [&[0xff; 300_000][..], b"\n"].concat().repeat(5);
     place.write("f", [[&near[..], b"hit\n"].concat().repeat(3), near].concat());
     for (before, after) in [(0, 5), (5, 0)] {
@@ -357,7 +357,7 @@ fn links_and_pipes_are_not_read() {
     }
 }
 
-/// A pattern that reads to the end of the line before it knows that each of its matches is a short one.
+/// A pattern that reads to the end of the line before it knows that each of its matches is short.
 fn slow() -> (Place, SearchQuery) {
     let place = Place::new();
     place.write("a", "A\n");
@@ -383,7 +383,7 @@ fn a_pattern_that_is_too_slow_is_told_with_the_file() {
     };
     let error = within(&query).unwrap_err().to_string();
     assert!(error.starts_with("the pattern is too slow for 'b'"), "{error}");
-    // Line by line it is not.
+    // Line by line it is fast.
     let lines = within(&SearchQuery { multiline: false, ..usual(r".*[^A\n]|A") }).unwrap();
     assert_eq!(places(&lines), ["a:1", "b:1"]);
 }
@@ -400,7 +400,8 @@ fn who_stops_waiting_stops_the_search() {
     assert!(asked.load(Ordering::Relaxed) < 20, "it read on");
 }
 
-/// Lines of few kinds, so that matches are near each other, share lines and go over several; now and then so many between two that a match over them is cut.
+/// Lines of few kinds, so that matches are close together, share lines and span several; sometimes a match is
+/// long enough to be cut.
 fn content() -> impl Strategy<Value = String> {
     let kinds = vec!["", "a", "b", "c", "a b", "ba", "b c a"];
     let lines = prop::collection::vec(prop::sample::select(kinds), 0..14);
@@ -426,7 +427,7 @@ fn query() -> impl Strategy<Value = SearchQuery> {
     })
 }
 
-/// Every line that belongs to a match, in the order in which they are told.
+/// Every line of a match, in response order.
 fn matched(pages: &[SearchPage]) -> Vec<(&str, u64, bool, u64)> {
     let files = pages.iter().flat_map(|page| &page.files);
     let lines = files.flat_map(|file| file.lines.iter().map(move |line| (file, line)));
@@ -436,7 +437,7 @@ fn matched(pages: &[SearchPage]) -> Vec<(&str, u64, bool, u64)> {
         .collect()
 }
 
-/// Every line, near a match or in one. The last lines of a page may be told again by the next.
+/// Every line, in a match or near one. The last lines of a page may be repeated on the next.
 fn shown(pages: &[SearchPage]) -> BTreeSet<(&str, u64)> {
     let files = pages.iter().flat_map(|page| &page.files);
     files.flat_map(|file| file.lines.iter().map(|line| (file.path.as_str(), line.number))).collect()
@@ -446,7 +447,7 @@ fn count(pages: &[SearchPage]) -> u64 {
     pages.iter().flat_map(|page| &page.files).map(|file| file.matches).sum()
 }
 
-/// The same ones each time, and a quarter of the usual number: each is dozens of searches.
+/// Fixed seeds, and a quarter of the usual number: each case is dozens of searches.
 fn few_cases() -> ProptestConfig {
     let usual = ProptestConfig::default();
     let rng_seed = RngSeed::Fixed(0x5eed);

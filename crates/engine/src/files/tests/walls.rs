@@ -1,4 +1,4 @@
-//! The threads that work on files, and the wall that they are behind.
+//! The threads that work on files, and their Landlock restriction.
 
 use super::Place;
 use crate::error::EngineError;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-/// A root that may be written and one that may not, both in one folder with a home.
+/// A writable root and a read-only one, both in one folder with a home.
 struct Site {
     place: Place,
     roots: Arc<Roots>,
@@ -47,7 +47,7 @@ impl Site {
         self.work(purpose, || thread::current().id()).unwrap()
     }
 
-    /// Which of these can be opened by path, as nothing in the engine does: to be read, and to be written.
+    /// Tries to open these by path, for reading and for writing. The engine itself never opens a path.
     fn opened(&self, purpose: Purpose, names: &[&str]) -> (Vec<bool>, Vec<bool>) {
         let paths: Vec<PathBuf> = names.iter().map(|name| self.place.path(name)).collect();
         self.work(purpose, move || {
@@ -66,7 +66,7 @@ impl Site {
 #[test]
 fn behind_the_wall_only_the_roots_are_there_and_only_some_can_be_written() {
     let site = Site::new();
-    // Where the kernel has no wall, there is nothing to look at, and nothing is promised.
+    // Without Landlock there is nothing to test, and nothing is promised.
     if Fence::of_folders(&[], &[]).unwrap().is_none() {
         return;
     }
@@ -105,7 +105,7 @@ fn work_that_panics_is_an_error_and_the_next_goes_on() {
     let site = Site::new();
     site.thread(Purpose::Look);
     let error = site.work(Purpose::Look, || panic!("as it is to")).map(|()| "done").unwrap_err();
-    assert!(error.to_string().contains("ended early"), "{error}");
+    assert!(error.to_string().contains("ended before its work was done"), "{error}");
     site.thread(Purpose::Look);
 }
 
@@ -128,7 +128,7 @@ fn a_root_in_what_proctor_keeps_is_proctors_own() {
         ["audit", "logs/web", "run", "run/web", "mine", ""].map(owned),
         [true, true, true, true, false, false]
     );
-    // By whatever path.
+    // By any path.
     std::os::unix::fs::symlink(place.path("app/.state/audit"), place.path("link")).unwrap();
     let roots = Roots::open(&[RootDef::of(place.path("link").to_str().unwrap())]);
     let guarded = Guarded::of(&home).with(&roots);

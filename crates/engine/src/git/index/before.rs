@@ -1,9 +1,11 @@
-//! What was there before a commit was made, written into the lock of its index behind the word. Who is killed while git makes
-//! it leaves that, and by it the next who comes sees that it was made: what was prepared is the index then. Without that, the
-//! index would still be the one before, and the next commit take back what this one changed.
+//! The state before a commit, written into the lock of its index after the magic word.
 //!
-//! It is read from files, because it is asked where git cannot be called. Where references are no files, no commit is seen.
-//! Everything here blocks.
+//! If the daemon is killed while git commits, the next one reads it and compares it with the state now. If the
+//! commit was made, the prepared index is installed. Otherwise the old index would stay, and the next commit
+//! would revert this one.
+//!
+//! It is read from files, because git cannot be called then. If references are not stored in files, no commit
+//! is detected. Everything here blocks.
 
 use crate::git::fields;
 use crate::git::place::{common_dir, small};
@@ -11,24 +13,24 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
-/// A name of a reference with its first word, or a hash.
+/// Maximum size of a reference, or of a hash.
 const LONGEST: u64 = 4096;
 
-/// In the place of a name, a commit or an index that is not there.
+/// Stands for a missing name, commit or index.
 const NONE: &str = "-";
 
 /// Three words of one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Before {
-    /// What `HEAD` names.
+    /// The reference in `HEAD`.
     name: String,
     commit: String,
-    /// Which file the index is, and which of its versions.
+    /// The identity and version of the index file.
     index: String,
 }
 
 impl Before {
-    /// What is there now; `None`: that cannot be known.
+    /// The state now; `None` if it cannot be read.
     pub(super) fn look(git_dir: &Path, index: &str) -> Option<Before> {
         let head = small(&git_dir.join("HEAD"), LONGEST).ok()?;
         let (name, commit) = match head.strip_prefix(b"ref: ") {
@@ -52,14 +54,14 @@ impl Before {
         words.next().is_none().then_some(before)
     }
 
-    /// Is there a commit by now, and the index that there was?
+    /// Returns true if there is a new commit since then, and the index is unchanged.
     pub(super) fn is_behind(&self, now: &Before) -> bool {
         let moved = now.commit != NONE && now.commit != self.commit;
         moved && self.name == now.name && self.index == now.index
     }
 }
 
-/// What a branch names, as it is written down when a commit is made on it: in a file of its own.
+/// The commit of a branch, as git writes it for a new commit: in a file of its own.
 fn commit_at(git_dir: &Path, name: &str) -> Option<String> {
     let plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     if !plain || !name.starts_with("refs/") || name.contains(' ') {

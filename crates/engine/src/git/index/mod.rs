@@ -1,9 +1,18 @@
-//! The index of a repository, held for a commit that is made in an index of its own. Who fails leaves nothing staged, and who
-//! has succeeded cannot fail any more because somebody else is at work there.
+//! Locks the index of a repository for a commit that is made in an index of its own. A failed commit leaves
+//! nothing staged, and a successful one cannot fail afterwards because another process locked the index.
 //!
-//! It is held as git holds it, by a file. That of somebody who was killed has nobody's lock of the kernel's on it: by that,
-//! and by what is in it, it is known to be ours and removed. Git's own are never touched. From before git is called to make the
-//! commit until it has ended, git has the kernel's lock, too: nobody looks what became of it in between.
+//! ```text
+//! index.lock      ours: the word `proctor`, then the state before the commit (`before`); flock held
+//! index           unchanged until the commit is made
+//!    │ copy
+//!    ▼
+//! proctor-next    index + committed changes ── rename to `index` after the commit
+//! proctor-index   only for a commit of some paths: HEAD + changes below the paths (`only`)
+//! ```
+//!
+//! The lock is git's own, a file. A file left by a killed daemon has no flock: by that, and by its content, it
+//! is recognised as ours and removed. Locks of git are never touched. While git commits, it inherits the flock,
+//! so nobody examines the result before git has ended.
 
 mod before;
 
@@ -28,47 +37,48 @@ use std::time::{Duration, Instant};
 const OWN: &str = "index";
 const LOCK: &str = "index.lock";
 
-/// What is going to be the index; and one for a commit of something else than that.
+/// The next index; and the index of a commit of some paths.
 const NEXT: &str = "proctor-next";
 const ASIDE: &str = "proctor-index";
 
-/// An index that holds the attributes of a commit for a moment.
+/// A temporary index with the attributes of a commit.
 const ATTRIBUTES: &str = "proctor-attributes";
 
-/// A lock of ours before it is one: it has its word in it from the first moment on.
+/// A lock under construction: it contains its word before it gets its final name.
 const DRAFT: &str = "proctor-lock";
 
-/// In a lock of ours; behind it, what there was before the commit.
+/// Marks a lock as ours; the state before the commit follows.
 const WORD: &[u8] = b"proctor\n";
 
-/// Of a lock, this much is looked at.
+/// Maximum number of bytes read from a lock.
 const LONGEST: usize = 8 << 10;
 
-/// For somebody else who is at work: an editor that looks for changes takes milliseconds, and does it all the time.
+/// Timeout for a lock of another process: an editor that looks for changes holds it for milliseconds, again and
+/// again.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
 
-/// Held until this is dropped.
+/// A locked index; dropping it releases the lock.
 pub(super) struct Index {
-    /// As git calls it.
+    /// The path that git uses.
     git_dir: PathBuf,
     inside: Inside,
     lock: File,
-    /// By which the next daemon finds the lock.
+    /// The note by which the next daemon finds the lock.
     note: PathBuf,
-    /// Git makes a commit with it, or did so when it was last heard of.
+    /// Git is making a commit with it, or was when we last knew.
     unsure: AtomicBool,
 }
 
 impl Repository {
-    /// Hold the index, as soon as nobody else does.
+    /// Locks the index, after waiting for other processes.
     pub(super) async fn hold_index(&self) -> Result<Arc<Index>, GitError> {
         let begun = Instant::now();
         loop {
             let (git_dir, inside) = (self.place.git_dir.clone(), self.place.inside());
             let notes = self.git.commands.home().held_indexes();
             let take =
-                move |_| Index::take(git_dir, inside, &notes).map_err(failed("cannot be held"));
+                move |_| Index::take(git_dir, inside, &notes).map_err(failed("cannot be locked"));
             match self.in_worktree(take).await? {
                 Some(index) => return Ok(Arc::new(index)),
                 None if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_AGAIN).await,
@@ -80,16 +90,16 @@ impl Repository {
         }
     }
 
-    /// From now on git makes a commit with it: what git is to have as long as it does.
+    /// Records that git makes a commit now. Returns the descriptor that git inherits while it runs.
     pub(super) async fn begin_commit(&self, index: &Arc<Index>) -> Result<OwnedFd, GitError> {
         let index = Arc::clone(index);
-        self.in_worktree(move |_| index.begin().map_err(failed("cannot be held"))).await
+        self.in_worktree(move |_| index.begin().map_err(failed("cannot be locked"))).await
     }
 
-    /// A commit was made with it: make what was prepared the index.
+    /// Installs the prepared index after a commit.
     pub(super) async fn install(&self, index: Arc<Index>) -> Result<(), GitError> {
         let install =
-            move |_| index.install().map_err(failed("is not that of the commit just made"));
+            move |_| index.install().map_err(failed("cannot be replaced after the commit"));
         self.in_worktree(install).await
     }
 }
@@ -103,7 +113,7 @@ fn failed(why: &'static str) -> impl Fn(io::Error) -> GitError {
 
 /// Everything here blocks.
 impl Index {
-    /// `None` while somebody else holds it.
+    /// `None` while another process holds the lock.
     fn take(git_dir: PathBuf, inside: Inside, notes: &Path) -> io::Result<Option<Index>> {
         let path = inside.join(LOCK);
         release(&inside);
@@ -123,7 +133,7 @@ impl Index {
         Ok(Some(index))
     }
 
-    /// What is going to be the index begins as it is now.
+    /// Starts the next index as a copy of the current one.
     fn copy(&self) -> io::Result<()> {
         remove_left(&self.inside);
         match regular(&self.inside.join(OWN)) {
@@ -132,7 +142,7 @@ impl Index {
                 io::copy(&mut own, &mut copy)?;
                 let found = own.metadata()?;
                 copy.set_permissions(found.permissions())?;
-                // A file that was changed after that time is looked into, although it may look as before.
+                // Git compares the contents of files that changed after this time, even if they look the same.
                 copy.set_modified(found.modified()?)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -148,7 +158,7 @@ impl Index {
         self.git_dir.join(ASIDE)
     }
 
-    /// Write down what there is before the commit. Who has the descriptor has the lock.
+    /// Records the state before the commit. The lock is held as long as the descriptor is open.
     fn begin(&self) -> io::Result<OwnedFd> {
         if let Some(before) = Before::look(&self.inside, OWN) {
             let end = WORD.len() as u64;
@@ -160,7 +170,7 @@ impl Index {
         Ok(lock.into())
     }
 
-    /// Git has ended.
+    /// Reports that git has ended.
     pub(super) fn ended(&self) {
         self.unsure.store(false, Ordering::Relaxed);
     }
@@ -168,7 +178,7 @@ impl Index {
     fn install(&self) -> io::Result<()> {
         let path = self.inside.join(LOCK);
         if !is_at(&self.lock, &path) {
-            return Err(io::Error::other("somebody removed its lock"));
+            return Err(io::Error::other("its lock was removed"));
         }
         match fs::rename(self.inside.join(NEXT), self.inside.join(OWN)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -179,7 +189,7 @@ impl Index {
 
 impl Drop for Index {
     fn drop(&mut self) {
-        // The daemon ends before git does: the next who comes sees what it did.
+        // The daemon ends before git does: the next daemon examines the result.
         if *self.unsure.get_mut() {
             return;
         }
@@ -192,7 +202,7 @@ impl Drop for Index {
     }
 }
 
-/// `None`: somebody was quicker.
+/// `None`: another process was quicker.
 fn make_lock(git_dir: &Path) -> io::Result<Option<File>> {
     let (draft, path) = (git_dir.join(DRAFT), git_dir.join(LOCK));
     remove_draft(&draft);
@@ -204,12 +214,12 @@ fn make_lock(git_dir: &Path) -> io::Result<Option<File>> {
             Err(ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
                 Err(ErrorKind::WouldBlock.into())
             }
-            // Not every file system has links.
+            // Some file systems have no hard links.
             Err(_) => write_lock(&path),
         }
     });
     match made {
-        // Somebody else is there, or looks whether what was just made had been left behind.
+        // Another process holds the lock, or checks whether the new file is an abandoned one.
         Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::WouldBlock) => {
             Ok(None)
         }
@@ -221,7 +231,7 @@ fn write_lock(path: &Path) -> io::Result<File> {
     let mut lock = File::options().read(true).write(true).create_new(true).open(path)?;
     match lock.try_lock() {
         Err(TryLockError::WouldBlock) => return Err(ErrorKind::WouldBlock.into()),
-        // Where the kernel has no locks, what is left is nobody's.
+        // Without flock, an abandoned file has no owner.
         Ok(()) | Err(TryLockError::Error(_)) => {}
     }
     if let Err(error) = lock.write_all(WORD) {
@@ -231,7 +241,7 @@ fn write_lock(path: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// One that somebody who was killed has not come to use.
+/// Removes a draft that a killed daemon did not use.
 fn remove_draft(draft: &Path) {
     if let Ok(file) = regular(draft)
         && file.try_lock().is_ok()
@@ -252,9 +262,9 @@ fn remove_index(git_dir: &Path, name: &str) {
     let _ = fs::remove_file(git_dir.join(format!("{name}.lock")));
 }
 
-/// The name of an index that an older git reads a commit into. Removed before and after.
+/// An index that an older git reads a commit into. Removed before and after.
 pub(super) struct AttributesIndex {
-    /// As git calls it.
+    /// The path that git uses.
     pub(super) path: PathBuf,
     inside: Inside,
 }
@@ -273,14 +283,16 @@ impl Drop for AttributesIndex {
     }
 }
 
-/// Nobody makes a commit with what was prepared any more. It belongs to one that was made, although nobody saw it.
+/// Cleans up after a commit. If the commit was made but not noticed, its prepared index is installed.
 fn conclude(git_dir: &Path, before: Option<Before>) {
     let now = before.as_ref().and_then(|_| Before::look(git_dir, OWN));
     if before.zip(now).is_some_and(|(before, now)| before.is_behind(&now)) {
         match fs::rename(git_dir.join(NEXT), git_dir.join(OWN)) {
-            Ok(()) => tracing::info!(git = %git_dir.display(), "the index of a commit is in place"),
+            Ok(()) => {
+                tracing::info!(git = %git_dir.display(), "installed the index of an interrupted commit")
+            }
             Err(error) => {
-                tracing::warn!(%error, git = %git_dir.display(), "the index is not that of the last commit");
+                tracing::warn!(%error, git = %git_dir.display(), "cannot install the index of an interrupted commit");
             }
         }
     }
@@ -292,23 +304,23 @@ fn is_at(file: &File, path: &Path) -> bool {
     (file.dev(), file.ino()) == (there.dev(), there.ino())
 }
 
-/// Say where the index is held. Where that cannot be written, the next who changes something there still finds it.
+/// Records which index is locked. If that fails, the next writer of the repository still finds the lock.
 fn note(git_dir: &Path, notes: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let (number, now) = (NUMBER.fetch_add(1, Ordering::Relaxed), clock::now().wall.0);
     let note = notes.join(format!("{}-{now}-{number}", std::process::id()));
     let text = git_dir.as_os_str().as_bytes();
     if let Err(error) = private_dir(notes).and_then(|()| fs::write(&note, text)) {
-        tracing::warn!(%error, file = %note.display(), "a held index cannot be noted");
+        tracing::warn!(%error, file = %note.display(), "cannot record a locked index");
     }
     note
 }
 
-/// Remove a lock of ours whose holder is gone. Blocks.
+/// Removes a lock of ours whose owner is gone. Blocks.
 pub(super) fn release(git_dir: &Path) {
     let path = git_dir.join(LOCK);
     remove_draft(&git_dir.join(DRAFT));
-    // As long as nobody else has the kernel's lock, nobody else removes it.
+    // While we hold the flock, no other process removes it.
     if let Ok(lock) = regular(&path)
         && lock.try_lock().is_ok()
         && let Some(before) = written(&lock)
@@ -319,7 +331,7 @@ pub(super) fn release(git_dir: &Path) {
     }
 }
 
-/// What is in a lock of ours; `None`: it is none.
+/// The content of a lock of ours; `None` if it is not ours.
 fn written(lock: &File) -> Option<Option<Before>> {
     let mut bytes = vec![0; LONGEST];
     let read = lock.read_at(&mut bytes, 0).ok()?;
@@ -329,19 +341,19 @@ fn written(lock: &File) -> Option<Option<Before>> {
     }
 }
 
-/// What an earlier daemon held when it ended: notes of it.
+/// The notes of locks that an earlier daemon held when it ended.
 pub(crate) fn held_before(home: &Home) -> Vec<PathBuf> {
     let notes = fs::read_dir(home.held_indexes()).into_iter().flatten();
     notes.flatten().map(|note| note.path()).collect()
 }
 
-/// Release all that. Blocks.
+/// Releases these locks. Blocks.
 pub(crate) fn release_all(notes: Vec<PathBuf>) {
     for note in notes {
         if let Ok(git_dir) = fs::read(&note) {
             let git_dir = Path::new(OsStr::from_bytes(&git_dir));
             release(git_dir);
-            // Of one that is still held, the next daemon is told, too.
+            // A lock that is still held stays on record for the next daemon.
             if git_dir.join(LOCK).symlink_metadata().is_ok() {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Who holds an index, who waits for it, and what is left of who was killed.
+//! Holding, waiting for and recovering the lock of an index.
 
 use super::*;
 
@@ -66,7 +66,7 @@ fn a_lock_of_somebody_else_is_waited_for_and_never_removed() {
     }
     fs::remove_file(&lock).unwrap();
     let index = scene.take().unwrap();
-    // By hand, and then another git came.
+    // Removed by hand, and then another git came.
     fs::remove_file(&lock).unwrap();
     fs::write(&lock, "").unwrap();
     fs::write(index.next(), "mine").unwrap();
@@ -85,7 +85,7 @@ fn an_index_that_is_no_file_is_neither_followed_nor_waited_for() {
         let inside = Inside::named(git.clone());
         let taken = Index::take(git.clone(), inside, &scene.home().held_indexes());
         let why = taken.err().map(|why| why.to_string());
-        assert_eq!(why.as_deref(), Some("it is no regular file"), "{what}");
+        assert_eq!(why.as_deref(), Some("it is not a regular file"), "{what}");
         assert_eq!(names(&git), ["index"], "{what}");
         fs::remove_file(&own).unwrap();
     };
@@ -111,7 +111,7 @@ fn what_a_killed_daemon_held_is_released() {
         std::mem::forget(index);
         left
     };
-    // A living one has the kernel's lock, whichever daemon asks.
+    // A living owner has the flock, whichever daemon checks.
     let (git, lock) = kill(scene.take().unwrap());
     release(&git);
     release_all(held_before(&scene.home()));

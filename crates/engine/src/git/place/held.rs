@@ -1,4 +1,4 @@
-//! The folders of a repository, held open: what their names lead to may be another by the time that git is called.
+//! The folders of a repository, held open: their paths may lead elsewhere by the time git is called.
 
 use super::super::folder::Folder as Named;
 use super::Place;
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Those of one that stays below its root.
+/// The folders of a repository that stays below its root.
 #[derive(Debug)]
 pub(in crate::git) struct Held {
     root: Arc<Root>,
@@ -18,7 +18,7 @@ pub(in crate::git) struct Held {
 }
 
 impl Held {
-    /// Where no link is on the way: there was none when it was found.
+    /// Opens the folders without following links: there were none when the repository was found.
     pub(super) fn open(place: &Place, below: &Named) -> Result<Held, String> {
         let open = |path: &Path| -> Result<Folder, String> {
             let failed = |why: String| format!("{}: {why}", path.display());
@@ -37,28 +37,28 @@ impl Held {
         })
     }
 
-    /// Nothing outside of this one is read.
+    /// Nothing outside this folder is read.
     pub(in crate::git) fn root(&self) -> BorrowedFd<'_> {
         self.root.folder().as_fd()
     }
 
-    /// Nothing outside of these is written.
+    /// Nothing outside these folders is written.
     pub(in crate::git) fn own(&self) -> [BorrowedFd<'_>; 3] {
         [self.top.as_fd(), self.git_dir.as_fd(), self.common_dir.as_fd()]
     }
 
-    /// The work tree, for a process that was just made.
+    /// The work tree, as a path for a new process.
     pub(in crate::git) fn top(&self) -> PathBuf {
         leading_to(&self.top)
     }
 }
 
-/// A name that leads to a folder in this process, and in one that it has just made, as long as it is held.
+/// A path that leads to the folder in this process, and in its new child, while it is held.
 fn leading_to(folder: &Folder) -> PathBuf {
     format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()).into()
 }
 
-/// The folder of git, for our own looks into it.
+/// The git directory, for our own access.
 #[derive(Debug, Clone)]
 pub(in crate::git) struct Inside {
     path: PathBuf,
@@ -66,14 +66,14 @@ pub(in crate::git) struct Inside {
 }
 
 impl Inside {
-    /// Whatever its own name leads to by now.
+    /// Opened once, whatever its path leads to later.
     pub(super) fn of(place: &Place) -> Inside {
         let held = place.held.as_ref();
         let path = held.map_or_else(|| place.git_dir.clone(), |held| leading_to(&held.git_dir));
         Inside { path, _held: held.cloned() }
     }
 
-    /// One that nobody exchanges.
+    /// A git directory that nobody replaces.
     #[cfg(test)]
     pub(in crate::git) fn named(path: PathBuf) -> Inside {
         Inside { path, _held: None }

@@ -1,4 +1,4 @@
-//! Where links and borrowed objects lead: nowhere out of the root. Everything here blocks.
+//! Checks that links and borrowed objects do not lead out of the root. Everything here blocks.
 
 use super::small;
 use std::ffi::OsStr;
@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path};
 
-/// A file of these paths, one a line.
+/// Maximum size of a file with paths, one per line.
 const MANY: u64 = 64 << 10;
 
-/// Repositories that borrow from repositories that borrow; git itself stops at five.
+/// Maximum depth of repositories that borrow from others; git itself stops at five.
 const DEEPEST: usize = 5;
 
 pub(super) fn below(path: &Path, root: &Path) -> Result<(), String> {
@@ -21,7 +21,7 @@ pub(super) fn below(path: &Path, root: &Path) -> Result<(), String> {
     }
 }
 
-/// Objects of other repositories that it uses are below the root, too.
+/// Checks that borrowed objects of other repositories are below the root, too.
 pub(super) fn borrowed(objects: &Path, root: &Path, left: &mut usize) -> Result<(), String> {
     borrowed_so_deep(objects, root, DEEPEST, left)
 }
@@ -39,15 +39,15 @@ fn borrowed_so_deep(
     let text = small(&file, MANY)?;
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let path = Path::new(OsStr::from_bytes(line));
-        // Quoted ones have odd characters, and comments are none of ours to understand.
+        // Quoted lines have odd characters, and comments are not parsed here.
         let odd = line.starts_with(b"\"") || line.starts_with(b"#");
         if odd || deeper == 0 || turns_back(path) {
-            return Err(format!("what {} says is not followed", file.display()));
+            return Err(format!("an entry of {} is not followed", file.display()));
         }
         let other = objects.join(path);
         let other = match fs::canonicalize(&other) {
             Ok(other) => other,
-            // Git says so, and goes on without.
+            // Git reports it and continues without it.
             Err(error) if is_gone(&error) => continue,
             Err(error) => return Err(format!("{}: {error}", other.display())),
         };
@@ -58,14 +58,15 @@ fn borrowed_so_deep(
     Ok(())
 }
 
-/// A `..` behind a name: where that leads depends on whether the name is a link, and not every git asks.
+/// Returns true for a `..` after a name: its target depends on whether the name is a link, and not every git
+/// checks.
 fn turns_back(path: &Path) -> bool {
     let mut parts = path.components().skip_while(|part| *part == Component::ParentDir);
     parts.any(|part| part == Component::ParentDir)
 }
 
-/// No link anywhere below, and nothing that is waited for when it is opened, as deep as it goes, apart from what is in the folders named `unread` right below it. One that
-/// is not there has nothing in it.
+/// Fails if there is a link or a FIFO anywhere below. The content of the folders `unread` right below `top` is
+/// skipped. A missing folder is empty.
 pub(super) fn no_links(top: &Path, unread: &[&str], left: &mut usize) -> Result<(), String> {
     let mut next = vec![top.to_owned()];
     while let Some(folder) = next.pop() {
@@ -77,7 +78,7 @@ pub(super) fn no_links(top: &Path, unread: &[&str], left: &mut usize) -> Result<
         };
         for entry in entries {
             let entry = entry.map_err(failed)?;
-            *left = left.checked_sub(1).ok_or("it has too many files of git's")?;
+            *left = left.checked_sub(1).ok_or("its git directory has too many files")?;
             let kind = match entry.file_type() {
                 Ok(kind) => kind,
                 Err(error) if is_gone(&error) => continue,

@@ -1,7 +1,7 @@
-//! Where a repository is: found by us and told to git, so that nothing in it can say otherwise.
+//! Finds a repository and tells git its location, so that nothing in it can change that.
 //!
-//! A repository that the owner did not trust stays below its root with all it has: its files, what it borrows from others, and
-//! where its links lead. Everything here blocks.
+//! An untrusted repository stays below its root with everything: its files, borrowed objects, and the targets
+//! of its links. Everything here blocks.
 
 mod held;
 mod leads;
@@ -20,19 +20,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Longest path in a file of git's.
+/// Maximum length of a path in a file of git.
 const LONGEST: u64 = 4096;
 
-/// Files in a folder of git: ten times what large projects have.
+/// Maximum number of files in a git directory: ten times that of large projects.
 const MOST_ENTRIES: usize = 500_000;
 
-/// What nothing is read from and nothing written to: programs, the repositories of submodules, what other tools keep.
+/// Folders that git neither reads nor writes: programs, repositories of submodules, data of other tools.
 const LEFT_OUT: [&str; 4] = ["hooks", "modules", "lfs", "annex"];
 
-/// There may be very many in them, and who only looks is not led astray: looked at before something is changed.
+/// Folders that may have very many files and are harmless for readers: checked only before a change.
 const REFERENCES: [&str; 2] = ["refs", "logs"];
 
-/// What a folder of git has at least one of, however damaged it is.
+/// A git directory has at least one of these, however damaged it is.
 const SIGNS: [&str; 5] = ["HEAD", "objects", "refs", "config", "commondir"];
 
 /// A repository. All paths are absolute and without links.
@@ -40,31 +40,32 @@ const SIGNS: [&str; 5] = ["HEAD", "objects", "refs", "config", "commondir"];
 pub(super) struct Place {
     pub(super) top: PathBuf,
     pub(super) git_dir: PathBuf,
-    /// Where it shares what belongs to all its work trees; often the same.
+    /// The directory shared by all its work trees; often the same.
     pub(super) common_dir: PathBuf,
     /// The owner lets it run programs.
     pub(super) trusted: bool,
-    /// Git finds it by itself and is not told where it is: its hooks would take every other repository for this one.
+    /// Git finds it by itself and is not told its location: otherwise its hooks would use it for every other
+    /// repository.
     pub(super) found_by_git: bool,
-    /// Why nothing is changed in it.
+    /// Why it cannot be changed.
     pub(super) read_only: Option<String>,
-    /// Its folders; of one that is trusted none.
+    /// Its open folders; `None` for a trusted one.
     pub(super) held: Option<Arc<Held>>,
 }
 
-/// Where nothing is changed. All paths are without links.
+/// Folders that must not be changed. All paths are without links.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
-    /// Folders of Proctor's own.
+    /// Proctor's own folders.
     pub(super) own: Vec<PathBuf>,
-    /// Roots that are read-only.
+    /// Read-only roots.
     pub(super) closed: Vec<PathBuf>,
-    /// Roots that may be written to. One inside of a closed one is open.
+    /// Writable roots. One inside a read-only one is writable.
     pub(super) open: Vec<PathBuf>,
 }
 
 impl Bounds {
-    /// Why nothing is changed in these folders.
+    /// Why these folders cannot be changed.
     fn against(&self, folders: &[&Path]) -> Option<String> {
         for folder in folders {
             if let Some(part) = self.closed.iter().find(|closed| closed.starts_with(folder)) {
@@ -80,7 +81,7 @@ impl Bounds {
         None
     }
 
-    /// Is this the root that counts for a folder in it?
+    /// Returns true if this is the innermost root of a folder.
     fn closes(&self, closed: &Path, folder: &Path) -> bool {
         let nearer =
             |open: &PathBuf| open != closed && open.starts_with(closed) && folder.starts_with(open);
@@ -88,7 +89,7 @@ impl Bounds {
     }
 }
 
-/// The repository that a folder is in, looked for upwards as far as its root; above the root, one that the owner trusts.
+/// The repository of a folder, searched upwards to its root; above the root, only one that the owner trusts.
 pub(super) fn find(given: &Folder, trusted: &[String], bounds: &Bounds) -> Result<Place, GitError> {
     let Folder { root, folder, write, .. } = given;
     let trusted: Vec<PathBuf> =
@@ -106,7 +107,7 @@ pub(super) fn find(given: &Folder, trusted: &[String], bounds: &Bounds) -> Resul
         true => bounds.against(&[&top, &git_dir, &common_dir]),
         false => Some(format!("the root {} is read-only", root.display())),
     };
-    // What belongs to somebody else, git does not find; and a list of folders has no such name in it.
+    // Git does not find a repository of another user; and a path list cannot contain a name with a colon.
     let listable = !top.as_os_str().as_bytes().contains(&b':');
     let found_by_git = trusted && listable && owned(&[&top, &top.join(".git"), &git_dir]).is_ok();
     let mut place =
@@ -119,7 +120,8 @@ pub(super) fn find(given: &Folder, trusted: &[String], bounds: &Bounds) -> Resul
     Ok(place)
 }
 
-/// A folder with nothing of git's in it is none: git looks further up. One that was damaged is, so that nothing is changed around it.
+/// A folder without files of git is not a repository: git looks further up. A damaged one is, so that nothing
+/// around it is changed.
 fn is_repository(dot: &Path) -> bool {
     match dot.symlink_metadata() {
         Ok(found) if found.is_dir() => {
@@ -130,7 +132,7 @@ fn is_repository(dot: &Path) -> bool {
 }
 
 impl Place {
-    /// Nothing of it leads out of the root.
+    /// Fails if anything in it leads out of the root.
     fn check(&self, root: &Path) -> Result<(), String> {
         for path in [&self.git_dir, &self.common_dir] {
             below(path, root)?;
@@ -144,7 +146,7 @@ impl Place {
         borrowed(&self.common_dir.join("objects"), root, &mut left)
     }
 
-    /// May git write here? Where it writes, no link may lead elsewhere.
+    /// Checks before a write that no link leads elsewhere.
     pub(super) fn check_writable(&self) -> Result<(), GitError> {
         if let Some(why) = &self.read_only {
             return Err(GitError::ReadOnly { top: self.top.clone(), why: why.clone() });
@@ -162,12 +164,12 @@ impl Place {
         Ok(())
     }
 
-    /// The folder of git, for our own looks into it.
+    /// The git directory, for our own access.
     pub(super) fn inside(&self) -> Inside {
         Inside::of(self)
     }
 
-    /// All that git has, each once.
+    /// All folders of git, without duplicates.
     fn folders(&self) -> impl Iterator<Item = &PathBuf> {
         let other = (self.git_dir != self.common_dir).then_some(&self.git_dir);
         [&self.common_dir].into_iter().chain(other)
@@ -198,7 +200,7 @@ fn real(path: &Path) -> Result<PathBuf, String> {
     fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The only line of a file, as git reads it: what is no end of a line belongs to the path.
+/// The only line of a file, as git reads it: everything except the line end belongs to the path.
 fn path_of(mut bytes: &[u8]) -> &Path {
     while let [line @ .., b'\n' | b'\r'] = bytes {
         bytes = line;
@@ -206,12 +208,12 @@ fn path_of(mut bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// The bytes of a regular file, and no link to one, that is no larger than it should be.
+/// The bytes of a regular file that is not a link and not larger than `most`.
 pub(super) fn small(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let failed = |why: String| format!("{}: {why}", path.display());
     let mut bytes = Vec::new();
     let file = regular(path).map_err(|error| failed(error.to_string()))?;
-    // One more than it should have is too much.
+    // One byte more shows that the file is too large.
     file.take(most + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
     match bytes.len() as u64 > most {
         true => Err(failed("it is too large".into())),
@@ -219,10 +221,10 @@ pub(super) fn small(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A regular file, and no link to one, to be read. Whatever else is there is not waited for.
+/// Opens a regular file, not a link, for reading. Never waits for another kind of file.
 pub(super) fn regular(path: &Path) -> io::Result<fs::File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let other = || io::Error::other("it is no regular file");
+    let other = || io::Error::other("it is not a regular file");
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => fs::File::from(file),
         Err(Errno::LOOP | Errno::NXIO) => return Err(other()),
@@ -231,7 +233,8 @@ pub(super) fn regular(path: &Path) -> io::Result<fs::File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(other()) }
 }
 
-/// What belongs to somebody else may change under our hands. Git itself asks the same where it looks for a repository.
+/// Fails for files of another user, which may change at any time. Git itself checks the same when it looks for
+/// a repository.
 fn owned(paths: &[&Path]) -> Result<(), String> {
     let own = rustix::process::geteuid().as_raw();
     for path in paths {

@@ -1,4 +1,4 @@
-//! What is found, what is refused, and why.
+//! Found and rejected repositories, and the reasons.
 
 use super::*;
 use proctor_sys::beneath::Root;
@@ -16,7 +16,7 @@ fn named(root: &Path, folder: PathBuf, write: bool) -> Folder {
     Folder { root: root.to_owned(), held, folder, write }
 }
 
-/// A root with a repository `a`, and something outside.
+/// A root with a repository `a`, and a folder outside.
 fn scene() -> Scene {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap();
@@ -34,7 +34,7 @@ impl Scene {
         find(&named(&self.root, self.root.join(folder), true), trusted, &Bounds::default())
     }
 
-    /// A change to the repository that makes it unsafe, unless it is trusted.
+    /// Checks that the repository is rejected, unless it is trusted.
     #[track_caller]
     fn refuses(&self, why: &str) {
         let error = self.find("a", &[]).and_then(|place| place.check_writable()).unwrap_err();
@@ -83,7 +83,8 @@ fn a_read_only_root_and_what_holds_our_own_files_is_not_changed() {
     }
 }
 
-/// A repository is closed by the nearest root around it, whichever root it was named by, and by any root in it.
+/// The innermost root around a repository decides, whichever root it was named by, and any read-only root in
+/// it.
 #[test]
 fn a_root_that_is_read_only_closes_all_that_git_would_change_in_it() {
     let scene = scene();
@@ -154,7 +155,7 @@ fn what_leads_out_is_refused() {
     fs::rename(scene.git("commondir"), scene.git("kept")).unwrap();
     symlink("kept", scene.git("commondir")).unwrap();
     let error = scene.find("a", &[]).unwrap_err().to_string();
-    assert!(error.contains("no regular file"), "what a link leads to is not read: {error}");
+    assert!(error.contains("not a regular file"), "what a link leads to is not read: {error}");
     fs::remove_file(scene.git("commondir")).unwrap();
 
     fs::write(scene.git("objects/info/alternates"), format!("{}\n", scene.outside.display()))
@@ -165,7 +166,7 @@ fn what_leads_out_is_refused() {
         fs::write(scene.git("objects/info/alternates"), odd).unwrap();
         scene.refuses("is not followed");
     }
-    // A blank at the end of a path is one of its letters.
+    // A trailing space belongs to the path.
     fs::create_dir(scene.root.join("objs")).unwrap();
     symlink(&scene.outside, scene.root.join("objs ")).unwrap();
     fs::write(scene.git("objects/info/alternates"), "../../../objs \n").unwrap();
@@ -219,7 +220,7 @@ fn links_where_git_writes_are_refused() {
 #[test]
 fn what_belongs_to_another_user_is_refused() {
     let scene = scene();
-    // Only root can give something away.
+    // Only root can change owners.
     if std::os::unix::fs::chown(scene.root.join("a"), Some(12345), None).is_ok() {
         scene.refuses("belongs to user 12345");
     }

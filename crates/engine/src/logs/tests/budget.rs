@@ -1,4 +1,4 @@
-//! Pages for those who pay for each byte: sizes, long lines, folding, what is near a match.
+//! Pages with a byte budget: sizes, long lines, folding, context.
 
 use super::super::MAX_LINE;
 use super::random::{Event, Model, event, few_cases};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const MIB: usize = 1024 * 1024;
 
-/// As [`show`], with `+N` for what was left out of a line, `×N` for its repeats and `?` where it only is near a match.
+/// Like [`show`], with `+N` for the part left out of a line, `×N` for its repeats and `?` for a context line.
 fn told(items: &[LogItem]) -> Vec<String> {
     let one = |item: &LogItem| {
         let LogWhat::Line(line) = &item.what else { return show_one(item) };
@@ -24,7 +24,7 @@ fn told(items: &[LogItem]) -> Vec<String> {
     items.iter().map(one).collect()
 }
 
-/// Whole, and one item at a time, a query shows exactly this.
+/// Checks the result of a query, in one page and one item at a time.
 fn check_told(title: &str, script: &[Do], query: &LogQuery, expected: &[&str]) {
     let writer = Writer::after(script);
     assert_eq!(told(&writer.read_all(query).0), expected, "{title}");
@@ -46,7 +46,7 @@ fn a_long_line_is_shown_by_its_beginning_and_the_next_one_follows() {
     check_told("the last two lines", &script, &tail, &expected[3..]);
 }
 
-/// Of 20 MB, in several segments.
+/// A line of 20 MB, in several segments.
 fn huge_line() -> Writer {
     let mut writer = Writer::new();
     writer.write(OUT, 1, 1, b"before\n");
@@ -72,7 +72,7 @@ fn a_huge_line_costs_no_more_than_its_budget() {
         let page = writer.read(&LogQuery { tail: Some(tail), ..query.clone() });
         assert_eq!(told(&page.items), expected[3 - tail..], "the last {tail}");
     }
-    // A line whose end is still to come is passed over to its end, in whichever page that is.
+    // A line without an end yet is skipped to its end, on whichever page that is.
     let mut writer = huge_line();
     writer.write(OUT, 4, 1, &b"y".repeat(MIB));
     let page = writer.read(&LogQuery { tail: Some(1), ..query.clone() });
@@ -222,7 +222,7 @@ fn lines_after_a_match_come_with_the_next_page_if_they_are_written_later() {
     assert_eq!(told(&plain.items), [""; 0], "without the search nothing is owed");
 }
 
-/// Each line as often as it was there.
+/// Each line as often as it was written.
 fn unfolded(items: &[LogItem]) -> Vec<String> {
     let each = |item: &LogItem| {
         let times = match &item.what {
@@ -236,7 +236,7 @@ fn unfolded(items: &[LogItem]) -> Vec<String> {
     items.iter().flat_map(each).collect()
 }
 
-/// Lines of few letters, so that some are the same and some match.
+/// Lines of few letters, so that some are equal and some match.
 fn plain_event() -> impl Strategy<Value = Event> {
     let bytes = prop::collection::vec(prop::sample::select(&b"\nab\"\x01"[..]), 0..30);
     prop_oneof![
@@ -259,7 +259,7 @@ proptest! {
         item_cost in prop::option::of(0..30usize),
     ) {
         let mut model = Model::new();
-        // The clock stands still or goes on: where it jumps back, a tail is not found exactly.
+        // The clock never jumps back: otherwise a tail is not found exactly.
         events.iter().filter(|event| !matches!(event, Event::Clock(..0))).for_each(|event| model.perform(event));
         model.end_run();
         let grep = grep.map(ToOwned::to_owned);
@@ -302,7 +302,7 @@ proptest! {
     }
 }
 
-/// From the first match on; before it a tail shows as near what a longer one shows as a match.
+/// The items from the first match on; before it, a tail shows as context what a longer one shows as a match.
 fn after_first_match(items: &[LogItem]) -> Vec<String> {
     let near = |item: &&LogItem| matches!(&item.what, LogWhat::Line(line) if line.context);
     let before = items.iter().take_while(near).count();

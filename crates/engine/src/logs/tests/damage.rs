@@ -1,4 +1,4 @@
-//! Logs as crashes, people and other programs leave them.
+//! Logs damaged by crashes, people and other programs.
 
 use super::*;
 use Do::*;
@@ -17,7 +17,7 @@ fn without_an_index_the_time_is_that_of_the_file() {
     );
     let late = LogQuery { since: Some(Wall(501)), ..everything() };
     assert_eq!(show(&writer.read(&late).items), [""; 0]);
-    // Bytes before the first record are no later than it.
+    // Bytes before the first record are not later than it.
     writer.perform(Write(OUT, 400, 3, "c\n"));
     file.set_modified(UNIX_EPOCH + Duration::from_micros(900)).unwrap();
     assert_eq!(show(&writer.read(&everything()).items), ["400 out0 a", "400 out0 b", "400 out3 c"]);
@@ -26,13 +26,13 @@ fn without_an_index_the_time_is_that_of_the_file() {
 #[test]
 fn promises_that_were_not_kept_are_skipped() {
     let mut writer = Writer::after(&[Start(OUT, 1, 1), Write(OUT, 2, 1, "kept\nhalf")]);
-    // The machine lost power: bytes up to 300 were announced and did not reach the disk.
+    // A power failure: bytes up to 300 were announced and did not reach the disk.
     writer.record_at(OUT, 100, 3, 1, Mark::Bytes);
     writer.record_at(OUT, 300, 4, 1, Mark::Bytes);
     let before = ["1 out1 [started]", "2 out1 kept", "2 out1 half~"];
     let page = writer.read(&everything());
     assert_eq!(show(&page.items), before);
-    // After the boot the writer goes on at the true end, and past what was promised.
+    // After the boot the writer continues at the true end, and beyond the announced bytes.
     writer.perform(Start(OUT, 10, 2));
     writer.write(OUT, 11, 2, &[b"line\n".repeat(100), b"end\n".to_vec()].concat());
     let (items, _) = writer.read_all(&everything());
@@ -40,7 +40,7 @@ fn promises_that_were_not_kept_are_skipped() {
     expected.extend(["11 out2 line"; 100]);
     expected.push("11 out2 end");
     assert_eq!(show(&items), expected);
-    // The piece that was shown is closed, then the new run follows.
+    // The shown piece is closed, then the new run follows.
     assert_eq!(
         show(&writer.read(&from(&page.cursor)).items[..2]),
         ["4 out1 ", "10 out2 [started]"]
@@ -73,7 +73,7 @@ fn only_regular_files_are_read() {
     fs::write(writer.logs().join("web/stdout.9.log"), "no segment's name\n").unwrap();
     fs::write(writer.logs().join("web/notes.txt"), "notes\n").unwrap();
     assert_eq!(show(&writer.read(&everything()).items), ["1 out1 real"]);
-    // An index that is not a file is no index.
+    // An index that is not a regular file is ignored.
     fs::remove_file(writer.index(OUT, 1)).unwrap();
     symlink(&secret, writer.index(OUT, 1)).unwrap();
     assert_eq!(lines_of(&writer.read(&everything()).items, OUT), [b"real"]);
@@ -172,14 +172,14 @@ fn an_index_of_garbage_costs_no_byte() {
         let mut garbage = index.clone();
         for byte in garbage.iter_mut() {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // First a byte here and there, at last all of them.
+            // First single bytes, in the end all of them.
             if (seed >> 56) <= round / 2 {
                 *byte = (seed >> 40) as u8;
             }
         }
         fs::write(writer.index(OUT, 1), &garbage).unwrap();
         let (items, _) = writer.read_all(&everything());
-        // A record may end a line where there is none; nothing is missing for it.
+        // A record may end a line where there is none; no byte is missing because of it.
         let bytes: Vec<u8> = lines_of(&items, OUT).concat();
         assert!(bytes == lines.concat(), "round {round}: {} bytes", bytes.len());
     }

@@ -5,7 +5,7 @@ use super::*;
 use Do::*;
 use std::time::{Duration, Instant};
 
-/// Perform each step and read on from the last page: is exactly this delivered?
+/// Performs each step, reads on from the last page, and checks the items.
 fn check_follow(title: &str, begin: &[Do], shown: &[&str], steps: &[(Do, &[&str])]) {
     let mut writer = Writer::after(begin);
     let page = writer.read(&everything());

@@ -1,4 +1,4 @@
-//! Tests of reading, with a writer that makes segments as the keeper does.
+//! Tests of reading, with a writer that creates segments as the keeper does.
 
 mod budget;
 mod damage;
@@ -20,19 +20,19 @@ use std::path::PathBuf;
 pub(super) const OUT: Stream = Stream::Stdout;
 pub(super) const ERR: Stream = Stream::Stderr;
 
-/// What the keeper does to the log of `web`, or of another service. Times and runs are small numbers.
+/// Actions of the keeper on the log of `web`, or of another service. Times and runs are small numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Do {
     /// Stream, time, run, bytes.
     Write(Stream, i64, u64, &'static str),
-    /// Bytes that no record speaks of.
+    /// Bytes without a record.
     Bare(Stream, &'static str),
     Start(Stream, i64, u64),
     Exit(Stream, i64, u64),
     Drop(Stream, i64, u64, u32),
     Rotate(Stream),
     Delete(Stream, u64),
-    /// From here on it is another service.
+    /// Switches to another service.
     Service(&'static str),
 }
 
@@ -77,7 +77,7 @@ impl Writer {
         }
     }
 
-    /// A record, then its bytes.
+    /// Writes a record, then its bytes.
     pub(super) fn write(&mut self, stream: Stream, wall: i64, run: u64, bytes: &[u8]) {
         self.record(stream, wall, run, Mark::Bytes);
         self.append(stream, bytes);
@@ -122,14 +122,14 @@ impl Writer {
         super::read(&self.logs(), query).unwrap()
     }
 
-    /// The page, and how many bytes were read for it.
+    /// The page, and the number of bytes read for it.
     pub(super) fn read_counted(&self, query: &LogQuery) -> (LogPage, u64) {
         let mut scan = Scan::new(query.services.len() * 2);
         let page = page::read(&self.logs(), query, &mut scan).unwrap();
         (page, scan.read)
     }
 
-    /// All items from the query on, page by page, and the last cursor.
+    /// All items of the query, page by page, and the last cursor.
     pub(super) fn read_all(&self, query: &LogQuery) -> (Vec<LogItem>, String) {
         let mut query = query.clone();
         let mut items = Vec::new();
@@ -154,7 +154,7 @@ pub(super) fn name(text: &str) -> ServiceName {
     ServiceName::parse(text).unwrap()
 }
 
-/// Everything of `web`, in one large page.
+/// A query for everything of `web`, in one large page.
 pub(super) fn everything() -> LogQuery {
     LogQuery { services: vec![name("web")], max_bytes: 1 << 30, ..LogQuery::default() }
 }
@@ -182,7 +182,7 @@ fn show_one(item: &LogItem) -> String {
     format!("{prefix}{} {}{} {what}", item.wall.0, &item.stream.as_str()[3..], item.run.0)
 }
 
-/// What the lines of a stream say, one after the other, as written (pieces joined).
+/// The lines of a stream as written, with pieces joined.
 pub(super) fn lines_of(items: &[LogItem], stream: Stream) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
     let mut open: Option<Vec<u8>> = None;
@@ -196,7 +196,7 @@ pub(super) fn lines_of(items: &[LogItem], stream: Stream) -> Vec<Vec<u8>> {
     lines
 }
 
-/// Does a query over a script's log show exactly this, in one page and item by item?
+/// Checks the result of a query over a script's log, in one page and item by item.
 pub(super) fn check(title: &str, script: &[Do], query: &LogQuery, expected: &[&str]) {
     let writer = Writer::after(script);
     assert_eq!(show(&writer.read(query).items), expected, "{title}");

@@ -33,7 +33,7 @@ fn cursors_go_on_across_rotation_and_deletion() {
         assert_eq!(show(&page.items), *expected, "{step:?}");
         cursor = page.cursor;
     }
-    // The very first cursor names a segment that is gone: it goes on with the oldest that exists.
+    // The first cursor names a segment that is gone: it continues with the oldest one.
     let rest = writer.read(&from(&first.cursor));
     assert_eq!(show(&rest.items[..3]), ["3 err1 e", "4 out1 c", "5 out1 d"]);
 }

@@ -1,4 +1,4 @@
-//! Whatever is written, in whatever pieces and segments, is read back exactly once.
+//! All bytes are read back exactly once, however they were written and split.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ pub(super) enum Event {
     Rotate(bool),
     /// The run ends and another begins.
     NewRun,
-    /// Read a page of this size.
+    /// Reads a page of this size.
     Read(usize),
     /// The clock jumps.
     Clock(i64),
@@ -26,7 +26,7 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The writer, and what a stream's lines must be, whoever reads them.
+/// The writer, and the expected lines of each stream.
 pub(super) struct Model {
     pub(super) writer: Writer,
     wall: i64,
@@ -89,7 +89,7 @@ fn marks(items: &[LogItem]) -> Vec<(u64, bool)> {
     items.iter().filter_map(mark).collect()
 }
 
-/// A quarter of the usual number (`PROPTEST_CASES` says another): each case writes and reads dozens of files.
+/// A quarter of the usual number (unless `PROPTEST_CASES` is set): each case writes and reads dozens of files.
 pub(super) fn few_cases() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig { cases: usual.cases / 4, failure_persistence: None, ..usual }
@@ -134,7 +134,7 @@ proptest! {
         grep in any::<bool>(),
     ) {
         let mut model = Model::new();
-        // The clock stands still or goes on: where it jumps back, times are not bisected exactly.
+        // The clock never jumps back: otherwise times are not bisected exactly.
         events.iter().filter(|event| !matches!(event, Event::Clock(..0))).for_each(|event| model.perform(event));
         let query = LogQuery {
             stream: stream.map(|stderr| Stream::BOTH[usize::from(stderr)]),
@@ -154,7 +154,7 @@ proptest! {
     }
 }
 
-/// From the `wanted`-th last line on; everything, if there are fewer.
+/// The items from the `wanted`-th last line on; all, if there are fewer.
 fn last_lines(items: &[LogItem], wanted: usize) -> &[LogItem] {
     let is_line = |item: &LogItem| matches!(item.what, LogWhat::Line(_));
     let lines: Vec<usize> = (0..items.len()).filter(|at| is_line(&items[*at])).collect();

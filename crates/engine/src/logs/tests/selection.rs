@@ -1,4 +1,4 @@
-//! What a query selects: order, tail, times, streams, patterns, several services.
+//! The selection of a query: order, tail, times, streams, patterns, several services.
 
 use super::*;
 use crate::error::EngineError;
@@ -111,7 +111,7 @@ fn queries_select_what_they_say() {
     }
 }
 
-/// What is written, and how all of it is shown.
+/// A script, and its expected items.
 const ORDERS: &[(&str, &[Do], &[&str])] = &[
     (
         "a clock that jumps back does not reorder a stream",

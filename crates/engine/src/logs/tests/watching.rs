@@ -1,4 +1,4 @@
-//! Being told that a log has grown.
+//! Notifications of log growth.
 
 use super::super::Watch;
 use super::super::cursor::Cursor;
@@ -6,10 +6,10 @@ use super::*;
 use Do::*;
 use std::time::Duration;
 
-/// More than any machine needs; only a test that fails waits for it.
+/// More than any machine needs; only a failing test waits for it.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Long enough to see a wake-up that should not come: the watch looks by itself within this time.
+/// Long enough to see an unwanted wake-up: the watch polls within this time.
 const QUIET: Duration = Duration::from_millis(700);
 
 fn from_now_on(writer: &Writer, services: &[ServiceName]) -> Watch {
@@ -78,7 +78,7 @@ async fn what_came_between_a_page_and_the_watch_is_not_missed() {
     let mut writer = Writer::after(&[Write(OUT, 1, 1, "a\n"), Write(ERR, 1, 1, "held")]);
     let page = writer.read(&from(&writer.read(&everything()).cursor));
     let watch = |cursor: &str| Watch::after(&writer.logs(), &[name("web")], cursor).unwrap();
-    // What is held back was seen, and does not wake anybody again and again.
+    // Text that is held back was seen, and does not wake the reader again and again.
     assert!(stays_quiet(&mut watch(&page.cursor)).await);
     let steps = [Write(ERR, 2, 1, " on"), Write(OUT, 3, 1, "b\n"), Exit(OUT, 4, 1)];
     let mut cursor = page.cursor;

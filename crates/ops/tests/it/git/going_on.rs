@@ -50,7 +50,7 @@ fn check(make: fn(&Scene) -> PathBuf, word: &str, plant: fn(&Path), mend: fn(&Pa
         caller.0.engine.without_git_fence();
         let go_on = json!({ "action": "continue" });
         let (code, why) = caller.refused("git.resolve", &repo, go_on.clone()).await;
-        assert_eq!((code, why.contains("merged by 'evil'")), (Code::Forbidden, true), "{why}");
+        assert_eq!((code, why.contains("merge strategy 'evil'")), (Code::Forbidden, true), "{why}");
         mend(&repo);
         caller.ok("git.resolve", &repo, go_on).await;
         assert!(!mark.exists(), "it was run");

@@ -93,7 +93,7 @@ fn a_path_that_stands_for_nothing_is_no_empty_answer() {
                 "git.diff",
                 json!({ "paths": ["HEAD~1"] }),
                 Code::BadInput,
-                "paths: 'HEAD~1' is a revision, and no path: 'from' takes it",
+                "paths: 'HEAD~1' is a revision, not a path: use 'from' for it",
             ),
             (
                 "git.diff",
@@ -103,7 +103,7 @@ fn a_path_that_stands_for_nothing_is_no_empty_answer() {
             ),
             ("git.diff", json!({ "paths": ["docs", "dosc"] }), Code::NotFound, "no 'dosc'"),
             ("git.diff", json!({ "paths": ["gone"] }), Code::NotFound, "no 'gone'"),
-            ("git.log", json!({ "paths": ["main"] }), Code::BadInput, "'rev' takes it"),
+            ("git.log", json!({ "paths": ["main"] }), Code::BadInput, "use 'rev' for it"),
             ("git.log", json!({ "paths": ["HEAD~1..main"] }), Code::BadInput, "is a revision"),
             ("git.log", json!({ "paths": ["nosuch"] }), Code::NotFound, "no 'nosuch'"),
             ("git.status", json!({ "paths": ["nosuch"] }), Code::NotFound, "no 'nosuch'"),
@@ -111,7 +111,7 @@ fn a_path_that_stands_for_nothing_is_no_empty_answer() {
                 "git.status",
                 json!({ "paths": ["main"] }),
                 Code::BadInput,
-                "is a revision, and no path",
+                "is a revision, not a path",
             ),
             ("git.show", json!({ "rev": "HEAD:nosuch" }), Code::NotFound, "'nosuch' in HEAD"),
         ] {
@@ -149,7 +149,7 @@ fn a_branch_goes_if_nothing_is_lost_with_it_or_by_force() {
         let gone = caller.ok("git.branch", &repo, delete("merged")).await;
         assert_eq!(gone, json!({ "name": "merged", "hash": head, "deleted": true }));
         for (input, code, expected) in [
-            (delete("own"), Code::Conflict, "commits that are nowhere else"),
+            (delete("own"), Code::Conflict, "commits that are in no other branch"),
             (delete("main"), Code::Conflict, "main"),
             (delete("nosuch"), Code::NotFound, "branch 'nosuch'"),
             (json!({ "action": "delete" }), Code::BadInput, "'name'"),

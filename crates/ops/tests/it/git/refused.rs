@@ -32,7 +32,7 @@ fn a_repository_names_no_file_without_end() {
                 ("git.commit", json!({ "message": "m", "paths": ["f"] })),
             ] {
                 let (code, why) = caller.refused(operation, &repo, input).await;
-                let said = why.contains("no small file below");
+                let said = why.contains("not a small file below");
                 assert_eq!((code, said), (Code::Forbidden, true), "{name} {file}: {why}");
             }
             scene.git(&repo, &["config", "--unset", name]);
@@ -66,7 +66,7 @@ fn a_commit_of_files_that_fails_stages_nothing() {
         let request = json!({ "message": "m", "paths": ["f", "new", "gone"] });
         script(&hook, "exit 1");
         let (code, why) = caller.refused("git.commit", &repo, request.clone()).await;
-        assert_eq!((code, why.contains("hooks")), (Code::Failed, true), "{why}");
+        assert_eq!((code, why.contains("a hook may have")), (Code::Failed, true), "{why}");
         assert_eq!(status(), before);
         let check = r#"test "$(git diff --cached --name-only | tr '\n' ' ')" = 'f gone new '"#;
         script(&hook, check);

@@ -38,7 +38,11 @@ fn nothing_is_put_aside_before_the_first_commit_and_that_is_told() {
     scene.git(&repo, &["add", "f"]);
     scene.daemon("", json!({}), async |caller| {
         let (code, why) = caller.refused("git.stash", &repo, json!({ "action": "push" })).await;
-        assert_eq!((code, why.contains("no commit yet")), (Code::Conflict, true), "{why}");
+        assert_eq!(
+            (code, why.contains("before the first commit")),
+            (Code::Conflict, true),
+            "{why}"
+        );
     });
 }
 
@@ -54,7 +58,7 @@ fn a_list_of_submodules_that_is_no_file_is_not_waited_for() {
         let push = json!({ "action": "push" });
         for what in ["a link", "a pipe"] {
             let (code, why) = caller.refused("git.stash", &repo, push.clone()).await;
-            let said = why.contains(".gitmodules: it is no regular file");
+            let said = why.contains(".gitmodules: it is not a regular file");
             assert_eq!((code, said), (Code::Forbidden, true), "{what}: {why}");
             fs::remove_file(&list).unwrap();
             if what == "a link" {

@@ -130,7 +130,7 @@ fn an_assistant_reads_text_and_has_the_facts_beside_it() {
     assert!(listed.text.contains("a.rs") && listed.text.contains("large.txt"), "{}", listed.text);
     assert_eq!(assistant.ok("find_files", json!({ "globs": ["*.rs"] })).text, "a.rs\n");
     let wrong = assistant.call("read_file", json!({ "path": "/etc/passwd" }));
-    assert!(wrong.is_error && wrong.text.contains("below none of the roots"), "{}", wrong.text);
+    assert!(wrong.is_error && wrong.text.contains("is outside the roots"), "{}", wrong.text);
 }
 
 #[test]

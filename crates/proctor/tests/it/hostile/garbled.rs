@@ -218,7 +218,7 @@ fn a_list_of_services_that_is_damaged_stops_none_and_doubles_none_and_is_said_to
         assert_eq!(with_variable(&mark).len(), 2, "nothing is doubled");
         let said = home.json(["daemon", "status"])["problems"].to_string();
         assert!(said.contains("services.json"), "{said}");
-        assert!(said.contains("what the keeper runs is kept"), "{said}");
+        assert!(said.contains("running services are kept"), "{said}");
     }
     // Once it is said again what is wanted, all is well.
     home.ok(["remove", "b"]);

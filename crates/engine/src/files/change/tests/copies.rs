@@ -1,8 +1,8 @@
-//! Parts of a diff that are about one another's files: what git itself makes of them is what we do.
+//! Parts of a diff that refer to each other's files give the same result as with git.
 
 use super::*;
 
-/// What files hold after a diff, `-` for none.
+/// Applies a diff and checks the contents; `-` means no file.
 #[track_caller]
 fn check(before: &[(&str, &str)], diff: &str, after: &[(&str, &str)]) {
     let scene = Scene::new();
@@ -53,7 +53,7 @@ fn what_is_copied_or_moved_is_what_was_there_before_the_diff() {
     check(&[], &[made, copy].concat(), &[("a", "1\n"), ("b", "1\n")]);
     let scene = Scene::new();
     [one, two].iter().for_each(|(name, content)| scene.place.write(name, content));
-    assert!(scene.diff(&to_b).unwrap_err().contains("b: it is to be made, and is there"));
+    assert!(scene.diff(&to_b).unwrap_err().contains("b: the diff creates it, but it exists"));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn what_another_diff_says_is_about_what_the_one_before_it_left() {
         let old = if word == "copy" { "x\n" } else { "-" };
         check(&[one], &series.concat(), &[("a", old), ("b", "y\n")]);
     }
-    // Nothing says that it is another one, but no single diff moves what it changes in its place.
+    // Nothing marks the second diff, but no single diff moves a file that it also changes in place.
     let series = [changed, relation("rename", "a", "b")].concat();
     check(&[one], &series, &[("a", "-"), ("b", "x\n")]);
 }

@@ -1,4 +1,4 @@
-//! Texts that are not written as plain UTF-8: they are read as text, and what is made of them is written as they were.
+//! Texts that are not plain UTF-8: they are read as text, and changes are written in their encoding.
 
 use super::*;
 use proctor_core::content::{Encoding, encode_utf16};
@@ -69,14 +69,17 @@ fn edits_are_of_the_text_and_tell_its_lines() {
 #[test]
 fn what_is_not_all_text_is_left_as_it_is() {
     let scene = Scene::new();
-    // Half a unit at the end, and half a letter in the middle.
+    // Half a unit at the end, and half a character in the middle.
     for odd in [&b"\xff\xfea\0b"[..], b"\xff\xfea\0\0\xd8b\0"] {
         scene.place.write("w", odd);
         let refused = scene.edit("w", "a", "c", wish()).unwrap_err();
-        assert!(refused.contains("'w' is utf-16le and has bytes that are no letters"), "{refused}");
+        assert!(
+            refused.contains("'w' is utf-16le and has bytes that are invalid in it"),
+            "{refused}"
+        );
         assert_eq!(scene.bytes("w"), odd);
     }
     scene.place.write("w", encode_utf16("aä", Encoding::Utf16Le));
     let refused = scene.replace("w", "(?-u:\\xa4)", "").unwrap_err();
-    assert!(refused.contains("would have bytes that are no letters"), "{refused}");
+    assert!(refused.contains("would have bytes that are invalid in it"), "{refused}");
 }

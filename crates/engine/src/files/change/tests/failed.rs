@@ -1,4 +1,4 @@
-//! Changes that come to nothing, and what is left of those that were cut off: nothing is in the way of the next one.
+//! Failed and interrupted changes leave nothing that blocks the next one.
 
 use super::*;
 use crate::files::fault::{Conflict, Unfit};
@@ -56,7 +56,7 @@ fn what_somebody_changed_after_it_was_read_is_not_moved_or_replaced() {
     };
     for change in ["from", "to"] {
         let refused = moved(change).unwrap_err();
-        assert!(refused.contains(&format!("'{change}' has changed meanwhile")), "{refused}");
+        assert!(refused.contains(&format!("'{change}' changed meanwhile")), "{refused}");
         assert!(scene.path("from").exists() && scene.path("to").exists());
         assert_eq!(scene.read(change).as_deref(), Some("theirs\n"));
     }
@@ -68,7 +68,7 @@ fn what_somebody_changed_after_it_was_read_is_not_moved_or_replaced() {
 fn folders_made_for_a_change_that_failed_go_again() {
     let scene = Scene::new();
     fs::create_dir(scene.path("empty")).unwrap();
-    // What may not be made shows only when what is above it is there.
+    // A forbidden name shows only after the folders above it exist.
     for path in ["new/deep/.git/x", "empty/deep/.git/x"] {
         let refused = scene.write(path, "x").unwrap_err();
         assert!(refused.contains("git's own"), "{refused}");
@@ -77,7 +77,7 @@ fn folders_made_for_a_change_that_failed_go_again() {
     let several = [made("one/a"), made("one/two/b"), made("three/.git/x")].concat();
     scene.diff(&several).unwrap_err();
     assert_eq!(all_folders(&scene), ["empty"]);
-    // One that somebody else uses by now stays, with what is above it.
+    // A folder in use by somebody else stays, with those above it.
     let spots = ["new/x", "used/deep/x"].map(|path| scene.place.spot(path));
     let new = |_: &[Before<'_>]| {
         if scene.path("used/deep").exists() {
@@ -101,10 +101,10 @@ fn all_folders(scene: &Scene) -> Vec<String> {
     folders
 }
 
-/// Of a process that cannot be.
+/// The mark of a process that cannot exist.
 const GONE: &str = "4294967295-1-0";
 
-/// A record as a daemon leaves it that is killed when the first of two files has its new content.
+/// The record of a daemon that was killed after the first of two files got its new content.
 fn half_done(scene: &Scene, home: &Home) -> PathBuf {
     scene.place.write("sub/a", "new a\n");
     scene.place.write(&format!("sub/.proctor-{GONE}-0.old"), "old a\n");
@@ -141,7 +141,7 @@ fn what_was_cut_off_in_a_root_that_is_not_there_is_put_right_when_it_is() {
     fs::rename(&root, &away).unwrap();
     recover(&home);
     assert!(record.exists(), "forgotten while the root was away");
-    // As where a disk is not mounted.
+    // Like a disk that is not mounted.
     fs::create_dir(&root).unwrap();
     recover(&home);
     assert!(record.exists(), "forgotten because of an empty folder in its place");
@@ -183,7 +183,7 @@ fn one_file_that_cannot_be_put_right_does_not_keep_the_others_from_it() {
     assert_eq!(scene.read(&beside(0)).as_deref(), Some("old a\n"), "nobody else has it");
     let left = fs::read_to_string(&record).unwrap();
     assert!(left.contains(&cursor(b"sub/a")) && !left.contains(&cursor(b"sub/b")), "{left}");
-    // When it can be put right, it is; what somebody has made since of the other stays.
+    // It is recovered when that is possible; a later change of the other file stays.
     fs::remove_dir(scene.path("sub/a")).unwrap();
     scene.place.write("sub/a", "new a\n");
     scene.place.write("sub/b", "new b\n");
@@ -207,12 +207,12 @@ fn what_somebody_else_made_or_removed_where_it_was_not_our_turn_stays() {
     };
     let ours = Some(&b"ours\n"[..]);
     let steps = [step("first", ours), step("theirs", ours), step("made", ours), step("gone", None)];
-    // All of it before the turn of the second.
+    // Before the turn of the second file.
     fs::write(scene.path("theirs"), "theirs\n").unwrap();
     fs::write(scene.path("made"), "ours\n").unwrap();
     fs::remove_file(scene.path("gone")).unwrap();
     let refused = record::carry_out(&scene.files.shared.home, &steps, Vec::new()).unwrap_err();
-    assert!(refused.to_string().contains("'theirs' has changed meanwhile"), "{refused}");
+    assert!(refused.to_string().contains("'theirs' changed meanwhile"), "{refused}");
     let now = ["first", "theirs", "made", "gone"].map(|name| scene.read(name));
     let now = now.each_ref().map(Option::as_deref);
     assert_eq!(now, [Some("old\n"), Some("theirs\n"), Some("ours\n"), None]);
@@ -229,14 +229,14 @@ fn what_somebody_made_after_a_change_was_cut_off_stays() {
     let mut noted: serde_json::Value = serde_json::from_str(&text).unwrap();
     noted["files"][1]["before"] = serde_json::Value::Null;
     fs::write(&record, noted.to_string()).unwrap();
-    // It is what the change would have made, but that still lies beside it.
+    // It equals the new content, but that still has its temporary name.
     scene.place.write("sub/b", "new b\n");
     recover(&home);
     assert!(!record.exists());
     assert_eq!(scene.read("sub/a").as_deref(), Some("old a\n"));
     assert_eq!(scene.read("sub/b").as_deref(), Some("new b\n"));
     scene.is_tidy();
-    // Where a rename takes two steps, what has both names is the change's own.
+    // After an interrupted two-step rename, the file with both names belongs to the change.
     half_done(&scene, &home);
     fs::write(&record, noted.to_string()).unwrap();
     fs::remove_file(scene.path("sub/b")).unwrap();
@@ -265,10 +265,10 @@ fn a_hunk_that_was_not_looked_for_everywhere_is_not_said_to_be_nowhere() {
         let why = Unfit::Hunks(vec![Outcome::Misses(missed)]);
         FileError::Conflicts(vec![Conflict { path: "a".into(), why }]).to_string()
     };
-    assert!(missed(false).ends_with("a: hunk 1 (line 5): nothing like it is there"));
+    assert!(missed(false).ends_with("a: hunk 1 (line 5): no similar text found"));
     let spent = missed(true);
     assert!(
-        spent.contains("a: hunk 1 (line 5): it is not there, and was not looked for everywhere"),
+        spent.contains("a: hunk 1 (line 5): not found near its position and not searched"),
         "{spent}"
     );
 }

@@ -1,4 +1,5 @@
-//! Paths that try to lead out, into what is Proctor's or git's, or to what is no file: with every operation that changes something.
+//! Hostile paths: out of the root, into files of Proctor or git, or to non-files; with every operation that
+//! changes something.
 
 use super::{Scene, all_names, wish};
 use crate::files::change::{DiffQuery, Replacement, Written};
@@ -9,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// Links below the root, and where they lead.
+/// Links below the root, and their targets.
 const LINKS: &[(&str, &str)] = &[
     ("up", ".."),
     ("up-slash", "../"),
@@ -31,7 +32,7 @@ const LINKS: &[(&str, &str)] = &[
     ("git", ".git"),
 ];
 
-/// Behind a link, and instead of one.
+/// Paths through a link, and the link itself.
 const BEHIND: &[&str] = &[
     "",
     "/",
@@ -104,7 +105,7 @@ const PLAIN: &[&str] = &[
     "sub//../../outside",
 ];
 
-/// Written so that some decoder might turn them into something else: here they are names, and stay below.
+/// Paths that a decoder might turn into something else: here they are plain names, and stay below the root.
 const ENCODED: &[&str] = &[
     "%2e%2e/outside/secret",
     "..%2foutside",
@@ -188,7 +189,7 @@ fn prepare() -> Scene {
     scene
 }
 
-/// Everything that must stay: names and contents outside, git's, and Proctor's, but for what a change keeps and records.
+/// Everything that must stay: names and contents outside, git's, and Proctor's, except for backups and records.
 fn untouchable(scene: &Scene) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for folder in ["outside", "app-sibling", "app/.git", "app/sub/.git", "app/.state"] {
@@ -212,7 +213,7 @@ fn untouchable(scene: &Scene) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Every operation that changes something, on one path; true if one of them did.
+/// Runs every changing operation on one path; true if one of them succeeded.
 fn try_all(scene: &Scene, path: &str) -> bool {
     let files = &scene.files;
     let written = Written { content: b"evil".to_vec(), ..Written::default() };
@@ -253,7 +254,8 @@ fn no_path_leads_out_or_into_what_is_not_ours() {
         assert_eq!(untouchable(&scene), restored(&kept, &scene), "{path:?}");
         refused += usize::from(!changed);
         if changed {
-            // A link itself was deleted or moved, or a file was made below: the next path finds all as it was.
+            // A link itself was deleted or moved, or a file was created below the root: start afresh for the
+            // next path.
             scene = prepare();
             kept = untouchable(&scene);
         }
@@ -261,7 +263,7 @@ fn no_path_leads_out_or_into_what_is_not_ours() {
     assert!(count >= 300 && refused > 100, "{count} paths, {refused} refused by every operation");
 }
 
-/// With the same home the same names.
+/// Checks that the scene is the same folder, and returns the expected state.
 fn restored(kept: &BTreeMap<String, Vec<u8>>, scene: &Scene) -> BTreeMap<String, Vec<u8>> {
     let base = scene.place.path("");
     assert!(

@@ -1,4 +1,4 @@
-//! How many generations are kept, whose they are, and what is kept while others go.
+//! The number of generations kept, whose they are, and which ones are removed.
 
 use super::*;
 use crate::files::Roots;
@@ -56,7 +56,7 @@ fn all_generations_are_looked_through_once_in_a_change() {
         kept.keep(&format!("f{number}"), &"x".repeat(1000), MOST, &mut Running::default());
     }
     kept.keep("a", &"a".repeat(5_000), MOST, &mut running);
-    // The oldest of all, if anybody looked.
+    // The oldest of all.
     kept.keep("planted", &"p".repeat(10), MOST, &mut Running::default());
     let (path, ..) = kept.backups.all().into_iter().max_by_key(|(_, _, at)| *at).unwrap();
     let file = fs::File::options().write(true).open(&path).unwrap();
@@ -84,7 +84,7 @@ fn what_was_kept_for_a_change_that_failed_is_forgotten_and_nothing_else() {
 #[test]
 fn a_folder_that_another_change_removes_is_made_again() {
     let kept = Kept::new();
-    // Each has room for one, so that each removes what the other has kept.
+    // Each has room for one, so each removes the other's.
     let both = |name: &str| {
         for round in 0..800 {
             kept.keep(name, &format!("{round:0600}"), 1000, &mut Running::default());

@@ -1,4 +1,4 @@
-//! Large files. `EDIT_BYTES` (a number) makes them as large as one likes; 100 MB is the long form.
+//! Large files. `EDIT_BYTES` (a number) sets their size; 100 MB is the long form.
 
 use super::{Scene, wish};
 use std::fs;
@@ -25,7 +25,7 @@ fn a_large_file_is_edited_patched_and_brought_back_to_the_byte() {
     let at = content.windows(16).position(|part| part == "line 10000 ü of".as_bytes()).unwrap();
     let expected = [&content[..at], b"line TEN\r\nTHOUSAND of", &content[at + 16..]].concat();
     assert!(fs::read(&path).unwrap() == expected, "edited to the byte");
-    // Its own diff the other way round brings it back.
+    // The reverse diff restores it.
     let back = proctor_core::diff::unified(
         proctor_core::diff::Names::Changed("large"),
         &expected,

@@ -1,14 +1,14 @@
-//! What a file is like besides its content: it stays so, also where the file was gone in between.
+//! The attributes of a file are kept, even if the file was deleted in between.
 
 use super::*;
 use rustix::fs::XattrFlags;
 use std::ffi::CStr;
 use std::os::unix::fs::chown;
 
-/// Who is not the superuser has only files of its own.
+/// Only the superuser can own files of this user.
 const OTHER: u32 = 1234;
 
-/// A file that everybody may write, whatever the umask says, and of somebody else if that can be.
+/// A file with mode 666, whatever the umask, and of another owner if possible.
 fn special(scene: &Scene, path: &str) -> (u32, u32, u32) {
     scene.place.write(path, "x\n");
     let full = scene.place.path("app").join(path);
@@ -123,7 +123,7 @@ fn a_private_file_is_not_opened_by_what_its_folder_gives_to_new_ones() {
     scene.place.write("sub/secret", "x\n");
     scene.place.write("sub/shared", "x\n");
     let path = |name: &str| scene.place.path("app/sub").join(name);
-    // Everything in the folder may be read by the user 1234: version 2, then kind, permissions and number of each entry.
+    // User 1234 may read everything in the folder: version 2, then kind, permissions and id of each entry.
     let nobody = u32::MAX;
     let entries = [(1, 6, nobody), (2, 4, OTHER), (4, 4, nobody), (16, 4, nobody), (32, 0, nobody)];
     let mut list = 2_u32.to_le_bytes().to_vec();

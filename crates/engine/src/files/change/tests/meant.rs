@@ -1,4 +1,4 @@
-//! Which file is meant where there are several names for it.
+//! The choice of a file if a diff has several names for it.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_diff_that_says_so_copies() {
     scene.diff(&copied("--- a/a\n+++ b/b\n@@ -1 +1 @@\n-a\n+b\n")).unwrap();
     let read = |name: &str| scene.read(name).unwrap();
     assert_eq!((read("a"), read("b")), ("a\n".into(), "b\n".into()));
-    assert!(scene.diff(&copied("")).unwrap_err().contains("b: it is to be made, and is there"));
+    assert!(scene.diff(&copied("")).unwrap_err().contains("b: the diff creates it, but it exists"));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_file_that_is_deleted_without_its_lines_is_an_empty_one_if_one_is_strict() {
     let text = "diff --git a/a b/a\ndeleted file mode 100644\nindex e69de29..0000000\n";
     let strict = DiffQuery { text: text.into(), strict: true, ..DiffQuery::default() };
     let refused = scene.run(scene.files.apply_diff(strict.clone(), wish())).unwrap_err();
-    assert!(refused.contains("a: it is to be removed, and holds more"), "{refused}");
+    assert!(refused.contains("a: the diff deletes it, but it contains more"), "{refused}");
     scene.diff(text).unwrap();
     assert_eq!(scene.read("a"), None);
     scene.place.write("a", "");
@@ -100,8 +100,8 @@ fn a_file_that_becomes_a_folder_or_the_reverse_is_refused_in_words() {
     let gone = |name: &str| format!("--- a/{name}\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n");
     let made = |name: &str| format!("--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+1\n");
     for (old, new, why) in [
-        ("foo", "foo/mod", "a diff in which a file becomes a folder is not applied: 'foo/mod'"),
-        ("bar/x", "bar", "a diff in which a folder becomes a file is not applied: 'bar'"),
+        ("foo", "foo/mod", "cannot apply a diff in which a file becomes a folder: 'foo/mod'"),
+        ("bar/x", "bar", "cannot apply a diff in which a folder becomes a file: 'bar'"),
     ] {
         for diff in [gone(old) + &made(new), made(new) + &gone(old)] {
             let refused = scene.diff(&diff).unwrap_err();

@@ -67,7 +67,7 @@ impl Scene {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Nothing lies beside the files, and nothing is recorded.
+    /// Checks that there are no temporary files and no records.
     #[track_caller]
     fn is_tidy(&self) {
         let names = all_names(&self.place.path("app"));
@@ -172,11 +172,11 @@ fn who_saw_something_else_is_told() {
     let seen = |hash: &str| Wish { if_hash: Some(hash.to_owned()), ..wish() };
     scene.edit("a", "1", "2", seen(&hash.to_uppercase())).unwrap();
     let stale = scene.edit("a", "2", "3", seen(&hash)).unwrap_err();
-    assert!(stale.contains("not what you saw"), "{stale}");
+    assert!(stale.contains("changed since you read it"), "{stale}");
     let none = scene.edit("none", "2", "3", seen(&hash)).unwrap_err();
-    assert!(none.contains("that of no file"), "{none}");
+    assert!(none.contains("the file does not exist"), "{none}");
     let gone = scene.run(scene.files.delete("a".into(), seen(&hash))).unwrap_err();
-    assert!(gone.contains("not what you saw"), "{gone}");
+    assert!(gone.contains("changed since you read it"), "{gone}");
     assert_eq!(scene.read("a").as_deref(), Some("2\n"));
     let apply = |text: &str, hash: &str| {
         let query = DiffQuery { text: text.into(), ..DiffQuery::default() };
@@ -185,8 +185,8 @@ fn who_saw_something_else_is_told() {
     let (one, now) = ("--- x/a\n+++ y/a\n@@ -1 +1 @@\n-2\n+3\n", survey::sha256(b"2\n"));
     let made = "--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+b\n";
     for (text, hash, part) in [
-        (one, &hash, "not what you saw"),
-        (made, &now, "that of no file"),
+        (one, &hash, "changed since you read it"),
+        (made, &now, "the file does not exist"),
         (&format!("{one}{made}"), &now, "for a diff of one file, and this has 2"),
     ] {
         let refused = apply(text, hash).unwrap_err();
@@ -274,7 +274,7 @@ fn a_diff_changes_all_files_or_none() {
     assert_eq!(scene.read("a").as_deref(), Some("1\ntwo\n3\n"));
     assert_eq!((scene.read("new/n").as_deref(), scene.read("gone")), (Some("n\n"), None));
     let again = scene.diff(good).unwrap_err();
-    for part in ["a: hunk 1", "new/n: it is to be made", "gone: there is no such file"] {
+    for part in ["a: hunk 1", "new/n: the diff creates it", "gone: the file does not exist"] {
         assert!(again.contains(part), "{again}");
     }
     scene.is_tidy();
@@ -317,10 +317,10 @@ fn places_are_found_and_counted_before_they_are_replaced() {
     );
     assert_eq!(scene.read("a").as_deref(), Some("x1 <2>\r\nx3\r\n"));
     let counted = change(Replacement { expect: Some(3), ..find("x", "y") }).unwrap_err();
-    assert!(counted.contains("2 places were found, on line 1, 2"), "{counted}");
-    assert!(change(find("none", "y")).unwrap_err().contains("the text is not there"));
+    assert!(counted.contains("found 2 matches, on line 1, 2"), "{counted}");
+    assert!(change(find("none", "y")).unwrap_err().contains("text not found"));
     assert!(change(Replacement { nth: Some(3), ..find("x", "y") }).is_err());
-    assert!(change(regex("(", "y")).unwrap_err().contains("bad pattern"));
+    assert!(change(regex("(", "y")).unwrap_err().contains("invalid pattern"));
     change(find("<2>\nx", "$1\n\n")).unwrap();
     assert_eq!(scene.read("a").as_deref(), Some("x1 $1\r\n\r\n3\r\n"));
     change(Replacement { any_case: true, ..regex("^X(?P<n>.*)$", "${n}") }).unwrap();

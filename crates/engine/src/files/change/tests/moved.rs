@@ -1,4 +1,4 @@
-//! Moves that are taken back, and what is known of a file that has had another name.
+//! Undone moves, and the history of files that had another name.
 
 use super::*;
 use crate::files::Roots;
@@ -15,7 +15,7 @@ impl Scene {
         Ok(undone.into_iter().map(|changed| changed.path).collect())
     }
 
-    /// So many bytes may be kept of all files.
+    /// Limits the total size of generations.
     fn bound(&self, bytes: u64) {
         let backups = Bounds { generations: 20, bytes };
         self.files.shared.registry.set_security(Security { backups, ..Security::CLOSED });
@@ -25,7 +25,7 @@ impl Scene {
         self.run(self.files.history(path.into())).unwrap().len()
     }
 
-    /// What is in each of these.
+    /// Checks the contents of these files.
     #[track_caller]
     fn check(&self, expected: &[(&str, Option<&str>)]) {
         for (path, content) in expected {
@@ -70,7 +70,7 @@ fn what_a_moved_file_was_is_known_by_both_names() {
     assert_eq!(old[0].moved, Some(Moved::To(real("b"))));
     assert_eq!(old[0].file.as_ref().unwrap().sha256, survey::sha256(b"2\n"));
     assert_eq!((&new[0].moved, &new[0].file), (&Some(Moved::From(real("a"))), &None));
-    // A name later, too.
+    // After another rename, too.
     scene.rename("b", "c", false);
     scene.undo("c", None).unwrap();
     scene.undo("b", Some(1)).unwrap();
@@ -94,7 +94,7 @@ fn what_was_replaced_comes_back_with_what_replaced_it_and_goes_again() {
                 assert_eq!(scene.undo(second, None).unwrap(), ["b", "a"]);
             }
             scene.undo(first, None).unwrap();
-            // What somebody writes there is not what came back.
+            // A file written there later is not the restored one.
             fs::write(scene.place.path("app/b"), "theirs\n").unwrap();
             assert!(scene.undo("a", None).unwrap_err().contains("'b' exists"));
             scene.check(&[("a", Some("a\n")), ("b", Some("theirs\n"))]);
@@ -139,15 +139,12 @@ fn what_was_moved_away_is_had_from_where_it_went_to() {
     scene.edit("c", "1", "2", wish()).unwrap();
     scene.undo("a", None).unwrap();
     scene.check(&[("a", Some("1\n")), ("b", None), ("c", Some("2\n"))]);
-    // Nothing is kept of what somebody else did there.
+    // Changes by others are not kept.
     scene.place.write("d", "1\n");
     scene.rename("d", "e", false);
     fs::write(scene.place.path("app/e"), "2\n").unwrap();
     let lost = scene.undo("d", None).unwrap_err();
-    assert!(
-        lost.contains("it was moved to '") && lost.contains("nothing of it is there"),
-        "{lost}"
-    );
+    assert!(lost.contains("it was moved to '") && lost.contains("is no longer there"), "{lost}");
     scene.check(&[("d", None), ("e", Some("2\n"))]);
 }
 
@@ -164,7 +161,7 @@ fn what_is_kept_comes_back_also_if_the_other_name_cannot_be_had() {
     ];
     for (number, block) in blocked.iter().enumerate() {
         let scene = Scene::new();
-        // What was replaced, though the old name is something else now.
+        // The replaced file, although the old name is in use now.
         scene.place.write("d/a", "a\n");
         scene.place.write("b", "b\n");
         scene.rename("d/a", "b", true);
@@ -172,7 +169,7 @@ fn what_is_kept_comes_back_also_if_the_other_name_cannot_be_had() {
         assert_eq!(scene.undo("b", None).is_err(), number < 3, "{number}: the old name is taken");
         assert_eq!(scene.undo("b", Some(1)).unwrap(), ["b"], "{number}");
         assert_eq!(scene.read("b").as_deref(), Some("b\n"), "{number}");
-        // What was moved, though the new name is something else now.
+        // The moved file, although the new name is in use now.
         scene.place.write("c", "c\n");
         scene.rename("c", "e/f", false);
         scene.run(scene.files.delete("e/f".into(), wish())).unwrap();
@@ -198,7 +195,7 @@ fn what_was_replaced_comes_back_also_if_the_root_of_the_other_name_is_gone() {
     declare(&[def("app")]);
     scene.undo("a", None).unwrap();
     let none = scene.undo("d", None).unwrap_err();
-    assert!(none.contains("below none of the roots"), "{none}");
+    assert!(none.contains("is outside the roots"), "{none}");
     scene.check(&[("a", Some("a\n")), ("d", Some("c\n"))]);
 }
 
@@ -284,7 +281,7 @@ fn a_move_is_taken_back_only_if_it_was_seen_and_a_dry_run_only_tells() {
     };
     for path in ["a", "b"] {
         let stale = undo(path, Some(b"other\n"), false).unwrap_err();
-        assert!(stale.contains("not what you saw"), "{stale}");
+        assert!(stale.contains("changed since you read it"), "{stale}");
     }
     let told = undo("b", None, true).unwrap();
     let diffs: Vec<_> = told.iter().map(|it| String::from_utf8_lossy(&it.diff)).collect();
@@ -312,8 +309,8 @@ fn what_is_moved_into_folders_that_are_not_there_has_them_made() {
     assert_eq!(rename("b.txt", "new/deep/c.txt", dry.clone()).unwrap().path, "new/deep/c.txt");
     for (path, to, why) in [
         ("none", "new/deep/c.txt", "'none' does not exist"),
-        ("d1", "d1/d2", "'d1' cannot be moved into itself, to 'd1/d2'"),
-        ("d1", "d1/new/d2", "'d1' cannot be moved into itself, to 'd1/new/d2'"),
+        ("d1", "d1/d2", "cannot move 'd1' into itself, to 'd1/d2'"),
+        ("d1", "d1/new/d2", "cannot move 'd1' into itself, to 'd1/new/d2'"),
         ("b.txt", "b.txt/c", "'b.txt/c' "),
     ] {
         for wish in [dry.clone(), wish()] {

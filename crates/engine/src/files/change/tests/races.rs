@@ -1,5 +1,5 @@
-//! One swaps a folder for a link that leads out, and a file for one, as fast as it can; others change everything there.
-//! `PROCTOR_RACES` is how many attempts are made; the usual number takes a few seconds.
+//! One thread swaps a folder and a file for links that lead out, as fast as it can; others change everything
+//! there. `PROCTOR_RACES` sets the number of attempts; the default takes a few seconds.
 
 use super::{Scene, wish};
 use crate::files::Files;
@@ -48,7 +48,7 @@ fn prepare() -> Scene {
     scene
 }
 
-/// What attempts moved or removed comes back.
+/// Restores the files that attempts moved or removed.
 fn restore(root: &Path) {
     for folder in ["a/swap/dir", "b"] {
         let missing = fs::symlink_metadata(
@@ -74,7 +74,7 @@ fn swap(root: &Path, over: &AtomicBool, swaps: &AtomicU64) {
                 swaps.fetch_add(1, Ordering::Relaxed);
             }
         }
-        // Only this thread makes links: what it sees to be missing is made as a folder or file of ours.
+        // Only this thread makes links: it recreates missing entries as our own folders or files.
         restore(root);
     }
 }

@@ -1,5 +1,5 @@
-//! Diffs of git's for a few files that were changed, moved, copied, swapped and deleted at once: what `git apply` makes of them
-//! is what we make of them, and what it does not take we do not take if we are strict. `EDIT_CASES` (a number) makes it long.
+//! Diffs of git for a few files that were changed, moved, copied, swapped and deleted at once. The result
+//! equals that of `git apply`, and strict mode rejects what git rejects. `EDIT_CASES` (a number) makes it long.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ const NAMES: &[&str] = &["f", "g h", "sub/k", "x b/x", "ünï", "q\"t", "a/b", "
 
 type Tree = BTreeMap<String, (Vec<u8>, bool)>;
 
-/// The same numbers each time.
+/// Random numbers with a fixed seed.
 struct Dice(u64);
 
 impl Dice {
@@ -37,7 +37,7 @@ fn content(dice: &mut Dice) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What somebody did to the files.
+/// Random changes of the files.
 fn changed(mut tree: Tree, dice: &mut Dice) -> Tree {
     let names: Vec<String> = tree.keys().cloned().collect();
     for name in &names {
@@ -69,7 +69,7 @@ fn changed(mut tree: Tree, dice: &mut Dice) -> Tree {
             _ => {}
         }
     }
-    // A file is no folder.
+    // A file cannot be a folder.
     tree.into_iter().filter(|(name, _)| !matches!(name.as_str(), "a" | "b" | "w")).collect()
 }
 
@@ -97,13 +97,13 @@ fn read(folder: &Path) -> Tree {
 fn git(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new("git");
     command.args(["-c", "core.autocrlf=false"]).args(words).current_dir(folder);
-    // A repository further up would be meant otherwise.
+    // Otherwise a repository further up would be used.
     command.env("GIT_CEILING_DIRECTORIES", folder.parent().unwrap());
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
     command.output().unwrap()
 }
 
-/// A tree in the index of a repository.
+/// Adds a tree to the index of a repository.
 fn index(folder: &Path, tree: &Tree) -> String {
     for name in read(folder).keys() {
         fs::remove_file(folder.join(name)).unwrap();
@@ -113,7 +113,7 @@ fn index(folder: &Path, tree: &Tree) -> String {
     String::from_utf8(git(folder, &["write-tree"]).stdout).unwrap().trim().to_owned()
 }
 
-/// The files that a diff is applied to: those it is of, or with more lines in front of some.
+/// The files that a diff is applied to: its originals, or with lines inserted at the start of some.
 fn there(old: &Tree, dice: &mut Dice) -> Tree {
     let mut tree = old.clone();
     if dice.below(3) == 0 {

@@ -1,4 +1,4 @@
-//! What a change must not do: forget how all was, reach into what is read only, take all memory, or lose permissions.
+//! A change must not lose the old state, write to a read-only root, exhaust memory, or lose permissions.
 
 use super::*;
 
@@ -27,10 +27,7 @@ fn a_change_is_taken_back_as_it_was_whatever_became_of_the_generations() {
     assert_eq!((scene.read("b").unwrap(), scene.read("c")), ("two\n".into(), None));
     assert_eq!(fs::metadata(scene.place.path("app/a")).unwrap().mode() & 0o777, 0o600);
     let again = scene.run(scene.files.take_back(changes, wish())).unwrap();
-    assert!(
-        again.len() == 3 && again[0].to_string().contains("has changed meanwhile"),
-        "{again:?}"
-    );
+    assert!(again.len() == 3 && again[0].to_string().contains("changed meanwhile"), "{again:?}");
     scene.is_tidy();
 }
 
@@ -50,7 +47,7 @@ fn what_somebody_else_has_changed_or_replaced_keeps_nothing_else_from_coming_bac
     let left = scene.run(scene.files.take_back(changes, wish())).unwrap();
     let left: Vec<String> = left.iter().map(ToString::to_string).collect();
     let [b, c] = &left[..] else { panic!("{left:?}") };
-    assert!(b.contains("'b' has changed meanwhile") && c.contains("'c' is a folder"), "{left:?}");
+    assert!(b.contains("'b' changed meanwhile") && c.contains("'c' is a folder"), "{left:?}");
     assert_eq!(
         (scene.read("a").unwrap(), scene.read("d").unwrap()),
         ("old\n".into(), "old\n".into())
@@ -95,15 +92,15 @@ fn a_root_that_is_read_only_is_not_moved_along_and_not_made_by_others() {
     let rename = |from: &str| {
         scene.run(scene.files.rename(from.into(), "app:other".into(), false, wish())).unwrap_err()
     };
-    assert!(rename("app:parent").contains("around a root that is read only"));
-    // One that is not there is no reason to write where it will be.
+    assert!(rename("app:parent").contains("around a read-only root"));
+    // A missing read-only root still protects its path.
     for path in ["app:later/here/x", "app:later/here"] {
         let refused = scene.write(path, "x\n").unwrap_err();
         assert!(refused.contains("read only"), "{path}: {refused}");
     }
     assert!(!scene.place.path("app/later").exists());
     scene.write("app:later/there", "x\n").unwrap();
-    assert!(rename("app:later").contains("around a root that is read only"));
+    assert!(rename("app:later").contains("around a read-only root"));
     assert_eq!(scene.read("parent/docs/x").unwrap(), "x\n");
 }
 
@@ -124,11 +121,11 @@ fn a_root_that_leads_elsewhere_by_now_is_written_there() {
     let read = |name: &str| scene.read(name).unwrap();
     assert_eq!((read("one/x"), read("two/x")), ("first\n".into(), "second\n".into()));
     let elsewhere = scene.write(path("one/x").to_str().unwrap(), "third\n").unwrap_err();
-    assert!(elsewhere.contains("below none of the roots"), "{elsewhere}");
+    assert!(elsewhere.contains("is outside the roots"), "{elsewhere}");
     scene.write(path("two/x").to_str().unwrap(), "third\n").unwrap();
     assert_eq!(read("two/x"), "third\n");
     fs::remove_file(path("current")).unwrap();
-    assert!(scene.write("x", "y\n").unwrap_err().contains("cannot be opened"));
+    assert!(scene.write("x", "y\n").unwrap_err().contains("cannot open the root"));
 }
 
 #[test]
@@ -163,7 +160,7 @@ fn more_than_can_be_held_is_not_read() {
     for dry_run in [true, false] {
         let wish = Wish { dry_run, ..wish() };
         let refused = scene.run(scene.files.apply_diff(query.clone(), wish)).unwrap_err();
-        assert!(refused.contains("bytes together"), "{refused}");
+        assert!(refused.contains("bytes in total"), "{refused}");
     }
 }
 

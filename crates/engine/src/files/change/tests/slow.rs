@@ -1,4 +1,4 @@
-//! Patterns that take long: they can be stopped, and do not keep a file from others.
+//! Slow patterns: they can be stopped, and do not block a file for others.
 
 use super::super::super::patience::Patience;
 use super::super::replace::replace;
@@ -6,7 +6,7 @@ use super::*;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Each of its matches is a short one, which it knows at the end of the line.
+/// Each match is short, but the pattern reads to the end of the line to know it.
 fn slow() -> Replacement {
     Replacement { find: r".*[^A\n]|A".into(), put: "B".into(), regex: true, ..Default::default() }
 }

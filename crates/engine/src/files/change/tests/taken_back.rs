@@ -1,4 +1,4 @@
-//! A change is taken back where it was made, whatever its path would mean by then.
+//! A change is reverted where it was made, whatever its path means by then.
 
 use super::*;
 use crate::files::Roots;
@@ -6,7 +6,7 @@ use proctor_core::config::roots::RootDef;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// A diff, made to be taken back.
+/// Applies a diff with `hold`.
 #[track_caller]
 fn held(scene: &Scene, text: &str) -> Vec<Changed> {
     let query = DiffQuery { text: text.into(), ..DiffQuery::default() };
