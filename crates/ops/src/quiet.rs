@@ -1,14 +1,14 @@
-//! An error as it may be told: what it quotes may be secret.
+//! Removes secrets from error texts before they are reported.
 
 use crate::error::OpError;
 use proctor_core::text::beginning;
 use proctor_engine::secrets::{hide, hide_these};
 use serde_json::Value;
 
-/// A longer text quotes something that is no name of ours. Looked through is twice as much: what is cut may be secret.
+/// Maximum length of an error text. Twice as much is scanned, because a cut may split a secret.
 const LONGEST: usize = 8 << 10;
 
-/// Without what the request had in it that is secret, `private`, and what is known to be.
+/// Masks the secrets of the request (`private`) and all known secrets.
 pub(crate) fn quiet(error: OpError, private: &[String]) -> OpError {
     let shown = |text: &str| -> String {
         let text = beginning(text, 2 * LONGEST);
