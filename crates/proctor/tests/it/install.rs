@@ -130,7 +130,7 @@ fn a_file_that_cannot_be_read_is_left_as_it_is() {
     let (code, said) = home.fail(["mcp", "install", "claude-code"]);
     assert_eq!(code, 1);
     assert!(
-        said.contains(".claude.json is left as it is: line 2, column 17: this { has no }"),
+        said.contains(".claude.json is left as it is: line 2, column 17: this { is not closed"),
         "{said}"
     );
     assert!(said.contains("--print"), "{said}");
