@@ -376,12 +376,15 @@ mod tests {
     #[test]
     fn what_is_no_command_is_refused_with_the_reason() {
         check(json!("it's"), Err("a quote is not closed"));
-        check(json!(""), Err("nothing to run"));
-        check(json!([]), Err("nothing to run"));
+        check(json!(""), Err("it is empty"));
+        check(json!([]), Err("it is empty"));
         check(json!(["a\0b"]), Err("zero byte"));
-        check(json!(7), Err("a text, a list of words or an object"));
-        check(json!({ "command_type": "perl", "command": "x" }), Err("'perl' is none of make"));
-        check(json!({ "command_type": "shell", "command": " " }), Err("nothing to run"));
+        check(json!(7), Err("a string, a list of words or an object"));
+        check(
+            json!({ "command_type": "perl", "command": "x" }),
+            Err("'perl' is invalid; use make"),
+        );
+        check(json!({ "command_type": "shell", "command": " " }), Err("it is empty"));
         check(json!({ "command_type": "shell" }), Err("missing field `command`"));
         check(json!({ "command": "x", "command_type": "shell", "safe": 1 }), Err("unknown field"));
     }

@@ -293,7 +293,7 @@ mod tests {
     fn an_exit_reads_as_a_sentence() {
         for (exit, expected) in [
             (Exit::Code(3), "exited with code 3"),
-            (Exit::Signal { signal: 15, oom: false, core: false }, "was ended by SIGTERM"),
+            (Exit::Signal { signal: 15, oom: false, core: false }, "was killed by SIGTERM"),
             (Exit::Signal { signal: 9, oom: true, core: false }, "exited: out of memory"),
             (Exit::Unknown, "exited: exit status unknown"),
             (Exit::Backgrounded, "exited with code 0, with processes left in the background"),

@@ -183,7 +183,7 @@ mod tests {
                 holder: Some(PortHolder { process: "nginx".into(), pid: 3, service: None }),
             },
             Code::PortInUse,
-            &["port 80 is in use by nginx (pid 3)", "stop what holds it"],
+            &["port 80 is in use by nginx (pid 3)", "stop the process that uses it"],
         );
         let holder = PortHolder { process: "node".into(), pid: 4, service: Some(web()) };
         check(
@@ -224,12 +224,12 @@ mod tests {
         check(
             EngineError::from(Refusal::ShuttingDown),
             Code::Unavailable,
-            &["shutting down", "try again"],
+            &["shutting down", "retry"],
         );
         check(EngineError::from(Refusal::Failed("no room".into())), Code::Failed, &["no room"]);
         check(EngineError::Failed("it broke".into()), Code::Failed, &["it broke"]);
-        check(EngineError::KeeperGone, Code::Unavailable, &["try again"]);
-        check(EngineError::BadCursor("x".into()), Code::BadInput, &["'x'", "earlier answer"]);
+        check(EngineError::KeeperGone, Code::Unavailable, &["retry"]);
+        check(EngineError::BadCursor("x".into()), Code::BadInput, &["'x'", "earlier response"]);
     }
 
     #[test]

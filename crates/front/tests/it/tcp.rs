@@ -126,7 +126,7 @@ fn words_are_answered_with_a_text_and_an_empty_line() {
     assert_eq!(client.text(), "web restarted (pid 7)\n");
     assert_eq!(
         client.text(),
-        "error: no command 'nonsense'\nhelp: `help` lists the commands\ncode: unknown_operation\n"
+        "error: unknown command 'nonsense'\nhelp: `help` lists the commands\ncode: unknown_operation\n"
     );
     assert!(client.text().contains("\n  restart "));
     client.say("quit");

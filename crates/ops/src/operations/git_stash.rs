@@ -256,6 +256,6 @@ mod tests {
             assert_eq!(taken, allowed, "{action:?}");
         }
         let number = Input { action: Action::Push, number: Some(1), ..Input::default() };
-        assert_eq!(field(number), Err("'number' is for 'pop' and 'drop'".into()));
+        assert_eq!(field(number), Err("'number' can be used with 'pop' and 'drop' only".into()));
     }
 }

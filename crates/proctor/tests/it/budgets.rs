@@ -1,10 +1,10 @@
-//! Logs for those who pay for each byte: pages of a size, long lines, repeated ones, errors and what is near them.
+//! Logs within a byte budget: pages, long lines, repeated lines, errors and their context.
 
 use crate::support::{LIMIT, lines, service, services, shell, up, wait_state, web};
 use proctor_testkit::{Home, kill9, wait_until};
 use serde_json::{Value, json};
 
-/// What `log.read` answers, over the operation's own door.
+/// Returns the response of `log.read`.
 #[track_caller]
 fn read(home: &Home, input: &Value) -> Value {
     let answer = crate::support::ask(home, "log.read", input);

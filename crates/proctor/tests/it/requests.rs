@@ -1,4 +1,4 @@
-//! Requests as any client of the socket may send them, without the command line's own checks in front.
+//! Requests at the socket without the checks of the command line.
 
 use crate::support::{ask, pid, service, services, up};
 use proctor_testkit::{Home, victim};
@@ -45,7 +45,7 @@ fn what_makes_no_sense_is_refused_with_words_that_help() {
         ("log.read", json!({ "since": "the day before" }), "the day before"),
         ("config.show", json!({ "check": "proctor.yaml" }), "not an absolute path"),
         ("daemon.upgrade", json!({ "binary": "proctor", "base_dir": folder }), "--binary"),
-        ("service.status", json!(["web"]), "is an object"),
+        ("service.status", json!(["web"]), "must be an object"),
     ] {
         refused(&home, op, &input, "bad_input", words);
     }

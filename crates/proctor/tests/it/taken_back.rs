@@ -1,4 +1,4 @@
-//! Changes that a service did not like: what is taken back, and what is left as others made it.
+//! Changes that failed their check: the undone parts, and the parts that others changed meanwhile.
 
 use crate::edits::{GOOD, content, script, scripted, up_armed};
 use crate::files::put;
@@ -40,7 +40,7 @@ fn a_change_that_is_being_checked_is_taken_back_before_an_upgrade() {
     wait_until("it is changed", LIMIT, || {
         content(&home, "web.sh").starts_with(b"echo hello from two\n")
     });
-    // What is no Proctor does not end it.
+    // A binary that is not Proctor does not end it.
     home.fail(["daemon", "upgrade", "--binary", "/bin/true"]);
     assert!(content(&home, "web.sh").starts_with(b"echo hello from two\n"));
     home.ok(["daemon", "upgrade"]);
@@ -51,7 +51,7 @@ fn a_change_that_is_being_checked_is_taken_back_before_an_upgrade() {
     assert!(said.contains("hello from one"), "{said}");
 }
 
-/// A change whose line never comes, once it is made.
+/// Starts a change that waits for a line that never comes.
 fn waiting(home: &Home, diff: &str) -> Child {
     let words = ["change", "web", "--diff", diff, "--log", "never said", "--timeout", "600"];
     let before = content(home, "web.sh");
@@ -78,7 +78,7 @@ fn a_change_that_is_interrupted_is_taken_back_before_its_command_ends() {
 #[test]
 fn who_interrupts_a_change_twice_does_not_wait_for_it() {
     let home = scripted();
-    // It has to be killed, which takes its time.
+    // It must be killed, which takes a while.
     let stubborn = TWO.replace("+echo hello from two", "+trap '' TERM");
     let mut child = waiting(&home, &stubborn);
     crate::support::wait_state(&home, "web", "running");
@@ -90,7 +90,7 @@ fn who_interrupts_a_change_twice_does_not_wait_for_it() {
     }
     signal(child.id(), Signal::INT);
     said.read_to_string(&mut line).unwrap();
-    assert!(line.contains("left: Proctor goes on taking it back"), "{line}");
+    assert!(line.contains("left: Proctor continues to restore the change"), "{line}");
     assert_eq!(child.wait().unwrap().code(), Some(6), "{line}");
     wait_until("it is taken back", LIMIT, || content(&home, "web.sh") == GOOD.as_bytes());
 }
@@ -149,7 +149,7 @@ fn folders_that_were_made_for_a_change_go_if_proctor_is_killed() {
     assert_eq!(std::fs::read_dir(home.path().join("changes")).unwrap().count(), 0);
 }
 
-/// Until the only change has got this far.
+/// Waits until the only change has reached this state.
 fn wait_for(home: &Home, state: &str) {
     wait_until(state, LIMIT, || {
         let all = home.json(["operation", "list"]);
@@ -158,7 +158,7 @@ fn wait_for(home: &Home, state: &str) {
     });
 }
 
-/// A pipe in the home that somebody waits for, held open.
+/// Creates a pipe in the home for a waiting process, and holds it open.
 fn pipe(home: &Home, name: &str) -> File {
     let path = home.path().join(name);
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());

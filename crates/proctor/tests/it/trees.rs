@@ -1,11 +1,11 @@
-//! Stop leaves no descendant, however hostile the tree, with and without cgroups.
+//! A stop leaves no descendant, however hostile the tree, with and without cgroups.
 
 use crate::support::{LIMIT, pid, replace_keeper, services, shell, status, web};
 use proctor_testkit::{Home, alive, descendants_alive, kill9, recorded, signal, wait_until};
 use rustix::process::Signal;
 use std::path::PathBuf;
 
-/// Start the victim with these arguments, wait for `family` processes, stop it: none may live.
+/// Starts the victim with these arguments, waits for `family` processes, and stops it: none may live.
 fn check(args: &[&str], family: usize, without_cgroups: bool) {
     let home = Home::new();
     let pids = home.path().join("pids");
@@ -71,13 +71,13 @@ fn an_escapee_with_an_empty_environment_is_found_by_its_cgroup() {
     home.write("proctor.yaml", &web(&[], ""));
     home.ok(["up", "-d"]);
     if home.json(["daemon", "status"])["tracking"] == "processes" {
-        // Without cgroups this one is not found: that is documented in ARCHITECTURE.md.
+        // Without cgroups this one is not found, as documented in ARCHITECTURE.md.
         return;
     }
     check(&["--double-fork", "--ignore-term", "--clear-env"], 2, false);
 }
 
-/// A group of the v2 hierarchy that was killed once, while it was empty. `None` where we may not make one.
+/// Returns a group of the v2 hierarchy that was killed once while it was empty; `None` if that is not permitted.
 fn killed_group(name: &str) -> Option<std::path::PathBuf> {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
     let mount = mounts.lines().find_map(|line| {
@@ -124,7 +124,7 @@ fn a_tree_that_does_all_of_this_at_once_is_ended() {
     }
 }
 
-/// The ways of a process to get out of sight of those who look for it in one way only. `$1` is a cgroup of its own.
+/// Ways of a process to escape a single method of detection. `$1` is its own cgroup.
 const ESCAPES: [(&str, &str); 5] = [
     ("in the session", "exec /bin/sh -c"),
     ("in the session, without an environment", "exec env -i /bin/sh -c"),
@@ -136,7 +136,7 @@ const ESCAPES: [(&str, &str); 5] = [
     ("in another cgroup and session", "echo $$ > $1/cgroup.procs; exec setsid /bin/sh -c"),
 ];
 
-/// A home whose `web` has a child that ignores TERM and escapes like this; the child's pid.
+/// Returns a home whose `web` has a child that ignores TERM and escapes like this, and the child's pid.
 fn with_escapee(escape: &str, group: &std::path::Path, cgroups: bool) -> (Home, u32) {
     let home = Home::new();
     let (pids, inner) = (home.path().join("escapee"), home.path().join("inner"));
@@ -157,13 +157,13 @@ fn with_escapee(escape: &str, group: &std::path::Path, cgroups: bool) -> (Home, 
     (home, escapee)
 }
 
-/// A group of the v2 hierarchy in which nothing is; removed with its last process.
+/// An empty group of the v2 hierarchy; removed with its last process.
 struct OtherGroup(PathBuf);
 
 impl OtherGroup {
     fn make(name: &str) -> Option<OtherGroup> {
         killed_group(name).map(|group| {
-            // One that was killed is not entered again by everybody: a fresh one.
+            // Some kernels do not allow entering a killed group again, so it is a fresh one.
             std::fs::remove_dir(&group).unwrap();
             std::fs::create_dir(&group).unwrap();
             OtherGroup(group)

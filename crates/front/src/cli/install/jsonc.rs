@@ -285,22 +285,22 @@ mod tests {
             "{\n  \"a\": 1\n  \"b\": 2\n}",
             "line 3, column 3: a comma is missing before this key",
         );
-        check_fault("{\"a\" 1}", "line 1, column 6: a colon is expected behind the key");
-        check_fault("{a: 1}", "line 1, column 2: a key in quotes, or } is expected");
-        check_fault("{,}", "line 1, column 2: a key in quotes is expected, not a comma");
-        check_fault("{\"a\": 1,,}", "line 1, column 9: a key in quotes is expected, not a comma");
-        check_fault("[1 2]", "line 1, column 4: a comma or ] is expected");
-        check_fault("[,]", "line 1, column 2: a value is expected");
-        check_fault("{\"a\": }", "line 1, column 7: a value is expected");
-        check_fault("{\"a\": tru}", "line 1, column 7: a value is expected");
-        check_fault("{\"ä\": 01}", "line 1, column 7: a value is expected");
-        check_fault("{\"a\": \"x\n\"}", "line 1, column 7: this text in quotes does not end");
-        check_fault("{\"a\\", "line 1, column 2: this text in quotes does not end");
-        check_fault("{\"\\x\": 1}", "line 1, column 2: this text in quotes is not as JSON has it");
+        check_fault("{\"a\" 1}", "line 1, column 6: expected a colon after the key");
+        check_fault("{a: 1}", "line 1, column 2: expected a key in quotes, or }");
+        check_fault("{,}", "line 1, column 2: expected a key in quotes, not a comma");
+        check_fault("{\"a\": 1,,}", "line 1, column 9: expected a key in quotes, not a comma");
+        check_fault("[1 2]", "line 1, column 4: expected a comma or ]");
+        check_fault("[,]", "line 1, column 2: expected a value");
+        check_fault("{\"a\": }", "line 1, column 7: expected a value");
+        check_fault("{\"a\": tru}", "line 1, column 7: expected a value");
+        check_fault("{\"ä\": 01}", "line 1, column 7: expected a value");
+        check_fault("{\"a\": \"x\n\"}", "line 1, column 7: this string is not closed");
+        check_fault("{\"a\\", "line 1, column 2: this string is not closed");
+        check_fault("{\"\\x\": 1}", "line 1, column 2: this string is not valid JSON");
         check_fault("\n {\"a\": {}", "line 2, column 2: this { is not closed");
-        check_fault("[[]", "line 1, column 1: this [ has no ]");
-        check_fault("{} /* ", "line 1, column 4: this comment does not end");
-        check_fault("{} {}", "line 1, column 4: nothing more is expected behind the end");
-        check_fault(&"[".repeat(1_000_000), "line 1, column 201: it is nested too deeply");
+        check_fault("[[]", "line 1, column 1: this [ is not closed");
+        check_fault("{} /* ", "line 1, column 4: this comment is not closed");
+        check_fault("{} {}", "line 1, column 4: unexpected text after the end");
+        check_fault(&"[".repeat(1_000_000), "line 1, column 201: the nesting is too deep");
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked for is done, or refused where it cannot be meant: nothing else is done in its place.
+//! A request is carried out exactly or refused; nothing else is done instead.
 
 use super::scene::{Scene, put};
 use proctor_ops::error::Code;

@@ -1,4 +1,4 @@
-//! An error says what is wrong, and a next step that there is.
+//! Errors name the problem, and a next step that exists.
 
 use super::{app, put};
 use proctor_testkit::{Conversation, Home};
@@ -16,7 +16,7 @@ fn each_cause_has_its_own_words() {
     let home = some();
     let missing = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-other\n+new\n";
     for (words, code, expected) in [
-        (vec!["apply-diff", "fix.diff"], 2, "this is no diff"),
+        (vec!["apply-diff", "fix.diff"], 2, "'diff' is not a unified diff"),
         (vec!["apply-diff", "fix.diff"], 2, "`- < fix.diff`"),
         (vec!["apply-diff", missing], 1, "'fuzz'"),
         (vec!["search", "x", "--type", "nosuch"], 2, "as in ripgrep"),
