@@ -59,7 +59,7 @@ mod tests {
         }
         assert!(second.hold(5 * KIB));
         assert!(!first.hold(3 * KIB + 1) && !second.hold(9 * KIB));
-        assert_eq!(all.available_permits(), 0, "what was held is held");
+        assert_eq!(all.available_permits(), 0, "the held room is still held");
         assert!(second.hold(0));
         drop(first);
         assert_eq!(all.available_permits(), 8);

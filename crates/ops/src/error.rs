@@ -11,9 +11,9 @@ use std::fmt::Write as _;
 #[error("{message}")]
 pub struct OpError {
     pub code: Code,
-    /// What failed, on which object.
+    /// Message: the failure, its object and the reason.
     pub message: String,
-    /// What to do next.
+    /// Remedy: the next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
     /// Details for programs; the shape depends on the code.

@@ -196,7 +196,7 @@ impl From<FileError> for OpError {
                 .help("read the file again before you decide")
                 .details(json!({ "path": path, "sha256": found })),
             FileError::NotAlike { .. } => op(Code::Failed)
-                .help("the file belongs to somebody else; change it as that user"),
+                .help("the file belongs to another user; change it as that user"),
             FileError::Misfit { path, misfit } => misfits(op, &path, &misfit),
             FileError::NotThere { path, near } => op(Code::Failed)
                 .help("nothing was changed; 'ignore_case' or 'regex' may find it")

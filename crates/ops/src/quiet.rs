@@ -56,6 +56,6 @@ mod tests {
         let text = format!("{}{secret}", "x".repeat(LONGEST - 5)) + &"y".repeat(1 << 20);
         let error = quiet(OpError::bad_input(text), &[secret]);
         assert!(error.message.len() < LONGEST + 5, "{}", error.message.len());
-        assert!(!error.message.contains("hunt"), "half of a secret is told");
+        assert!(!error.message.contains("hunt"), "the message contains half of a secret");
     }
 }

@@ -93,7 +93,7 @@ async fn follow(
         let tls = listeners.http.tls.as_ref().map(tls::load).transpose();
         let why = tls.as_ref().err().cloned();
         if let Some(why) = &why {
-            tracing::warn!(why, "HTTPS cannot be served");
+            tracing::warn!(why, "cannot serve HTTPS");
             listeners.http.place = Place::Off;
         }
         trouble.lock().expect("nothing panics in between").clone_from(&why);

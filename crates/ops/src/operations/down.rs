@@ -72,7 +72,7 @@ Examples:
         let settled = settle(context, Goal::Stop, &befores, wait).await;
         let Changed { services, .. } =
             report(context, Goal::Stop, &befores, settled, !wait.is_zero());
-        // If a service outlived the wait, Proctor stays and keeps stopping it. It also stays if somebody started a service.
+        // If a service outlived the wait, Proctor stays and keeps stopping it. It also stays if another request started a service.
         let again = services.iter().any(|report| report.result == Outcome::Overruled);
         let ending = settled && !again && !input.keep_daemon;
         if ending {
