@@ -25,7 +25,7 @@ pub(crate) fn command() -> Command {
     Command::new("trust")
         .about("Allow configurations in a folder of another user")
         .after_help(
-            "Proctor runs a configuration only if only its user and root can change the file, its env files and the folders above\n\
+            "Proctor runs a configuration only if its user and root alone can change the file, its env files and the folders above\n\
              them. In a trusted folder it runs every configuration. In a container, the variable PROCTOR_TRUST (folders,\n\
              separated by colons) in the environment that Proctor starts with does the same.\n\n\
              Examples:\n  proctor trust /srv/shared/app\n  proctor trust --remove /srv/shared/app\n  proctor trust",
