@@ -233,7 +233,7 @@ mod tests {
             (
                 "to stop",
                 vec![&web],
-                "waiting for web to stop: asked to end, killed in 8 s (2 processes left)",
+                "waiting for web to stop: stop requested, killed in 8 s (2 processes left)",
             ),
             ("to start", vec![&db], "waiting for db to start"),
             ("to start", vec![&db, &db, &db, &db, &db], "waiting for db, db, db, 2 more to start"),

@@ -187,7 +187,7 @@ mod tests {
         for query in ["grep=%ff", "grep=%", "grep=%4", "%zz=1"] {
             assert!(read("log.read", query).unwrap_err().contains("percent"), "{query}");
         }
-        assert_eq!(read("log.read", "tail=1&tail=2").unwrap_err(), "'tail' is there twice");
+        assert_eq!(read("log.read", "tail=1&tail=2").unwrap_err(), "'tail' is given twice");
         assert!(read("log.read", &"a&".repeat(1001)).unwrap_err().contains("1000"));
     }
 }

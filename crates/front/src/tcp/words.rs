@@ -177,13 +177,13 @@ mod tests {
     #[test]
     fn mistakes_are_told_as_on_the_command_line() {
         for (text, part) in [
-            ("stauts", "no command 'stauts'"),
-            ("daemon", "no command 'daemon'"),
+            ("stauts", "unknown command 'stauts'"),
+            ("daemon", "unknown command 'daemon'"),
             ("remove", "required"),
             ("status --chekc", "--check"),
             ("logs 'web", "quote"),
-            ("auth", "which token"),
-            ("help nothing", "no command 'nothing'"),
+            ("auth", "the token is missing"),
+            ("help nothing", "unknown command 'nothing'"),
         ] {
             let (manner, said) = understand(text);
             let error = said.unwrap_err();

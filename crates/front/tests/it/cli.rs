@@ -114,7 +114,7 @@ fn without_a_daemon_reading_says_what_to_do() {
     let nothing = said(command(home.path(), &["list"]));
     assert_eq!(nothing.code, 5);
     assert!(
-        nothing.err.contains("no Proctor runs") && nothing.err.contains("proctor up"),
+        nothing.err.contains("Proctor is not running") && nothing.err.contains("proctor up"),
         "{}",
         nothing.err
     );
@@ -364,7 +364,7 @@ fn a_lost_connection_is_asked_again_for_questions_only() {
         assert_eq!(child.wait().unwrap().code(), Some(5), "{err}");
         err
     };
-    assert!(lost("list").contains("the connection was lost before the answer"));
-    assert!(lost("stop").contains("may or may not have happened"));
-    assert!(lost("write").contains("`proctor file undo PATH` brings back what it was"));
+    assert!(lost("list").contains("the connection was lost before the response"));
+    assert!(lost("stop").contains("may or may not have been carried out"));
+    assert!(lost("write").contains("`proctor file undo PATH` restores it"));
 }

@@ -79,8 +79,8 @@ in use, nothing changes.
 A service inherits the environment of the shell that first started it. `up` from another terminal does not restart \
 running services for a different environment; --refresh-env does. Values of ${VAR} in the file count as changes of the file.
 
-The configuration is the first of these: --config; PROCTOR_CONFIG or MAGICTUNNEL_CONFIG, then the nearest proctor.yaml or proctor.yml from this \
-folder upwards to the home directory, then SUPERVISOR_TARGET_CMD, then the one this home ran last, then the built-in example.
+The configuration is the first of these: --config; PROCTOR_CONFIG or MAGICTUNNEL_CONFIG; the nearest proctor.yaml or proctor.yml from this \
+folder upwards to the home directory; SUPERVISOR_TARGET_CMD; the one this home ran last; the built-in example.
 
 Examples:
   proctor up

@@ -52,7 +52,7 @@ fn a_refused_first_up_leaves_no_process_and_no_port() {
     let output = up(&home);
     assert_eq!(output.status.code(), Some(9));
     let (code, said) = home.fail(["daemon", "status"]);
-    assert!(code == 5 && said.contains("no Proctor runs"), "{said}");
+    assert!(code == 5 && said.contains("Proctor is not running"), "{said}");
     assert_eq!(bound(&home), [""; 0], "nobody listened meanwhile");
 }
 

@@ -180,7 +180,7 @@ fn an_orderly_end_ends_the_guard_and_nobody_comes_back() {
         });
         assert!(!home.path().join("run/guard.sock").exists());
         let (_, said) = home.fail(["list"]);
-        assert!(said.contains("no Proctor runs"), "{said}");
+        assert!(said.contains("Proctor is not running"), "{said}");
     }
 }
 

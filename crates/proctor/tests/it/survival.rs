@@ -177,5 +177,5 @@ fn after_an_end_in_order_a_command_that_looks_starts_nothing() {
     home.ok(["daemon", "stop"]);
     assert!(alive(service), "it was to be left");
     let (code, said) = home.fail(["list"]);
-    assert!(code == 5 && said.contains("no Proctor runs"), "{said}");
+    assert!(code == 5 && said.contains("Proctor is not running"), "{said}");
 }

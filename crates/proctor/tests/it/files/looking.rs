@@ -150,5 +150,5 @@ fn pictures_are_shown_and_other_bytes_described() {
     assert_eq!((&files[1]["binary"], files[1].get("base64")), (&json!(true), None));
     let bytes = assistant.ok("read_file", json!({ "paths": ["b.bin"], "bytes": true }));
     assert!(bytes.text.contains("f0VMRgABAg=="), "{}", bytes.text);
-    assert_eq!(home.ok(["file", "read", "a.png"]), "a.png (16 B, image/png, no text)\n");
+    assert_eq!(home.ok(["file", "read", "a.png"]), "a.png (16 B, image/png, not text)\n");
 }
