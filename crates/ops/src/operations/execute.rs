@@ -21,8 +21,7 @@ pub struct Execute;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Command: a string, run by /bin/sh if it has shell operators, variables or patterns; a list of words; or an
-    /// object with its type
+    /// Command: a string, run by /bin/sh if it has shell syntax; a list of words; or an object with its type
     #[arg(long, value_name = "COMMAND", conflicts_with = "argv")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,

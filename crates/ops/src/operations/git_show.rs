@@ -16,8 +16,7 @@ pub struct GitShow;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Branch, tag or hash; the current commit if omitted. `REV:path` shows a file of that revision, relative to the
-    /// top of the repository
+    /// Branch, tag or hash; the current commit if omitted. `REV:path` is a file, relative to the top of the repository
     #[arg(value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,

@@ -83,7 +83,7 @@ pub struct OperationMetrics {
     pub count: u64,
     /// Total duration of all calls in seconds
     pub seconds: f64,
-    /// Histogram of durations: each call is counted once, in the first bucket it fits (`inf` for the longest)
+    /// Histogram of durations; each call is counted in the first bucket it fits
     pub latencies: Vec<Latency>,
 }
 

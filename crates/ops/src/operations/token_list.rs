@@ -77,7 +77,7 @@ pub struct Listed {
     pub expires: Option<String>,
     /// The token has expired
     pub expired: bool,
-    /// Time of last use in RFC 3339; null if unknown: the daemon has not seen it since the file was last written
+    /// Time of last use in RFC 3339; null if no use is recorded, in the file or since the daemon started
     pub last_used: Option<String>,
 }
 

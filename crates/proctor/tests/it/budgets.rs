@@ -54,7 +54,7 @@ fn of_the_last_lines_the_newest_are_in_the_answer() {
     assert!(answer.to_string().len() < 2500);
     let note = home.run(["logs", "web", "-n", "500", "--max-bytes", "2000"]);
     let (out, err) = (String::from_utf8_lossy(&note.stdout), String::from_utf8_lossy(&note.stderr));
-    assert!(out.ends_with("line 1000\n") && err.contains("older lines were left out"), "{err}");
+    assert!(out.ends_with("line 1000\n") && err.contains("older lines were omitted"), "{err}");
     let forward = home.run(["logs", "web", "--since", "1h", "--max-bytes", "2000"]);
     let err = String::from_utf8_lossy(&forward.stderr).into_owned();
     let cursor = err.trim().rsplit(' ').next().unwrap();

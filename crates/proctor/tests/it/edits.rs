@@ -87,7 +87,7 @@ fn a_diff_and_a_content_come_on_standard_input() {
     given(&["file", "write", "b.bin", "--content", "-"], b"\xff\0\n");
     assert_eq!(content(&home, "b.bin"), b"\xff\0\n");
     let (_, said) = home.fail(["file", "write", "c.txt"]);
-    assert!(said.contains("`--content -` is standard input"), "{said}");
+    assert!(said.contains("`--content -` reads standard input"), "{said}");
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn what_did_not_run_does_not_run_after_a_change_that_failed() {
     assert!(!home.path().join("app/new.sh").exists());
     crate::support::wait_state(&home, "web", "stopped");
     let (code, said) = home.fail(["change", "web"]);
-    assert!(code == 2 && said.contains("give 'files' or 'diff'"), "{said}");
+    assert!(code == 2 && said.contains("'files' or 'diff' is missing"), "{said}");
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn on_a_full_disk_all_but_stopping_is_refused_when_the_audit_has_no_room_left() 
     }
     let said: Value = serde_json::from_slice(&last.stderr).unwrap();
     assert_eq!(said["error"]["code"], "audit_unavailable", "{said}");
-    assert!(said["error"]["help"].as_str().unwrap().contains("make room"), "{said}");
+    assert!(said["error"]["help"].as_str().unwrap().contains("free space"), "{said}");
     let (_, refused) = home.fail(["restart", "web"]);
     assert!(refused.contains("the audit cannot be written"), "{refused}");
     assert_eq!((pid(&home, "web"), &status(&home, "web")["state"]), (before, &"running".into()));

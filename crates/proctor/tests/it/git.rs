@@ -100,7 +100,7 @@ fn a_person_settles_a_conflict_with_what_another_program_writes() {
     merge.args(["merge", "--quiet", "topic"]).current_dir(home.path().join("app"));
     assert!(!merge.output().unwrap().status.success());
     let (code, said) = home.fail(["git", "resolve", "continue"]);
-    assert_eq!((code, said.contains("settle these first")), (8, true), "{said}");
+    assert_eq!((code, said.contains("resolve these conflicts first")), (8, true), "{said}");
     let words = ["git", "resolve", "done", "main.rs", "--content", "-"];
     let mut done = home.command(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     std::io::Write::write_all(&mut done.stdin.take().unwrap(), b"both \xff\n").unwrap();
@@ -260,7 +260,7 @@ fn a_commit_that_is_interrupted_is_ended_and_says_what_became_of_it() {
         let ended = client.wait_with_output().unwrap();
         let said = String::from_utf8(ended.stderr).unwrap();
         assert_eq!(ended.status.code(), Some(1), "{said}");
-        assert!(said.contains("cancelling; Ctrl-C again"), "{said}");
+        assert!(said.contains("cancelling; press Ctrl-C again"), "{said}");
         assert!(!alive(program), "its hook runs on");
         assert_eq!(git(&home, &["log", "-1", "--format=%s"]) == "Made", expected, "{name}");
         assert_eq!(git(&home, &["status", "--short"]).is_empty(), expected, "{name}");

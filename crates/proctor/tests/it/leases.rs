@@ -177,7 +177,7 @@ fn a_lease_is_set_renewed_and_taken_away() {
     assert!(code == 8 && said.contains("has no lease"), "{said}");
     for bad in ["0s", "soon", "400d"] {
         let (code, said) = home.fail(["lease", "web", bad]);
-        assert!(code == 2 && said.contains("not a time"), "{said}");
+        assert!(code == 2 && said.contains("not a duration"), "{said}");
     }
     // Started again: unchanged, with the new lease.
     let process = leased(&home, "web", "30m");

@@ -96,7 +96,7 @@ fn an_assistant_that_comes_back_is_told_that_it_runs() {
     let (code, said) = home.fail(["start", "--name", "job", "--", "/bin/sleep", "2000"]);
     assert!(code == 8 && said.contains("another definition"), "{said}");
     let (code, said) = home.fail(["start", "job", "--command", "sleep 2000"]);
-    assert!(code == 2 && said.contains("needs a 'name'"), "{said}");
+    assert!(code == 2 && said.contains("need the 'name'"), "{said}");
     assert_eq!(pid(&home, "job"), before);
 }
 

@@ -71,7 +71,7 @@ fn a_program_reads_the_lines_that_are_typed_at_a_terminal() {
         (Some(3), &b"typed\n"[..]),
         "{said}"
     );
-    assert!(said.contains("reads what you type here"), "{said}");
+    assert!(said.contains("reads the lines you type here"), "{said}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn what_somebody_else_changed_meanwhile_is_left_alone_and_all_else_is_taken_back
                 --- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n";
     let (code, said) = home.fail(["change", "web", "--diff", diff]);
     assert_eq!(code, 4, "{said}");
-    assert!(said.contains("not all could be restored"), "{said}");
+    assert!(said.contains("not everything could be restored"), "{said}");
     assert!(said.contains("'b.txt' has changed meanwhile, and was left as it is"), "{said}");
     assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
     assert_eq!(content(&home, "b.txt"), b"two\ntheirs\n");
@@ -68,8 +68,8 @@ fn a_change_that_is_interrupted_is_taken_back_before_its_command_ends() {
     let ended = child.wait_with_output().unwrap();
     assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
     let said = String::from_utf8(ended.stderr).unwrap();
-    assert!(said.contains("taking the change back"), "{said}");
-    assert!(said.contains("what it had changed is taken back"), "{said}");
+    assert!(said.contains("restoring the change"), "{said}");
+    assert!(said.contains("its changes are undone"), "{said}");
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert_eq!(crate::support::status(&home, "web")["state"], "running");
     assert!(home.ok(["logs", "web", "-n", "1"]).contains("hello from one"));
@@ -85,7 +85,7 @@ fn who_interrupts_a_change_twice_does_not_wait_for_it() {
     let mut said = BufReader::new(child.stderr.take().unwrap());
     signal(child.id(), Signal::INT);
     let mut line = String::new();
-    while !line.contains("Ctrl-C again leaves that to Proctor") {
+    while !line.contains("Ctrl-C again to let Proctor finish") {
         assert!(said.read_line(&mut line).unwrap() > 0, "{line}");
     }
     signal(child.id(), Signal::INT);
@@ -103,7 +103,7 @@ fn a_file_that_somebody_changed_is_told_to_who_cancels() {
     signal(child.id(), Signal::INT);
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
-    assert!(said.contains("not all of it could be taken back"), "{said}");
+    assert!(said.contains("not all of its changes could be undone"), "{said}");
     assert!(said.contains("'web.sh' has changed meanwhile"), "{said}");
 }
 
@@ -213,7 +213,7 @@ fn a_service_is_left_alone_if_its_change_is_cancelled_before_it_is_restarted() {
     fs::remove_file(hit).unwrap();
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
-    assert!(said.contains("what it had changed is taken back"), "{said}");
+    assert!(said.contains("its changes are undone"), "{said}");
     assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
     assert_eq!(crate::support::pid(&home, "web"), run);
 }
@@ -235,5 +235,8 @@ fn who_interrupts_a_change_that_is_over_has_its_answer() {
     let ended = child.wait_with_output().unwrap();
     let [said, error] = [ended.stdout, ended.stderr].map(|it| String::from_utf8(it).unwrap());
     assert_eq!(ended.status.code(), Some(0), "{said}{error}");
-    assert!(said.contains("web is well") && error.contains("taking the change back"), "{error}");
+    assert!(
+        said.contains("web passed the check") && error.contains("restoring the change"),
+        "{error}"
+    );
 }

@@ -59,7 +59,7 @@ fn a_line_that_came_before_the_question_is_found() {
     let input = json!({ "names": ["web"], "log": "line", "cursor": cursor, "timeout": 0.2 });
     let late = wait(&home, input);
     assert_eq!((&late["reached"], &late["hopeless"]), (&json!(false), &json!(false)), "{late:#}");
-    assert!(late["missing"][0].as_str().unwrap().contains("no line that matches"), "{late:#}");
+    assert!(late["missing"][0].as_str().unwrap().contains("no matching line"), "{late:#}");
     assert_eq!(late["services"][0]["output"], json!(["line 1", "line 2", "line 3"]));
 }
 
@@ -272,7 +272,7 @@ fn a_wait_ends_when_its_client_is_gone() {
 fn what_makes_no_sense_is_refused() {
     let home = up(&web(&["--lines", "1"], ""));
     for (input, words) in [
-        (json!({ "until": "log" }), "which line?"),
+        (json!({ "until": "log" }), "'log' is missing"),
         (json!({ "until": "port" }), "web has no port"),
         (json!({ "log": "x", "port": 1 }), "not both"),
         (json!({ "log": "x", "until": "ready" }), "something else"),

@@ -118,7 +118,7 @@ fn expect_a_table(statements: &[Statement], table: &[&str]) -> Result<(), Fault>
     }
 }
 
-/// Returns true if the statement sets something in this table outside of its header and its own lines.
+/// Returns true if the statement defines this table, or a part of it, without the table's own header.
 fn holds(statement: &Statement, table: &[&str]) -> bool {
     let above = table.iter().zip(&statement.path).all(|(key, found)| key == found)
         && statement.path.len() <= table.len();

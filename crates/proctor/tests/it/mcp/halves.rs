@@ -95,9 +95,9 @@ fn steps() -> Vec<Step> {
         ("git_blame", json!({ "path": "a.txt" }), vec!["Second words", "beta"]),
         ("git_branch", json!({}), vec!["main"]),
         ("git_tag", json!({ "action": "create", "name": "v1" }), vec!["v1"]),
-        ("git_stash", json!({}), vec!["put aside"]),
-        ("git_resolve", json!({}), vec!["under way"]),
-        ("git_restore", json!({ "paths": ["a.txt"] }), vec!["nothing"]),
+        ("git_stash", json!({}), vec!["no stashes"]),
+        ("git_resolve", json!({}), vec!["in progress"]),
+        ("git_restore", json!({ "paths": ["a.txt"] }), vec!["no changes"]),
     ]
 }
 
